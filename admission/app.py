@@ -1,4 +1,4 @@
-"""The controller process: builds its parts from the settings, runs them until told to stop.
+"""The controller process: builds its parts from the settings, runs them until it is stopped.
 
 `python -m admission controller`: every replica keeps ledger and queues warm, the leader acts. The parts are built in
 `assembly`, the webhook process in `admission.webhook.app`; `admission.__main__` reads the settings for both.

@@ -22,7 +22,7 @@ from admission.controllers.feed import Feed
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller import JobController
-from admission.controllers.lifecycle_metrics import LifeMetrics
+from admission.controllers.lifecycle_metrics import LifecycleMetrics
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, life_rules, shown
@@ -56,7 +56,7 @@ from admission.settings import AdmissionSettings
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
 from api.kube.informer import Informer
-from api.kube.optional_informer import WhenServed
+from api.kube.optional_informer import OptionalInformer
 from api.kube.resources import CONFIG_MAPS, ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
 from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
 from api.sakkara import ConfigMap
@@ -110,7 +110,7 @@ class Deciding:
 
 
 def deciding(shared: Shared) -> Deciding:
-    """The cycle, what is told of its waits, and explanations."""
+    """The cycle, the reports of wait reasons, and explanations."""
     settings, views, writer = shared.settings, shared.views, shared.writer
     section, sharing = settings.controller, settings.fair_sharing.rules()
     ledger, queues, due = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
@@ -170,7 +170,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
     period = section.queue_status_period
     status = QueueController(writer, views, decides.queues, quota, period, shares=shares, shown=gauges)
-    lives = LifeMetrics(views, by_local_queue=gauges.local_queues)
+    lives = LifecycleMetrics(views, by_local_queue=gauges.local_queues)
     return ProcessPart(
         (waiting,),
         runs=(
@@ -187,7 +187,7 @@ def whole_jobs(shared: Shared) -> ProcessPart:
     """Jobs that are suspended and started as a whole, and the kinds that JobKinds declare."""
     views, settings = shared.views, shared.settings
     informers = {
-        kind.framework: WhenServed(shared.kube, kind.resource, label_selector=shared.labels) for kind in ADAPTERS
+        kind.framework: OptionalInformer(shared.kube, kind.resource, label_selector=shared.labels) for kind in ADAPTERS
     }
     jobs = JobController(
         shared.writer,
@@ -211,7 +211,7 @@ def whole_jobs(shared: Shared) -> ProcessPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Gangs:
+class GangParts:
     """What describes gangs of pods, in each dialect. `pods`: those that are queued by themselves or in a group."""
 
     pods: Informer[QueuedPod]
@@ -221,18 +221,18 @@ class Gangs:
     informers: tuple[Informer[Any], ...] = field(default=())
 
 
-def gangs(shared: Shared) -> Gangs:
+def gangs(shared: Shared) -> GangParts:
     """The copies of pods, PodGroups and ConfigMaps of groups."""
     kube, keys = shared.kube, shared.settings.integrations
     reader = QueuedPodReader(keys.label_keys_to_copy, keys.annotation_keys_to_copy)
     pods: Informer[QueuedPod] = Informer(kube, PODS, reader, label_selector=shared.labels)
-    groups = {kind: WhenServed(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
+    groups = {kind: OptionalInformer(kube, kind) for kind in (POD_GROUPS, SIGS_POD_GROUPS)}
     maps = Informer(kube, CONFIG_MAPS, ConfigMap, label_selector=SAKKARA_GROUP)
     described = SakkaraGroups(maps, shared.settings.sakkara.highest_priority)
-    return Gangs(pods, PodGroups(groups, described), described, maps, (pods, *groups.values(), maps))
+    return GangParts(pods, PodGroups(groups, described), described, maps, (pods, *groups.values(), maps))
 
 
-def plain_pods(shared: Shared, known: Gangs) -> ProcessPart:
+def plain_pods(shared: Shared, known: GangParts) -> ProcessPart:
     """Pods that are queued by themselves, in groups and in sets."""
     views, section = shared.views, shared.settings.controller
     priorities = views.workload_priorities, views.priorities
@@ -248,7 +248,9 @@ def plain_pods(shared: Shared, known: Gangs) -> ProcessPart:
         workers=section.pod_writes,
         at_once=section.pod_writes,
     )
-    of_kind = {kind.framework: WhenServed(shared.kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in SETS}
+    of_kind = {
+        kind.framework: OptionalInformer(shared.kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in SETS
+    }
     sets = SetController(
         shared.writer,
         of_kind,
@@ -274,10 +276,10 @@ def plain_pods(shared: Shared, known: Gangs) -> ProcessPart:
     )
 
 
-def dialects(shared: Shared, known: Gangs, decides: Deciding) -> ProcessPart:
-    """Elastic quotas, and what Sakkara's groups are told."""
+def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart:
+    """Elastic quotas, and the results of Sakkara's groups."""
     views = shared.views
-    quotas = {kind: WhenServed(shared.kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
+    quotas = {kind: OptionalInformer(shared.kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
     members: Informer[MemberPod] = Informer(shared.kube, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)
     results = ResultController(
         shared.writer,

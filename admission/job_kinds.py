@@ -15,7 +15,7 @@ from admission.integrations.job_kind_errors import read
 from admission.integrations.registry import KINDS, GroupKind
 from api.errors import InvalidObject
 from api.kube.client import Kube
-from api.kube.optional_informer import WhenServed
+from api.kube.optional_informer import OptionalInformer
 from api.kube.resources import JOB_KINDS
 from api.kube.store import Change, ChangeType
 
@@ -26,7 +26,7 @@ class JobKinds:
     """See the module. `informer` runs always; `changed` is called after each change of the kinds."""
 
     def __init__(self, kube: Kube) -> None:
-        self.informer = WhenServed(kube, JOB_KINDS)
+        self.informer = OptionalInformer(kube, JOB_KINDS)
         self.problems: dict[str, InvalidObject] = {}
         self._adapters: dict[str, DeclaredJob] = {}
         self._changed: list[Callable[[], None]] = []

@@ -318,7 +318,7 @@ class SchedulersSection(Section):
 
 
 class SakkaraSection(Section):
-    """Groups and trees that are told in ConfigMaps."""
+    """Groups and trees that ConfigMaps describe."""
 
     topology_namespace: str = Field(TOPOLOGY_NAMESPACE, min_length=1, description="where the topology ConfigMaps are")
     highest_priority: int = Field(

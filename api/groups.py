@@ -58,7 +58,7 @@ class PodGroupSpec(KubeModel):
     min_resources: Annotated[
         dict[str, Quantity],
         schema(
-            "What the fewest pods ask for together; told, not enforced.",
+            "What minMember pods request together; for information, not enforced.",
             type="object",
             additionalProperties=INT_OR_STRING,
             maxProperties=64,

@@ -254,7 +254,7 @@ class RequeuedReason:
     """Its LocalQueue takes workloads again."""
 
 
-# ---- elastic quota (scheduling.x-k8s.io); its objects are told by the label, which names the namespace
+# ---- elastic quota (scheduling.x-k8s.io); its objects are marked by the label, which names the namespace
 ELASTIC_GROUP: Final = "scheduling.x-k8s.io"
 ELASTIC_SIGS_GROUP: Final = "scheduling.sigs.k8s.io"
 ELASTIC_VERSION: Final = "v1alpha1"
@@ -308,7 +308,7 @@ RELAX_TOPOLOGY_AFTER: Final = f"{STOWAGE}/relax-topology-after"
 PLACEMENT_PROFILE: Final = f"{STOWAGE}/placement-profile"
 """On jobs and ClusterQueues: Exact, Compatible or LeastFree."""
 BACKFILL: Final = f"{STOWAGE}/backfill"
-"""On ClusterQueues: the head is told when it starts, and no workload delays it."""
+"""On ClusterQueues: the head gets an expected start, and no workload delays it."""
 OPENED_LABEL: Final = f"{STOWAGE}/opened"
 """On pods whose template names their domain: the ungater has nothing to do."""
 WOKEN_AT: Final = f"{STOWAGE}/woken-at"
@@ -322,7 +322,7 @@ SIMULATED_DURATION: Final = f"{STOWAGE}/simulated-duration"
 """Read by `stowage simulate`: how long the job runs."""
 SIMULATED_ARRIVAL: Final = f"{STOWAGE}/simulated-arrival"
 """Read by `stowage simulate`: how long after its beginning the job comes."""
-# a gang, told on what stands for it: its pods, PodGroups made from labels, Workloads (its name, first pod's time, GangGroup)
+# a gang, written on its objects: its pods, PodGroups made from labels, Workloads (its name, first pod's time, GangGroup)
 GANG_MADE: Final = f"{STOWAGE}/made-from-labels"
 """On PodGroups that were made from the labels of pods."""
 GANG: Final = f"{STOWAGE}/gang"
@@ -342,7 +342,7 @@ GANG_WAITING: Final = "GangWaiting"  # reason: the gang lacks pods, and how many
 GANG_CHECK: Final = f"{STOWAGE}/gang-group"
 """The admission check that holds until all gangs of a GangGroup have quota."""
 
-# ---- Sakkara: groups and trees told in ConfigMaps
+# ---- Sakkara: groups and trees in ConfigMaps
 SAKKARA_TOPOLOGY: Final = "sakkara.topology"
 """Label key, any value, of a ConfigMap that holds a tree of nodes."""
 SAKKARA_GROUP: Final = "sakkara.group"

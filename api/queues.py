@@ -126,7 +126,7 @@ class BorrowWithinCohort(KubeModel):
 
 
 class Preemption(KubeModel):
-    """Whom this queue's workloads may evict."""
+    """Which workloads this queue's workloads may evict."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -140,11 +140,17 @@ class Preemption(KubeModel):
 
     reclaim_within_cohort: Annotated[
         str,
-        schema("Whom in the cohort, to get lent quota back.", enum=["Never", "LowerPriority", "Any"]),
+        schema(
+            "Which workloads in the cohort may be evicted, to get lent quota back.",
+            enum=["Never", "LowerPriority", "Any"],
+        ),
     ] = "Never"
     within_cluster_queue: Annotated[
         str,
-        schema("Whom in the own queue.", enum=["Never", "LowerPriority", "LowerOrNewerEqualPriority"]),
+        schema(
+            "Which workloads of the same queue may be evicted.",
+            enum=["Never", "LowerPriority", "LowerOrNewerEqualPriority"],
+        ),
     ] = "Never"
     borrow_within_cohort: BorrowWithinCohort | None = None
 
@@ -372,11 +378,17 @@ class CheckParameters(KubeModel):
 
 
 class AdmissionCheckSpec(KubeModel):
-    """Who answers the check."""
+    """The controller that answers the check."""
 
     controller_name: Annotated[
         str,
-        schema("Who answers.", mandatory=True, minLength=1, maxLength=253, x_kubernetes_validations=IMMUTABLE),
+        schema(
+            "The controller that answers the check.",
+            mandatory=True,
+            minLength=1,
+            maxLength=253,
+            x_kubernetes_validations=IMMUTABLE,
+        ),
     ] = ""
     parameters: CheckParameters | None = None
 

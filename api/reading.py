@@ -2,7 +2,7 @@
 
 Jobs of one kind ask for the same, so their Workloads' specs are equal byte for byte; and a Workload comes many times in its
 life with a new status and the same spec. Types are frozen values: code that compares or keeps a spec does not see that it is
-shared. Nobody here reads or writes metadata.managedFields, which is a third of a Workload's memory. One that has finished
+shared. Nothing here reads or writes metadata.managedFields, which is a third of a Workload's memory. One that has finished
 may stay for ever and is hardly looked at again: what pydantic keeps beside each of its values, half of what is left, is
 shared with all others. Called by the informers and by the writers of Workloads.
 """
@@ -62,7 +62,7 @@ class WorkloadReader:
     def _slim(self, value: object) -> None:
         """Gives the value, and all in it, the set of its fields' names and the empty map of unknown ones from a common stock.
 
-        Nobody changes either of a frozen value, and a copy of it (`model_copy`) gets its own.
+        Nothing changes a frozen value, and a copy of it (`model_copy`) gets its own.
         """
         if isinstance(value, KubeModel):
             names = value.__pydantic_fields_set__

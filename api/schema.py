@@ -43,7 +43,7 @@ def rules(*each: Schema) -> Schema:
 
 
 def map_by(*keys: str, **words: Any) -> Schema:
-    """A list whose entries are told apart by these keys, so that several writers can own entries of it."""
+    """A list whose entries are identified by these keys, so that several writers can own entries of it."""
     return {"x_kubernetes_list_type": "map", "x_kubernetes_list_map_keys": list(keys), **words}
 
 

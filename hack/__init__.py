@@ -1,1 +1,1 @@
-"""Tools for those who work on the project: generated CRDs (`crds`), a real control plane (`controlplane`), the lock files."""
+"""Tools for development: generated CRDs (`crds`), a real control plane (`controlplane`), the lock files."""

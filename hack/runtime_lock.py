@@ -1,6 +1,6 @@
 """`python -m hack.runtime_lock requirements.lock`: the part of the lock that the three processes need, on stdout.
 
-Reads what the installed `stowage` asks for, and what that asks for in turn, without any extra that nobody asked for.
+Reads what the installed `stowage` asks for, and their requirements in turn, without extras that are not requested.
 The image is built from it, so that it holds no test tools. Run where the whole lock is installed.
 """
 

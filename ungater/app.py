@@ -1,4 +1,4 @@
-"""The ungater process: reads its settings, builds its parts, runs until it is told to stop. The only place that builds."""
+"""The ungater process: reads its settings, builds its parts, runs until it is stopped. The only place that builds."""
 
 from __future__ import annotations
 

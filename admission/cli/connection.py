@@ -49,7 +49,7 @@ async def connect(given: Path | None = None, context: str | None = None) -> Kube
 
 
 def worded(failed: BaseException) -> str:
-    """An error on one line, as a person is told of it."""
+    """An error on one line, as a person reads it."""
     if isinstance(failed, Unreachable):
         return f"the cluster does not answer: {failed.message}"
     if isinstance(failed, TimeoutError):

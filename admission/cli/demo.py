@@ -25,9 +25,9 @@ from admission.cli.story import (
     AwaitedState,
     Manifest,
     StoryJob,
+    context,
     manifest,
     story,
-    surroundings,
 )
 from api.errors import StowageError
 from api.fake.workers.kubelet import RUN_FOR
@@ -65,12 +65,12 @@ async def play(
             teller = StoryPlayer(cluster.kube, display, pace)
             try:
                 async with asyncio.timeout(deadline):
-                    told = await teller.tell(asks or story())
+                    outcome = await teller.tell(asks or story())
             except TimeoutError:
                 why = f"not within {deadline:.0f} s: {teller.awaited}\n{_logs(cluster.processes)}"
                 raise StoryFailed(why) from None
-        display.finish(told.final)
-        return told
+        display.finish(outcome.final)
+        return outcome
 
 
 class StoryPlayer:
@@ -100,7 +100,7 @@ class StoryPlayer:
         return StoryResult(waiting, final)
 
     async def _build(self) -> None:
-        for resource, obj in surroundings():
+        for resource, obj in context():
             await self._create(resource, obj)
         self.awaited = "the ClusterQueue is active"
         while not await self._active():  # noqa: ASYNC110  the other side of the wait is another process
@@ -149,10 +149,10 @@ def run(deadline: float, pace: float) -> int:
     """The command's exit code: 0 when the story came true."""
     console = Console()
     try:
-        told = asyncio.run(play(console, deadline=deadline, pace=pace))
+        outcome = asyncio.run(play(console, deadline=deadline, pace=pace))
     except (StoryFailed, StowageError, ProcessFailed) as failed:
         Console(stderr=True).print(f"the demo failed: {failed}", style="red", markup=False, soft_wrap=True)
         return 1
-    console.print(f"\n{FOLLOWS} had to wait: {told.waiting.message}", markup=False, soft_wrap=True)
+    console.print(f"\n{FOLLOWS} had to wait: {outcome.waiting.message}", markup=False, soft_wrap=True)
     console.print(f"and got in when {LEAVES} had finished.", markup=False)
     return 0

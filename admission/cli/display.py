@@ -77,8 +77,8 @@ class Display:
 
 
 def _detail(view: JobView) -> str:
-    told = story_of(view)
-    return f", {told}" if told else ""
+    text = story_of(view)
+    return f", {text}" if text else ""
 
 
 def story_of(view: JobView) -> str:

@@ -96,7 +96,7 @@ class ChildProcess:
             await process.wait()
 
     def failure(self) -> str | None:
-        """With the end of its log, if it was started and has ended without being told to."""
+        """With the end of its log, if it was started and has ended without being stopped."""
         if self.process is None or self.process.returncode is None or self._told_to_end:
             return None
         return f"{self.name} ended with {self.process.returncode}\n{self.tail()}"
@@ -157,7 +157,7 @@ class StowageProcesses:
         await self.stop()
 
     def failure(self) -> str | None:
-        """The processes that ended without being told to, each with the end of its log."""
+        """The processes that ended without being stopped, each with the end of its log."""
         failures = [failure for child in self.children.values() if (failure := child.failure())]
         return "\n".join(failures) or None
 

@@ -87,7 +87,7 @@ LEAVES, FOLLOWS = "short", "late"
 """When the first has finished, the second must run."""
 
 
-def surroundings() -> Iterator[tuple[Resource, Manifest]]:
+def context() -> Iterator[tuple[Resource, Manifest]]:
     """Namespace, nodes, topology, flavor and queues."""
     yield NAMESPACES, {"metadata": {"name": NAMESPACE}}
     for node in nodes():

@@ -1,4 +1,4 @@
-"""Admissions at the API server: what the cycle decided, written to the Workload's status and told in events.
+"""Writes admissions: the cycle's decision goes into the Workload's status and into events.
 
 A write ends only when it is known what holds: an answer that was lost, or a 5xx, may yet turn out to be an admission. Called by
 the scheduler, which books and takes back.

@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 from admission.controllers.active_conditions import Activity, cluster_queue_activity
 from admission.controllers.admission_context import AdmissionContext
 from admission.controllers.checks import checks_for, own_checks
-from admission.controllers.elastic.unreserved_usage import OutsidePods
-from admission.controllers.projection import HeldPod, NodeReader, PodReader
+from admission.controllers.elastic.unreserved_usage import UnreservedUsage
+from admission.controllers.projection import NodeReader, PodReader, ProjectedPod
 from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.trees import Trees
 from api.kube.client import Kube
@@ -82,7 +82,7 @@ class ClusterView:
     """
 
     nodes: Copy[Node]
-    pods: Copy[HeldPod]
+    pods: Copy[ProjectedPod]
     namespaces: Copy[Namespace]
     limit_ranges: Copy[LimitRange]
     runtime_classes: Copy[RuntimeClass]
@@ -97,13 +97,13 @@ class ClusterView:
     workload_priorities: Copy[WorkloadPriorityClass]
     priorities: Copy[dict[str, Any]]
     trees: Trees = field(init=False)
-    outside: OutsidePods = field(init=False)
+    outside: UnreservedUsage = field(init=False)
 
     def __post_init__(self) -> None:
         """Called before other handlers: a handler of a node or flavor finds the trees as they are then."""
         self.nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
         object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
-        object.__setattr__(self, "outside", OutsidePods(self.pods, self.workloads))
+        object.__setattr__(self, "outside", UnreservedUsage(self.pods, self.workloads))
 
     def node_named(self, host: str) -> Node | None:
         """The node of that hostname, as assignments call it."""
@@ -148,7 +148,7 @@ class Views(ClusterView):
     """The informers of the controller process."""
 
     nodes: Informer[Node]
-    pods: Informer[HeldPod]
+    pods: Informer[ProjectedPod]
     namespaces: Informer[Namespace]
     limit_ranges: Informer[LimitRange]
     runtime_classes: Informer[RuntimeClass]

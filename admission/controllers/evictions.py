@@ -16,15 +16,15 @@ from api.workloads import WorkloadStatus
 class Eviction:
     """Reason (names.Evicting) and message of Evicted=True, and the cause that is counted with it.
 
-    `preemption`: where another one takes its place, the reason of its Preempted condition; `told` is what the event about
-    that says, if not the message.
+    `preemption`: the reason of the Preempted condition, if another workload takes its place; `event_message`: the text of
+    the Preempted event, if it differs from the message.
     """
 
     reason: str
     message: str
     cause: str = ""
     preemption: str = ""
-    told: str = ""
+    event_message: str = ""
 
     @property
     def event(self) -> str:

@@ -41,7 +41,7 @@ class Evictor:
         about = ref_to(WORKLOADS, after)
         self._recorder.record(about, "Normal", eviction.event, eviction.message)
         if eviction.preemption:
-            self._recorder.record(about, "Normal", "Preempted", eviction.told or eviction.message)
+            self._recorder.record(about, "Normal", "Preempted", eviction.event_message or eviction.message)
         if before.status.admission is None:
             return
         ref = after.spec.priority_class_ref

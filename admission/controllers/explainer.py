@@ -67,20 +67,20 @@ class Explainer:
         self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
         self._recorder, self._patience, self._now = recorder, patience or ExplanationLimits(), now
         self._sharing, self._startable = sharing, startable
-        self._told: dict[str, tuple[str, float]] = {}
+        self._reported: dict[str, tuple[str, float]] = {}
         self.reconciler = Reconciler("explanations", self._explain, workers=1)
 
     def waits(self, key: str, reason: str) -> None:
         """The Workload waits, for this reason, as a cycle has just found."""
-        told, at = self._told.get(key, ("", 0.0))
-        if told != reason:
+        reported, at = self._reported.get(key, ("", 0.0))
+        if reported != reason:
             self.reconciler.add_after(key, self._patience.first)
         else:
             self.reconciler.add_after(key, max(self._patience.first, at + self._patience.period - self._now()))
 
     def forget(self, key: str) -> None:
         """It waits no more."""
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
 
     async def _explain(self, key: str) -> None:
         workload, pending = self._views.workloads.objects.get(key), self._queues.workload(key)
@@ -110,7 +110,7 @@ class Explainer:
                 self.forget(workload.key)
                 return
             self._recorder.record(ref_to(WORKLOADS, workload), "Normal", "Explanation", text)
-        self._told[workload.key] = (found.reason, self._now())
+        self._reported[workload.key] = (found.reason, self._now())
 
 
 def code_of(found: Explanation) -> str:

@@ -22,7 +22,7 @@ from admission.controllers.admission_context import blocker
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, ClusterView
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.lifecycle import not_before
-from admission.controllers.projection import HeldPod
+from admission.controllers.projection import ProjectedPod
 from admission.controllers.resources import Limit, LimitRange, RuntimeClass, completed, defect
 from admission.controllers.sakkara.trees import TreesChanged
 from admission.engine import convert, model
@@ -230,7 +230,7 @@ class Feed:
         self._tell(node)
         self._retake(tuple(self._lingering))
 
-    def _pod_changed(self, change: Change[HeldPod]) -> None:
+    def _pod_changed(self, change: Change[ProjectedPod]) -> None:
         pod = None if change.type is _DELETED else change.object.bound
         if pod == (change.old.bound if change.old else None):
             return

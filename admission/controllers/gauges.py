@@ -16,7 +16,7 @@ from prometheus_client import Gauge
 
 from admission import queue_metrics as metrics
 from admission.controllers.active_conditions import Activity
-from admission.controllers.queue_totals import NO_RESERVATION, Tally, Why
+from admission.controllers.queue_totals import NO_RESERVATION, QueueTotals, Why
 from admission.engine.decision import Reason
 from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.cohorts import QuotaNode
@@ -71,9 +71,9 @@ class QueueFigures:
 
     queue: ClusterQueue
     activity: Activity
-    tally: Tally
+    tally: QueueTotals
     standing: PendingCounts
-    locals: Sequence[Tally]
+    locals: Sequence[QueueTotals]
     cohorts: Sequence[str] = ()
     share: int | None = None
     resources: bool = False
@@ -135,7 +135,7 @@ def _limits(quota: ResourceQuota) -> Iterable[tuple[Gauge, float]]:
     return [(gauge, _units(quota.name, to_int(quota.name, value))) for gauge, value in given if value is not None]
 
 
-def of_local_queue(queue: LocalQueue, activity: Activity, tally: Tally) -> Table:
+def of_local_queue(queue: LocalQueue, activity: Activity, tally: QueueTotals) -> Table:
     """All series of a LocalQueue. A waiting workload counts as inadmissible once its status says why it waits."""
     at = (queue.metadata.name, queue.metadata.namespace or "")
     active = tally.unadmitted[NO_RESERVATION, Reason.PENDING_EVALUATION]
@@ -157,7 +157,7 @@ def of_local_queue(queue: LocalQueue, activity: Activity, tally: Tally) -> Table
 
 
 def of_cohort(
-    name: str, above: Sequence[str], node: QuotaNode | None, tallies: Mapping[str, Tally], share: int | None
+    name: str, above: Sequence[str], node: QuotaNode | None, tallies: Mapping[str, QueueTotals], share: int | None
 ) -> Table:
     """All series of a cohort. `above`: from itself to the root; `tallies`: of the ClusterQueues below it."""
     made: Table = {

@@ -17,7 +17,7 @@ from admission.job_kinds import JobKinds
 from api.errors import NotFound
 from api.job_kinds import JobKind
 from api.kube.client import Kube, PatchKind
-from api.kube.optional_informer import WhenServed
+from api.kube.optional_informer import OptionalInformer
 from api.kube.reconcile import Reconciler
 from api.kube.resources import JOB_KINDS
 from api.meta import Condition, find_condition, rfc3339, set_condition
@@ -32,7 +32,7 @@ class _Watched:
     """A kind whose jobs are watched."""
 
     adapter: DeclaredJob
-    view: WhenServed
+    view: OptionalInformer
     task: asyncio.Task[None]
 
 
@@ -66,7 +66,7 @@ class JobKindController:
             self._forget(name, watched)
             watched = None
         if adapter is not None and watched is None:
-            view = WhenServed(self._kube, adapter.resource, label_selector=self._labels, ask_again=_LOOK_AGAIN)
+            view = OptionalInformer(self._kube, adapter.resource, label_selector=self._labels, ask_again=_LOOK_AGAIN)
             task = self._group.create_task(view.run(), name=f"informer {adapter.framework}")
             watched = self._watched[name] = _Watched(adapter, view, task)
             self._jobs.add_kind(adapter, view)

@@ -121,15 +121,15 @@ def _finished(workload: Workload, now: float, rules: LifecycleRules) -> Lifecycl
     left = (parse_time(end.last_transition_time) or 0.0) + rules.finished_kept - now
     if left > 0:
         return LifecycleStep(workload.status, again_in=left)
-    told = PlannedEvent("Deleted", "Deleted finished Workload: retention period expired")
-    return LifecycleStep(workload.status, (told,), delete=True)
+    events = PlannedEvent("Deleted", "Deleted finished Workload: retention period expired")
+    return LifecycleStep(workload.status, (events,), delete=True)
 
 
 def _deactivating(workload: Workload, cause: str, text: str, event: str, now: float) -> LifecycleStep:
     """Stowage itself takes the workload out of service; its job is stopped like that of any deactivated one."""
     status = conditions.deactivating(workload.status, cause, text, now, workload.metadata.generation)
-    told = PlannedEvent(event, f"Deactivating the workload: {text}", "Warning")
-    return LifecycleStep(status, (told,), deactivate=True)
+    events = PlannedEvent(event, f"Deactivating the workload: {text}", "Warning")
+    return LifecycleStep(status, (events,), deactivate=True)
 
 
 def _inactive(workload: Workload, context: AdmissionContext, now: float) -> LifecycleStep:
@@ -158,7 +158,7 @@ def _inactive(workload: Workload, context: AdmissionContext, now: float) -> Life
 
 def _pending(workload: Workload, context: AdmissionContext, now: float) -> LifecycleStep:
     generation, again_in = workload.metadata.generation, None
-    told: tuple[PlannedEvent, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
     status = checks.retry_later(workload.status, now)
     at = _requeue_at(status)
     if at is not None and at > now:
@@ -176,16 +176,16 @@ def _pending(workload: Workload, context: AdmissionContext, now: float) -> Lifec
     blocked = blocker(workload, context)
     if blocked is not None:
         if blocked[0] == Reason.ADMISSION_GATED != before:
-            told = (PlannedEvent("AdmissionGated", blocked[1]),)
-        return LifecycleStep(conditions.waiting(status, *blocked, {}, now, generation), told, again_in)
+            events = (PlannedEvent("AdmissionGated", blocked[1]),)
+        return LifecycleStep(conditions.waiting(status, *blocked, {}, now, generation), events, again_in)
     from_the_cycle = before in _RETAINED or is_true(status.conditions, BLOCKED_ON_PREEMPTION_GATES)
     if before is not None and not from_the_cycle:
         message = conditions.NOT_EVALUATED
         if before == Reason.ADMISSION_GATED and not workload.spec.preemption_gates:
             message = "AdmissionGatedBy cleared, waiting for quota reservation"
-            told = (PlannedEvent("AdmissionGateCleared", message),)
+            events = (PlannedEvent("AdmissionGateCleared", message),)
         status = conditions.waiting(status, Reason.PENDING_EVALUATION, message, {}, now, generation)
-    return LifecycleStep(status, told, again_in)
+    return LifecycleStep(status, events, again_in)
 
 
 def _requeue_at(status: WorkloadStatus) -> float | None:

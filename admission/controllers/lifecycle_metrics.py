@@ -23,7 +23,7 @@ States = dict[str, Condition]
 """The conditions that hold, by type."""
 
 
-class LifeMetrics:
+class LifecycleMetrics:
     """`by_local_queue`: figures of each LocalQueue as well."""
 
     def __init__(
@@ -53,24 +53,24 @@ class LifeMetrics:
             self._evicted(change.object, change.old, admission.cluster_queue, was)
 
     def _turned(self, workload: Workload, queue: str, was: States, now: States) -> None:
-        who, at = (queue, self._local(workload), _priority(workload)), self._now()
+        labels, at = (queue, self._local(workload), _priority(workload)), self._now()
         new = now.keys() - was.keys()
         if QUOTA_RESERVED in new:
-            metrics.RESERVED.add(*who)
-            metrics.RESERVED_WAIT.add(*who, _spent(_queued(workload), at))
+            metrics.RESERVED.add(*labels)
+            metrics.RESERVED_WAIT.add(*labels, _spent(_queued(workload), at))
         if ADMITTED in new:
-            metrics.ADMITTED.add(*who)
-            metrics.ADMITTED_WAIT.add(*who, _spent(_queued(workload), at))
-            metrics.CHECKS_WAIT.add(*who, _spent(_since(now, QUOTA_RESERVED), at))
+            metrics.ADMITTED.add(*labels)
+            metrics.ADMITTED_WAIT.add(*labels, _spent(_queued(workload), at))
+            metrics.CHECKS_WAIT.add(*labels, _spent(_since(now, QUOTA_RESERVED), at))
             for cohort in self._cohorts(queue):
-                metrics.COHORT_ADMITTED.labels(cohort, who[2]).inc()
+                metrics.COHORT_ADMITTED.labels(cohort, labels[2]).inc()
         if PODS_READY in new and now[PODS_READY].reason == PodsReadyReason.STARTED:
-            metrics.READY_WAIT.add(*who, _spent(_queued(workload), at))
-            metrics.ADMITTED_READY.add(*who, _spent(_since(now, ADMITTED), at))
+            metrics.READY_WAIT.add(*labels, _spent(_queued(workload), at))
+            metrics.ADMITTED_READY.add(*labels, _spent(_since(now, ADMITTED), at))
         if FINISHED in new:
-            metrics.FINISHED.add(*who)
+            metrics.FINISHED.add(*labels)
             if ADMITTED in was:
-                metrics.EXECUTION.add(*who, _spent(_since(was, ADMITTED), at))
+                metrics.EXECUTION.add(*labels, _spent(_since(was, ADMITTED), at))
         if EVICTED in now and QUOTA_RESERVED in was and QUOTA_RESERVED not in now:
             reason = now[EVICTED].reason.partition("DueTo")[0]
             metrics.EVICTION_LATENCY.labels(queue, reason).observe(_spent(_since(now, EVICTED), at))

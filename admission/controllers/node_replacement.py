@@ -22,7 +22,7 @@ from api.names import ADMITTED, EVICTED, FINISHED, HOSTNAME_LABEL
 from api.workloads import PodSetAssignment, Workload
 
 
-class Repairs:
+class NodeReplacements:
     """What is to be repaired. `request_cycle` is called when there is something new."""
 
     def __init__(self, views: Views, ledger: Ledger, request_cycle: Callable[[], None]) -> None:

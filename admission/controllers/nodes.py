@@ -34,7 +34,7 @@ from admission.controllers.node_failures import (
     patience,
 )
 from admission.controllers.node_replacement import hostnames
-from admission.controllers.projection import HeldPod
+from admission.controllers.projection import ProjectedPod
 from admission.controllers.status import patch_status
 from admission.engine.ledger import Ledger
 from api.errors import NotFound
@@ -93,7 +93,7 @@ class NodeController:
         if new.name:
             self._look(new.name)
 
-    def _pod_changed(self, change: Change[HeldPod]) -> None:
+    def _pod_changed(self, change: Change[ProjectedPod]) -> None:
         before = change.old.bound if change.old else None
         bound = change.object.bound or before
         ends = change.type is ChangeType.DELETED or change.object.deleting or change.object.bound is None
@@ -233,7 +233,7 @@ class NodeController:
         self._recorder.record(ref_to(PODS, pod), "Normal", "PodTerminatedByKueue", _ENDED)
 
 
-def _as_pod(held: HeldPod) -> Pod:
+def _as_pod(held: ProjectedPod) -> Pod:
     """The little of a bound pod that counts here."""
     meta, bound = held.metadata, held.bound
     gone = "going" if held.deleting else None

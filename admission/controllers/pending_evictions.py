@@ -39,22 +39,23 @@ _PAUSE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PendingEviction:
-    """One eviction to be written. `for_whom`: keys of the workloads that wait for it; `told`: what these are told of it, if it
-    makes room for them. `failed`: what was tried for the workload first, and why it failed.
+    """One eviction to be written. `for_whom`: keys of the workloads that wait for it; `preemptor_message`: the text of
+    the event on each of them, if the eviction makes room for them. `failed`: what was tried for the workload first, and
+    why it failed.
     """
 
     key: str
     uid: str
     eviction: Eviction
     for_whom: tuple[str, ...] = ()
-    told: str = ""
+    preemptor_message: str = ""
     failed: str = ""
 
 
-class Removals:
+class PendingEvictions:
     """Begins and carries out evictions. `admission_writer`: admissions that are being written, by workload.
 
-    `again`: told the key of a workload that stays without the place that it needs, since its eviction could not be written.
+    `again`: called with the key of a workload that lacks its place still, because its eviction could not be written.
     """
 
     def __init__(
@@ -89,10 +90,10 @@ class Removals:
                 EvictedReason.PREEMPTED,
                 message,
                 preemption=victim.claim.value,
-                told=message + priorities(preemptor, admitted),
+                event_message=message + priorities(preemptor, admitted),
             )
-            told = preempted_event(preemptor, admitted, queue)
-            self._begin(admitted, PendingEviction(admitted.key, admitted.uid, eviction, (preemptor.key,), told), tasks)
+            text = preempted_event(preemptor, admitted, queue)
+            self._begin(admitted, PendingEviction(admitted.key, admitted.uid, eviction, (preemptor.key,), text), tasks)
 
     def evict(self, decision: Evict, tasks: asyncio.TaskGroup) -> None:
         """Evict a workload for its own sake, or for those that may only start together with it."""
@@ -166,10 +167,12 @@ class Removals:
         return workload is not None and is_true(workload.status.conditions, EVICTED)
 
     def _tell(self, removal: PendingEviction) -> None:
-        if not removal.told:
+        if not removal.preemptor_message:
             return
         for preemptor in filter(None, map(self._views.workloads.objects.get, removal.for_whom)):
-            self._recorder.record(ref_to(WORKLOADS, preemptor), "Normal", "PreemptedWorkload", removal.told)
+            self._recorder.record(
+                ref_to(WORKLOADS, preemptor), "Normal", "PreemptedWorkload", removal.preemptor_message
+            )
             local = self._views.local_queue_of(preemptor)
             queue = local.spec.cluster_queue if local else ""
             metrics.PREEMPTED.labels(queue, removal.eviction.preemption).inc()

@@ -25,7 +25,7 @@ from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, StatusCondition
 _SHAPES: Final = 4096
 
 
-class HeldMeta(msgspec.Struct, frozen=True, gc=False):
+class ProjectedMeta(msgspec.Struct, frozen=True, gc=False):
     """The identity that the informer goes by."""
 
     name: str
@@ -35,10 +35,10 @@ class HeldMeta(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPod:
+class ProjectedPod:
     """`bound` is None for a pod that holds no node (any more); `deleting`: it is on its way out."""
 
-    metadata: HeldMeta
+    metadata: ProjectedMeta
     bound: BoundPod | None
     deleting: bool = False
 
@@ -50,10 +50,10 @@ class PodReader:
         self._decode = msgspec.json.Decoder(Pod).decode
         self._shapes: LRUCache[tuple[tuple[str, int], ...], Mapping[str, int]] = LRUCache(_SHAPES)
 
-    def __call__(self, data: bytes) -> HeldPod:
+    def __call__(self, data: bytes) -> ProjectedPod:
         pod = self._decode(data)
         bound = convert.bound_pod(pod)
-        return HeldPod(
+        return ProjectedPod(
             _meta(pod.metadata), self._shared(bound) if bound else None, bool(pod.metadata.deletion_timestamp)
         )
 
@@ -67,8 +67,8 @@ class PodReader:
         )
 
 
-def _meta(meta: Meta) -> HeldMeta:
-    return HeldMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version)
+def _meta(meta: Meta) -> ProjectedMeta:
+    return ProjectedMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version)
 
 
 class _ListedMeta(msgspec.Struct, rename="camel", gc=False):

@@ -46,7 +46,7 @@ class _Part:
 
 
 @dataclass(slots=True)
-class Tally:
+class QueueTotals:
     """The sums of one queue. `finished`, and why the others are not admitted, of LocalQueues only."""
 
     pending: int = 0
@@ -69,21 +69,21 @@ class Tally:
             _add(self.used, part.amounts, sign)
 
 
-class Tallies:
+class QueueTotalsIndex:
     """Of all queues. Hand it every change of a Workload."""
 
     def __init__(self) -> None:
         self._parts: dict[str, _Part] = {}
-        self._local: defaultdict[str, Tally] = defaultdict(Tally)
-        self._cluster: defaultdict[str, Tally] = defaultdict(Tally)
+        self._local: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)
+        self._cluster: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)
 
-    def local_queue(self, key: str) -> Tally:
+    def local_queue(self, key: str) -> QueueTotals:
         """Of the LocalQueue `namespace/name`."""
-        return self._local.get(key) or Tally()
+        return self._local.get(key) or QueueTotals()
 
-    def cluster_queue(self, name: str) -> Tally:
+    def cluster_queue(self, name: str) -> QueueTotals:
         """Of the ClusterQueue; what is pending there is not known here."""
-        return self._cluster.get(name) or Tally()
+        return self._cluster.get(name) or QueueTotals()
 
     def changed(self, change: Change[Workload]) -> None:
         """A Workload came, changed or went."""

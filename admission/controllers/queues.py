@@ -25,7 +25,7 @@ from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, Views
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.fair_share_status import NO_SHARES, StatusShares
 from admission.controllers.gauges import USUAL, GaugeOptions, QueueFigures, QueueGauges, of_cohort, of_local_queue
-from admission.controllers.queue_totals import NOTHING, Tallies, Tally, nominal_quotas, usage
+from admission.controllers.queue_totals import NOTHING, QueueTotals, QueueTotalsIndex, nominal_quotas, usage
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from api.kube.client import Kube, PatchKind
@@ -69,7 +69,7 @@ class QueueController:
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
         self._cohorts = Reconciler("cohorts", self._cohort, workers=1)
         self._used = Reconciler("in-use", self._in_use, workers=2)
-        self._tallies = Tallies()
+        self._tallies = QueueTotalsIndex()
         views.workloads.add_handler(self._tallies.changed)
         views.workloads.add_handler(self._workload_changed)
         views.cluster_queues.add_handler(self._cluster_queue_changed)
@@ -273,7 +273,7 @@ class _QueueStatus:
     """What a queue's status is made of. `outside`: what pods that no Workload counts hold of its quota."""
 
     activity: Activity
-    tally: Tally
+    tally: QueueTotals
     declared: Mapping[tuple[str, str], int | None]
     pending: int
     share: int | None = None

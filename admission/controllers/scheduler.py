@@ -21,8 +21,8 @@ from admission.controllers.admission_writer import AdmissionWriter
 from admission.controllers.cluster_view import Views
 from admission.controllers.decision_log import DecisionLog
 from admission.controllers.evictor import Evictor
-from admission.controllers.node_replacement import Repairs
-from admission.controllers.pending_evictions import Removals
+from admission.controllers.node_replacement import NodeReplacements
+from admission.controllers.pending_evictions import PendingEvictions
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.wait_reasons import WaitReason, WaitReporter
 from admission.engine import model
@@ -43,7 +43,7 @@ SET_ASIDE = 60.0
 """Seconds until a workload is tried again on which the cycle failed to decide."""
 
 Spent = Callable[[Iterable[str], float], None]
-"""Told the keys of the Workloads that a cycle answered for, and its seconds."""
+"""Called after a cycle with the keys of the Workloads that it decided on, and its seconds."""
 
 
 class Scheduler:
@@ -68,9 +68,9 @@ class Scheduler:
         self._admitting: dict[str, asyncio.Task[None]] = {}
         request_cycle = context.cycle_due.set
         self._writer = AdmissionWriter(kube, views, recorder, now)
-        self._repairs = Repairs(views, context.ledger, request_cycle)
+        self._repairs = NodeReplacements(views, context.ledger, request_cycle)
         evictor = Evictor(kube, views, recorder, now)
-        self._removals = Removals(kube, views, context, evictor, recorder, self._admitting, self._repairs.again)
+        self._removals = PendingEvictions(kube, views, context, evictor, recorder, self._admitting, self._repairs.again)
 
     @property
     def admitting(self) -> Collection[str]:

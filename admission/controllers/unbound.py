@@ -1,4 +1,4 @@
-"""Pods that no node takes after their gate was opened: they are told in their Workload, and it goes back whole if they stay.
+"""Pods that no node takes after their gate was opened: the Workload reports them, and is evicted whole if they stay unbound.
 
 What lets pods through counts on their binding. A pod from elsewhere may still take the place in between, and a pod may have a
 term that no rule here knows; then the stock scheduler says PodScheduled=False, Unschedulable. Such a pod is looked at again
@@ -25,7 +25,7 @@ from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
-from admission.controllers.projection import HeldMeta
+from admission.controllers.projection import ProjectedMeta
 from admission.controllers.status import patch_status
 from api.errors import NotFound
 from api.kube.client import Kube
@@ -42,9 +42,9 @@ log = logging.getLogger(__name__)
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
 _BY_WORKLOAD = "workload"
-# The scheduler may have looked a moment too early; and many pods of one gang are told together.
+# The scheduler may have looked a moment too early; and many pods of one gang are reported together.
 _SETTLE = 1.0
-# The scheduler's words change whenever a node does: of the same pods they are told anew so much later.
+# The scheduler's words change whenever a node does: they are reported again for the same pods only after this time.
 _REWORD = 10.0
 # How many pods a message names, and how much of what the scheduler says of them.
 _NAMED, _SAID = 8, 600
@@ -84,7 +84,7 @@ class _Pod(msgspec.Struct, gc=False):
 class UnboundPod:
     """A pod without a node. `refused`: what the scheduler says of it, None while it has not refused it."""
 
-    metadata: HeldMeta
+    metadata: ProjectedMeta
     workload: str | None = None
     refused: str | None = None
 
@@ -98,7 +98,7 @@ class UnboundReader:
     def __call__(self, data: bytes) -> UnboundPod:
         pod = self._decode(data)
         meta = pod.metadata
-        identity = HeldMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version)
+        identity = ProjectedMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version)
         if (
             pod.spec.scheduling_gates
             or meta.deletion_timestamp
@@ -173,11 +173,11 @@ class UnboundController:
             return None
         stuck = sorted(self._pods.by_index(_BY_WORKLOAD, key), key=lambda pod: pod.metadata.name)
         before = find_condition(workload.status.conditions, conditions.UNSCHEDULABLE)
-        told = before is not None and before.status == "True"
-        if not stuck and not told:
+        reported = before is not None and before.status == "True"
+        if not stuck and not reported:
             return None
         if (
-            told
+            reported
             and before is not None
             and stuck
             and (left := self._left(workload, before.last_transition_time)) is not None
@@ -189,10 +189,10 @@ class UnboundController:
             await self._evictor.evict(workload, Eviction(EvictedReason.PODS_UNSCHEDULABLE, text))
             return None
         await self._tell(workload, stuck)
-        return self._timeout if stuck and not told and not workload.of_one_pod else None
+        return self._timeout if stuck and not reported and not workload.of_one_pod else None
 
     def _again(self, key: str, stuck: Sequence[UnboundPod]) -> bool:
-        """Whether the same pods were told a moment ago."""
+        """Whether the same pods were reported a moment ago."""
         pods, now = _pods(stuck), self._now()
         before, at = self._worded.get(key, ("", 0.0))
         if not stuck:

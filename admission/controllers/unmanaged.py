@@ -12,7 +12,7 @@ from admission.integrations.owners import managed_kinds
 from admission.integrations.registry import KINDS
 from api.kube.client import Kube
 from api.kube.events import WARNING, EventRecorder, ref_to
-from api.kube.optional_informer import WhenServed
+from api.kube.optional_informer import OptionalInformer
 from api.kube.reconcile import Reconciler
 from api.kube.resources import NOT_MANAGED
 from api.kube.store import Change, ChangeType
@@ -26,7 +26,7 @@ class UnmanagedKinds:
 
     def __init__(self, kube: Kube, recorder: EventRecorder) -> None:
         self.informers = {
-            framework: WhenServed(kube, resource, label_selector=QUEUE_NAME_LABEL)
+            framework: OptionalInformer(kube, resource, label_selector=QUEUE_NAME_LABEL)
             for framework, resource in NOT_MANAGED.items()
         }
         self._recorder = recorder

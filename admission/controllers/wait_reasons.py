@@ -1,7 +1,7 @@
 """Why each waiting Workload waits, written to its status: soon after it is known, and not more often than people read.
 
 The cycle may refuse a workload many times a second while the cluster moves; only the latest reason matters. A new reason is
-written at once (and told in an event), new numbers of the same reason at most once a period, which is longer where many
+written at once (and in an event), new numbers of the same reason at most once a period, which is longer where many
 wait, and nothing at all for a Workload that is admitted before its turn. What would let it in is worked out later
 (explainer.py); only the verdict that it can never run as it is comes with the reason.
 """

@@ -1,7 +1,7 @@
-"""The engine's outputs: Admit, Preempt, Wait, Evict, Reject; each with its reason and numbers. `explain` words them.
+"""The engine's outputs: Admit, Preempt, Wait, Evict, Reject; each with its reason and numbers.
 
-Decisions are values: the shell writes them to the API server, metrics and events; nothing here acts. Texts are the
-field's own (cycle.md 4.6, placement.md 5.7), so that existing tools read them.
+Decisions are values: the shell writes them to the API server, metrics and events; nothing here acts. Texts are
+Kueue's own (cycle.md 4.6, placement.md 5.7), so that existing tools read them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ class ReasonOwner(StrEnum):
 class Reason(StrEnum):
     """Every reason code: stable names, each with its meaning as `__doc__`, its owner, and whether it is retained.
 
-    The reasons of QuotaReserved=False come first, most telling first where several hold. Those of the controllers reach the
-    engine as `Workload.blocked` and are passed on; where the engine meets the same case, it gives the same reason. Those of
-    an explanation (explain/) stand behind a reason of the engine: they are never the reason of one of Kueue's conditions.
+    The reasons of QuotaReserved=False come first, the most specific first where several hold. Those of the controllers
+    reach the engine as `Workload.blocked` and are passed on; where the engine meets the same case, it gives the same
+    reason. Those of an explanation (explain/) stand behind a reason of the engine: they are never the reason of one of
+    Kueue's conditions.
 
-    `retained`: no look at the object alone disproves it, so it stays in the status until the next cycle, or until the
-    controller that wrote it takes it back.
+    `retained`: the object alone cannot disprove it, so it stays in the status until the next cycle, or until the controller
+    that wrote it removes it.
     """
 
     owner: ReasonOwner
@@ -99,7 +100,7 @@ class Reason(StrEnum):
     )
     ADMISSION_GATED = (
         "AdmissionGated",
-        "somebody holds it by the gate annotation, or keeps it from evicting others",
+        "an admission gate holds it, or a preemption gate keeps it from evicting other workloads",
         ReasonOwner.CONTROLLERS,
     )
     DEACTIVATED = "Deactivated", "spec.active is false", ReasonOwner.CONTROLLERS
@@ -243,8 +244,8 @@ class Certificate:
             return "proved: there is no place"
         if self.proof is Proof.FEASIBLE:
             return "not proved: there may be a better answer"
-        told = _PROVEN[self.claim].format(level=self.level or "the asked levels")
-        return f"proved: {told}" + (f"; of {self.unproved} and below nothing is proved" if self.unproved else "")
+        statement = _PROVEN[self.claim].format(level=self.level or "the asked levels")
+        return f"proved: {statement}" + (f"; of {self.unproved} and below nothing is proved" if self.unproved else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +329,7 @@ class Preempt:
 
 
 PREEMPTION_GATED = "Workload requires preemption, but it's gated"
-"""Told to one that could start if its preemption gates were open."""
+"""The message for a workload that could start if its preemption gates were open."""
 
 NODE_FAILURES = "NodeFailures"
 """Reason of an eviction: nodes failed, and there was no other place for the pods on them."""
@@ -338,7 +339,7 @@ NODE_FAILURES = "NodeFailures"
 class Evict:
     """The workload holds quota and has to go: `reason` and `message` of its Evicted condition.
 
-    `failed`: what was tried for it first, and why it failed; told where the eviction cannot be written.
+    `failed`: what was tried for it first, and why it failed; reported if the eviction cannot be written.
     """
 
     workload: str

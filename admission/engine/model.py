@@ -350,7 +350,7 @@ class Workload:
     `queue` is the LocalQueue's key, `cluster_queue` where it leads. `queued` is the time that orders it among equals
     (creation, or an eviction's time where the rules say so). `blocked`: why it may not be considered at all (deactivated,
     gated, queue missing or stopped, namespace refused): (reason, message), None when it may. `defect`: what is wrong with its
-    pods, told when its turn comes (so it holds up a StrictFIFO queue; `blocked` does not). `not_before`: backoff.
+    pods, reported when its turn comes (so it holds up a StrictFIFO queue; `blocked` does not). `not_before`: backoff.
     `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
     `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came. `time_limit`: how many seconds it may
     still run, None: for ever; `admitted`: since when it runs, None while it does not. `gated`: a preemption gate of its is
@@ -407,7 +407,7 @@ class ObjectRemoved:
 
 
 Event = Node | BoundPod | Flavor | ClusterQueue | Cohort | Workload | ObjectRemoved
-"""An object as it is now (created or changed, told as a whole), or that it is gone."""
+"""An object as it is now (created or changed; always the whole object), or that it is gone."""
 
 
 class Counting(StrEnum):

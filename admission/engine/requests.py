@@ -49,7 +49,7 @@ def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:
 def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> str:
     """What of the workload's required levels holds now and what comes next; empty where nothing is to be relaxed.
 
-    Told by the levels of the first flavor of the queue that has the level.
+    Read from the levels of the first flavor of the queue that has the level.
     """
     texts: dict[str, list[str]] = {}
     for pod_set, found in _relaxed_asks(workload, queue, flavors, now):

@@ -3,7 +3,7 @@
 A gang is a set of pods of one namespace of which at least `minimum` start together. Its name stands in a label (coscheduling,
 the older group, a PodGroup's name) or an annotation (Koordinator); the minimum beside it, or in the PodGroup of that name.
 Kueue's own pod groups (integrations/podgroup.py) are gangs whose minimum is their whole: they are left as they are.
-Sakkara's groups are told in ConfigMaps: a pod says the name alone, and that it is one of these (`sakkara`).
+ConfigMaps describe Sakkara's groups: a pod says the name alone, and that it is one of these (`sakkara`).
 
 The webhook reads a pod once, when it is created, refuses what `read` finds wrong, and writes the one form (`to_text`) into the
 annotation GANG_TERMS. So only the webhook needs to know the dialects.

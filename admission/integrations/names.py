@@ -2,7 +2,7 @@
 
 `<kind>-<owner>-<hash>`: the hash is the first five hex digits of the SHA-1 of group kind, owner name, uid (and what
 tells several Workloads of one owner apart). The form is Kueue's, so that its users and tools find what they know.
-The name must be told before the Workload exists (a job's pods carry it), which is why it is computed, not generated.
+The name must be known before the Workload exists (a job's pods carry it), which is why it is computed, not generated.
 Called by the job controller; nothing here knows what the names are for.
 """
 

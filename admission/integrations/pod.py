@@ -1,6 +1,6 @@
 """A plain pod that waits in a queue: what of it is read, and which role it plays. Pure.
 
-Pods are the bulk of what is watched, so a pod is projected as it arrives: who it is, what our labels and annotations
+Pods are the bulk of what is watched, so a pod is projected as it arrives: its identity, what our labels and annotations
 say, where it is in its life. Its spec is kept, as bytes, only while the admission gate holds it (what a Workload is
 composed of, and what a start is merged into); pods of one maker share the bytes.
 
@@ -88,8 +88,8 @@ class PodMeta(msgspec.Struct, frozen=True, gc=False):
 class QueuedPod:
     """A pod, projected. Times in epoch seconds; `owner` is the name of its controller.
 
-    `spec` is the JSON of its spec while the admission gate holds it. `deleted`: it was told to go; `forced`: without (any
-    more) grace. `held`: our finalizer keeps it; `tracked`: its Job has still to count its end.
+    `spec` is the JSON of its spec while the admission gate holds it. `deleted`: it has a deletion timestamp; `forced`:
+    without (any more) grace. `held`: our finalizer keeps it; `tracked`: its Job has still to count its end.
     """
 
     metadata: PodMeta
@@ -255,7 +255,7 @@ def _kept(given: Mapping[str, str], more: frozenset[str] = frozenset()) -> dict[
 
 
 def _last_active(meta: _Meta, status: _Status) -> float:
-    """When it was told to go or had failed, whichever was first; 0 for neither."""
+    """When it was deleted or had failed, whichever was first; 0 for neither."""
     failed = (c.last_transition_time for c in status.conditions if c.type == "ContainersReady" and c.status == "False")
     times = (parse_time(text) for text in (meta.deletion_timestamp, next(failed, None)) if text)
     return min((time for time in times if time is not None), default=0.0)

@@ -13,7 +13,7 @@ from api.workloads import PodSet
 class ReplicaGroup:
     """Pods that are admitted together as one Workload; `index` counts the groups of a set from 0.
 
-    `on_hold`: it is asked to have no pods for now; its pod sets are not told then.
+    `on_hold`: it is asked to have no pods for now; its pod sets are not read then.
     """
 
     index: int

@@ -1,9 +1,10 @@
 """What is asked of a kind that makes groups of pods and is admitted by them: StatefulSet, LeaderWorkerSet. Pure.
 
-Such a set has no switch that suspends it. The webhook marks its pod templates, so that its pods are born gated; each group
-gets a Workload made from the set itself, for not all of its pods need be there yet; and each pod is told which group and
-which pod set it is of (controllers/pods/sets.py). From then on they are a pod group with a Workload that was made for it.
-Sets are plain dicts as decoded from JSON. To add a kind: one module with a class of this protocol, one line below.
+Such a set has no switch that suspends it. The webhook marks its pod templates, so that its pods are born gated; each
+group gets a Workload made from the set itself, for not all of its pods need be there yet; and each pod gets a label
+with its group and which pod set it is of (controllers/pods/sets.py). From then on they are a pod group with a Workload
+that was made for it. Sets are plain dicts as decoded from JSON. To add a kind: one module with a class of this
+protocol, one line below.
 """
 
 from __future__ import annotations
@@ -55,5 +56,5 @@ def kind_of(pod: QueuedPod) -> SetKind | None:
 
 
 def is_waiting_for_its_seat(pod: QueuedPod) -> bool:
-    """Whether it is of a set and was not told its group yet: it is no pod on its own."""
+    """Whether it is of a set and has no group yet: it is not a pod of its own."""
     return not pod.group and kind_of(pod) is not None

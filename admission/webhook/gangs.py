@@ -72,30 +72,30 @@ def validate_create(pod: Pod, namespace: str, lookups: Lookups) -> Errors:
 
 def _unlike(pod: Pod, gang: PodGang, other: GangPod) -> Errors:
     """What pods of one gang must have in common."""
-    errors, who, spec = [], f"pod {other.metadata.name} of gang {gang.name}", pod.get("spec") or {}
+    errors, peer, spec = [], f"pod {other.metadata.name} of gang {gang.name}", pod.get("spec") or {}
     if other.gang is not None:
         for field in ("minimum", "groups", "policy"):
             mine, theirs = getattr(gang, field), getattr(other.gang, field)
             if mine != theirs:
                 where = _place(*said_in(pod.get("metadata") or {}, field))
-                errors.append(invalid(where, _shown(mine), f"must be as in {who}: {_shown(theirs)}"))
+                errors.append(invalid(where, _shown(mine), f"must be as in {peer}: {_shown(theirs)}"))
     number, name = spec.get("priority"), spec.get("priorityClassName") or ""
     if number is not None and other.priority is not None:
         if number != other.priority:
-            errors.append(invalid("spec.priority", number, f"must be as in {who}: {other.priority}"))
+            errors.append(invalid("spec.priority", number, f"must be as in {peer}: {other.priority}"))
     elif name != other.priority_class:
-        errors.append(invalid("spec.priorityClassName", name, f"must be as in {who}: {other.priority_class}"))
-    return errors + (_unequal(spec, other, who) if gang.sakkara and other.role else [])
+        errors.append(invalid("spec.priorityClassName", name, f"must be as in {peer}: {other.priority_class}"))
+    return errors + (_unequal(spec, other, peer) if gang.sakkara and other.role else [])
 
 
-def _unequal(spec: Mapping[str, Any], other: GangPod, who: str) -> Errors:
+def _unequal(spec: Mapping[str, Any], other: GangPod, peer: str) -> Errors:
     """What pods of one Sakkara group must have in common besides."""
     mine = shape_of(spec)
     if mine.requests != other.requests:
-        wanted = f"must ask for the same resources as {who}: {in_words(other.requests)}"
+        wanted = f"must ask for the same resources as {peer}: {in_words(other.requests)}"
         return [invalid("spec.containers", in_words(mine.requests), wanted)]
     if mine.role != other.role:
-        wanted = f"must have the node selector, affinity, tolerations and priority of {who}"
+        wanted = f"must have the node selector, affinity, tolerations and priority of {peer}"
         return [invalid("spec", OMIT, wanted)]
     return []
 

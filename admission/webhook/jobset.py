@@ -1,7 +1,7 @@
 """JobSet as the webhook sees it: a template for each replicated job, and placement groups among them.
 
 Each replicated job becomes a pod set, so there may be no more of them than a Workload holds: a JobSet with more could
-never start, and is told so at once.
+never start, so the webhook refuses it.
 """
 
 from __future__ import annotations

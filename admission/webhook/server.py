@@ -1,4 +1,4 @@
-"""The webhook's HTTP face: reviews over TLS, health over plain words. Everybody who reaches the port may send anything.
+"""The webhook's HTTP server: reviews over TLS, health in plain text. Any client that reaches the port may send anything.
 
 A body that is no AdmissionReview gets 400 with the reason, a failure of our own gets 500 with its name and is logged;
 neither stops the process. `ServerLimits` bounds what clients can use: the length of a body and its values before it is

@@ -153,11 +153,11 @@ class Builder:
         title = document.name
         if self._runs_for(title, duration(obj)):  # its Workload stands in the files too
             return
-        surroundings, rules = self.objects.surroundings(), self.objects.rules.webhook
-        if left_to_gangs(obj, adapter, surroundings, rules):
+        context, rules = self.objects.context(), self.objects.rules.webhook
+        if left_to_gangs(obj, adapter, context, rules):
             self._take_job_of_gangs(document, kind)
             return
-        made = workload_of(obj, adapter, surroundings, rules)
+        made = workload_of(obj, adapter, context, rules)
         if made is None:
             self._given.is_part(document)
             return

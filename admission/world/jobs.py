@@ -90,24 +90,24 @@ class RejectedByWebhook(StowageError):
     """The webhook would not let it in; in its own words."""
 
 
-def workload_of(job: Object, kind: JobIntegration, surroundings: JobContext, rules: ReviewRules) -> Workload | None:
+def workload_of(job: Object, kind: JobIntegration, context: JobContext, rules: ReviewRules) -> Workload | None:
     """The Workload that the controller would make; None for a job that is over, or part of another one.
 
     Raises NotOurs, InvalidObject, PriorityClassMissing.
     """
     if is_part(job, rules) or kind.finished(job) is not None:
         return None
-    if not is_managed(job, surroundings):
+    if not is_managed(job, context):
         namespace = job["metadata"].get("namespace") or ""
-        if not surroundings.options.namespace_managed(namespace):
+        if not context.options.namespace_managed(namespace):
             raise NotOurs(f"jobs of namespace {namespace} are not managed, so nothing holds it back")
         raise NotOurs(f"names no queue (label {QUEUE_NAME_LABEL}), so nothing holds it back")
-    return composed(job, kind, surroundings)
+    return composed(job, kind, context)
 
 
-def left_to_gangs(job: Object, kind: JobIntegration, surroundings: JobContext, rules: ReviewRules) -> bool:
+def left_to_gangs(job: Object, kind: JobIntegration, context: JobContext, rules: ReviewRules) -> bool:
     """Whether it is no job of ours, but its pods are of gangs, so that they are held and it is not. Raises InvalidObject."""
-    if is_part(job, rules) or is_managed(job, surroundings) or kind.finished(job) is not None:
+    if is_part(job, rules) or is_managed(job, context) or kind.finished(job) is not None:
         return False
     pod_sets = kind.pod_sets(job, topology=False)
     return any(names_gang(pod_set.template.get("metadata") or {}) for pod_set in pod_sets)

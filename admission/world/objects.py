@@ -158,7 +158,7 @@ class Objects:
         """What is wrong with a Workload that was taken in and that the engine cannot take."""
         return self._feed.validation_error(workload)
 
-    def surroundings(self) -> JobContext:
+    def context(self) -> JobContext:
         """What a job's adapter may look at."""
         return JobContext(
             flavors=self.view.flavors.objects,

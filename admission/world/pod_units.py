@@ -180,13 +180,13 @@ class Units:
         return [ComposedWorkload(each, self._title(each, members), serving) for each in created]
 
     def _plan(self, unit: PodUnit, known: list[Workload], now: float) -> PodGroupPlan:
-        surroundings: JobContext = self._objects.surroundings()
+        context: JobContext = self._objects.context()
         if not is_gang(unit.pods):
-            return plan(unit, known, surroundings, now)
+            return plan(unit, known, context, now)
         key = object_key(unit.namespace, unit.group)
         terms = self._objects.terms(key, unit.pods)
         lates = {pod.key: self._controlled(pod) for pod in unit.pods}
-        return plan_gang(unit, terms, known, lates, surroundings, now)
+        return plan_gang(unit, terms, known, lates, context, now)
 
     def _controlled(self, pod: QueuedPod) -> list[Workload]:
         """The Workloads that are this pod's own."""

@@ -29,13 +29,13 @@ class NoGroups(StowageError):
 
 def is_whole(obj: Mapping[str, Any], objects: Objects) -> bool:
     """Whether the set itself is what is admitted: it names a queue."""
-    return is_managed(obj, objects.surroundings())
+    return is_managed(obj, objects.context())
 
 
 def workloads_of(obj: Mapping[str, Any], kind: SetKind, objects: Objects, now: float) -> list[Workload]:
     """What the controller would make for the set, beside the Workloads that are there. Raises NoGroups."""
     known = [w for w in objects.view.workloads.objects.values() if _is_of(w, obj, kind)]
-    made = plan_set(kind, obj, known, (), objects.surroundings(), now)
+    made = plan_set(kind, obj, known, (), objects.context(), now)
     created = [action.workload for action in made.workloads() if isinstance(action, CreateWorkload)]
     if not created and not known and made.events:
         raise NoGroups("; ".join(event.message for event in made.events))

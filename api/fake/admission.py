@@ -28,7 +28,7 @@ from api.fake.status import Obj, StatusError, internal
 from api.fake.store import Storage
 
 Services = Mapping[str, str]  # "namespace/name" of a Service -> "https://127.0.0.1:PORT"
-# Told which webhook (by name) is about to be called; the call's timeout runs meanwhile. The seam for faults.
+# Called with the name of the webhook that is about to be called; the call's timeout runs meanwhile. The seam for faults.
 OnReview = Callable[[str], Awaitable[None]]
 _GROUP = "admissionregistration.k8s.io"
 

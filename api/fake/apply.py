@@ -1,4 +1,4 @@
-"""Server-side apply: who owns which field, clashes, and the merge.
+"""Server-side apply: field ownership, conflicts, and the merge.
 
 Ownership is kept by leaf field, field manager, subresource and operation, from the first apply on; before it the whole
 object counts as the last writer's. An apply sets its fields, drops those that it owned alone and no longer names, and
@@ -23,7 +23,7 @@ from api.fake.table import FieldManager, Owners, Path, StoredObject
 def apply(
     record: StoredObject | None, config: Obj, owner: FieldManager, lists: ListType, *, force: bool
 ) -> tuple[Obj, Owners]:
-    """The new object and who owns what. 409 on a clash unless `force`."""
+    """The new object and its field ownership. 409 on a clash unless `force`."""
     live = record.obj if record else {}
     held = dict(_tracked(record, lists)) if record else {}
     wanted = dict(leaves(config, lists))
@@ -41,7 +41,7 @@ def apply(
 
 
 def _tracked(record: StoredObject, lists: ListType) -> Owners:
-    """Who owns what; of an object that was never applied, its last writer owns all."""
+    """Field ownership; of an object that was never applied, its last writer owns all."""
     if record.owners:
         return record.owners
     return {FieldManager(record.writer, "", False): frozenset(path for path, _ in leaves(record.obj, lists))}

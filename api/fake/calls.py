@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who asks, as webhooks see it."""
+    """The user of the request, as webhooks see it."""
 
     name: str = "system:admin"
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")

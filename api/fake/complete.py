@@ -86,7 +86,7 @@ def _check_change(desk: WriteStore, target: RequestTarget, obj: Obj, old: Obj) -
 
 
 def _refused(kind: ServedKind, name: str, causes: list[Cause]) -> StatusError:
-    """Invalid; in a webhook's name where a webhook is who says so in a real cluster."""
+    """Invalid; in a webhook's name where a webhook refuses it in a real cluster."""
     refusal = invalid(kind, name, causes)
     if kind.rules.webhook:
         message = f'admission webhook "{kind.rules.webhook}" denied the request: {refusal.message}'

@@ -125,18 +125,18 @@ def other_object(kind: NamedKind, name: str, why: str) -> StatusError:
 
 def apply_conflict(clashes: Sequence[tuple[str, str]]) -> StatusError:
     """Server-side apply: (field manager, field path) for each field that another manager owns."""
-    causes = [Cause("FieldManagerConflict", f"conflict with {who}", field) for who, field in clashes]
+    causes = [Cause("FieldManagerConflict", f"conflict with {manager}", field) for manager, field in clashes]
     owners: dict[str, list[str]] = {}
-    for who, field in clashes:
-        owners.setdefault(who, []).append(field)
+    for manager, field in clashes:
+        owners.setdefault(manager, []).append(field)
     if len(clashes) == 1:
         text = f"Apply failed with 1 conflict: conflict with {clashes[0][0]}: {clashes[0][1]}"
     else:
         parts = [
-            f"conflict with {who}: {fields[0]}"
+            f"conflict with {manager}: {fields[0]}"
             if len(fields) == 1
-            else f"conflicts with {who}:\n" + "\n".join(f"- {field}" for field in fields)
-            for who, fields in owners.items()
+            else f"conflicts with {manager}:\n" + "\n".join(f"- {field}" for field in fields)
+            for manager, fields in owners.items()
         ]
         text = f"Apply failed with {len(clashes)} conflicts: " + "\n".join(parts)
     return StatusError(409, "Conflict", text, {"causes": [cause.body() for cause in causes]})

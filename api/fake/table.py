@@ -1,4 +1,4 @@
-"""The rows of one kind: objects by key in key order, the history of their changes, and who watches it.
+"""The rows of one kind: objects by key in key order, the history of their changes, and its watches.
 
 Objects are treated as immutable: a write replaces a record. Bytes are encoded once a record, when first asked for.
 Holds no rule about objects. Called by store.py alone; watchers read `history`.

@@ -47,8 +47,8 @@ class Access:
         if not status.get("authenticated"):
             return PathAccess.UNKNOWN
         user = status.get("user") or {}
-        who = {key: user[key] for key in ("groups", "uid", "extra") if user.get(key)}
-        spec = {"user": user.get("username", ""), **who, "nonResourceAttributes": {"path": path, "verb": "get"}}
+        subject = {key: user[key] for key in ("groups", "uid", "extra") if user.get(key)}
+        spec = {"user": user.get("username", ""), **subject, "nonResourceAttributes": {"path": path, "verb": "get"}}
         answer = await self._kube.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, spec))
         return PathAccess.MAY if (answer.get("status") or {}).get("allowed") else PathAccess.MAY_NOT
 

@@ -26,7 +26,7 @@ class Files:
 
     @contextmanager
     def there(self) -> Iterator[str]:
-        """The folder, with what was in it before. Nobody else may look into it."""
+        """The folder, with what was in it before. No other user may read it."""
         with self._lock:
             folder = self._opened()
         try:

@@ -44,7 +44,7 @@ _TOO_DEEP: Final = b'"nested too deep: ' + secrets.token_hex(16).encode() + b'"'
 def decode_around(decode: Decoder[T], data: bytes) -> T:
     """Decodes what holds objects of others (a list, an event of a watch), also where one is nested too deep to be parsed.
 
-    Such an object is cut down, so that its name can be read, and is told by `refuse_cut`.
+    Such an object is cut down, so that its name can be read, and `refuse_cut` reports it.
     """
     try:
         return decode(data)
@@ -56,9 +56,9 @@ def refuse_cut(data: bytes | msgspec.Raw) -> bytes:
     """The bytes of one object. Raises InvalidObject for one that `decode_around` has cut down."""
     given = bytes(data)
     if _TOO_DEEP in given:
-        who = raw_identity(given)
+        object_identity = raw_identity(given)
         problem = f"must have at most {_DEEPEST} lists and objects within each other"
-        raise InvalidObject("$", _shown(given), problem, who.key if who else "")
+        raise InvalidObject("$", _shown(given), problem, object_identity.key if object_identity else "")
     return given
 
 
@@ -135,8 +135,8 @@ def undecodable(kind: str, data: bytes | msgspec.Raw, error: Exception) -> Inval
     """The error that names the object and the field for what a decoder threw."""
     if isinstance(error, InvalidObject):
         return error  # a decoder that converts has named both
-    who = raw_identity(data)
-    name = f"{kind} {who.key}" if who else kind
+    object_identity = raw_identity(data)
+    name = f"{kind} {object_identity.key}" if object_identity else kind
     if isinstance(error, pydantic.ValidationError):
         first = error.errors(include_url=False)[0]
         return InvalidObject(_dotted(first["loc"]), first.get("input"), first["msg"], name)

@@ -82,7 +82,9 @@ class Environment(BaseSettings):
     )
     health_host: str = Field("0.0.0.0", description="the address of /healthz, /readyz and /metrics")
     health_port: int = Field(8081, ge=0, le=65535, description="their port; 0 picks a free one")
-    health_authentication: bool = Field(False, description="ask who reads metrics, unless it listens on loopback")
+    health_authentication: bool = Field(
+        False, description="authenticate requests for metrics, unless it listens on loopback"
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="the least that is logged")
     log_json: bool = Field(True, description="one JSON object a line; off: text")
     sync_timeout: float = Field(120.0, gt=0, description="seconds for the first lists")

@@ -61,8 +61,15 @@ class ObjectRef:
 
 def ref_to(resource: Resource, obj: object) -> ObjectRef:
     """The reference to an object of any decoded type (dict, struct, pydantic model)."""
-    who = identity(obj)
-    return ObjectRef(resource.api_version, resource.kind, who.name, who.namespace, who.uid, who.resource_version)
+    object_identity = identity(obj)
+    return ObjectRef(
+        resource.api_version,
+        resource.kind,
+        object_identity.name,
+        object_identity.namespace,
+        object_identity.uid,
+        object_identity.resource_version,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ async def nobody_asked(token: str, path: str) -> PathAccess:
 
 
 async def not_yet(token: str, path: str) -> PathAccess:
-    """Nobody may, until the process can ask the API server."""
+    """No client may, until the process can ask the API server."""
     return PathAccess.UNKNOWN
 
 

@@ -239,8 +239,8 @@ class Informer(Generic[T]):
             if self._plain:
                 name_kind(self.resource, obj)
             items[identity(obj).key] = obj
-        elif (who := raw_identity(raw)) is not None and who.key in self.objects:
-            items[who.key] = self.objects[who.key]
+        elif (object_identity := raw_identity(raw)) is not None and object_identity.key in self.objects:
+            items[object_identity.key] = self.objects[object_identity.key]
 
     async def _show(self, items: dict[str, T]) -> None:
         """Makes the copy equal to `items`."""
@@ -283,8 +283,8 @@ class Informer(Generic[T]):
         """An event before the streamed list is complete."""
         if event.type != ChangeType.DELETED:
             self._collect(items, event.object)
-        elif (who := raw_identity(event.object)) is not None:
-            items.pop(who.key, None)
+        elif (object_identity := raw_identity(event.object)) is not None:
+            items.pop(object_identity.key, None)
 
     def _apply(self, event: WatchEvent) -> None:
         if self._observes and event.type != ChangeType.DELETED:
@@ -293,18 +293,20 @@ class Informer(Generic[T]):
                 self._reached(echo.resource_version)  # known from the answer: not decoded again
                 return
         obj = self._decode(event.object)
-        who = identity(obj) if obj is not None else raw_identity(event.object)
+        object_identity = identity(obj) if obj is not None else raw_identity(event.object)
         if event.type != ChangeType.DELETED:
             if obj is not None:
                 self._store.upsert(obj)
         elif obj is not None:
             self._store.delete(obj)
-        elif who is not None:
-            self._store.delete_key(who.key)
-        if who is not None and not who.resource_version:  # a projected type that does not carry it
-            who = raw_identity(event.object)
-        if who is not None:
-            self._reached(who.resource_version)
+        elif object_identity is not None:
+            self._store.delete_key(object_identity.key)
+        if (
+            object_identity is not None and not object_identity.resource_version
+        ):  # a projected type that does not carry it
+            object_identity = raw_identity(event.object)
+        if object_identity is not None:
+            self._reached(object_identity.resource_version)
 
     def _reached(self, version: str) -> None:
         """The copy is as the API server was at that version: from there the watch goes on."""

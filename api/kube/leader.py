@@ -118,7 +118,7 @@ class LeaderElection:
         return ended
 
     async def _renew(self, work: asyncio.Task[None]) -> None:
-        """Returns when the Lease is lost; the work is told at once, also while a renewal hangs."""
+        """Returns when the Lease is lost; the work is cancelled at once, also while a renewal hangs."""
         self._arm(work)
         while self.is_leader:
             await self._clock.sleep(self._pause())
@@ -246,6 +246,6 @@ async def _stop(task: asyncio.Task[None], patience: float | None = None) -> None
     task.cancel()
     _, late = await asyncio.wait({task}, timeout=patience)
     if late:
-        log.error("does not end when it is told to", extra={"task": task.get_name(), "seconds": patience})
+        log.error("does not end when it is cancelled", extra={"task": task.get_name(), "seconds": patience})
     elif not task.cancelled() and (error := task.exception()) is not None:
         log.debug("ended with an error", exc_info=error)

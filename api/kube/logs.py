@@ -48,8 +48,8 @@ class PlainFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, and the traceback below it where there is one."""
         stamp = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
-        told = "".join(f" {name}={value}" for name, value in facts(record).items())
-        line = f"{stamp} {record.levelname} {record.name}: {record.getMessage()}{told}"
+        details = "".join(f" {name}={value}" for name, value in facts(record).items())
+        line = f"{stamp} {record.levelname} {record.name}: {record.getMessage()}{details}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

@@ -19,7 +19,7 @@ _NO_ANSWER = 1.0
 _NO_RIGHTS = 5.0
 
 
-class WhenServed(Informer[dict[str, Any]]):
+class OptionalInformer(Informer[dict[str, Any]]):
     """An informer whose kind the API server may not know (yet): empty until then, which counts as synced.
 
     `ask_again`: seconds until it is asked for again.
@@ -32,7 +32,7 @@ class WhenServed(Informer[dict[str, Any]]):
         self._asked, self._ask_again = asyncio.Event(), ask_again
         self.served = False
         self.problem = ""
-        """Why it cannot be told whether the kind is served, or nothing."""
+        """Why it is unknown whether the kind is served, or the empty string."""
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -118,18 +118,20 @@ class Store(Generic[T]):
 
         Only of an object that is here: an answer that comes after the object's end must not bring it back.
         """
-        who = identity(obj)
-        old = self._objects.get(who.key)
-        if old is not None and identity(old).uid == who.uid:
+        object_identity = identity(obj)
+        old = self._objects.get(object_identity.key)
+        if old is not None and identity(old).uid == object_identity.uid:
             self.upsert(obj)
 
-    def holds(self, who: ObjectIdentity) -> bool:
+    def holds(self, object_identity: ObjectIdentity) -> bool:
         """Whether the copy has this version, or a later one: so it is when the watch shows a write that was observed."""
-        old = self._objects.get(who.key)
-        if old is None or not who.resource_version:
+        old = self._objects.get(object_identity.key)
+        if old is None or not object_identity.resource_version:
             return False
         was = identity(old)
-        return who.uid == was.uid and (who.resource_version == was.resource_version or _is_older(who, was))
+        return object_identity.uid == was.uid and (
+            object_identity.resource_version == was.resource_version or _is_older(object_identity, was)
+        )
 
     def upsert(self, obj: T) -> None:
         """Takes an ADDED or MODIFIED; repetitions and older states change nothing."""
@@ -138,10 +140,10 @@ class Store(Generic[T]):
 
     def delete(self, obj: T) -> None:
         """Takes a DELETED; `obj` is the state at deletion."""
-        who = identity(obj)
-        old = self._objects.get(who.key)
-        if old is not None and not _is_older(who, identity(old)):
-            self._emit(Change(ChangeType.DELETED, who.key, obj, old))
+        object_identity = identity(obj)
+        old = self._objects.get(object_identity.key)
+        if old is not None and not _is_older(object_identity, identity(old)):
+            self._emit(Change(ChangeType.DELETED, object_identity.key, obj, old))
 
     def delete_key(self, key: str) -> None:
         """Takes a DELETED whose object did not decode: the last known state stands for it."""

@@ -56,7 +56,7 @@ class Transport:
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._bucket = TokenBucket(settings.qps, settings.burst, SYSTEM)
         # The whole has asyncio's own timeout: aiohttp's loses a cancellation that comes in the same turn of the loop, and
-        # with it a task that was told to end goes on for ever.
+        # with it a cancelled task goes on for ever.
         self._connecting = aiohttp.ClientTimeout(total=None, connect=settings.timeout * _CONNECTING)
         self._headers = {
             "Accept": "application/json",

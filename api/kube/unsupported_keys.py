@@ -36,7 +36,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "integrations.externalFrameworks": f"{_NOT_HERE}: jobs of other controllers are admitted by their pods",
     "integrations.frameworks": f"managed are, always, {MANAGED_FRAMEWORKS}; not managed are {', '.join(NOT_MANAGED)}: "
     "which namespaces are managed is managedJobsNamespaceSelector",
-    "internalCertManagement": "who makes certificates is webhook.certificates",
+    "internalCertManagement": "webhook.certificates says what makes the certificates",
     "leaderElection": "leader election is set by lease",
     "metrics.bindAddress": "the address of health and metrics is healthHost and healthPort",
     "metrics.customLabels": f"{_NOT_HERE}: metrics bear the names of queues and cohorts, and no labels of their objects",

@@ -97,7 +97,7 @@ def _kept_on_failure(request: pytest.FixtureRequest, name: str) -> Iterator[Path
 
 def _keep(config: pytest.Config, folder: Path, name: str) -> None:
     cache = config.cache
-    if cache is None:  # pytest was told to run without its cache plugin
+    if cache is None:  # pytest runs without its cache plugin
         return
     target = cache.mkdir("stowage-clusters") / name.replace("/", "_")
     shutil.rmtree(target, ignore_errors=True)

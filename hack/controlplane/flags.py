@@ -176,7 +176,7 @@ def _serving(site: ClusterPaths, name: str) -> list[str]:
 
 
 def _delegated(site: ClusterPaths, name: str) -> list[str]:
-    """What controller manager and scheduler share: who may read their health port is the API server's to say."""
+    """What controller manager and scheduler share: the API server authorizes requests to their health port."""
     kubeconfig = site.kubeconfig(name)
     return [
         f"--authentication-kubeconfig={kubeconfig}",

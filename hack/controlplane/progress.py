@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-_LOG_EVERY = 15.0  # seconds between two lines when nobody watches a terminal
+_LOG_EVERY = 15.0  # seconds between two lines without a terminal
 _KEPT = 400  # lines of a command's stderr kept for an error message
 
 

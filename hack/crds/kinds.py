@@ -140,7 +140,7 @@ KINDS = (
         "admissionchecks",
         ("ac",),
         (
-            Column("Controller", ".spec.controllerName", description="Who answers the check"),
+            Column("Controller", ".spec.controllerName", description="The controller that answers the check"),
             condition("Active", "Active", "Whether the controller is ready to answer"),
             AGE,
         ),

@@ -20,7 +20,7 @@ from hack.crds.structural import structural
 
 HEADER = "# Generated from the types by `python -m hack.crds`: change those, not this.\n"
 CATEGORY = "kueue"
-# Groups below k8s.io ask of every CRD who has approved it, or that nobody has.
+# Groups below k8s.io require an annotation on each CRD that names its approval, or says that there is none.
 _PROTECTED, _APPROVAL = ".k8s.io", "api-approved.kubernetes.io"
 _UNAPPROVED = "unapproved, serves manifests that were written for this group"
 

@@ -32,20 +32,20 @@ from admission.engine.model import (
     TopologyAsk,
 )
 from api.assignment import decode, encode
-from tests.admission.engine.topology.trees import Case, Path, figures, opened
+from tests.admission.engine.topology.trees import Path, PlacementCase, figures, opened
 from tests.bench.placement import FIGURES, LEVELS, RACK, cluster, node, request, timed
 
 PAIR = (Profile.COMPATIBLE, Profile.EXACT)
 
 
-def one_level(random: Random) -> Case:
+def one_level(random: Random) -> PlacementCase:
     """5 to 40 domains that hold up to 4 to 100 pods each."""
     most = random.choice([4, 8, 16, 32, 100])
     hosts: dict[Path, int] = {(f"h{index:02d}",): random.randint(0, most) for index in range(random.randint(5, 40))}
     return _ganged(random, hosts, 0)
 
 
-def three_levels(random: Random) -> Case:
+def three_levels(random: Random) -> PlacementCase:
     """5 to 40 racks in 1 to 6 blocks, each of 1 to 6 hosts that hold up to 1 to 16 pods; asked for by rack."""
     blocks, most = random.randint(1, 6), random.choice([1, 4, 8, 16])
     hosts: dict[Path, int] = {}
@@ -56,17 +56,17 @@ def three_levels(random: Random) -> Case:
     return _ganged(random, hosts, 1)
 
 
-def _ganged(random: Random, hosts: dict[Path, int], asked: int) -> Case:
+def _ganged(random: Random, hosts: dict[Path, int], asked: int) -> PlacementCase:
     """A gang that needs several domains and fits, where there is room for one."""
     room: Counter[Path] = Counter()
     for path, pods in hosts.items():
         room[path[: asked + 1]] += pods
     one, everything = max(room.values()), sum(room.values())
     last = len(next(iter(hosts))) - 1
-    return Case(hosts, asked, last, 1, random.randint(min(one + 1, everything), everything), preferred=True)
+    return PlacementCase(hosts, asked, last, 1, random.randint(min(one + 1, everything), everything), preferred=True)
 
 
-def compare(name: str, draw: Callable[[Random], Case], number: int, seed: int) -> None:
+def compare(name: str, draw: Callable[[Random], PlacementCase], number: int, seed: int) -> None:
     """One line on `number` trees."""
     random = Random(seed)
     stranded: dict[Profile, list[int]] = {Profile.EXACT: [], Profile.COMPATIBLE: []}

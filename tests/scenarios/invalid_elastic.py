@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from api.kube.resources import ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS, Resource
-from tests.scenarios.invalid_input import Make, Refused, Row, Where, row
+from tests.scenarios.invalid_input import InvalidRow, Make, Refused, Where, row
 from tests.scenarios.site import GPU
 
 
@@ -19,7 +19,7 @@ def _refused(message: str) -> Refused:
 
 _NEGATIVE = "must be greater than or equal to 0"
 
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[InvalidRow, ...] = (
     row(
         "elastic-min-negative",
         Where.WEBHOOK,

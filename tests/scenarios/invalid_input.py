@@ -54,7 +54,7 @@ class Make:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeStep:
     """A merge patch of an object (of its status), `times` times; without a name of the row's own."""
 
     resource: Resource
@@ -109,7 +109,7 @@ class Warns:
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunsStep:
     """The job runs so many pods all the same."""
 
     pods: int
@@ -126,18 +126,18 @@ class Holds:
 
 
 @dataclass(frozen=True)
-class Gone:
+class GoneStep:
     """The object is removed, with its pods."""
 
     resource: Resource
 
 
-Step = Make | Change
-Answer = Refused | Says | Waits | Warns | Runs | Holds | Gone
+Step = Make | ChangeStep
+Answer = Refused | Says | Waits | Warns | RunsStep | Holds | GoneStep
 
 
 @dataclass(frozen=True)
-class Row:
+class InvalidRow:
     """One bad object. `embedded`: what the embedded server, which evaluates no CEL and knows less of the native kinds,
     answers instead; a string there is why the row is left out on it."""
 
@@ -148,12 +148,12 @@ class Row:
     embedded: tuple[Answer, ...] | str | None = field(default=None)
 
 
-def row(name: str, where: Where, *parts: Step | Answer, embedded: Answer | str | None = None) -> Row:
+def row(name: str, where: Where, *parts: Step | Answer, embedded: Answer | str | None = None) -> InvalidRow:
     """A row of its steps and answers, in order."""
-    steps = tuple(part for part in parts if isinstance(part, Make | Change))
-    answers = tuple(part for part in parts if not isinstance(part, Make | Change))
+    steps = tuple(part for part in parts if isinstance(part, Make | ChangeStep))
+    answers = tuple(part for part in parts if not isinstance(part, Make | ChangeStep))
     other = embedded if embedded is None or isinstance(embedded, str) else (embedded,)
-    return Row(name, where, steps, answers, other)
+    return InvalidRow(name, where, steps, answers, other)
 
 
 # ---- objects of common shape

@@ -5,12 +5,12 @@ from __future__ import annotations
 from api import names
 from api.kube.resources import JOBS
 from tests.scenarios.invalid_input import (
-    Change,
+    ChangeStep,
     Holds,
+    InvalidRow,
     Make,
     Refused,
-    Row,
-    Runs,
+    RunsStep,
     Says,
     Waits,
     Warns,
@@ -42,7 +42,7 @@ def _in(key: str) -> str:
 
 WEBHOOK, CONDITION, SERVER = Where.WEBHOOK, Where.CONDITION, Where.SERVER
 
-FIRST_FORMS: tuple[Row, ...] = (
+FIRST_FORMS: tuple[InvalidRow, ...] = (
     row(
         "unknown-level",
         WEBHOOK,
@@ -121,7 +121,7 @@ FIRST_FORMS: tuple[Row, ...] = (
     ),
 )
 
-CURRENT_FORMS: tuple[Row, ...] = (
+CURRENT_FORMS: tuple[InvalidRow, ...] = (
     row(
         "required-and-preferred",
         WEBHOOK,
@@ -170,7 +170,7 @@ CURRENT_FORMS: tuple[Row, ...] = (
     ),
 )
 
-SLICES: tuple[Row, ...] = (
+SLICES: tuple[InvalidRow, ...] = (
     row(
         "slice-size-text",
         WEBHOOK,
@@ -291,7 +291,7 @@ SLICES: tuple[Row, ...] = (
     ),
 )
 
-GROUPS: tuple[Row, ...] = (
+GROUPS: tuple[InvalidRow, ...] = (
     row(
         "group-is-number",
         WEBHOOK,
@@ -354,7 +354,7 @@ GROUPS: tuple[Row, ...] = (
     ),
 )
 
-QUEUEING: tuple[Row, ...] = (
+QUEUEING: tuple[InvalidRow, ...] = (
     row(
         "queue-name-bad-characters",
         WEBHOOK,
@@ -483,7 +483,7 @@ QUEUEING: tuple[Row, ...] = (
         "gate-added-later",
         WEBHOOK,
         job(queue="nobody"),
-        Change(JOBS, {"metadata": {"annotations": {names.ADMISSION_GATED_BY: "example.com/mine"}}}),
+        ChangeStep(JOBS, {"metadata": {"annotations": {names.ADMISSION_GATED_BY: "example.com/mine"}}}),
         refused(
             "metadata.annotations[kueue.x-k8s.io/admission-gated-by]: Forbidden: cannot add admission "
             "gate after creation"
@@ -530,20 +530,20 @@ QUEUEING: tuple[Row, ...] = (
         "queue-changed-while-running",
         WEBHOOK,
         job({names.REQUIRE_TOPOLOGY: RACK}, pods=1),
-        Runs(1),
-        Change(JOBS, {"metadata": {"labels": {names.QUEUE_NAME_LABEL: "other"}}}),
+        RunsStep(1),
+        ChangeStep(JOBS, {"metadata": {"labels": {names.QUEUE_NAME_LABEL: "other"}}}),
         refused('metadata.labels[kueue.x-k8s.io/queue-name]: Invalid value: "other": field is immutable'),
     ),
     row(
         "suspend-flipped",
         CONDITION,
         job(queue="nobody"),
-        Change(JOBS, {"spec": {"suspend": False}}, times=5),
+        ChangeStep(JOBS, {"spec": {"suspend": False}}, times=5),
         Waits("Misconfigured", "LocalQueue nobody doesn't exist"),
     ),
 )
 
-SHAPES: tuple[Row, ...] = (
+SHAPES: tuple[InvalidRow, ...] = (
     row(
         "requests-negative",
         SERVER,
@@ -612,7 +612,7 @@ SHAPES: tuple[Row, ...] = (
         job(pod={"nodeSelector": {"cloud-provider.com/node-group": "other"}}),
         Waits("NoMatchingFlavor", "couldn't assign flavors to pod set main: flavor bad doesn't match node affinity"),
     ),
-    row("no-parallelism", CONDITION, job(pods=1, parallelism=0), Runs(0)),
+    row("no-parallelism", CONDITION, job(pods=1, parallelism=0), RunsStep(0)),
     row(
         "no-completions",
         CONDITION,

@@ -9,10 +9,10 @@ from typing import Any
 
 from api.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, WORKLOADS, Resource
 from tests.scenarios.invalid_input import (
-    Change,
+    ChangeStep,
     Holds,
+    InvalidRow,
     Make,
-    Row,
     Says,
     Waits,
     Where,
@@ -54,7 +54,7 @@ def checked(*rules: dict[str, Any]) -> Make:
     return cluster_queue(group("bad"), admissionChecksStrategy={"admissionChecks": list(rules)})
 
 
-LIMITS: tuple[Row, ...] = (
+LIMITS: tuple[InvalidRow, ...] = (
     row(
         "borrowing-negative",
         WEBHOOK,
@@ -71,21 +71,21 @@ LIMITS: tuple[Row, ...] = (
         "lending-raised-above-nominal",
         WEBHOOK,
         cluster_queue(group("bad", lendingLimit=10), cohortName="team"),
-        Change(CLUSTER_QUEUES, {"spec": {"resourceGroups": [group("bad", nominal=5, lendingLimit=10)]}}),
+        ChangeStep(CLUSTER_QUEUES, {"spec": {"resourceGroups": [group("bad", nominal=5, lendingLimit=10)]}}),
         refused(f'{_QUOTA}.lendingLimit: Invalid value: "10": must be less than or equal to the nominalQuota'),
     ),
     row(
         "quota-made-negative",
         WEBHOOK,
         cluster_queue(group("bad")),
-        Change(CLUSTER_QUEUES, {"spec": {"resourceGroups": [group("bad", nominal="-500m")]}}),
+        ChangeStep(CLUSTER_QUEUES, {"spec": {"resourceGroups": [group("bad", nominal="-500m")]}}),
         refused(f'{_QUOTA}.nominalQuota: Invalid value: "-500m": {_NEGATIVE}'),
     ),
     row(
         "cohort-left-with-limits",
         CEL,
         cluster_queue(group("bad", borrowingLimit=1), cohortName="team"),
-        Change(CLUSTER_QUEUES, {"spec": {"cohortName": None}}),
+        ChangeStep(CLUSTER_QUEUES, {"spec": {"cohortName": None}}),
         refused("borrowingLimit must be nil when cohort is empty"),
         embedded=refused(f'{_QUOTA}.borrowingLimit: Invalid value: "1": must be nil when cohort is empty'),
     ),
@@ -175,7 +175,7 @@ LIMITS: tuple[Row, ...] = (
 )
 
 
-def _weights(kind: Resource, name: str, **spec: Any) -> tuple[Row, ...]:
+def _weights(kind: Resource, name: str, **spec: Any) -> tuple[InvalidRow, ...]:
     at = "spec.fairSharing.weight"
 
     def made(weight: Any) -> Make:
@@ -193,7 +193,7 @@ def _weights(kind: Resource, name: str, **spec: Any) -> tuple[Row, ...]:
     )
 
 
-POLICIES: tuple[Row, ...] = (
+POLICIES: tuple[InvalidRow, ...] = (
     *_weights(COHORTS, "cohort"),
     *_weights(LOCAL_QUEUES, "local-queue", clusterQueue="bad"),
     row(
@@ -268,7 +268,7 @@ POLICIES: tuple[Row, ...] = (
     ),
 )
 
-CHECKS: tuple[Row, ...] = (
+CHECKS: tuple[InvalidRow, ...] = (
     row(
         "check-inactive",
         CONDITION,
@@ -289,9 +289,9 @@ CHECKS: tuple[Row, ...] = (
         "check-becomes-inactive",
         CONDITION,
         Make(ADMISSION_CHECKS, {"spec": {"controllerName": "example.com/budget"}}),
-        Change(ADMISSION_CHECKS, {"status": {"conditions": [condition("Active")]}}, status=True),
+        ChangeStep(ADMISSION_CHECKS, {"status": {"conditions": [condition("Active")]}}, status=True),
         checked({"name": "<id>"}),
-        Change(ADMISSION_CHECKS, {"status": {"conditions": [condition("Active", "False")]}}, status=True),
+        ChangeStep(ADMISSION_CHECKS, {"status": {"conditions": [condition("Active", "False")]}}, status=True),
         Says(
             CLUSTER_QUEUES,
             "Active",
@@ -318,13 +318,13 @@ CHECKS: tuple[Row, ...] = (
         "check-given-away",
         CEL,
         Make(ADMISSION_CHECKS, {"spec": {"controllerName": "example.com/budget"}}),
-        Change(ADMISSION_CHECKS, {"spec": {"controllerName": "example.com/other"}}),
+        ChangeStep(ADMISSION_CHECKS, {"spec": {"controllerName": "example.com/other"}}),
         refused("field is immutable"),
         embedded="the embedded server evaluates no CEL rules",
     ),
 )
 
-GATES: tuple[Row, ...] = (
+GATES: tuple[InvalidRow, ...] = (
     row(
         "gate-without-name",
         SCHEMA,
@@ -347,7 +347,7 @@ GATES: tuple[Row, ...] = (
         "gate-ajar",
         SCHEMA,
         workload(preemptionGates=[{"name": "g"}], active=False),
-        Change(
+        ChangeStep(
             WORKLOADS,
             {
                 "status": {

@@ -9,10 +9,10 @@ from api import names
 from api.kube.resources import NODES, PODS
 from api.names import HOSTNAME_LABEL
 from tests.scenarios.invalid_input import (
+    InvalidRow,
     Make,
     Refused,
-    Row,
-    Runs,
+    RunsStep,
     Step,
     Waits,
     Where,
@@ -59,7 +59,7 @@ def _pod(node: str, requests: dict[str, Any]) -> Make:
 
 _RACK = {names.REQUIRE_TOPOLOGY: RACK}
 
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[InvalidRow, ...] = (
     row(
         "allocatable-text",
         SERVER,
@@ -73,7 +73,7 @@ ROWS: tuple[Row, ...] = (
         *_site(),
         _node("<id>", amounts={"memory": "9E"}),
         job(_RACK, queue="<id>"),
-        Runs(2),
+        RunsStep(2),
     ),
     row(
         "allocatable-negative",
@@ -100,7 +100,7 @@ ROWS: tuple[Row, ...] = (
         _node("<id>-a", {HOSTNAME_LABEL: "<id>"}),
         _node("<id>-b", {HOSTNAME_LABEL: "<id>"}),
         job(_RACK, queue="<id>", pods=4),
-        Runs(4),
+        RunsStep(4),
     ),
     row(
         "taint-effect-nonsense",

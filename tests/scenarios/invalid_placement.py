@@ -6,7 +6,19 @@ from typing import Any
 
 from api import names
 from api.kube.resources import CLUSTER_QUEUES, WORKLOADS
-from tests.scenarios.invalid_input import Change, Make, Row, Waits, Where, job, jobset, pod_set, refused, row, workload
+from tests.scenarios.invalid_input import (
+    ChangeStep,
+    InvalidRow,
+    Make,
+    Waits,
+    Where,
+    job,
+    jobset,
+    pod_set,
+    refused,
+    row,
+    workload,
+)
 from tests.scenarios.site import BLOCK, RACK
 
 WEBHOOK, CONDITION, SCHEMA = Where.WEBHOOK, Where.CONDITION, Where.SCHEMA
@@ -38,7 +50,7 @@ def _no_level(problem: str) -> Waits:
     return Waits("TopologyPlacementFailed", text)
 
 
-CONSTRAINTS: tuple[Row, ...] = (
+CONSTRAINTS: tuple[InvalidRow, ...] = (
     row(
         "constraints-no-json",
         WEBHOOK,
@@ -168,7 +180,7 @@ CONSTRAINTS: tuple[Row, ...] = (
     ),
 )
 
-RELAXATION: tuple[Row, ...] = (
+RELAXATION: tuple[InvalidRow, ...] = (
     row(
         "relax-nothing-required",
         WEBHOOK,
@@ -208,7 +220,7 @@ RELAXATION: tuple[Row, ...] = (
     ),
 )
 
-PROFILES: tuple[Row, ...] = (
+PROFILES: tuple[InvalidRow, ...] = (
     row(
         "profile-of-a-job",
         WEBHOOK,
@@ -242,7 +254,7 @@ PROFILES: tuple[Row, ...] = (
         "profile-changed-by-hand",
         WEBHOOK,
         workload(queueName="nobody"),
-        Change(WORKLOADS, {"metadata": {"annotations": {PROFILE: ""}}}),
+        ChangeStep(WORKLOADS, {"metadata": {"annotations": {PROFILE: ""}}}),
         refused(f'metadata.annotations[{PROFILE}]: Unsupported value: "": {_PROFILES}'),
     ),
 )

@@ -7,10 +7,10 @@ from api.names import HOSTNAME_LABEL
 from tests.scenarios.invalid_input import (
     LEVELS,
     NOT_EVALUATED,
-    Change,
+    ChangeStep,
     Holds,
+    InvalidRow,
     Make,
-    Row,
     Says,
     Waits,
     Where,
@@ -31,7 +31,7 @@ from tests.scenarios.site import BLOCK, GROUP, RACK
 WEBHOOK, CONDITION, CEL, SCHEMA = Where.WEBHOOK, Where.CONDITION, Where.CEL, Where.SCHEMA
 
 
-TOPOLOGIES_: tuple[Row, ...] = (
+TOPOLOGIES_: tuple[InvalidRow, ...] = (
     row(
         "no-levels",
         SCHEMA,
@@ -66,7 +66,7 @@ TOPOLOGIES_: tuple[Row, ...] = (
         "level-changed",
         CEL,
         topology(BLOCK, RACK),
-        Change(TOPOLOGIES, {"spec": {"levels": [{"nodeLabel": BLOCK}]}}),
+        ChangeStep(TOPOLOGIES, {"spec": {"levels": [{"nodeLabel": BLOCK}]}}),
         refused(f"levels are mutable only when {HOSTNAME_LABEL} is the lowest level both before and after the change"),
         embedded=refused(
             'spec.levels: Invalid value: ["cloud-provider.com/topology-block"]: levels are mutable '
@@ -75,7 +75,7 @@ TOPOLOGIES_: tuple[Row, ...] = (
     ),
 )
 
-FLAVORS: tuple[Row, ...] = (
+FLAVORS: tuple[InvalidRow, ...] = (
     row(
         "topology-without-node-labels",
         CEL,
@@ -111,7 +111,7 @@ FLAVORS: tuple[Row, ...] = (
         "topology-name-changed",
         CEL,
         flavor(topologyName="bad"),
-        Change(RESOURCE_FLAVORS, {"spec": {"topologyName": "other"}}),
+        ChangeStep(RESOURCE_FLAVORS, {"spec": {"topologyName": "other"}}),
         refused("topologyName is immutable when topologyName is set"),
         embedded=refused(
             'spec.topologyName: Invalid value: "other": topologyName is immutable when topologyName is set'
@@ -167,7 +167,7 @@ FLAVORS: tuple[Row, ...] = (
     row("flavor-unknown-field", SCHEMA, flavor(topologyNane="bad"), Holds(RESOURCE_FLAVORS, "spec.topologyNane", None)),
 )
 
-QUOTAS: tuple[Row, ...] = (
+QUOTAS: tuple[InvalidRow, ...] = (
     row(
         "quota-negative",
         WEBHOOK,
@@ -294,7 +294,7 @@ QUOTAS: tuple[Row, ...] = (
     ),
 )
 
-POLICIES: tuple[Row, ...] = (
+POLICIES: tuple[InvalidRow, ...] = (
     row(
         "weight-negative",
         WEBHOOK,
@@ -360,14 +360,14 @@ POLICIES: tuple[Row, ...] = (
         "local-queue-moved",
         CEL,
         local_queue("bad"),
-        Change(LOCAL_QUEUES, {"spec": {"clusterQueue": "other"}}),
+        ChangeStep(LOCAL_QUEUES, {"spec": {"clusterQueue": "other"}}),
         refused("field is immutable"),
         embedded=refused('spec.clusterQueue: Invalid value: "other": field is immutable'),
     ),
     row("local-queue-to-no-name", SCHEMA, local_queue("Not A Name"), refused("spec.clusterQueue")),
 )
 
-REFERENCES: tuple[Row, ...] = (
+REFERENCES: tuple[InvalidRow, ...] = (
     row(
         "missing-flavor",
         CONDITION,
@@ -422,7 +422,7 @@ REFERENCES: tuple[Row, ...] = (
         "multikueue-on-topology",
         CONDITION,
         Make(ADMISSION_CHECKS, {"spec": {"controllerName": "kueue.x-k8s.io/multikueue"}}),
-        Change(ADMISSION_CHECKS, {"status": {"conditions": [condition("Active")]}}, status=True),
+        ChangeStep(ADMISSION_CHECKS, {"status": {"conditions": [condition("Active")]}}, status=True),
         cluster_queue(group("bad"), admissionChecksStrategy={"admissionChecks": [{"name": "<id>"}]}),
         Says(
             CLUSTER_QUEUES,
@@ -439,7 +439,7 @@ REFERENCES: tuple[Row, ...] = (
         "provisioning-on-topology",
         CONDITION,
         Make(ADMISSION_CHECKS, {"spec": {"controllerName": "kueue.x-k8s.io/provisioning-request"}}),
-        Change(ADMISSION_CHECKS, {"status": {"conditions": [condition("Active")]}}, status=True),
+        ChangeStep(ADMISSION_CHECKS, {"status": {"conditions": [condition("Active")]}}, status=True),
         cluster_queue(group("bad"), admissionChecksStrategy={"admissionChecks": [{"name": "<id>"}]}),
         Says(
             CLUSTER_QUEUES,
@@ -466,7 +466,7 @@ REFERENCES: tuple[Row, ...] = (
     ),
 )
 
-COHORTS_: tuple[Row, ...] = (
+COHORTS_: tuple[InvalidRow, ...] = (
     row(
         "cohort-own-parent",
         CONDITION,

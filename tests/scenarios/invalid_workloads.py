@@ -8,8 +8,8 @@ from api.kube.resources import WORKLOADS
 from api.names import HOSTNAME_LABEL
 from tests.scenarios.invalid_input import (
     NOT_EVALUATED,
-    Change,
-    Row,
+    ChangeStep,
+    InvalidRow,
     Says,
     Where,
     condition,
@@ -28,8 +28,8 @@ def _waits(reason: str, message: str) -> Says:
     return Says(WORKLOADS, "QuotaReserved", "False", reason, message)
 
 
-def _status(**status: Any) -> Change:
-    return Change(WORKLOADS, {"status": status}, status=True)
+def _status(**status: Any) -> ChangeStep:
+    return ChangeStep(WORKLOADS, {"status": status}, status=True)
 
 
 def _assigned(name: str = "main", count: int = 1, **more: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def _assigned(name: str = "main", count: int = 1, **more: Any) -> dict[str, Any]
     return {"name": name, "count": count, "flavors": {"cpu": "bad", GPU: "bad"}, "resourceUsage": usage, **more}
 
 
-def _admitted(*assigned: dict[str, Any], queue: str = "bad") -> Change:
+def _admitted(*assigned: dict[str, Any], queue: str = "bad") -> ChangeStep:
     given = {"clusterQueue": queue, "podSetAssignments": list(assigned)}
     return _status(conditions=[condition("QuotaReserved")], admission=given)
 
@@ -56,7 +56,7 @@ ADMITTED = Says(WORKLOADS, "Admitted", "True", "Admitted", "The workload is admi
 NEVER = workload(queueName="nobody")
 """Waits for ever, so that nothing of ours writes its status meanwhile."""
 
-SPECS: tuple[Row, ...] = (
+SPECS: tuple[InvalidRow, ...] = (
     row(
         "no-pod-sets",
         SCHEMA,
@@ -346,7 +346,7 @@ SPECS: tuple[Row, ...] = (
     ),
 )
 
-STATUSES: tuple[Row, ...] = (
+STATUSES: tuple[InvalidRow, ...] = (
     row(
         "reserved-without-admission",
         WEBHOOK,
@@ -439,7 +439,7 @@ STATUSES: tuple[Row, ...] = (
         CEL,
         NEVER,
         _admitted(_assigned(), queue="nobody"),
-        Change(WORKLOADS, {"spec": {"queueName": "other"}}),
+        ChangeStep(WORKLOADS, {"spec": {"queueName": "other"}}),
         refused("queueName is immutable while workload quota reserved"),
         embedded=NOT_EVALUATED,
     ),
@@ -448,7 +448,7 @@ STATUSES: tuple[Row, ...] = (
         WEBHOOK,
         NEVER,
         _admitted(_assigned(), queue="nobody"),
-        Change(WORKLOADS, {"spec": {"podSets": [pod_set(count=5)]}}),
+        ChangeStep(WORKLOADS, {"spec": {"podSets": [pod_set(count=5)]}}),
         refused(
             "spec.podSets.0: Invalid value: "
             '{"count":5,"name":"main","template":{"metadata":{"annotations":{}},"spec":{"containers":[{"image":"pause",'
@@ -513,7 +513,7 @@ STATUSES: tuple[Row, ...] = (
         NEVER,
         _admitted(_assigned(), queue="nobody"),
         _status(conditions=[condition("QuotaReserved"), condition("Admitted")]),
-        Change(WORKLOADS, {"spec": {"maximumExecutionTimeSeconds": 5}}),
+        ChangeStep(WORKLOADS, {"spec": {"maximumExecutionTimeSeconds": 5}}),
         refused("maximumExecutionTimeSeconds is immutable while admitted"),
         embedded=NOT_EVALUATED,
     ),

@@ -21,7 +21,7 @@ from tests.scenarios.site import DEADLINE, GPU
 
 
 @dataclass
-class Held:
+class QuotaShares:
     """GPU seconds by LocalQueue, counted only while each of `tenants` has a Workload that waits.
 
     `seconds`: how long that was; `finished`: Workloads that have ended; `evictions`: how often one had to go.
@@ -69,9 +69,9 @@ class Held:
 
 
 @contextlib.asynccontextmanager
-async def watched(kube: Kube, namespace: str, *tenants: str) -> AsyncIterator[Held]:
+async def watched(kube: Kube, namespace: str, *tenants: str) -> AsyncIterator[QuotaShares]:
     """Counts from now on, until the block ends."""
-    held = Held(tenants)
+    held = QuotaShares(tenants)
     informer = Informer(kube, WORKLOADS, Workload, namespace=namespace)
     informer.add_handler(held.changed)
     task = asyncio.create_task(informer.run())
@@ -89,7 +89,7 @@ def _gpus(workload: Workload) -> int:
     return sum(to_int(GPU, pod_set.resource_usage[GPU]) for pod_set in taken)
 
 
-def told(held: Held, shares: Mapping[str, int]) -> str:
+def told(held: QuotaShares, shares: Mapping[str, int]) -> str:
     """For people: what was measured."""
     total = sum(held.used.values())
     parts = (

@@ -46,7 +46,9 @@ async def test_the_latecomer_gets_three_quarters(site: Callable[[str], Site]) ->
     assert cohort["status"]["fairSharing"] == {"weightedShare": 0}, "a root borrows of nobody"
 
 
-async def play(here: Site, each: int, gpus: int, pods: tuple[int, int], seconds: tuple[int, int]) -> quota_shares.Held:
+async def play(
+    here: Site, each: int, gpus: int, pods: tuple[int, int], seconds: tuple[int, int]
+) -> quota_shares.QuotaShares:
     """`each` jobs of the smaller tenant and three times as many of the other, all there at once.
 
     Each has so many pods and runs for so many seconds (from, to).

@@ -30,13 +30,13 @@ from tests.scenarios.failures import complaints
 from tests.scenarios.invalid_input import (
     SITE,
     Answer,
-    Change,
-    Gone,
+    ChangeStep,
+    GoneStep,
     Holds,
+    InvalidRow,
     Make,
     Refused,
-    Row,
-    Runs,
+    RunsStep,
     Says,
     Step,
     Waits,
@@ -48,7 +48,7 @@ from tests.scenarios.stage import Stage
 
 CONTROL_PLANE = ClusterOptions(jobset=True)
 
-TABLE: tuple[Row, ...] = (
+TABLE: tuple[InvalidRow, ...] = (
     *invalid_jobs.ROWS,
     *invalid_placement.ROWS,
     *invalid_queues.ROWS,
@@ -109,7 +109,7 @@ def test_the_table_is_long_enough_and_its_names_are_its_own() -> None:
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.where}-{row.id}")
-async def test_bad_input(corner: Corner, row: Row) -> None:
+async def test_bad_input(corner: Corner, row: InvalidRow) -> None:
     answers = row.answers
     if corner.stage.name == "embedded" and row.embedded is not None:
         if isinstance(row.embedded, str):
@@ -136,11 +136,11 @@ async def test_bad_input(corner: Corner, row: Row) -> None:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_circle_of_cohorts_that_is_broken_lets_its_queue_admit_again(corner: Corner) -> None:
     ring = next(row for row in TABLE if row.id == "cohort-cycle")
-    play = _Play(corner.site, Row("mended", ring.where, ring.steps, ring.answers))
-    for step in (*ring.steps, Change(COHORTS, {"spec": {"parentName": None}})):
+    play = _Play(corner.site, InvalidRow("mended", ring.where, ring.steps, ring.answers))
+    for step in (*ring.steps, ChangeStep(COHORTS, {"spec": {"parentName": None}})):
         with contextlib.suppress(AlreadyExists):  # the row's own ring
             await play.do(step)
-    await play.check(Runs(2))
+    await play.check(RunsStep(2))
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -157,7 +157,7 @@ class _Play:
     """One row at the stage."""
 
     site: Site
-    row: Row
+    row: InvalidRow
 
     # ---- what is done
 
@@ -165,7 +165,7 @@ class _Play:
         match step:
             case Make():
                 await self.site.kube.create(step.resource, self._object(step))
-            case Change():
+            case ChangeStep():
                 for _ in range(step.times):
                     await self._change(step)
 
@@ -176,7 +176,7 @@ class _Play:
             meta.setdefault("namespace", SITE)
         return {"apiVersion": step.resource.api_version, "kind": step.resource.kind, **body, "metadata": meta}
 
-    async def _change(self, step: Change) -> None:
+    async def _change(self, step: ChangeStep) -> None:
         """Tried again while our own processes are writing the same object."""
         namespace = SITE if step.resource.namespaced else None
         part = "status" if step.status else None
@@ -220,9 +220,9 @@ class _Play:
                 await self._waits(answer)
             case Warns():
                 await self._warns(answer)
-            case Runs():
+            case RunsStep():
                 await self.site.running(self.row.id, answer.pods)
-            case Gone():
+            case GoneStep():
                 await self._gone(answer)
             case Holds():
                 assert await self._held(answer) == self._own(answer.value)
@@ -291,7 +291,7 @@ class _Play:
             pytest.fail(f"{wanted} was not told: {told}")
         await self._rests(answer.resource)
 
-    async def _gone(self, answer: Gone) -> None:
+    async def _gone(self, answer: GoneStep) -> None:
         async def check() -> bool:
             try:
                 await self._get(answer.resource, self.row.id)

@@ -67,7 +67,7 @@ OTHER = "other"
 
 
 @dataclass(frozen=True)
-class Dialect:
+class MemberDialect:
     """How pods say that they are the gang g. `group`: the kind of the PodGroup that says more. `both`: the annotation of
     a GangGroup, of g and OTHER."""
 
@@ -78,20 +78,22 @@ class Dialect:
 
 
 DIALECTS = {
-    "label": Dialect({GANG_NAME: "g", GANG_MINIMUM: "3"}, group=POD_GROUPS),
-    "sigs-label": Dialect({SIGS_GANG_NAME: "g", SIGS_GANG_MINIMUM: "3"}, group=SIGS_POD_GROUPS),
-    "annotation": Dialect(annotations={KOORDINATOR_NAME: "g", KOORDINATOR_MINIMUM: "3"}, group=POD_GROUPS),
-    "podgroup": Dialect({GANG_LABEL: "g"}, group=POD_GROUPS),
-    "sigs-podgroup": Dialect({SIGS_GANG: "g"}, group=SIGS_POD_GROUPS),
-    "once-satisfied": Dialect({GANG_LABEL: "g"}, {KOORDINATOR_MATCH_POLICY: "once-satisfied"}, group=POD_GROUPS),
-    "ganggroup": Dialect({SIGS_GANG_NAME: "g", SIGS_GANG_MINIMUM: "3"}, group=SIGS_POD_GROUPS, both=SIGS_GANG_GROUPS),
-    "sakkara": Dialect({SAKKARA_GROUP_NAME: "g"}),
+    "label": MemberDialect({GANG_NAME: "g", GANG_MINIMUM: "3"}, group=POD_GROUPS),
+    "sigs-label": MemberDialect({SIGS_GANG_NAME: "g", SIGS_GANG_MINIMUM: "3"}, group=SIGS_POD_GROUPS),
+    "annotation": MemberDialect(annotations={KOORDINATOR_NAME: "g", KOORDINATOR_MINIMUM: "3"}, group=POD_GROUPS),
+    "podgroup": MemberDialect({GANG_LABEL: "g"}, group=POD_GROUPS),
+    "sigs-podgroup": MemberDialect({SIGS_GANG: "g"}, group=SIGS_POD_GROUPS),
+    "once-satisfied": MemberDialect({GANG_LABEL: "g"}, {KOORDINATOR_MATCH_POLICY: "once-satisfied"}, group=POD_GROUPS),
+    "ganggroup": MemberDialect(
+        {SIGS_GANG_NAME: "g", SIGS_GANG_MINIMUM: "3"}, group=SIGS_POD_GROUPS, both=SIGS_GANG_GROUPS
+    ),
+    "sakkara": MemberDialect({SAKKARA_GROUP_NAME: "g"}),
 }
 OWNERS: dict[str, Resource] = {"pods": PODS, "job": JOBS, "deployment": DEPLOYMENTS, "statefulset": STATEFUL_SETS}
 LOSSES = ("deleted", "failed", "node")
 
 
-class Row(NamedTuple):
+class LostMemberRow(NamedTuple):
     """One line of the table."""
 
     dialect: str
@@ -99,11 +101,11 @@ class Row(NamedTuple):
     loss: str
 
 
-TABLE = [Row(*row) for row in itertools.product(DIALECTS, OWNERS, LOSSES)]
+TABLE = [LostMemberRow(*row) for row in itertools.product(DIALECTS, OWNERS, LOSSES)]
 
 
 @dataclass
-class Seen:
+class ObservedMembers:
     """All pods of the cluster, read at most twice a second for all rows together."""
 
     kube: Kube
@@ -141,7 +143,7 @@ def owner_of(here: Site, owner: str, pod: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": metadata, "spec": spec}
 
 
-async def begin(here: Site, row: Row) -> Any:
+async def begin(here: Site, row: LostMemberRow) -> Any:
     """Makes the gang and what describes it; a pod as its members are."""
     dialect = DIALECTS[row.dialect]
     await here.make(NAMESPACES, {"metadata": {"name": here.name}})
@@ -171,7 +173,7 @@ def named(pod: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {**pod, "metadata": {**pod["metadata"], "name": name}}
 
 
-async def lose(here: Site, seen: Seen, pod: Mapping[str, Any], loss: str) -> None:
+async def lose(here: Site, seen: ObservedMembers, pod: Mapping[str, Any], loss: str) -> None:
     """The pod is deleted, fails, or goes with its node."""
     name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
     if loss == "deleted":
@@ -192,7 +194,7 @@ def ranks(pods: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {uid: pod["metadata"]["labels"].get(SAKKARA_RANK, "") for uid, pod in pods.items()}
 
 
-async def play(here: Site, seen: Seen, row: Row, starting: asyncio.Semaphore) -> None:
+async def play(here: Site, seen: ObservedMembers, row: LostMemberRow, starting: asyncio.Semaphore) -> None:
     """The gang runs, loses a member, and gets another."""
     size = SIZE + bool(DIALECTS[row.dialect].both)
 
@@ -243,7 +245,9 @@ async def told(here: Site, what: str, check: Any) -> Any:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def played(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator[dict[Row, asyncio.Task[None]]]:
+async def played(
+    stage: Stage, request: pytest.FixtureRequest
+) -> AsyncIterator[dict[LostMemberRow, asyncio.Task[None]]]:
     """All rows that are asked for on this stage, each as a task that plays it."""
     asked: list[Any] = [
         item.callspec.params["row"]
@@ -252,7 +256,7 @@ async def played(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator[
         and item.module is request.module
         and item.callspec.params["stage"] == stage.name
     ]
-    seen, starting = Seen(stage.kube), asyncio.Semaphore(AT_ONCE)
+    seen, starting = ObservedMembers(stage.kube), asyncio.Semaphore(AT_ONCE)
     tasks = {
         row: asyncio.create_task(play(Site(stage.kube, f"lost-{'-'.join(row)}"), seen, row, starting))
         for row in asked
@@ -266,22 +270,25 @@ async def played(stage: Stage, request: pytest.FixtureRequest) -> AsyncIterator[
         await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
-def unplayable(stage: Stage, row: Row) -> str:
+def unplayable(stage: Stage, row: LostMemberRow) -> str:
     """Why the row cannot be played on this stage; empty where it can."""
     if stage.name == "embedded" and (row.owner != "pods" or row.loss == "node"):
         return "the embedded API server has neither these owners' controllers nor a garbage collector of pods"
     return ""
 
 
-def marked(row: Row) -> Any:
+def marked(row: LostMemberRow) -> Any:
     """Two rows tell of lost nodes in each run of the suite, the others in the long one: each takes more than half a minute."""
-    short = row.loss != "node" or row in (Row("label", "pods", "node"), Row("podgroup", "deployment", "node"))
+    short = row.loss != "node" or row in (
+        LostMemberRow("label", "pods", "node"),
+        LostMemberRow("podgroup", "deployment", "node"),
+    )
     return pytest.param(row, id="-".join(row), marks=() if short else pytest.mark.long)
 
 
 @pytest.mark.parametrize("row", [marked(row) for row in TABLE])
 async def test_a_lost_member_of_a_gang_that_has_run_ends_none_of_the_others(
-    stage: Stage, played: Mapping[Row, asyncio.Task[None]], row: Row
+    stage: Stage, played: Mapping[LostMemberRow, asyncio.Task[None]], row: LostMemberRow
 ) -> None:
     """Issue 16, A1: the timeout bounds the start only; the successor takes the place of the lost one."""
     if why := unplayable(stage, row):

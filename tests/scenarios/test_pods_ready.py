@@ -39,7 +39,7 @@ def stuck(job: dict[str, Any]) -> dict[str, Any]:
     return job
 
 
-class History:
+class ReadyHistory:
     """What the conditions of a site's Workloads have ever said: some of it is true for seconds only."""
 
     def __init__(self, here: Site) -> None:
@@ -63,9 +63,9 @@ class History:
 
 
 @contextlib.asynccontextmanager
-async def remembered(here: Site) -> AsyncIterator[History]:
+async def remembered(here: Site) -> AsyncIterator[ReadyHistory]:
     """From here to the end."""
-    history = History(here)
+    history = ReadyHistory(here)
     task = asyncio.create_task(history.informer.run(), name="history")
     try:
         await history.informer.synced(DEADLINE)

@@ -147,7 +147,7 @@ class ElasticQuotaController:
         local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
         for there in (queue, local):
             if there is not None and ELASTIC_QUOTA_LABEL not in there.metadata.labels:
-                return f"the {type(there).KIND} {there.metadata.name} is somebody else's"
+                return f"the {type(there).KIND} {there.metadata.name} is managed by another owner"
         if queue is None:
             await self._create(CLUSTER_QUEUES, wanted)
         elif body := _difference(queue, wanted):

@@ -119,7 +119,7 @@ def flavor() -> ResourceFlavor:
     return ResourceFlavor(metadata=ObjectMeta(name=ELASTIC_QUOTA), spec=spec)
 
 
-# ---- what is told about it
+# ---- messages
 
 
 def used(quota: QuotaBounds, status: QueueStatus) -> dict[str, str]:

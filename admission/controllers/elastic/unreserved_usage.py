@@ -41,7 +41,7 @@ class WatchedObjects(Protocol):
         """Called for every change, and for what is there already."""
 
 
-class OutsidePods:
+class UnreservedUsage:
     """See the module. Reservations are summed only for the namespaces that were asked for."""
 
     def __init__(self, pods: WatchedObjects, workloads: WatchedObjects) -> None:

@@ -35,7 +35,7 @@ class InformerView(Protocol[T]):
         """Whether the first list is there."""
 
     def add_handler(self, fn: Callable[[Change[T]], None]) -> None:
-        """Told of every change."""
+        """`fn` is called at every change."""
 
     def add_index(self, name: str, fn: Callable[[T], Iterable[str]]) -> None:
         """Groups the objects."""

@@ -218,12 +218,12 @@ class JobController:
         waiting = None if workloads else self._expected.remaining(key)
         if waiting is not None:
             return waiting
-        surroundings = self._surroundings(job, adapter, await self._children(job, adapter, workloads))
-        looks = self._looks(job, adapter, workloads, surroundings)
+        context = self._context(job, adapter, await self._children(job, adapter, workloads))
+        looks = self._looks(job, adapter, workloads, context)
         if self._settled.get(key) == looks:
             self._settled[key] = looks  # the same, of the present copy: the one before it can go
             return None
-        made = plan(job, adapter, workloads, surroundings, self._wall())
+        made = plan(job, adapter, workloads, context, self._wall())
         again = await self._act.perform(key, adapter, job, made)
         if any(isinstance(action, CreateWorkload) for action in made.actions):
             self._measure_creation(job, adapter)
@@ -239,12 +239,12 @@ class JobController:
             CREATION_LATENCY.labels(adapter.resource.kind).observe(max(0.0, self._wall() - created))
 
     def _looks(
-        self, job: Job, adapter: JobIntegration, workloads: Sequence[Workload], surroundings: JobContext
+        self, job: Job, adapter: JobIntegration, workloads: Sequence[Workload], context: JobContext
     ) -> tuple[object, ...]:
         """All that a plan depends on: what is equal needs no other plan."""
         meta, options = job["metadata"], self._options
         telling = as_reclaiming(adapter) if options.reclaimable_pods else None
-        prebuilt = surroundings.workloads.get(prebuilt_key(job) or "")
+        prebuilt = context.workloads.get(prebuilt_key(job) or "")
         return (
             meta.get("uid"),
             job.get("spec"),
@@ -255,7 +255,7 @@ class JobController:
             adapter.is_active(job),
             options.wait_for_pods_ready and adapter.pods_ready(job),
             telling.reclaimable_pods(job) if telling and (workloads or prebuilt) else None,
-            surroundings.ancestor_admitted,
+            context.ancestor_admitted,
             options.namespace_managed(meta.get("namespace") or ""),
             tuple((w.metadata.uid, w.metadata.resource_version) for w in workloads),
             prebuilt.metadata.resource_version if prebuilt else None,
@@ -268,7 +268,7 @@ class JobController:
         child = self._adapters.get(above.children)
         return [] if child is None else await children_of(self._kube, job, above, child.resource)
 
-    def _surroundings(self, job: Job, adapter: JobIntegration, children: list[dict[str, Any]]) -> JobContext:
+    def _context(self, job: Job, adapter: JobIntegration, children: list[dict[str, Any]]) -> JobContext:
         return JobContext(
             flavors=self._flavors.objects,
             workload_priority_classes=self._workload_classes.objects,

@@ -1,4 +1,4 @@
-"""What is told of Workloads' checks, and how Workloads end: with their job, or without it. Pure; part of `plan`."""
+"""The end of Workloads, with their job or without it, and events about their admission checks. Pure; part of `plan`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def check_messages(workload: Workload, *, each_pod: bool = False) -> tuple[Plann
     """One event with what the checks of a Workload that has quota are waiting for."""
     if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
         return ()
-    told = [f"{check.name}: {check.message}" for check in workload.status.admission_checks if check.message]
-    return (PlannedEvent("UpdatedAdmissionCheck", "; ".join(told), each_pod=each_pod),) if told else ()
+    events = [f"{check.name}: {check.message}" for check in workload.status.admission_checks if check.message]
+    return (PlannedEvent("UpdatedAdmissionCheck", "; ".join(events), each_pod=each_pod),) if events else ()
 
 
 def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float) -> JobPlan:

@@ -60,18 +60,16 @@ from api.workloads import Workload
 NOT_ADMITTED = "Not admitted by cluster queue"
 
 
-def plan(
-    job: Job, kind: JobIntegration, workloads: Sequence[Workload], surroundings: JobContext, now: float
-) -> JobPlan:
+def plan(job: Job, kind: JobIntegration, workloads: Sequence[Workload], context: JobContext, now: float) -> JobPlan:
     """The plan for a job that exists; `workloads` are those it owns. `now` in epoch seconds."""
     if (job.get("metadata") or {}).get("deletionTimestamp"):
-        return plan_orphaned(workloads, surroundings.options, now)
-    if surroundings.ancestor_admitted is not None:
-        return _plan_child(job, kind, surroundings.ancestor_admitted)
-    if not is_managed(job, surroundings):
+        return plan_orphaned(workloads, context.options, now)
+    if context.ancestor_admitted is not None:
+        return _plan_child(job, kind, context.ancestor_admitted)
+    if not is_managed(job, context):
         return NOTHING
     try:
-        planner = _JobPlanner(job, kind, surroundings, now)
+        planner = _JobPlanner(job, kind, context, now)
     except InvalidObject as error:
         return _unreadable(job, kind, error)
     return planner.plan(workloads)
@@ -99,13 +97,13 @@ def _with_class_missing(made: JobPlan, error: PriorityClassMissing) -> JobPlan:
 class _JobPlanner:
     """One plan in the making."""
 
-    def __init__(self, job: Job, kind: JobIntegration, surroundings: JobContext, now: float) -> None:
-        self._job, self._kind, self._surroundings, self._now = job, kind, surroundings, now
-        self._pod_sets = kind.pod_sets(job, topology=surroundings.options.topology)
+    def __init__(self, job: Job, kind: JobIntegration, context: JobContext, now: float) -> None:
+        self._job, self._kind, self._context, self._now = job, kind, context, now
+        self._pod_sets = kind.pod_sets(job, topology=context.options.topology)
 
     def plan(self, workloads: Sequence[Workload]) -> JobPlan:
         key = prebuilt_key(self._job)
-        prebuilt = self._surroundings.workloads.get(key) if key else None
+        prebuilt = self._context.workloads.get(key) if key else None
         if end := self._kind.finished(self._job):
             return plan_ended([prebuilt] if prebuilt else workloads, end, self._now)
         if key:
@@ -160,7 +158,7 @@ class _JobPlanner:
 
     def _created(self, stop: JobPlan) -> JobPlan:
         try:
-            workload = composed(self._job, self._kind, self._surroundings)
+            workload = composed(self._job, self._kind, self._context)
         except PriorityClassMissing as error:
             return _with_class_missing(stop, error)
         event = PlannedEvent("CreatedWorkload", f"Created Workload: {workload.key}")
@@ -178,7 +176,7 @@ class _JobPlanner:
             asked = workload.spec.pod_sets
             if not same_pod_sets(self._pod_sets, asked):
                 asked = self._pod_sets
-            wanted = wanted_spec(self._job, self._kind, asked, self._surroundings, workload.spec)
+            wanted = wanted_spec(self._job, self._kind, asked, self._context, workload.spec)
         except PriorityClassMissing as error:
             return _with_class_missing(NOTHING, error)
         patch = spec_patch(workload, self._job, wanted)
@@ -186,8 +184,8 @@ class _JobPlanner:
         text = f"Updated not matching Workload for suspended job: {workload.key}"
         if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
             text = f"Updated workload priority class: {workload.key}"
-        told = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
-        return JobPlan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
+        events = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
+        return JobPlan((PatchWorkload(workload, patch, events),)) if patch else NOTHING
 
     def _deleted(self, workloads: Sequence[Workload], note: str) -> JobPlan:
         result = JobPlan(note=note)
@@ -200,11 +198,11 @@ class _JobPlanner:
 
     def _prebuilt(self, workload: Workload | None) -> JobPlan:
         if workload is None:
-            told = PlannedEvent(
+            events = PlannedEvent(
                 "PrebuiltWorkloadNotFound", f'prebuilt Workload "{prebuilt_key(self._job)}" not found', "Warning"
             )
             stop = self._stopped(None, "missing workload")[0]
-            return self._with_note(JobPlan(stop.actions, (*stop.events, told)), "prebuilt workload not found")
+            return self._with_note(JobPlan(stop.actions, (*stop.events, events)), "prebuilt workload not found")
         own = owner_reference(self._job, self._kind)
         if any(owner.controller and owner.uid != own.uid for owner in workload.metadata.owner_references):
             return self._with_note(self._stopped(None, "missing workload")[0], "prebuilt workload not found")
@@ -248,7 +246,7 @@ class _JobPlanner:
 
     def _observed(self, workload: Workload) -> SetStatus | None:
         """What the job's pods say about the Workload, where that is asked for."""
-        status, options = workload.status, self._surroundings.options
+        status, options = workload.status, self._context.options
         if options.reclaimable_pods:
             status = with_reclaimable(status, self._kind, self._job)
         if options.wait_for_pods_ready:
@@ -261,7 +259,7 @@ class _JobPlanner:
         eviction = find_condition(workload.status.conditions, names.EVICTED)
         stop, at_rest = self._stopped(workload, eviction.message if eviction else "")
         reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)
-        kept = kept_until(workload, self._surroundings.options)
+        kept = kept_until(workload, self._context.options)
         if not at_rest:
             return stop if stop.actions or reserved or kept is not None else None
         if reserved:
@@ -278,7 +276,7 @@ class _JobPlanner:
         ref, label = workload.spec.priority_class_ref, labels_of(self._job).get(names.PRIORITY_CLASS_LABEL)
         if ref is None or ref.group != names.GROUP or label in (None, ref.name):
             return NOTHING
-        new = self._surroundings.workload_priority_classes.get(label)
+        new = self._context.workload_priority_classes.get(label)
         if new is None:
             return _with_class_missing(NOTHING, PriorityClassMissing("WorkloadPriorityClass", label))
         patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}
@@ -295,10 +293,10 @@ class _JobPlanner:
         if self._at_rest():
             if bears_start(self._pod_sets, workload) and (restore := self._stopped(workload, NOT_ADMITTED)[0]).actions:
                 return restore  # what an earlier admission gave might contradict this one
-            return plan_start(self._job, self._kind, workload, self._surroundings, self._now)
+            return plan_start(self._job, self._kind, workload, self._context, self._now)
         if self._kind.is_suspended(self._job):
             return NOTHING  # the last run is not over yet; the job will change when it is
-        if is_unstarted(self._pod_sets, self._kind, workload, self._surroundings):
+        if is_unstarted(self._pod_sets, self._kind, workload, self._context):
             return self._stopped(workload, NOT_ADMITTED)[0]
         return plan_overlooked(self._job, self._kind, workload, self._now)
 
@@ -310,5 +308,5 @@ class _JobPlanner:
         patch = self._kind.stop(self._job, workload.spec.pod_sets if workload else None)
         if patch is None:
             return NOTHING, self._at_rest()
-        told = () if self._kind.is_suspended(self._job) else (PlannedEvent("Stopped", message),)
-        return JobPlan((PatchJob(patch, told),)), self._at_rest()
+        events = () if self._kind.is_suspended(self._job) else (PlannedEvent("Stopped", message),)
+        return JobPlan((PatchJob(patch, events),)), self._at_rest()

@@ -26,10 +26,10 @@ WAKE_AFTER: Final = 330.0
 for meanwhile is lost on it (kubernetes/kubernetes#142142)."""
 
 
-def plan_start(job: Job, kind: JobIntegration, workload: Workload, surroundings: JobContext, now: float) -> JobPlan:
+def plan_start(job: Job, kind: JobIntegration, workload: Workload, context: JobContext, now: float) -> JobPlan:
     """One patch with all that the admission gives; what cannot be merged in ends the Workload."""
     try:
-        infos = _infos(kind, workload, surroundings)
+        infos = _infos(kind, workload, context)
         patch = kind.start(job, infos)
     except (PodSetConflict, InvalidObject) as error:
         return JobPlan((finish(workload, names.FinishedReason.FAILED_TO_START, str(error), now),), note=str(error))
@@ -37,7 +37,7 @@ def plan_start(job: Job, kind: JobIntegration, workload: Workload, surroundings:
         return JobPlan(again_in=FLAVOR_RETRY, note=str(error))
     queue = workload.status.admission.cluster_queue if workload.status.admission else ""
     start = PatchJob(patch, (PlannedEvent("Started", f"Admitted by clusterQueue {queue}"),))
-    return JobPlan((*_cleaned_children(job, kind, infos, surroundings), start))
+    return JobPlan((*_cleaned_children(job, kind, infos, context), start))
 
 
 def plan_overlooked(job: Job, kind: JobIntegration, workload: Workload, now: float) -> JobPlan:
@@ -66,35 +66,33 @@ def _time(text: str | None) -> float:
         return 0.0
 
 
-def _infos(kind: JobIntegration, workload: Workload, surroundings: JobContext) -> tuple[PodSetInfo, ...]:
+def _infos(kind: JobIntegration, workload: Workload, context: JobContext) -> tuple[PodSetInfo, ...]:
     """Child jobs keep what an earlier start gave them, so a domain that is named there could contradict the next one."""
-    options = surroundings.options
+    options = context.options
     if as_parent(kind) is not None:
         options = replace(options, open_templates=False)
-    return pod_set_infos(workload, surroundings.flavors, options)
+    return pod_set_infos(workload, context.flavors, options)
 
 
 def _cleaned_children(
-    job: Job, kind: JobIntegration, infos: Sequence[PodSetInfo], surroundings: JobContext
+    job: Job, kind: JobIntegration, infos: Sequence[PodSetInfo], context: JobContext
 ) -> Iterator[PatchChild]:
     """Child jobs freed of what an earlier start left on them."""
     above = as_parent(kind)
-    if above is None or not surroundings.children:
+    if above is None or not context.children:
         return
-    labels = {key for flavor in surroundings.flavors.values() for key in flavor.spec.node_labels}
-    for child in surroundings.children:
+    labels = {key for flavor in context.flavors.values() for key in flavor.spec.node_labels}
+    for child in context.children:
         if patch := above.child_patch(job, child, infos, labels):
             yield PatchChild(above.children, child, patch)
 
 
-def is_unstarted(
-    running: tuple[PodSet, ...], kind: JobIntegration, workload: Workload, surroundings: JobContext
-) -> bool:
+def is_unstarted(running: tuple[PodSet, ...], kind: JobIntegration, workload: Workload, context: JobContext) -> bool:
     """Whether a job runs in its own shape although its admission gives it more."""
     if not same_templates(running, workload.spec.pod_sets):
         return False
     try:
-        infos = _infos(kind, workload, surroundings)
+        infos = _infos(kind, workload, context)
     except (PodSetConflict, FlavorMissing):
         return False
     return unfinished_start(running, infos)

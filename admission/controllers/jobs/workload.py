@@ -55,9 +55,9 @@ def owner_reference(job: Job, kind: JobIntegration) -> OwnerReference:
     )
 
 
-def is_managed(job: Job, surroundings: JobContext) -> bool:
+def is_managed(job: Job, context: JobContext) -> bool:
     """Whether the job is ours to admit: it names a queue, or jobs without one are ours too, in a managed namespace."""
-    options, namespace = surroundings.options, (job.get("metadata") or {}).get("namespace") or ""
+    options, namespace = context.options, (job.get("metadata") or {}).get("namespace") or ""
     named = bool(labels_of(job).get(names.QUEUE_NAME_LABEL))
     return (named or options.manage_jobs_without_queue_name) and options.namespace_managed(namespace)
 
@@ -68,21 +68,21 @@ def prebuilt_key(job: Job) -> str | None:
     return object_key((job.get("metadata") or {}).get("namespace"), name) if name else None
 
 
-def composed(job: Job, kind: JobIntegration, surroundings: JobContext) -> Workload:
+def composed(job: Job, kind: JobIntegration, context: JobContext) -> Workload:
     """A new Workload for the job. Raises InvalidObject for a job that cannot be read, PriorityClassMissing."""
-    meta, options = job["metadata"], surroundings.options
+    meta, options = job["metadata"], context.options
     uid = meta.get("uid", "")
     fields: dict[str, Any] = {
         "name": workload_name(kind.resource, meta["name"], uid, short=options.short_names),
         "namespace": meta.get("namespace"),
-        "labels": {**copied_labels(labels_of(job), surroundings), **uid_label(uid)},
+        "labels": {**copied_labels(labels_of(job), context), **uid_label(uid)},
         "finalizers": (names.IN_USE_FINALIZER,),
         "owner_references": (owner_reference(job, kind),),
     }
-    if copied := copied_annotations(job, surroundings):
+    if copied := copied_annotations(job, context):
         fields["annotations"] = copied
     pod_sets = kind.pod_sets(job, topology=options.topology)
-    return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, surroundings))
+    return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, context))
 
 
 def uid_label(uid: str) -> dict[str, str]:
@@ -90,29 +90,29 @@ def uid_label(uid: str) -> dict[str, str]:
     return {names.JOB_UID_LABEL: uid} if _LABEL_VALUE.fullmatch(uid) else {}
 
 
-def copied_annotations(job: Job, surroundings: JobContext) -> dict[str, str]:
+def copied_annotations(job: Job, context: JobContext) -> dict[str, str]:
     """The job's annotations that its Workload carries too."""
-    more = surroundings.options.annotation_keys_to_copy
+    more = context.options.annotation_keys_to_copy
     return {k: v for k, v in annotations_of(job).items() if k in _COPIED or k in more or k.startswith(_COPIED_PREFIX)}
 
 
-def copied_labels(given: Mapping[str, str], surroundings: JobContext) -> dict[str, str]:
+def copied_labels(given: Mapping[str, str], context: JobContext) -> dict[str, str]:
     """The labels that a Workload takes over."""
-    return {key: given[key] for key in surroundings.options.label_keys_to_copy if key in given}
+    return {key: given[key] for key in context.options.label_keys_to_copy if key in given}
 
 
 def wanted_spec(
     job: Job,
     kind: JobIntegration | None,
     pod_sets: tuple[PodSet, ...],
-    surroundings: JobContext,
+    context: JobContext,
     now: WorkloadSpec | None = None,
 ) -> WorkloadSpec:
     """The spec that the job asks for; `now` is its Workload's, if there. Raises PriorityClassMissing.
 
     Pods are of no kind of job: what they ask for is in their labels and their templates.
     """
-    ref, priority = resolved_priority(job, kind, pod_sets, surroundings, now)
+    ref, priority = resolved_priority(job, kind, pod_sets, context, now)
     fields: dict[str, Any] = {"pod_sets": pod_sets}
     if priority is not None:
         fields["priority"] = priority
@@ -135,7 +135,7 @@ def resolved_priority(
     job: Job,
     kind: JobIntegration | None,
     pod_sets: tuple[PodSet, ...],
-    surroundings: JobContext,
+    context: JobContext,
     now: WorkloadSpec | None = None,
 ) -> tuple[PriorityClassRef | None, int | None]:
     """WorkloadPriorityClass of the label, else the job's own class, the first template's, the cluster's default, 0.
@@ -154,19 +154,19 @@ def resolved_priority(
     if now is not None and (kept or name in ("", ref.name if ref else "")):
         return ref, now.priority
     if label:
-        return _of_workload_class(label, surroundings)
-    return _of_pod_class(name, surroundings)
+        return _of_workload_class(label, context)
+    return _of_pod_class(name, context)
 
 
-def _of_workload_class(name: str, surroundings: JobContext) -> tuple[PriorityClassRef, int]:
-    found = surroundings.workload_priority_classes.get(name)
+def _of_workload_class(name: str, context: JobContext) -> tuple[PriorityClassRef, int]:
+    found = context.workload_priority_classes.get(name)
     if found is None:
         raise PriorityClassMissing("WorkloadPriorityClass", name)
     return PriorityClassRef(group=names.GROUP, kind="WorkloadPriorityClass", name=name), found.value
 
 
-def _of_pod_class(name: str, surroundings: JobContext) -> tuple[PriorityClassRef | None, int]:
-    classes = surroundings.priority_classes
+def _of_pod_class(name: str, context: JobContext) -> tuple[PriorityClassRef | None, int]:
+    classes = context.priority_classes
     if not name:
         name = next((key for key, value in sorted(classes.items()) if value.get("globalDefault")), "")
     if not name:

@@ -33,42 +33,40 @@ from api.workloads import PodSet, Workload, WorkloadSpec
 MAX_OWNERS: Final = 256
 
 
-def composed(unit: PodUnit, owners: Sequence[QueuedPod], surroundings: JobContext) -> Workload:
+def composed(unit: PodUnit, owners: Sequence[QueuedPod], context: JobContext) -> Workload:
     """A new Workload. Raises InvalidObject for pods that cannot be read or do not go together, PriorityClassMissing."""
     meta = unit.first.metadata
     fields: dict[str, Any] = {"namespace": meta.namespace, "finalizers": (names.IN_USE_FINALIZER,)}
-    annotations = _copied_annotations(unit, surroundings)
-    labels = _copied_labels(unit, surroundings)
+    annotations = _copied_annotations(unit, context)
+    labels = _copied_labels(unit, context)
     if unit.group:
         annotations[names.IS_GROUP_WORKLOAD] = "true"
         fields |= {"name": unit.group, "owner_references": tuple(_member(pod) for pod in owners[:MAX_OWNERS])}
     else:
-        fields["name"] = workload_name(PODS, meta.name, meta.uid, short=surroundings.options.short_names)
+        fields["name"] = workload_name(PODS, meta.name, meta.uid, short=context.options.short_names)
         labels |= uid_label(meta.uid)
         fields["owner_references"] = (_controller(unit.first),)
     if annotations:
         fields["annotations"] = annotations
     if labels:
         fields["labels"] = labels
-    pod_sets = unit.pod_sets(topology=surroundings.options.topology)
-    return Workload(metadata=ObjectMeta(**fields), spec=spec_of(unit, pod_sets, surroundings))
+    pod_sets = unit.pod_sets(topology=context.options.topology)
+    return Workload(metadata=ObjectMeta(**fields), spec=spec_of(unit, pod_sets, context))
 
 
-def _copied_labels(unit: PodUnit, surroundings: JobContext) -> dict[str, str]:
+def _copied_labels(unit: PodUnit, context: JobContext) -> dict[str, str]:
     """What the Workload takes over of its pods. Raises UnlikePods where they contradict each other."""
-    return _common(
-        unit, "label", [(pod, copied_labels(pod.labels, surroundings)) for pod in unit.counting or unit.pods]
-    )
+    return _common(unit, "label", [(pod, copied_labels(pod.labels, context)) for pod in unit.counting or unit.pods])
 
 
-def _copied_annotations(unit: PodUnit, surroundings: JobContext) -> dict[str, str]:
+def _copied_annotations(unit: PodUnit, context: JobContext) -> dict[str, str]:
     """Likewise; those that are ours stand on the first pod."""
-    keys = surroundings.options.annotation_keys_to_copy
+    keys = context.options.annotation_keys_to_copy
     said = [
         (pod, {key: pod.annotations[key] for key in keys if key in pod.annotations})
         for pod in unit.counting or unit.pods
     ]
-    return {**copied_annotations(unit.as_job(), surroundings), **_common(unit, "annotation", said)}
+    return {**copied_annotations(unit.as_job(), context), **_common(unit, "annotation", said)}
 
 
 def _common(unit: PodUnit, what: str, said: Iterable[tuple[QueuedPod, Mapping[str, str]]]) -> dict[str, str]:
@@ -83,10 +81,10 @@ def _common(unit: PodUnit, what: str, said: Iterable[tuple[QueuedPod, Mapping[st
 
 
 def spec_of(
-    unit: PodUnit, pod_sets: tuple[PodSet, ...], surroundings: JobContext, now: WorkloadSpec | None = None
+    unit: PodUnit, pod_sets: tuple[PodSet, ...], context: JobContext, now: WorkloadSpec | None = None
 ) -> WorkloadSpec:
     """The spec that the pods ask for; `now` is their Workload's, if there. Raises PriorityClassMissing."""
-    spec = wanted_spec(unit.as_job(), None, pod_sets, surroundings, now)
+    spec = wanted_spec(unit.as_job(), None, pod_sets, context, now)
     if unit.priority is None:
         return spec
     return spec.model_copy(update={"priority": unit.priority, "priority_class_ref": None})

@@ -303,7 +303,7 @@ class PodController:
     def _planned(self, key: str, unit: PodUnit, workloads: list[Workload]) -> PodGroupPlan:
         now = self._wall()
         if not is_gang(unit.pods):
-            return plan(unit, workloads, self._surroundings(), now)
+            return plan(unit, workloads, self._context(), now)
         try:
             terms = self._gangs.terms(key.partition(":")[2], unit.pods)
         except UnlikePods as unlike:
@@ -311,9 +311,9 @@ class PodController:
         lates = {
             pod.key: [self._latest.of(w.key, w) for w in self._workloads.by_index(BY_POD, pod.key)] for pod in unit.pods
         }
-        return plan_gang(unit, terms, workloads, lates, self._surroundings(), now)
+        return plan_gang(unit, terms, workloads, lates, self._context(), now)
 
-    def _surroundings(self) -> JobContext:
+    def _context(self) -> JobContext:
         return JobContext(
             flavors=self._flavors.objects,
             workload_priority_classes=self._workload_classes.objects,

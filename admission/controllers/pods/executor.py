@@ -190,7 +190,7 @@ class PodExecutor:
         if pod.tracked and not pod.terminated:
             await self._without_finalizer(pod, JOB_TRACKING_FINALIZER)
         await self._kube.delete(PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid)
-        self._going.told(pod)
+        self._going.deleted(pod)
 
 
 def _steps(actions: Sequence[Action]) -> Iterator[_Step]:

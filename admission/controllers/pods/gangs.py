@@ -59,25 +59,25 @@ Lates = Mapping[str, Sequence[Workload]]
 
 
 def plan_gang(
-    unit: PodUnit, terms: GangTerms, workloads: Sequence[Workload], lates: Lates, surroundings: JobContext, now: float
+    unit: PodUnit, terms: GangTerms, workloads: Sequence[Workload], lates: Lates, context: JobContext, now: float
 ) -> PodGroupPlan:
     """The plan; `workloads` bear the gang's name. `now` in epoch seconds."""
-    if not surroundings.options.namespace_managed(unit.namespace):
+    if not context.options.namespace_managed(unit.namespace):
         return NOTHING
-    return _Gang(unit_of(unit, terms), terms, lates, surroundings, now).plan(workloads)
+    return _Gang(unit_of(unit, terms), terms, lates, context, now).plan(workloads)
 
 
 class _Gang:
-    def __init__(self, unit: GangUnit, terms: GangTerms, lates: Lates, surroundings: JobContext, now: float) -> None:
+    def __init__(self, unit: GangUnit, terms: GangTerms, lates: Lates, context: JobContext, now: float) -> None:
         self._unit, self._terms, self._lates = unit, terms, lates
-        self._surroundings, self._now = surroundings, now
+        self._context, self._now = context, now
         self._joined = [pod for pod in unit.pods if lates.get(pod.key)]
         """The pods that came late and have a Workload each."""
 
     def plan(self, workloads: Sequence[Workload]) -> PodGroupPlan:
         own = [workload for workload in workloads if is_group_workload(workload)]
         if len(own) < len(workloads):
-            return plan(self._unit, workloads, self._surroundings, self._now, RULES)  # says that the name is taken
+            return plan(self._unit, workloads, self._context, self._now, RULES)  # says that the name is taken
         if not own:
             spare = self._set_aside()
             return self._without_workload().followed(spare)
@@ -141,7 +141,7 @@ class _Gang:
         if (why := staying_away(self._terms, self._now)) is not None:
             gone = tuple(ReleasePod(pod) for pod in self._unit.pods if pod.held and not pod.lasting)
             return replace(PodGroupPlan(gone).followed(self._wait(why)), again_in=stopped(self._terms, self._now)[1])
-        return self._marked(plan(self._unit, (), self._surroundings, self._now))
+        return self._marked(plan(self._unit, (), self._context, self._now))
 
     def _short(self) -> str | None:
         return shortage(sum(pod.lasting and not pod.succeeded for pod in self._unit.pods), self._terms)
@@ -155,7 +155,7 @@ class _Gang:
         unit = self._unit
         eviction = is_true(workload.status.conditions, names.EVICTED)
         if not unit.suspended or (eviction and unit.running) or workload.metadata.deletion_timestamp:
-            return plan(unit, [workload], self._surroundings, self._now)
+            return plan(unit, [workload], self._context, self._now)
         if self._joined:
             # They wait with the others again.
             result = PodGroupPlan()
@@ -172,7 +172,7 @@ class _Gang:
             return result.followed(self._wait(why))
         if (follow := self._followed(workload)) is not None:
             return result.followed(follow)
-        return result.followed(plan(unit.only(unit.counting), [workload], self._surroundings, self._now))
+        return result.followed(plan(unit.only(unit.counting), [workload], self._context, self._now))
 
     def _with_shortage(self, workload: Workload, why: str | None) -> WorkloadStatus:
         kind, status, generation = names.WAITING_FOR_REPLACEMENT_PODS, workload.status, workload.metadata.generation
@@ -189,7 +189,7 @@ class _Gang:
     def _followed(self, workload: Workload) -> PodGroupPlan | None:
         """The Workload follows its pods and its terms; None where it does already."""
         try:
-            pod_sets = self._unit.pod_sets(topology=self._surroundings.options.topology)
+            pod_sets = self._unit.pod_sets(topology=self._context.options.topology)
         except InvalidObject as error:
             return PodGroupPlan(events=(PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
         patch: dict[str, object] = {}
@@ -247,7 +247,7 @@ class _Gang:
         held = [pod for pod in gone if pod.held] if len(gone) < len(members) else []
         result = PodGroupPlan(tuple(ReleasePod(pod) for pod in held))
         if members:
-            result = result.followed(plan(unit, [workload], self._surroundings, self._now))
+            result = result.followed(plan(unit, [workload], self._context, self._now))
         left = self._time_left(workload, unit)
         result = replace(result, again_in=_sooner(result.again_in, left))
         if not is_true(workload.status.conditions, names.ADMITTED) or is_true(
@@ -310,7 +310,7 @@ class _Gang:
             if not known and not open_to and pod.gated:
                 continue
             alone = LateUnit.of_pod(pod, self._terms)
-            result = result.followed(self._marked(plan(alone, known, self._surroundings, self._now), late=True))
+            result = result.followed(self._marked(plan(alone, known, self._context, self._now), late=True))
         if late and not open_to:
             found = counted(self._unit.pods, self._terms.policy)
             return result.followed(self._wait(shortage(found, self._terms) or ""))
@@ -384,7 +384,7 @@ class _Gang:
     def _after_the_end(self, workload: Workload) -> PodGroupPlan:
         fresh = [pod for pod in self._unit.pods if not pod.terminated and pod.lasting]
         ended = [pod for pod in self._unit.pods if pod not in fresh and not self._lates.get(pod.key)]
-        result = plan(self._unit.only(ended), [workload], self._surroundings, self._now) if ended else NOTHING
+        result = plan(self._unit.only(ended), [workload], self._context, self._now) if ended else NOTHING
         waiting = [pod for pod in fresh if not self._lates.get(pod.key)]
         if self._begins_anew(waiting):
             if workload.metadata.deletion_timestamp is None:

@@ -76,12 +76,12 @@ def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = D
 
 
 def plan(
-    unit: PodUnit, workloads: Sequence[Workload], surroundings: JobContext, now: float, rules: PodGroupOptions = RULES
+    unit: PodUnit, workloads: Sequence[Workload], context: JobContext, now: float, rules: PodGroupOptions = RULES
 ) -> PodGroupPlan:
     """The plan for a unit; `workloads` bear its group's name, or have its pod as controller. `now` in epoch seconds."""
-    if not surroundings.options.namespace_managed(unit.namespace):
+    if not context.options.namespace_managed(unit.namespace):
         return NOTHING
-    planner = _PodGroupPlanner(unit, surroundings, now)
+    planner = _PodGroupPlanner(unit, context, now)
     if unit.group and rules.validate_owner and not prebuilt_key(unit.as_job()):
         strange = [workload for workload in workloads if not is_group_workload(workload)]
         if strange:
@@ -92,12 +92,12 @@ def plan(
 class _PodGroupPlanner:
     """One plan in the making."""
 
-    def __init__(self, unit: PodUnit, surroundings: JobContext, now: float) -> None:
-        self._unit, self._surroundings, self._now = unit, surroundings, now
+    def __init__(self, unit: PodUnit, context: JobContext, now: float) -> None:
+        self._unit, self._context, self._now = unit, context, now
 
     def plan(self, workloads: Sequence[Workload]) -> PodGroupPlan:
         key = prebuilt_key(self._unit.as_job())
-        prebuilt = self._surroundings.workloads.get(key) if key else None
+        prebuilt = self._context.workloads.get(key) if key else None
         if (end := self._unit.finished()) is not None:
             found = [prebuilt] if prebuilt else list(workloads)
             reason = names.FinishedReason.SUCCEEDED if end.success else names.FinishedReason.FAILED
@@ -170,7 +170,7 @@ class _PodGroupPlanner:
             excess = youngest(unit.counting, unit.total)
             spare = {pod.metadata.name for pod in excess}
             owners = [pod for pod in unit.pods if pod.metadata.name not in spare]
-            workload = composed(unit, owners, self._surroundings)
+            workload = composed(unit, owners, self._context)
         except (InvalidObject, PriorityClassMissing) as error:
             return uncomposed(error)
         event = PlannedEvent("CreatedWorkload", f"Created Workload: {workload.key}")
@@ -228,12 +228,12 @@ class _PodGroupPlanner:
             PodGroupPlan(adoption).followed(self._releases(sorted_out.replaced)).then(*self._excess(sorted_out.excess))
         )
         unit = self._unit if not self._unit.group else replace(self._unit, pods=sorted_out.kept)
-        inner = _PodGroupPlanner(unit, self._surroundings, self._now)
+        inner = _PodGroupPlanner(unit, self._context, self._now)
         if (observed := inner.observed(workload)) is not None:
             return tidied.then(observed)
         if is_true(state, names.EVICTED) and (leaving := inner.evicted(workload)) is not None:
             return tidied.followed(leaving)
-        if correct and (follow := followed(unit, workload, self._surroundings)) != NOTHING:
+        if correct and (follow := followed(unit, workload, self._context)) != NOTHING:
             return tidied.followed(follow)
         if sorted_out.strange and self._unit.group:
             tidied = tidied.followed(self._strangers(sorted_out.strange))
@@ -266,7 +266,7 @@ class _PodGroupPlanner:
         """
         unit = self._unit
         ending = ending_with(workload, unit.pods) if unit.group else unit.pods
-        inner = _PodGroupPlanner(replace(unit, pods=ending), self._surroundings, self._now)
+        inner = _PodGroupPlanner(replace(unit, pods=ending), self._context, self._now)
         stop = inner._stopped("WorkloadDeleted", "Workload is deleted", gated=bool(unit.group))
         if stop.actions or unit.running:
             return stop
@@ -277,7 +277,7 @@ class _PodGroupPlanner:
         """A Workload that waits is made to follow the pods; any other goes, and the pods that run with it."""
         unit, state = self._unit, workload.status.conditions
         if unit.suspended and not is_true(state, names.QUOTA_RESERVED):
-            return corrected(unit, workload, self._surroundings)
+            return corrected(unit, workload, self._context)
         text = "No matching Workload; restoring pod templates according to existent Workload"
         stop = self._stopped("NoMatchingWorkload", text)
         event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
@@ -286,7 +286,7 @@ class _PodGroupPlanner:
 
     def observed(self, workload: Workload) -> SetStatus | None:
         """What the pods say about the Workload."""
-        status, options, unit = workload.status, self._surroundings.options, self._unit
+        status, options, unit = workload.status, self._context.options, self._unit
         if options.reclaimable_pods and is_true(status.conditions, names.ADMITTED):
             known = {pod.name: pod.count for pod in status.reclaimable_pods}
             done = unit.reclaimable()
@@ -320,7 +320,7 @@ class _PodGroupPlanner:
                     released, names.REQUEUED, False, reason, message, self._now, generation
                 )
             result = result.then(SetStatus(workload, released))
-        kept = kept_until(workload, self._surroundings.options)
+        kept = kept_until(workload, self._context.options)
         if kept is not None and kept > self._now:
             return result.followed(PodGroupPlan(again_in=kept - self._now))
         if kept is not None:
@@ -336,8 +336,8 @@ class _PodGroupPlanner:
             return NOTHING
         try:
             # Each pod gets a patch of its own in any case, so one that goes to a single domain needs no second one.
-            options = replace(self._surroundings.options, open_templates=True)
-            infos = pod_set_infos(workload, self._surroundings.flavors, options)
+            options = replace(self._context.options, open_templates=True)
+            infos = pod_set_infos(workload, self._context.flavors, options)
             beyond_ours = {pod.key: beyond(pod, workload, self._pod_set_of(pod)) for pod in waiting}
             fitting = [pod for pod in waiting if beyond_ours[pod.key] is None]
             made = PodGroupPlan(tuple(starts(self._unit, fitting, infos, workload)))

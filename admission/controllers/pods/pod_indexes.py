@@ -1,4 +1,4 @@
-"""What the controller of plain pods sees: units of pods by key, and what it has deleted and not seen going yet."""
+"""Indexes of pods and Workloads by unit, and the pods whose deletion the informer has not shown yet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class PodView(InformerView[QueuedPod], Protocol):
 
 
 def unit_key(pod: QueuedPod) -> str | None:
-    """`pod:ns/name` or `group:ns/name`; None for a pod that is not ours, or of a set that has not told it its group."""
+    """`pod:ns/name` or `group:ns/name`; None for a pod that is not ours, or of a set that has not labelled it with its
+    group.
+    """
     if not pod.ours or is_waiting_for_its_seat(pod):
         return None
     group = pod.group
@@ -69,12 +71,12 @@ def keys_of(workload: Workload) -> list[str]:
 
 
 class PodsBeingDeleted:
-    """Pods that were told to go, until the informer shows it."""
+    """Pods that were deleted, until the informer shows it."""
 
     def __init__(self) -> None:
         self._uids: set[str] = set()
 
-    def told(self, pod: QueuedPod) -> None:
+    def deleted(self, pod: QueuedPod) -> None:
         """Its deletion was answered."""
         self._uids.add(pod.metadata.uid)
 

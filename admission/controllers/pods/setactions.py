@@ -1,4 +1,4 @@
-"""What the plan of a set comes to: actions on Workloads, and pods that are told their group. Pure; part of `setplan`."""
+"""Actions of the plan of a set: on Workloads, and patches that label pods with their group. Pure; part of `setplan`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SetPlan(Planned[JoinPod | WorkloadAction]):
         return [action for action in self.actions if not isinstance(action, JoinPod)]
 
     def joins(self) -> list[JoinPod]:
-        """The pods that are told their group."""
+        """The pods to label with their group."""
         return [action for action in self.actions if isinstance(action, JoinPod)]
 
 
@@ -39,7 +39,7 @@ NOTHING: Final = SetPlan()
 
 
 def joining(pod: QueuedPod, seat: PodMembership, total: int) -> JoinPod:
-    """What a gated pod of a set is told; `total`: the pods of its group."""
+    """The patch that labels a gated pod of a set; `total`: the number of pods of its group."""
     annotations = {
         names.POD_GROUP_NAME: seat.workload,
         names.PREBUILT_WORKLOAD: seat.workload,

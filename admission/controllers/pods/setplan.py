@@ -60,7 +60,7 @@ def plan_set(
     obj: Mapping[str, Any],
     workloads: Sequence[Workload],
     pods: Iterable[QueuedPod],
-    surroundings: JobContext,
+    context: JobContext,
     now: float,
     is_made: Callable[[str], bool] = lambda _: False,
     behind: Sequence[Workload] = (),
@@ -71,7 +71,7 @@ def plan_set(
     """
     if leaves_its_pods(obj):
         return NOTHING
-    return _SetPlanner(kind, obj, pods, surroundings, now).plan(workloads, is_made, behind)
+    return _SetPlanner(kind, obj, pods, context, now).plan(workloads, is_made, behind)
 
 
 def plan_gone(
@@ -98,10 +98,10 @@ class _SetPlanner:
         kind: SetKind,
         obj: Mapping[str, Any],
         pods: Iterable[QueuedPod],
-        surroundings: JobContext,
+        context: JobContext,
         now: float,
     ) -> None:
-        self._kind, self._obj, self._surroundings, self._now = kind, obj, surroundings, now
+        self._kind, self._obj, self._context, self._now = kind, obj, context, now
         self._pods: dict[str, list[QueuedPod]] = {}
         self._seats: list[tuple[QueuedPod, PodMembership]] = []
         self._present: set[int] = set()
@@ -109,7 +109,7 @@ class _SetPlanner:
             self._sit(pod)
 
     def _sit(self, pod: QueuedPod) -> None:
-        seat = self._kind.seat(self._obj, pod, short=self._surroundings.options.short_names)
+        seat = self._kind.seat(self._obj, pod, short=self._context.options.short_names)
         if seat is None:
             return
         self._pods.setdefault(seat.workload, []).append(pod)
@@ -144,9 +144,9 @@ class _SetPlanner:
         return result.then(*self._joins(known, totals))
 
     def _groups(self) -> tuple[ReplicaGroup, ...]:
-        if (self._obj.get("metadata") or {}).get("deletionTimestamp") or not is_managed(self._obj, self._surroundings):
+        if (self._obj.get("metadata") or {}).get("deletionTimestamp") or not is_managed(self._obj, self._context):
             return ()
-        options = self._surroundings.options
+        options = self._context.options
         return self._kind.groups(self._obj, self._present, topology=options.topology, short=options.short_names)
 
     def _rename(self, names_of: Mapping[str, str]) -> None:
@@ -188,14 +188,14 @@ class _SetPlanner:
             "namespace": meta.get("namespace"),
             "labels": uid_label(meta.get("uid", "")),
             "annotations": {
-                **copied_annotations(self._obj, self._surroundings),
+                **copied_annotations(self._obj, self._context),
                 names.COMPONENT_INDEX: str(group.index),
             },
             "finalizers": (names.IN_USE_FINALIZER,),
             "owner_references": (self._owner(),),
         }
         try:
-            spec = wanted_spec(self._obj, None, group.pod_sets, self._surroundings)
+            spec = wanted_spec(self._obj, None, group.pod_sets, self._context)
         except PriorityClassMissing as error:
             return _classless(error)
         workload = Workload(metadata=ObjectMeta(**fields), spec=spec)
@@ -256,7 +256,7 @@ class _SetPlanner:
         ref, label = workload.spec.priority_class_ref, labels_of(self._obj).get(names.PRIORITY_CLASS_LABEL)
         if ref is None or ref.group != names.GROUP or label in (None, ref.name):
             return NOTHING
-        found = self._surroundings.workload_priority_classes.get(label)
+        found = self._context.workload_priority_classes.get(label)
         if found is None:
             return _classless(PriorityClassMissing("WorkloadPriorityClass", label))
         patch = {"spec": {"priority": found.value, "priorityClassRef": {"name": label}}}
@@ -265,7 +265,7 @@ class _SetPlanner:
 
     def _waiting(self, group: ReplicaGroup, workload: Workload) -> SetPlan:
         try:
-            wanted = wanted_spec(self._obj, None, group.pod_sets, self._surroundings, workload.spec)
+            wanted = wanted_spec(self._obj, None, group.pod_sets, self._context, workload.spec)
         except PriorityClassMissing as error:
             return _classless(error)
         result = NOTHING

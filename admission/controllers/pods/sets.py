@@ -172,7 +172,7 @@ class SetController:
             return self._expected.remaining(object_key(namespace, name)) is not None
 
         behind = self._left_behind(pods)
-        made = plan_set(kind, obj, workloads, pods, self._surroundings(), self._wall(), is_made, behind)
+        made = plan_set(kind, obj, workloads, pods, self._context(), self._wall(), is_made, behind)
         if made.events != self._told.get(key, ()):
             self._record(ref_to(kind.resource, obj), made.events)
             self._told[key] = made.events
@@ -185,7 +185,7 @@ class SetController:
         found = (self._latest.of(key, w) for key in keys if (w := self._workloads.objects.get(key)) is not None)
         return [workload for workload in found if is_left_behind(workload)]
 
-    def _surroundings(self) -> JobContext:
+    def _context(self) -> JobContext:
         return JobContext(
             workload_priority_classes=self._workload_classes.objects,
             priority_classes=self._priority_classes.objects,

@@ -38,17 +38,18 @@ def starts(
     admission = find_condition(workload.status.conditions, names.ADMITTED)
     admitted = parse_time(admission.last_transition_time if admission else None) or 0.0
     by_name = {info.name: info for info in infos}
-    told = (PlannedEvent("Started", f"Admitted by clusterQueue {queue}"),)
+    events = (PlannedEvent("Started", f"Admitted by clusterQueue {queue}"),)
     described = isinstance(unit, ExactUnit) and unit.exact.config_map is not None
     labels = {names.SAKKARA_GROUP_NAME: unit.group} if described else {}
     for pod in pods:
         info = by_name.get(pod.role if unit.group else MAIN)
         if info is not None and pod.gated and pod.lasting and not pod.terminated:
-            yield StartPod(pod, start_patch(pod, info, labels), told, queue, max(admitted, pod.created))
+            yield StartPod(pod, start_patch(pod, info, labels), events, queue, max(admitted, pod.created))
 
 
 def beyond(pod: QueuedPod, workload: Workload, pod_set: str) -> UnlikePods | None:
-    """What a gated pod asks for more than its pod set was admitted with: its role is told by its maker, and not believed.
+    """What a gated pod asks for more than its pod set was admitted with: the creator of the pod names its role, so the
+    role is not trusted.
 
     The pods of a set whose Workload it is may ask for a little more, for what was injected into them.
     """

@@ -1,6 +1,7 @@
-"""How the Workload of gated pods follows them, and what is told when none can be made of them. Pure; part of `plan`.
+"""Updates of the Workload when its gated pods change, and the report when no Workload can be made of them. Pure; part
+of `plan`.
 
-What holds pods up is told in an event, and in the Workload's status, which says it as long as it is true.
+The reason why pods are held goes into an event, and into the Workload's status for as long as it is true.
 
 Queue, priority class and time limit of pods that wait hold for their Workload; the class also later, while it has quota. A
 Workload that waits and is not for such pods as there are by now is made anew in place.
@@ -43,7 +44,7 @@ def uncomposed(error: InvalidObject | PriorityClassMissing) -> PodGroupPlan:
 def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -> PodGroupPlan:
     """The plan, and that the status of the only Workload says what holds pods up; not where the plan writes to it anyway.
 
-    While it has no quota, what a gang lacks is told in QuotaReserved=False.
+    While a gang has no quota, QuotaReserved=False says what it lacks.
     """
     if len(workloads) != 1 or any(getattr(action, "workload", None) is not None for action in made.actions):
         return made
@@ -57,15 +58,15 @@ def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -
         return made if old is None else made.then(SetStatus(workload, without(status, PODS_HELD)))
     if old is not None and (old.reason, old.message) == (reason, made.note[:MESSAGE_LIMIT]):
         return made
-    told = with_condition(status, PODS_HELD, True, reason, made.note, now, workload.metadata.generation)
-    return made.then(SetStatus(workload, told))
+    events = with_condition(status, PODS_HELD, True, reason, made.note, now, workload.metadata.generation)
+    return made.then(SetStatus(workload, events))
 
 
-def corrected(unit: PodUnit, workload: Workload, surroundings: JobContext) -> PodGroupPlan:
+def corrected(unit: PodUnit, workload: Workload, context: JobContext) -> PodGroupPlan:
     """The Workload is of the pods that there are by now."""
     try:
-        pod_sets = unit.pod_sets(topology=surroundings.options.topology)
-        wanted = spec_of(unit, pod_sets, surroundings, workload.spec)
+        pod_sets = unit.pod_sets(topology=context.options.topology)
+        wanted = spec_of(unit, pod_sets, context, workload.spec)
     except (PriorityClassMissing, TooFewPods) as error:
         return uncomposed(error)
     except InvalidObject as error:
@@ -75,40 +76,40 @@ def corrected(unit: PodUnit, workload: Workload, surroundings: JobContext) -> Po
     text = f"Updated not matching Workload for suspended job: {workload.key}"
     if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
         text = f"Updated workload priority class: {workload.key}"
-    told = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
-    return PodGroupPlan((PatchWorkload(workload, patch, told),)) if patch else NOTHING
+    events = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
+    return PodGroupPlan((PatchWorkload(workload, patch, events),)) if patch else NOTHING
 
 
-def followed(unit: PodUnit, workload: Workload, surroundings: JobContext) -> PodGroupPlan:
+def followed(unit: PodUnit, workload: Workload, context: JobContext) -> PodGroupPlan:
     """What of the pods' queue, class and time limit the Workload does not have yet."""
     if is_true(workload.status.conditions, names.QUOTA_RESERVED):
-        return _followed_class(unit, workload, surroundings)
+        return _followed_class(unit, workload, context)
     if not unit.suspended or unit.serving:
         return NOTHING
     try:
-        wanted = spec_of(unit, workload.spec.pod_sets, surroundings, workload.spec)
+        wanted = spec_of(unit, workload.spec.pod_sets, context, workload.spec)
     except PriorityClassMissing as error:
         return uncomposed(error)
     patch = spec_patch(workload, unit.as_job(), wanted)
     if not patch:
         return NOTHING
     if patch.get("spec", {}).keys() & {"maximumExecutionTimeSeconds"}:
-        return corrected(unit, workload, surroundings)
-    told = () if patch.get("spec", {}).keys() <= {"queueName"} else _class_changed(workload)
-    return PodGroupPlan((PatchWorkload(workload, patch, told),))
+        return corrected(unit, workload, context)
+    events = () if patch.get("spec", {}).keys() <= {"queueName"} else _class_changed(workload)
+    return PodGroupPlan((PatchWorkload(workload, patch, events),))
 
 
 def _class_changed(workload: Workload) -> tuple[PlannedEvent, ...]:
     return (PlannedEvent("UpdatedWorkload", f"Updated workload priority class: {workload.key}"),)
 
 
-def _followed_class(unit: PodUnit, workload: Workload, surroundings: JobContext) -> PodGroupPlan:
+def _followed_class(unit: PodUnit, workload: Workload, context: JobContext) -> PodGroupPlan:
     if unit.priority is not None and unit.priority != workload.spec.priority:
         return PodGroupPlan((PatchWorkload(workload, {"spec": {"priority": unit.priority}}),))
     ref, label = workload.spec.priority_class_ref, priority_label(unit)
     if ref is None or ref.group != names.GROUP or label in (None, ref.name):
         return NOTHING
-    new = surroundings.workload_priority_classes.get(label)
+    new = context.workload_priority_classes.get(label)
     if new is None:
         return uncomposed(PriorityClassMissing("WorkloadPriorityClass", label))
     patch = {"spec": {"priority": new.value, "priorityClassRef": {"name": label}}}

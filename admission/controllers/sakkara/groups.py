@@ -68,7 +68,7 @@ class SakkaraGroups:
         return "; ".join(map(str, read.faults)) or None
 
     def add_handler(self, fn: Callable[[str], None]) -> None:
-        """Told the keys of groups about which something has changed."""
+        """`fn` gets the key of each group that has changed."""
 
         def changed(change: Change[ConfigMap]) -> None:
             keys = {group_key(each) for each in (change.object, change.old) if each is not None}
@@ -78,7 +78,7 @@ class SakkaraGroups:
         self._maps.add_handler(changed)
 
     def add_listener(self, fn: Callable[[str], None]) -> None:
-        """Told the keys of ConfigMaps about which there may be something new to say."""
+        """`fn` gets the key of each ConfigMap whose report may have changed."""
 
         def changed(change: Change[Any]) -> None:
             fn(change.key)

@@ -166,7 +166,7 @@ def _number(text: str | None) -> int | None:
 # ---- labels
 
 
-def _labelled(told: GroupResult, given: ResultInput, seats: Sequence[RankAssignment]) -> GroupResult:
+def _labelled(group_result: GroupResult, given: ResultInput, seats: Sequence[RankAssignment]) -> GroupResult:
     """With the labels of the pods that have a seat. One that goes is left alone.
 
     One that is about to be bound waits, unless its gate waits for the rank.
@@ -184,10 +184,10 @@ def _labelled(told: GroupResult, given: ResultInput, seats: Sequence[RankAssignm
         state = GroupStatus.FAILED if pod.failed else GroupStatus.BOUND if pod.node else GroupStatus.ASSIGNED
         wanted[pod.name] = {
             names.SAKKARA_RANK: str(seat.rank),
-            names.SAKKARA_RETRIES: str(told.record.retries + seat.taken),
+            names.SAKKARA_RETRIES: str(group_result.record.retries + seat.taken),
             names.SAKKARA_STATUS: state,
         }
-    return replace(told, labels=wanted, again_in=again)
+    return replace(group_result, labels=wanted, again_in=again)
 
 
 def _patience_left(given: ResultInput) -> float:

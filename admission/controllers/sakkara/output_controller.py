@@ -3,7 +3,7 @@
 It watches, asks `output` what is to be said, and patches what differs; nothing is decided here. Work is keyed by ConfigMap.
 Changes are collected for a moment that grows with the group, so that the cost of a large one grows with its number and not
 with its square. The ConfigMap is written first and on condition of its version, the pods after it: whatever a process that
-was killed leaves behind, the ranks of the pods are those of the ConfigMap, and who comes next goes on from there.
+was killed leaves behind, the ranks of the pods are those of the ConfigMap, and a restarted process continues from there.
 
 A pod that names its group otherwise than by the group's label is only counted until it is let through: then it bears it.
 """
@@ -160,13 +160,13 @@ class ResultController:
             return None
         pods, workload = self._pods.by_index(BY_MEMBERS, group_key(found)), self._workload(key)
         spent = self._times.known(workload.key) if workload is not None else None
-        told = result(self._given(found, workload, pods, spent))
-        if patch := patch_of(found, told):
+        group_result = result(self._given(found, workload, pods, spent))
+        if patch := patch_of(found, group_result):
             await self._write(found, patch)
             if workload is not None:
                 self._times.written(workload.key, spent)
-        await self._label(pods, told)
-        return told.again_in
+        await self._label(pods, group_result)
+        return group_result.again_in
 
     def _given(
         self, found: ConfigMap, workload: Workload | None, pods: Sequence[MemberPod], spent: float | None
@@ -206,9 +206,11 @@ class ResultController:
 
     # ---- pods
 
-    async def _label(self, pods: Iterable[MemberPod], told: GroupResult) -> None:
+    async def _label(self, pods: Iterable[MemberPod], group_result: GroupResult) -> None:
         """All pods whose labels differ, whatever becomes of one; raises the first failure afterwards."""
-        differ = [(pod, wanted) for pod in pods if (wanted := told.labels.get(pod.name)) and wanted != pod.given]
+        differ = [
+            (pod, wanted) for pod in pods if (wanted := group_result.labels.get(pod.name)) and wanted != pod.given
+        ]
         outcomes = await asyncio.gather(*(self._one(pod, wanted) for pod, wanted in differ), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -234,17 +236,17 @@ def map_keys(workload: Workload) -> tuple[str, ...]:
     return (object_key(workload.metadata.namespace, name),) if name else ()
 
 
-def patch_of(found: ConfigMap, told: GroupResult) -> dict[str, Any]:
+def patch_of(found: ConfigMap, group_result: GroupResult) -> dict[str, Any]:
     """What differs, as a merge patch of our keys and our annotation alone; empty where nothing does.
 
     That time was spent on the group again is no reason to write.
     """
-    data = {key: told.data.get(key) for key in WRITTEN if told.data.get(key) != found.data.get(key)}
+    data = {key: group_result.data.get(key) for key in WRITTEN if group_result.data.get(key) != found.data.get(key)}
     patch: dict[str, Any] = {}
     if data.keys() - {SOLVER}:
         patch["data"] = data
-    record = told.record.text()
-    if record != found.metadata.annotations.get(RECORD) and told.record != ResultRecord():
+    record = group_result.record.text()
+    if record != found.metadata.annotations.get(RECORD) and group_result.record != ResultRecord():
         patch["metadata"] = {"annotations": {RECORD: record}}
     return patch
 

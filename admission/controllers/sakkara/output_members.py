@@ -1,6 +1,6 @@
 """What is read of a pod that names a Sakkara group, and of the ConfigMap that describes one. Pure.
 
-Pods are projected as they arrive: who it is, where it was sent, where it is, and what labels it was given as a member.
+Pods are projected as they arrive: identity, node selector, node, and the labels that members get.
 """
 
 from __future__ import annotations

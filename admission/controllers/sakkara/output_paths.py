@@ -1,7 +1,7 @@
 """Where on the tree a member is: by its node, else by the node selector that it was let through with. Reads the ledger.
 
-The levels are those of the flavor that the Workload got, as the engine knows them, so that trees told in ConfigMaps count
-like those of node labels. A level of single hosts is the node itself and is not told twice. Without levels the tree is flat.
+The levels are those of the flavor that the Workload got, as the engine knows them, so trees from ConfigMaps count
+like those of node labels. A level of single hosts is the node itself and is not listed twice. Without levels the tree is flat.
 """
 
 from __future__ import annotations

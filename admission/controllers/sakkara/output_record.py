@@ -1,6 +1,6 @@
 """What the results of a group are made from: what is there now, and the record of what was said before. Pure; for `output`.
 
-The ConfigMap's own results are the memory: nothing else is needed to go on after a crash. What cannot be told from them
+The ConfigMap's own results are the memory: nothing else is needed to go on after a crash. What they do not contain
 again stands in one annotation beside them (RECORD): whose results these are, and how many attempts there were before.
 """
 

@@ -19,10 +19,10 @@ from api.workloads import Workload
 
 _NAMED: Final = 3
 
-Told = tuple[str, str]
+StatusAndMessage = tuple[str, str]
 
 
-def status_of(given: ResultInput) -> Told:
+def status_of(given: ResultInput) -> StatusAndMessage:
     """Status and message; the message is empty where there is nothing to add."""
     workload = given.workload
     if given.fault is not None and not given.placed:
@@ -39,13 +39,13 @@ def status_of(given: ResultInput) -> Told:
     return _of_pods(given, workload) if given.placed else _waiting(given, _why_it_waits(given))
 
 
-def _without_workload(given: ResultInput) -> Told:
+def _without_workload(given: ResultInput) -> StatusAndMessage:
     if given.record.over and all(pod.over for pod in given.living):
         return given.data.get(STATUS) or GroupStatus.PENDING, given.data.get(MESSAGE, "")
     return _waiting(given, f"{given.found} of {given.wanted} pods exist" if given.wanted else "")
 
 
-def _waiting(given: ResultInput, message: str) -> Told:
+def _waiting(given: ResultInput, message: str) -> StatusAndMessage:
     """One that was preempted is so until it has places again."""
     if given.data.get(STATUS) == GroupStatus.PREEMPTED:
         return GroupStatus.PREEMPTED, given.data.get(MESSAGE, "")
@@ -60,11 +60,11 @@ def _why_it_waits(given: ResultInput) -> str:
     return waits.message if waits is not None else "about to be considered"
 
 
-def _evicted(given: ResultInput, workload: Workload, evicted: Condition) -> Told:
+def _evicted(given: ResultInput, workload: Workload, evicted: Condition) -> StatusAndMessage:
     if evicted.reason == EvictedReason.PREEMPTED:
         preempted = find_condition(given.conditions, names.PREEMPTED)
-        told = preempted if preempted is not None and preempted.status == "True" else evicted
-        return GroupStatus.PREEMPTED, _and_waits(given, told.message, evicted.message)
+        condition = preempted if preempted is not None and preempted.status == "True" else evicted
+        return GroupStatus.PREEMPTED, _and_waits(given, condition.message, evicted.message)
     given_up = not workload.spec.active and evicted.reason.startswith(f"{EvictedReason.DEACTIVATED}DueTo")
     return (GroupStatus.FAILED if given_up else GroupStatus.PENDING), _and_waits(
         given, evicted.message, evicted.message
@@ -79,7 +79,7 @@ def _and_waits(given: ResultInput, message: str, known: str) -> str:
     return f"{message}; {waits.message}"
 
 
-def _of_pods(given: ResultInput, workload: Workload) -> Told:
+def _of_pods(given: ResultInput, workload: Workload) -> StatusAndMessage:
     """Of a group that holds places."""
     missing = given.size - len(given.living)
     failed = sorted(pod.name for pod in given.pods if pod.failed)

@@ -1,4 +1,4 @@
-"""Tells what is wrong with Sakkara's ConfigMaps, as Warning events on them: trees and groups that cannot be taken.
+"""Reports errors in Sakkara's ConfigMaps (invalid trees and groups) as Warning events on them.
 
 A while after the change, for a tree may be there before its nodes. Only the leader runs it; nothing is decided here.
 """
@@ -32,7 +32,7 @@ class CheckedConfigMaps(Protocol):
         """What is wrong with it."""
 
     def add_listener(self, fn: Callable[[str], None]) -> None:
-        """Told the keys about which there may be something new to say."""
+        """`fn` gets the key of each ConfigMap whose report may have changed."""
 
 
 class Reporter:

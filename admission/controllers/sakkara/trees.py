@@ -84,11 +84,11 @@ class Trees:
         nodes.add_handler(self._node_changed)
 
     def add_handler(self, fn: Callable[[TreesChanged], None]) -> None:
-        """Told what has changed, after it has; not what was there before."""
+        """`fn` is called after each change, with what has changed; not for what existed before."""
         self._handlers.append(fn)
 
     def add_listener(self, fn: Callable[[str], None]) -> None:
-        """Told the keys of ConfigMaps about which there may be something new to say."""
+        """`fn` gets the key of each ConfigMap whose report may have changed."""
         self._listeners.append(fn)
         for key in self._held:
             fn(key)

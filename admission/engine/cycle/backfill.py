@@ -82,7 +82,7 @@ class ReservedStart:
     start: float | None = None
     overtaken: bool = False
 
-    def told(self, message: str) -> str:
+    def with_start(self, message: str) -> str:
         """The message of the wait with the moment added."""
         return message if self.start is None else f"{message}; {expected(self.start)}"
 

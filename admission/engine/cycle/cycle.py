@@ -275,7 +275,7 @@ class _Cycle:
         return None if workload.defect is None else (Reason.MISCONFIGURED, workload.defect)
 
     def _look(self, head: Head) -> None:
-        """Find its flavors before its turn, unless it has to be told something else."""
+        """Find its flavors before its turn, unless another reason applies."""
         workload, queue = head.workload, self._ledger.quota.spec(head.queue)
         has_quota = self._ledger.admission(workload.key) is not None
         if queue is not None and not has_quota and self._closed(workload, queue) is None:
@@ -405,13 +405,13 @@ class _Cycle:
             with self._reservations.afterwards(queue.name, nodes=fewer or not beyond):
                 found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
         if not found.starts:
-            told = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
-            reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else told.reason
+            reported = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
+            reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else reported.reason
             hint = None
             if known is not None and not fewer and not found.homeless:
                 hint = self._hints.in_vain(workload, queue, known, beyond)
             keep = None if found.homeless else self._quota_alone(head, queue, assignment)
-            return self._wait(head, queue, reason, told.message(), hint=hint, keep=keep)
+            return self._wait(head, queue, reason, reported.message(), hint=hint, keep=keep)
         if self._order.yields(head, found.assignment.level):
             return None
         needs = None if head.refused or fewer else self._hints.until_then(queue, assignment)
@@ -460,21 +460,23 @@ class _Cycle:
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
     def _too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
-        """It had one of the victims evicted too often of late; else these are remembered, but those that leave already."""
+        """Wait if it had one of the victims evicted too often recently; else record the victims that are not leaving
+        already.
+        """
         stay = {victim.workload for victim in victims} - self._reservations.leaving
         stay = {key for key in stay if (admitted := self._ledger.workload(key)) is not None and not admitted.evicted}
-        preemptor, told = evicts_as(head.workload), self._queues.evictions
-        found = told.too_often(preemptor, stay, self._now)
+        preemptor, evictions = evicts_as(head.workload), self._queues.evictions
+        found = evictions.too_often(preemptor, stay, self._now)
         if found is not None:
-            minutes = told.pause(preemptor, found[0]) / 60
+            minutes = evictions.pause(preemptor, found[0]) / 60
             times = f"had {found[0]} evicted {TIMES} times within {minutes:.0f} minutes"
             return self._refrains(head, queue, times, found[1])
         others = {key: evicts_as(one) for key in sorted(stay) if (one := self._ledger.workload(key)) is not None}
         gang = head.workload.gang
         mine = frozenset((head.workload.key, *(() if gang is None else gang.together)))
-        if (found := told.in_return(mine, others, self._now)) is not None:
+        if (found := evictions.in_return(mine, others, self._now)) is not None:
             return self._refrains(head, queue, f"was evicted for {found[0]}", found[1])
-        told.evict(preemptor, sorted(stay), self._now)
+        evictions.evict(preemptor, sorted(stay), self._now)
         return None
 
     def _refrains(self, head: Head, queue: ClusterQueue, why: str, until: float) -> Wait:
@@ -522,7 +524,7 @@ class _Cycle:
         if queue is not None and queue.backfill:
             level = 0 if head.assignment is None else head.assignment.level
             expected = self._backfill.refused(workload, queue, reason, level, hopeless=head.hopeless)
-            message, again = expected.told(message), expected.look_again(again, self._now)
+            message, again = expected.with_start(message), expected.look_again(again, self._now)
             hint = None  # its expected start moves with everything that ends
             overtaken = expected.overtaken
         kept = self._queues.keeps(workload.key)

@@ -3,7 +3,7 @@
 1. *flavors* that fit the quota (solve.py).
 2. *domains*: where they fit, the pod sets are placed. Where they do not, or the nodes do not hold them, the workload needs
    others to leave; if not even a cluster without admitted workloads would hold it, it fits nowhere.
-3. *victims*: whom the preemption engine would evict; and the domains that the workload would take then. Where nobody can be
+3. *victims*: the workloads that preemption would evict; and the domains that the workload would take then. Where nobody can be
    evicted these are the domains of an empty cluster: to keep them free of later workloads, if the cycle wants that.
 4. *other flavors*: where quota might have done but there is no victim for it, or nodes are in the way of any victims, the
    flavors that failed are passed over and the rest is looked through. Kueue comes to them in its next cycles.
@@ -167,7 +167,7 @@ def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode
     name = next(p.name for p in found.pod_sets if p.name in failures)
     message = failures[name].message
 
-    def told(pod_set: PodSetFlavors) -> PodSetFlavors:
+    def with_reason(pod_set: PodSetFlavors) -> PodSetFlavors:
         if pod_set.name != name:
             return pod_set
         picks = {resource: replace(pick, mode=min(pick.mode, mode)) for resource, pick in pod_set.picks.items()}
@@ -180,7 +180,7 @@ def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode
             unplaced=message,
         )
 
-    return replace(found, pod_sets=tuple(told(pod_set) for pod_set in found.pod_sets))
+    return replace(found, pod_sets=tuple(with_reason(pod_set) for pod_set in found.pod_sets))
 
 
 def _all_placed_preempt(found: FlavorAssignment) -> FlavorAssignment:

@@ -38,8 +38,8 @@ def second_pass(
         return [Admit(key, moved)]
     text = "; ".join(f"couldn't assign flavors to pod set {n}: {why.message}" for n, why in found.failures.items())
     if fail_fast:
-        told = f"Workload was evicted as there was no replacement for unhealthy node(s): {','.join(nodes)}"
-        return [Evict(key, NODE_FAILURES, told, text)]
+        message = f"Workload was evicted as there was no replacement for unhealthy node(s): {','.join(nodes)}"
+        return [Evict(key, NODE_FAILURES, message, text)]
     return [Wait(key, Reason.TOPOLOGY_PLACEMENT_FAILED, text, retry=True)]
 
 

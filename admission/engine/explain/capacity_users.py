@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
-from admission.engine.explain.explanation import Taker, TakerKind
+from admission.engine.explain.explanation import CapacityUser, CapacityUserKind
 from admission.engine.ledger import Ledger
 from admission.engine.topology.allocation.entries import EntryUsage, held
 from admission.engine.topology.tree.level import Bools
@@ -20,7 +20,7 @@ TOP = 5
 """So many takers are named at most."""
 
 
-class Takers:
+class CapacityUsers:
     """What stands on the rows of one tree."""
 
     def __init__(self, ledger: Ledger, tree: Tree) -> None:
@@ -53,16 +53,16 @@ class Takers:
             if row is not None:
                 yield row, count
 
-    def most(self, rows: Bools, resource: str) -> tuple[Taker, ...]:
+    def most(self, rows: Bools, resource: str) -> tuple[CapacityUser, ...]:
         """The workloads and pods that take most of the resource on these rows."""
         column = self._ledger.capacity.columns.index.get(resource, -1)
         found = [
-            Taker(TakerKind.WORKLOAD, key, amounts[column])
+            CapacityUser(CapacityUserKind.WORKLOAD, key, amounts[column])
             for key, amounts in self.amounts(rows).items()
             if amounts.get(column)
         ]
         found += (
-            Taker(TakerKind.POD, key, amount, node)
+            CapacityUser(CapacityUserKind.POD, key, amount, node)
             for row, key, node, vector in self._pods
             if rows[row] and (amount := dict(vector).get(column, 0)) > 0
         )
@@ -79,6 +79,6 @@ class Takers:
         return found
 
 
-def most(takers: Iterable[Taker]) -> tuple[Taker, ...]:
+def most(takers: Iterable[CapacityUser]) -> tuple[CapacityUser, ...]:
     """Those with the largest amounts; ties by name."""
     return tuple(nsmallest(TOP, takers, key=lambda taker: (-taker.amount, taker.name)))

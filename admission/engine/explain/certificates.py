@@ -1,7 +1,7 @@
 """What is proved of the domains that a workload has, or would get now: the certificate of the same placement, made again.
 
 Nodes and admissions are as they are now, the workload's own pods aside. Where the placement would come out otherwise by now,
-nothing is told. Called by explain.py.
+nothing is reported. Called by explain.py.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Whether a remedy lets the workload in when those before it have had their turn, and what would be enough for all of them.
 
-What lets the workload in on the ledger may let in another one first: it has a higher priority, or waits longer. So each remedy
-is tried again, with the cycle's own order, on a line of all that compete with the workload for its quota and its nodes. One
-that others take is told apart, with their names; where more of the same would do for all, that is named. Called by explain.py.
+What lets the workload in on the ledger may let in another one first: it has a higher priority, or waits longer. So each
+remedy is tried again, with the cycle's own order, on a line of all that compete with the workload for its quota and its
+nodes. One that others take is listed separately, with their names; where more of the same would do for all, that is
+named. Called by explain.py.
 """
 
 from __future__ import annotations

@@ -107,8 +107,8 @@ class _WaitExplanation:
     def explained(self, found: Explanation, ahead: Sequence[str]) -> Explanation:
         decision = decided(self._ledger, self._workload, self._now, self._scene)
         if isinstance(decision, Admit):
-            told = proofs(self._ledger, self._workload, decision.admission, self._now)
-            return replace(found, verdict=Verdict.FITS, ahead=tuple(ahead[:5]), proofs=told)
+            proved = proofs(self._ledger, self._workload, decision.admission, self._now)
+            return replace(found, verdict=Verdict.FITS, ahead=tuple(ahead[:5]), proofs=proved)
         if isinstance(decision, Preempt):
             victims = tuple(sorted(victim.workload for victim in decision.victims))
             found = replace(found, reason=Reason.WAITING_FOR_PREEMPTED, message=decision.message, victims=victims)

@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     CANNOT_RUN = "CannotRun"
 
 
-class TakerKind(StrEnum):
+class CapacityUserKind(StrEnum):
     """What takes capacity: a pod that belongs to no admitted workload, or an admitted workload."""
 
     POD = "Pod"
@@ -33,10 +33,10 @@ class TakerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Taker:
+class CapacityUser:
     """A workload or pod that takes `amount` of a resource. `node`: where a pod stands; empty for a workload."""
 
-    kind: TakerKind
+    kind: CapacityUserKind
     name: str
     amount: int
     node: str = ""
@@ -55,7 +55,7 @@ class Shortage:
     free: int
     pods: int
     short: int
-    takers: tuple[Taker, ...] = ()
+    takers: tuple[CapacityUser, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class LevelView:
             yield Reason.FRAGMENTED
         yield from (exclusion.code for exclusion in self.exclusions)
         kinds = {taker.kind for shortage in (*self.shortages, *self.torn) for taker in shortage.takers}
-        if TakerKind.POD in kinds:
+        if CapacityUserKind.POD in kinds:
             yield Reason.FOREIGN_PODS
-        if TakerKind.WORKLOAD in kinds:
+        if CapacityUserKind.WORKLOAD in kinds:
             yield Reason.ADMITTED_WORKLOADS
 
 
@@ -131,7 +131,7 @@ class QuotaUser:
 class QuotaView:
     """Quota of one resource in a flavor. `available`: to the queue now, borrowing included; `most`: if no workload used any.
 
-    `short`: by how much the request is beyond `available`. `users` and `workloads`: who uses it, most first, at most five.
+    `short`: by how much the request is beyond `available`. `users` and `workloads`: what uses it, most first, at most five.
     """
 
     resource: str
@@ -141,7 +141,7 @@ class QuotaView:
     most: int
     short: int
     users: tuple[QuotaUser, ...] = ()
-    workloads: tuple[Taker, ...] = ()
+    workloads: tuple[CapacityUser, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Which admitted workloads would have to finish: a set that suffices and of which none can be left out.
 
-It is unknown when workloads end, so "soonest" is taken as "fewest": candidates are let go of one after the other until the
-workload fits, once beginning with those that hold most and once with those that hold least; then each that turns out to be
-superfluous stays, the largest first. Candidates are those who use the quota in question, or stand in the same one of the
-domains that an empty cluster would offer. Of all sets found the one with the fewest members wins, of those the one that
-holds least. Called by remedies.py.
+It is unknown when workloads end, so "soonest" is taken as "fewest": candidates are let go of one after the other until
+the workload fits, once beginning with those that hold most and once with those that hold least; then each that turns
+out to be superfluous stays, the largest first. Candidates are the workloads that use the quota in question, or stand in
+the same one of the domains that an empty cluster would offer. Of all sets found the one with the fewest members wins,
+of those the one that holds least. Called by remedies.py.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from admission.engine.decision import Reason
-from admission.engine.explain.capacity_users import Takers
+from admission.engine.explain.capacity_users import CapacityUsers
 from admission.engine.explain.explanation import Exclusion, LevelView, Shortage
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node
@@ -29,7 +29,7 @@ class FlavorCapacity:
 
     def __init__(self, ledger: Ledger, flavor: str, tree: Tree) -> None:
         self._ledger, self._flavor, self.tree = ledger, flavor, tree
-        self._takers: Takers | None = None
+        self._takers: CapacityUsers | None = None
 
     @classmethod
     def of(cls, ledger: Ledger, flavor: str) -> FlavorCapacity | None:
@@ -38,10 +38,10 @@ class FlavorCapacity:
         return None if tree is None or flavor not in ledger.flavors else cls(ledger, flavor, tree)
 
     @property
-    def takers(self) -> Takers:
+    def takers(self) -> CapacityUsers:
         """The workloads and pods on the tree's rows."""
         if self._takers is None:
-            self._takers = Takers(self._ledger, self.tree)
+            self._takers = CapacityUsers(self._ledger, self.tree)
         return self._takers
 
     def ask(self, group: Group) -> Ask | str:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from heapq import nsmallest
 
 from admission.engine.explain.capacity_users import TOP
-from admission.engine.explain.explanation import QuotaUser, QuotaView, Taker, TakerKind
+from admission.engine.explain.explanation import CapacityUser, CapacityUserKind, QuotaUser, QuotaView
 from admission.engine.flavors.search import total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
@@ -79,9 +79,9 @@ def _view(ledger: Ledger, queue: str, family: RelatedQueues, fr: FlavorResource,
     )
 
 
-def _workloads(family: RelatedQueues, fr: FlavorResource) -> tuple[Taker, ...]:
+def _workloads(family: RelatedQueues, fr: FlavorResource) -> tuple[CapacityUser, ...]:
     top = nsmallest(TOP, family.users_of((fr,)).items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Taker(TakerKind.WORKLOAD, key, amount) for key, amount in top)
+    return tuple(CapacityUser(CapacityUserKind.WORKLOAD, key, amount) for key, amount in top)
 
 
 def _users(ledger: Ledger, family: RelatedQueues, fr: FlavorResource) -> Iterator[QuotaUser]:

@@ -70,7 +70,8 @@ def remedies(
 ) -> tuple[Remedy, ...]:
     """The remedies found, the least trouble first.
 
-    `unplaced_groups`: what found no place; `related`: who uses the queue's quota; `alone`: no end of others would help.
+    `unplaced_groups`: what found no place; `related`: the queues that share the queue's quota; `alone`: no end of
+    others would help.
     """
     ways = list(covering(trying))
     if enough := [Remedy(covers) for covers in ways if trying.admits(*covers)]:

@@ -33,6 +33,8 @@ from admission.engine.explain.changes import (
     Tolerate,
 )
 from admission.engine.explain.explanation import (
+    CapacityUser,
+    CapacityUserKind,
     Exclusion,
     Explanation,
     LevelView,
@@ -40,8 +42,6 @@ from admission.engine.explain.explanation import (
     QuotaView,
     Shortage,
     Taken,
-    Taker,
-    TakerKind,
     Verdict,
 )
 from admission.engine.model import UnansweredCheck
@@ -152,9 +152,9 @@ def _taken(text: str, shortage: Shortage) -> str:
     return f"{text}, taken by {takers}" if takers else text
 
 
-def taker_text(resource: str, taker: Taker) -> str:
+def taker_text(resource: str, taker: CapacityUser) -> str:
     """The workloads and pods that take it, with their amounts."""
-    kind = "pod " if taker.kind is TakerKind.POD else ""
+    kind = "pod " if taker.kind is CapacityUserKind.POD else ""
     return f"{kind}{taker.name} ({quantity(resource, taker.amount)})"
 
 

@@ -192,12 +192,12 @@ class FlavorAssignment:
 
     def considered(self) -> str:
         """What the event of the admission adds: flavors that did not simply fit; empty where all did at once."""
-        told = [
+        considered = [
             f"{pod_set.name}: {', '.join(attempt.text() for attempt in notable)}"
             for pod_set in self.pod_sets
             if (notable := [attempt for attempt in pod_set.attempts if attempt.reasons or attempt.level])
         ]
-        return f"; Flavors considered: {' | '.join(told)}" if told else ""
+        return f"; Flavors considered: {' | '.join(considered)}" if considered else ""
 
     def message(self) -> str:
         """The text for the condition."""

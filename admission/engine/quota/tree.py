@@ -5,8 +5,8 @@ a queue without a cohort is a tree of its own. Cohorts that are only named by th
 edited at any time: usage stays, and usage may be charged to a queue that is not known yet (objects arrive in any order).
 Cohorts whose parents run in a circle, and all below them, are `cyclic`: without links, and kept inactive.
 
-Every change is told to the journal, so that a trial can be taken back. It decides nothing: the search over flavors asks, the
-ledger charges. The formulas are in cohorts.py.
+Every change is recorded in the journal, so that a trial can be rolled back. It decides nothing: the search over flavors
+asks, the ledger charges. The formulas are in cohorts.py.
 """
 
 from __future__ import annotations

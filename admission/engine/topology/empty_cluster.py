@@ -1,8 +1,8 @@
 """Placement as if no workload were admitted, cached for all workloads that ask the same.
 
-A workload that cannot be placed is told whether an empty cluster would hold it. Every cycle asks that for every waiting
-workload. The answer depends only on nodes, foreign pods and flavors, so it is kept until one of them changes
-(`Capacity.base_generation`). Called by ledger.py.
+A workload that cannot be placed gets a message that says whether an empty cluster would hold it. Every cycle asks that
+for every waiting workload. The answer depends only on nodes, foreign pods and flavors, so it is kept until one of them
+changes (`Capacity.base_generation`). Called by ledger.py.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ EVICTED = [*RESERVED, condition("Evicted", reason="Preempted")]
 RELEASED = [condition("QuotaReserved", "False", "PendingEvaluation"), condition("Evicted", reason="Preempted")]
 
 
-class Cluster:
+class FullNode:
     """One node of four CPUs, quota for more, and a workload of four pods on it."""
 
     def __init__(self) -> None:

@@ -34,14 +34,14 @@ from tests.scenarios.site import eventually, never
 
 
 @dataclass
-class _Views:
+class _ExplainerViews:
     """The part of the views that is looked through."""
 
     workloads: Informer[Workload]
 
 
 @dataclass
-class World:
+class ExplainerSetup:
     """An API server with the Workload `ns/w`, its cluster as the engine sees it, and the reporter with its explainer."""
 
     kube: Kube
@@ -70,12 +70,12 @@ async def world(
     patience: ExplanationLimits,
     scene: waiting_cases.Made | None = None,
     fence: Callable[[], None] = lambda: None,
-) -> AsyncIterator[World]:
+) -> AsyncIterator[ExplainerSetup]:
     """Everything at work; `scene`: at its moment, under its rules; `fence`: asked before an explanation is written."""
     moment = scene or waiting_cases.Made(cluster, time.time())
     async with installed(folder) as kube, contextlib.AsyncExitStack() as stack:
         await kube.create(WORKLOADS, small_workload("w"))
-        views = cast("Views", _Views(Informer(kube, WORKLOADS, Workload)))
+        views = cast("Views", _ExplainerViews(Informer(kube, WORKLOADS, Workload)))
         recorder = EventRecorder(kube, "test")
         explainer = Explainer(
             kube.fenced(fence),
@@ -94,7 +94,7 @@ async def world(
             task = asyncio.create_task(run())
             stack.callback(task.cancel)
         await views.workloads.synced(60)
-        yield World(kube, cluster, reporter)
+        yield ExplainerSetup(kube, cluster, reporter)
 
 
 async def test_status_and_event_say_what_the_explanation_says_and_only_once(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ async def test_status_and_event_say_what_the_explanation_says_and_only_once(tmp_
         await never("written again", told_again, seconds=0.3)
 
 
-async def _reason_written(here: World, message: str) -> bool:
+async def _reason_written(here: ExplainerSetup, message: str) -> bool:
     found = await here.kube.get(WORKLOADS, "w", "ns", decode=Workload)
     return any(condition.message == message for condition in found.status.conditions)
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.admission.controllers.full_node import EVICTED, RELEASED, Cluster
+from tests.admission.controllers.full_node import EVICTED, RELEASED, FullNode
 from tests.builders import condition
 
 
 def test_the_preemptor_starts_when_the_last_pod_has_left() -> None:
-    cluster = Cluster()
+    cluster = FullNode()
     cluster.high()
     assert cluster.decisions() == [("Preempt", "ns/high")]
     cluster.low(EVICTED)
@@ -25,7 +25,7 @@ def test_the_preemptor_starts_when_the_last_pod_has_left() -> None:
 
 
 def test_pods_on_a_node_that_does_not_answer_are_not_waited_for() -> None:
-    cluster = Cluster()
+    cluster = FullNode()
     cluster.low(EVICTED)
     cluster.low(RELEASED)
     assert cluster.world.ledger.admission("ns/low") is not None
@@ -36,6 +36,6 @@ def test_pods_on_a_node_that_does_not_answer_are_not_waited_for() -> None:
 
 @pytest.mark.parametrize("states", [RELEASED, [condition("Finished")]], ids=["given back by itself", "finished"])
 def test_without_an_eviction_it_is_gone_at_once(states: list[dict[str, Any]]) -> None:
-    cluster = Cluster()
+    cluster = FullNode()
     cluster.low(states)
     assert cluster.world.ledger.admission("ns/low") is None

@@ -26,7 +26,7 @@ from api.kube.resources import (
 MAX_TWO = [{"type": "Container", "max": {"cpu": "2"}}]
 
 
-class Cluster:
+class FeedCluster:
     """A queue without topology, of ten CPUs and ten credits."""
 
     def __init__(self, rules: ResourceRules = PLAIN) -> None:
@@ -60,7 +60,7 @@ class Cluster:
 
 
 def test_requests_above_their_limits_wait_and_say_so() -> None:
-    cluster = Cluster()
+    cluster = FeedCluster()
     cluster.workload({"cpu": "3"}, {"cpu": "2"})
     told = cluster.decision()
     assert isinstance(told, Wait)
@@ -69,7 +69,7 @@ def test_requests_above_their_limits_wait_and_say_so() -> None:
 
 @pytest.mark.parametrize("first", ["limits", "workload"])
 def test_a_limit_range_holds_a_workload_until_it_allows_it(first: str) -> None:
-    cluster = Cluster()
+    cluster = FeedCluster()
     if first == "limits":
         cluster.limits(MAX_TWO)
     cluster.workload({"cpu": "3"})
@@ -86,7 +86,7 @@ def test_a_limit_range_holds_a_workload_until_it_allows_it(first: str) -> None:
 
 
 def test_limits_of_other_namespaces_do_not_count() -> None:
-    cluster = Cluster()
+    cluster = FeedCluster()
     cluster.limits(MAX_TWO, "elsewhere")
     cluster.workload({"cpu": "3"})
     assert isinstance(cluster.decision(), Admit)
@@ -114,7 +114,7 @@ def test_what_the_api_server_gives_the_pods_counts(
     limits: list[dict[str, Any]], requests: dict[str, str], bounds: dict[str, str], runtime: str, cpu: int, first: str
 ) -> None:
     """Issue 16, C4: overhead of the RuntimeClass, defaults of LimitRanges; whichever is seen first."""
-    cluster = Cluster()
+    cluster = FeedCluster()
     more = {"runtimeClassName": runtime} if runtime else {}
     if first == "workload":
         cluster.workload(requests, bounds, **more)
@@ -131,7 +131,7 @@ def test_what_the_api_server_gives_the_pods_counts(
 
 def test_a_request_above_the_default_limit_waits() -> None:
     """Issue 16, C4: its pods would be refused."""
-    cluster = Cluster()
+    cluster = FeedCluster()
     cluster.limits([{"type": "Container", "default": {"cpu": "2"}}])
     cluster.workload({"cpu": "3"})
     told = cluster.decision()
@@ -141,7 +141,7 @@ def test_a_request_above_the_default_limit_waits() -> None:
 
 def test_quota_counts_by_the_rules() -> None:
     rate = Transformation("cpu", {"credits": Fraction(2, 1000)}, retain=False)
-    cluster = Cluster(ResourceRules(("net.",), (rate,)))
+    cluster = FeedCluster(ResourceRules(("net.",), (rate,)))
     cluster.workload({"cpu": "3", "net.example.com/vf": "1"})
     told = cluster.decision()
     assert isinstance(told, Admit)

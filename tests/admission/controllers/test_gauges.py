@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY, generate_latest
 from admission import queue_metrics as metrics
 from admission.controllers.active_conditions import Activity
 from admission.controllers.gauges import QueueFigures, QueueGauges, of_cohort, of_local_queue
-from admission.controllers.queue_totals import Tallies, Tally
+from admission.controllers.queue_totals import QueueTotals, QueueTotalsIndex
 from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue as Spec
 from admission.engine.model import FlavorQuotas, Quota, ResourceGroup
@@ -36,7 +36,7 @@ def queue(**more: Any) -> ClusterQueue:
 
 def figures(**changes: Any) -> QueueFigures:
     usual: dict[str, Any] = {
-        "queue": queue(), "activity": OPEN, "tally": Tally(), "standing": PendingCounts(), "locals": (),
+        "queue": queue(), "activity": OPEN, "tally": QueueTotals(), "standing": PendingCounts(), "locals": (),
     }  # fmt: skip
     return QueueFigures(**{**usual, **changes})
 
@@ -47,7 +47,7 @@ def sheet() -> QueueGauges:
 
 
 def test_who_waits_and_why(sheet: QueueGauges) -> None:
-    tallies = Tallies()
+    tallies = QueueTotalsIndex()
     waiting = {
         "a": [condition("QuotaReserved", "False", "WaitingForQuota"), condition("Admitted", "False", "NoReservation")],
         "b": [],
@@ -114,7 +114,7 @@ def test_a_queue_that_moves_has_one_place(sheet: QueueGauges) -> None:
 
 
 def test_quotas_by_flavor_and_resource_where_they_are_asked_for(sheet: QueueGauges) -> None:
-    tally = Tally(reserved=Counter({("tas", "cpu"): 1500}), used=Counter({("tas", "cpu"): 500}))
+    tally = QueueTotals(reserved=Counter({("tas", "cpu"): 1500}), used=Counter({("tas", "cpu"): 500}))
     asked = figures(tally=tally, standing=PendingCounts(requested={"cpu": 3000}), resources=True)
     sheet.show("q", asked.table())
     labels = {"cohort": "", "cluster_queue": "cq", "flavor": "tas", "resource": "cpu"}
@@ -147,8 +147,8 @@ def test_a_cohort_adds_up_what_is_below_it(sheet: QueueGauges) -> None:
         group = ResourceGroup(("cpu",), (FlavorQuotas("tas", {"cpu": Quota(4000)}),))
         tree.set_queue(Spec(name, (group,), "team"))
     tallies = {
-        "a": Tally(admitted=1, reserved=Counter({("tas", "cpu"): 1000})),
-        "b": Tally(admitted=2, reserved=Counter({("tas", "cpu"): 500})),
+        "a": QueueTotals(admitted=1, reserved=Counter({("tas", "cpu"): 1000})),
+        "b": QueueTotals(admitted=2, reserved=Counter({("tas", "cpu"): 500})),
     }
     sheet.show("c", of_cohort("team", ("team", "all"), tree.cohort("team"), tallies, None))
     assert value("kueue_cohort_info", cohort="team", parent_cohort="all", root_cohort="all") == 1

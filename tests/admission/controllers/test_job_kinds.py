@@ -22,7 +22,7 @@ from api.job_kinds import JobKind
 from api.kube.resources import CRDS, JOB_KINDS, WORKLOADS
 from api.meta import find_condition
 from api.names import QUEUE_NAME_LABEL
-from tests.admission.controllers.jobs.world import CONFIG, World, embedded, eventually
+from tests.admission.controllers.jobs.world import CONFIG, JobCluster, embedded, eventually
 from tests.admission.integrations.test_job_kind_errors import GOOD, crane
 from tests.crds import crd_of
 
@@ -30,7 +30,7 @@ CRANES = DeclaredJob(read(GOOD).spec).resource
 
 
 @pytest.fixture
-async def here(tmp_path: Path) -> AsyncIterator[World]:
+async def here(tmp_path: Path) -> AsyncIterator[JobCluster]:
     async with embedded(tmp_path) as made:
         await made.kube.create(CRDS, yaml.safe_load((CONFIG / "stowage.dev_jobkinds.yaml").read_text()))
         await eventually(lambda: _made(made, JOB_KINDS, GOOD))
@@ -38,7 +38,7 @@ async def here(tmp_path: Path) -> AsyncIterator[World]:
         KINDS.withdraw((CRANES.group, CRANES.kind))
 
 
-async def _made(here: World, resource: Any, obj: dict[str, Any]) -> bool:
+async def _made(here: JobCluster, resource: Any, obj: dict[str, Any]) -> bool:
     try:
         await here.kube.create(resource, obj)
     except NotFound:
@@ -57,18 +57,18 @@ async def running(*runs: Any) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def says(here: World, reason: str) -> bool:
+async def says(here: JobCluster, reason: str) -> bool:
     found = JobKind.from_wire(await here.kube.get(JOB_KINDS, GOOD["metadata"]["name"]))
     said = find_condition(found.status.conditions, "Active")
     return said is not None and said.reason == reason
 
 
-async def queued(here: World, name: str) -> bool:
+async def queued(here: JobCluster, name: str) -> bool:
     owners = [w["metadata"]["ownerReferences"][0]["name"] for w in (await here.kube.list(WORKLOADS, "ns")).items]
     return name in owners
 
 
-async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_lease(here: World) -> None:
+async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_lease(here: JobCluster) -> None:
     kinds = JobKinds(here.kube)
     controller = JobKindController(here.kube, kinds, here.controller, QUEUE_NAME_LABEL, time.time)
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from admission.controllers.cluster_view import ClusterView
-from admission.controllers.lifecycle_metrics import LifeMetrics
+from admission.controllers.lifecycle_metrics import LifecycleMetrics
 from api.kube.store import Change, ChangeType, Store
 from api.meta import rfc3339
 from api.queues import ClusterQueue, Cohort
@@ -34,7 +34,7 @@ def shown(*conditions: dict[str, Any], admitted: bool = True, evictions: Sequenc
     return Workload.from_wire({**made, "status": status})
 
 
-class Watched:
+class WatchedMetrics:
     """The views, of which only these are looked at; the clock."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Watched:
         self.cluster_queues.upsert(
             ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": {"cohortName": "team-lives"}})
         )
-        self.lives = LifeMetrics(cast("ClusterView", self), now=lambda: self.now)
+        self.lives = LifecycleMetrics(cast("ClusterView", self), now=lambda: self.now)
 
     def see(self, second: int, old: Workload, new: Workload) -> Workload:
         self.now = NOW + second
@@ -57,7 +57,7 @@ def value(name: str, labels: dict[str, str]) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-async def leading(watched: Watched) -> asyncio.Task[None]:
+async def leading(watched: WatchedMetrics) -> asyncio.Task[None]:
     task = asyncio.create_task(watched.lives.run())
     await asyncio.sleep(0)
     return task
@@ -74,7 +74,7 @@ def local_sums() -> dict[str, float]:
 
 
 async def test_each_stage_is_counted_once_with_the_time_it_took() -> None:
-    watched = Watched()
+    watched = WatchedMetrics()
     task = await leading(watched)
     before, admitted = local_sums(), value("kueue_cohort_subtree_admitted_workloads_total",
                                            {"cohort": "team-lives", "priority_class": ""})  # fmt: skip
@@ -101,7 +101,7 @@ async def test_each_stage_is_counted_once_with_the_time_it_took() -> None:
 
 
 async def test_an_eviction_with_its_cause_and_how_long_it_took() -> None:
-    watched = Watched()
+    watched = WatchedMetrics()
     task = await leading(watched)
     why = {"reason": "PodsReadyTimeout", "underlying_cause": "WaitForRecovery"}
     local = {**LOCAL, **why}
@@ -129,7 +129,7 @@ async def test_an_eviction_with_its_cause_and_how_long_it_took() -> None:
 
 
 def test_what_was_there_before_is_not_counted() -> None:
-    watched = Watched()
+    watched = WatchedMetrics()
     finished = value("kueue_finished_workloads_total", QUEUE)
     watched.lives._changed(Change(ChangeType.ADDED, "ns/wl", shown(at(0, "Finished")), None))
     assert value("kueue_finished_workloads_total", QUEUE) == finished

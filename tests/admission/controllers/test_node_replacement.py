@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from admission.controllers.cluster_view import Views
-from admission.controllers.node_replacement import Repairs
+from admission.controllers.node_replacement import NodeReplacements
 from admission.engine.decision import Admit
 from admission.engine.model import ObjectRemoved, RemovedKind, TopologyAsk
 from api.assignment import encode
@@ -31,7 +31,7 @@ def test_a_node_that_fails_while_a_write_is_in_flight_is_replaced_when_it_ends()
     woken: list[str] = []
     store: Store[Workload] = Store("workloads")
     view = SimpleNamespace(workloads=store, node_named=lambda host: None if host == failed else host)
-    repairs = Repairs(cast("Views", view), cluster.ledger, lambda: woken.append("woken"))
+    repairs = NodeReplacements(cast("Views", view), cluster.ledger, lambda: woken.append("woken"))
     store.upsert(Workload.from_wire(running_on(failed)))
     assert list(repairs.decisions(busy={"one"})) == []
     woken.clear()

@@ -15,11 +15,11 @@ from admission.controllers.nodes import NodeController
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
-from tests.admission.controllers.full_node import RELEASED, RESERVED, Cluster
+from tests.admission.controllers.full_node import RELEASED, RESERVED, FullNode
 from tests.builders import NOW
 
 
-class Server:
+class NodeServer:
     """Stands for the API server: `meanwhile` happens between a list and its answer."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
@@ -43,7 +43,7 @@ async def idle(nodes: NodeController) -> None:
 @pytest.mark.parametrize("after", [True, False], ids=["ready-by-then", "still-not-ready"])
 async def test_a_workload_admitted_while_a_new_node_becomes_ready_keeps_its_place(after: bool) -> None:
     """A new node is not ready for some milliseconds. What was seen of it before a request does not decide after it."""
-    cluster = Cluster()
+    cluster = FullNode()
     cluster.low(RELEASED)
     cluster.node(False)
     for number in range(4):
@@ -53,7 +53,7 @@ async def test_a_workload_admitted_while_a_new_node_becomes_ready_keeps_its_plac
         cluster.node(after)
         cluster.low(RESERVED)
 
-    server = Server(admitted)
+    server = NodeServer(admitted)
     view: Any = cluster.objects.view
     nodes = NodeController(
         cast("Kube", server),

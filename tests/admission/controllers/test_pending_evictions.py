@@ -12,7 +12,7 @@ import pytest
 from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.evictor import Evictor
-from admission.controllers.pending_evictions import Removals
+from admission.controllers.pending_evictions import PendingEvictions
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.engine.decision import Evict, Preempt
 from admission.settings import ControllerSection
@@ -24,14 +24,14 @@ from api.meta import find_condition
 from api.names import EVICTED as EVICTED_CONDITION
 from api.names import GANG, GANG_GROUP, PREEMPTED, EvictedReason
 from api.workloads import Workload
-from tests.admission.controllers.full_node import EVICTED, Cluster
+from tests.admission.controllers.full_node import EVICTED, FullNode
 from tests.builders import NOW, condition, workload
 
 
-class Server:
+class EvictionServer:
     """Stands for the API server and for who tells: `answer` is what the next write meets."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: FullNode) -> None:
         self.cluster = cluster
         self.answer: Callable[[], None] = lambda: None
         self.written: list[str] = []
@@ -52,16 +52,18 @@ class Server:
         self.told.append((about.name, reason))
 
 
-def removals(cluster: Cluster, server: Server) -> Removals:
+def removals(cluster: FullNode, server: EvictionServer) -> PendingEvictions:
     view: Any = cluster.objects.view
     view.workloads.observe = lambda _: None
     world = cluster.world
     context = SchedulerContext(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
     evictor, recorder = cast("Evictor", server), cast("EventRecorder", server)
-    return Removals(cast("Kube", server), cast("Views", view), context, evictor, recorder, {}, server.again.append)
+    return PendingEvictions(
+        cast("Kube", server), cast("Views", view), context, evictor, recorder, {}, server.again.append
+    )
 
 
-async def carried_out(cluster: Cluster, server: Server) -> None:
+async def carried_out(cluster: FullNode, server: EvictionServer) -> None:
     """One cycle, and the evictions that it decides."""
     [decision] = cluster.world.cycle().decisions
     assert isinstance(decision, Preempt)
@@ -74,14 +76,14 @@ async def carried_out(cluster: Cluster, server: Server) -> None:
 
 
 @pytest.fixture
-def cluster() -> Cluster:
-    made = Cluster()
+def cluster() -> FullNode:
+    made = FullNode()
     made.high()
     return made
 
 
-async def test_a_victim_is_evicted_once_with_the_field_s_words(cluster: Cluster) -> None:
-    server = Server(cluster)
+async def test_a_victim_is_evicted_once_with_the_field_s_words(cluster: FullNode) -> None:
+    server = EvictionServer(cluster)
     await carried_out(cluster, server)
     low = cluster.objects.view.workloads.objects["ns/low"]
     why = find_condition(low.status.conditions, PREEMPTED)
@@ -95,16 +97,16 @@ async def test_a_victim_is_evicted_once_with_the_field_s_words(cluster: Cluster)
     assert cluster.decisions() == [], "nothing is left to decide until it has left"
 
 
-async def test_who_is_evicted_already_is_not_evicted_again(cluster: Cluster) -> None:
+async def test_who_is_evicted_already_is_not_evicted_again(cluster: FullNode) -> None:
     """As after a crash: the world shows what was written before it."""
     cluster.low(EVICTED)
-    server = Server(cluster)
+    server = EvictionServer(cluster)
     await carried_out(cluster, server)
     assert server.written == []
 
 
-async def test_where_somebody_else_wrote_it_is_decided_again(cluster: Cluster) -> None:
-    server = Server(cluster)
+async def test_where_somebody_else_wrote_it_is_decided_again(cluster: FullNode) -> None:
+    server = EvictionServer(cluster)
 
     def refuse() -> None:
         raise Conflict(409, "Conflict", "somebody was faster")
@@ -121,11 +123,11 @@ async def test_where_somebody_else_wrote_it_is_decided_again(cluster: Cluster) -
 
 
 async def test_a_workload_that_lost_its_node_and_cannot_be_evicted_says_so_and_is_tried_again(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FullNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Issue 16, E: as Kueue does where the write of the eviction fails."""
     monkeypatch.setattr("admission.controllers.pending_evictions._PAUSE", 0.0)
-    server = Server(cluster)
+    server = EvictionServer(cluster)
 
     def refuse() -> None:
         raise Forbidden(403, "Forbidden", "not now")
@@ -140,8 +142,8 @@ async def test_a_workload_that_lost_its_node_and_cannot_be_evicted_says_so_and_i
     assert not low.evicted
 
 
-async def test_a_write_whose_answer_was_lost_is_not_repeated(cluster: Cluster) -> None:
-    server = Server(cluster)
+async def test_a_write_whose_answer_was_lost_is_not_repeated(cluster: FullNode) -> None:
+    server = EvictionServer(cluster)
 
     def cut() -> None:
         cluster.low(EVICTED)
@@ -157,7 +159,7 @@ async def test_a_write_whose_answer_was_lost_is_not_repeated(cluster: Cluster) -
 
 async def test_a_member_of_a_group_that_cannot_start_is_let_go_whatever_its_eviction_meets() -> None:
     """One gang of a GangGroup has quota, for the other there is no room: the quota is not kept for ever."""
-    cluster = Cluster()
+    cluster = FullNode()
     group = json.dumps(["ns/a", "ns/b"])
     for name, count, states in (("a", 1, [condition("QuotaReserved")]), ("b", 200, [])):
         made = workload(
@@ -166,7 +168,7 @@ async def test_a_member_of_a_group_that_cannot_start_is_let_go_whatever_its_evic
         wire = made.to_wire()
         wire["status"]["conditions"] = states
         cluster.add(WORKLOADS, wire)
-    server = Server(cluster)
+    server = EvictionServer(cluster)
 
     def refuse() -> None:
         raise Conflict(409, "Conflict", "the gang's check was set meanwhile")
@@ -179,7 +181,7 @@ async def test_a_member_of_a_group_that_cannot_start_is_let_go_whatever_its_evic
     assert [said.partition(":")[0] for said in server.written] == ["gang ns/b of the group"]
 
 
-async def let_go(cluster: Cluster, server: Server) -> None:
+async def let_go(cluster: FullNode, server: EvictionServer) -> None:
     """One cycle, and the eviction that it decides of a workload for whom nobody makes room."""
     [decision] = [found for found in cluster.world.cycle().decisions if isinstance(found, Evict)]
     assert (decision.workload, decision.reason) == ("ns/a", EvictedReason.GANG_GROUP_INCOMPLETE)

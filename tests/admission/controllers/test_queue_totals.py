@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.controllers.queue_totals import Tallies, Tally, nominal_quotas, usage
+from admission.controllers.queue_totals import QueueTotals, QueueTotalsIndex, nominal_quotas, usage
 from api.kube.store import Change, ChangeType
 from api.queues import ClusterQueue
 from api.workloads import Workload
@@ -30,20 +30,20 @@ def workloads(draw: st.DrawFn) -> Workload:
     return Workload.from_wire({**wire, "status": {**wire.get("status", {}), "admission": admission}})
 
 
-def figures(tally: Tally) -> tuple[object, ...]:
+def figures(tally: QueueTotals) -> tuple[object, ...]:
     return tally.pending, tally.reserving, tally.admitted, usage(tally.reserved), usage(tally.used)
 
 
 @given(st.lists(st.tuples(workloads(), st.booleans()), max_size=12))
 def test_sums_agree_with_a_count_from_scratch(steps: list[tuple[Workload, bool]]) -> None:
-    running, there = Tallies(), dict[str, Workload]()
+    running, there = QueueTotalsIndex(), dict[str, Workload]()
     for new, gone in steps:
         old = there.pop(new.key, None)
         if not gone:
             there[new.key] = new
         kind = ChangeType.DELETED if gone else ChangeType.MODIFIED if old else ChangeType.ADDED
         running.changed(Change(kind, new.key, new, old))
-    scratch = Tallies()
+    scratch = QueueTotalsIndex()
     for key, one in there.items():
         scratch.changed(Change(ChangeType.ADDED, key, one, None))
     for queue in {f"{w.metadata.namespace}/{w.spec.queue_name}" for w, _ in steps}:
@@ -53,7 +53,7 @@ def test_sums_agree_with_a_count_from_scratch(steps: list[tuple[Workload, bool]]
 
 
 def test_what_a_queue_shows() -> None:
-    tallies = Tallies()
+    tallies = QueueTotalsIndex()
     states = {"waits": (), "reserves": KINDS[:1], "runs": KINDS[:2], "done": KINDS}
     for name, kinds in states.items():
         one = workload(name, count=2, admitted=bool(kinds), conditions=[])

@@ -15,10 +15,10 @@ from admission.engine.queue.evictions import TIMES
 from admission.settings import ControllerSection
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
-from tests.admission.controllers.full_node import Cluster
+from tests.admission.controllers.full_node import FullNode
 
 
-class Told:
+class RecordedRequests:
     """Stands for the one who writes why workloads wait."""
 
     def __init__(self) -> None:
@@ -33,9 +33,9 @@ class Told:
         self.reasons.pop(key, None)
 
 
-async def told(cluster: Cluster) -> dict[str, WaitReason]:
+async def told(cluster: FullNode) -> dict[str, WaitReason]:
     """What workloads are told by the first cycle that tells any."""
-    found, world = Told(), cluster.world
+    found, world = RecordedRequests(), cluster.world
     view: Any = cluster.objects.view
     context = SchedulerContext(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
     waits, recorder = cast("WaitReporter", found), cast("EventRecorder", None)
@@ -50,7 +50,7 @@ async def told(cluster: Cluster) -> dict[str, WaitReason]:
 
 async def test_repeated_preemptions_are_counted() -> None:
     """Issue 16, F1."""
-    cluster = Cluster()
+    cluster = FullNode()
     cluster.high()
     for _ in range(TIMES):
         cluster.world.queues.evictions.evict("ns/high", ["ns/low"], cluster.world.now)
@@ -63,7 +63,7 @@ async def test_repeated_preemptions_are_counted() -> None:
 
 async def test_a_workload_on_which_the_cycle_fails_is_set_aside_and_says_so() -> None:
     """Issue 16, B1."""
-    cluster = Cluster()
+    cluster = FullNode()
     cluster.high()
     queues = cluster.world.queues
     waiting = queues.workload("ns/high")

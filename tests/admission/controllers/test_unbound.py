@@ -39,7 +39,7 @@ def waiting(n: int, *, gated: bool = False, message: str = SAYS, reason: str = "
     return read(json.dumps({"metadata": meta, "spec": spec, "status": {"conditions": states}}).encode())
 
 
-class Server:
+class UnboundServer:
     """Stands for the API server, for the copies of it, and for what is told."""
 
     def __init__(self, timeout: float | None = 60.0, **made: Any) -> None:
@@ -84,7 +84,7 @@ def test_gated_pods_and_those_not_refused_yet_are_nothing() -> None:
 
 @pytest.mark.asyncio
 async def test_the_workload_names_the_pods_and_says_when_they_are_bound() -> None:
-    server = Server()
+    server = UnboundServer()
     assert await server.look() is None
     for n in range(10):
         server.pods.upsert(waiting(n))
@@ -106,7 +106,7 @@ async def test_the_workload_names_the_pods_and_says_when_they_are_bound() -> Non
 
 @pytest.mark.asyncio
 async def test_what_changes_in_the_words_alone_is_told_after_a_while() -> None:
-    server = Server()
+    server = UnboundServer()
     server.pods.upsert(waiting(0))
     await server.look()
     server.pods.delete_key("ns/wl-00")
@@ -124,7 +124,7 @@ async def test_what_changes_in_the_words_alone_is_told_after_a_while() -> None:
 
 @pytest.mark.asyncio
 async def test_it_goes_back_whole_when_they_stay_so() -> None:
-    server = Server()
+    server = UnboundServer()
     server.pods.upsert(waiting(3))
     await server.look()
     server.now += 59
@@ -145,7 +145,7 @@ async def test_it_goes_back_whole_when_they_stay_so() -> None:
 async def test_it_stays_where_the_setting_says_never_and_where_nothing_replaces_its_pod(never: str) -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "wl-03", "uid": "u3", "controller": True}
     plain = {"metadata": {"ownerReferences": [owner]}} if never == "plain pod" else {}
-    server = Server(None if never == "setting" else 60.0, **plain)
+    server = UnboundServer(None if never == "setting" else 60.0, **plain)
     assert IS_GROUP_WORKLOAD not in server.workloads.objects["ns/wl"].metadata.annotations
     server.pods.upsert(waiting(3))
     found = await server.look()

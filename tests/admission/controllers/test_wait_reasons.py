@@ -37,7 +37,7 @@ class _Views:
 
 
 @dataclass
-class World:
+class WaitReasonsSetup:
     """An API server with one waiting Workload, and the reporter at work on it."""
 
     kube: Kube
@@ -67,7 +67,7 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[World]:
+async def world(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[WaitReasonsSetup]:
     legacy_reasons.set(getattr(request, "param", False))
     async with installed(tmp_path) as kube, contextlib.AsyncExitStack() as stack:
         await kube.create(WORKLOADS, small_workload("wl"))
@@ -77,7 +77,7 @@ async def world(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
             task = asyncio.create_task(run())
             stack.callback(task.cancel)
         await workloads.synced(60)
-        yield World(kube, reporter, workloads)
+        yield WaitReasonsSetup(kube, reporter, workloads)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_kueues_legacy_reasons_are_written_where_a_setting_asks_for_them(reason:
 
 
 @pytest.mark.parametrize("world", [True], indirect=True, ids=["legacy"])
-async def test_a_status_gives_the_legacy_reason_and_is_written_once(world: World) -> None:
+async def test_a_status_gives_the_legacy_reason_and_is_written_once(world: WaitReasonsSetup) -> None:
     """Issue 16, C11: the reporter takes the legacy reason for its own, and does not write it again."""
     world.reporter.waits("ns/wl", NO_ROOM)
     await eventually("the legacy reason", lambda: world.says("Pending"))
@@ -117,7 +117,7 @@ async def test_a_status_gives_the_legacy_reason_and_is_written_once(world: World
     await never("another write", lambda: world.changed_since(version))
 
 
-async def test_a_reason_is_written_and_a_new_one_takes_its_place(world: World) -> None:
+async def test_a_reason_is_written_and_a_new_one_takes_its_place(world: WaitReasonsSetup) -> None:
     world.reporter.waits("ns/wl", NO_ROOM)
     await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))
     world.reporter.waits("ns/wl", WaitReason("WaitingForQuota", "1 more needed", {}))
@@ -125,7 +125,9 @@ async def test_a_reason_is_written_and_a_new_one_takes_its_place(world: World) -
 
 
 @pytest.mark.parametrize("others", [pytest.param(0, id="it waits alone"), pytest.param(1000, id="so do a thousand")])
-async def test_new_numbers_of_a_reason_are_written_less_often_where_many_wait(world: World, others: int) -> None:
+async def test_new_numbers_of_a_reason_are_written_less_often_where_many_wait(
+    world: WaitReasonsSetup, others: int
+) -> None:
     # One admission changes the numbers of everybody behind it: ten thousand writes for each would drown the API server.
     for number in range(others):
         world.reporter.waits(f"ns/other-{number}", NO_ROOM)
@@ -140,7 +142,7 @@ async def test_new_numbers_of_a_reason_are_written_less_often_where_many_wait(wo
     await eventually("a new reason, at once", lambda: world.says("TopologyPlacementFailed"))
 
 
-async def test_an_answer_given_before_the_stop_was_seen_is_told_after_it(world: World) -> None:
+async def test_an_answer_given_before_the_stop_was_seen_is_told_after_it(world: WaitReasonsSetup) -> None:
     """The queue was stopped and restarted while our watch lagged: its answer came first, the news of the stop later."""
     world.reporter.waits("ns/wl", NO_ROOM)
     await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))
@@ -150,7 +152,7 @@ async def test_an_answer_given_before_the_stop_was_seen_is_told_after_it(world: 
     await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))
 
 
-async def test_what_blocks_a_workload_is_not_overwritten(world: World) -> None:
+async def test_what_blocks_a_workload_is_not_overwritten(world: WaitReasonsSetup) -> None:
     world.reporter.waits("ns/wl", NO_ROOM)
     await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))
     await world.write("Suspended")

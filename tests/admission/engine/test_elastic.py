@@ -363,7 +363,7 @@ arrivals = st.tuples(st.sampled_from(sorted(SMALL)), st.integers(1, 4), st.boole
 steps = st.lists(st.one_of(arrivals, arrivals, st.integers(0, 20), st.just("leave")), max_size=30)
 
 
-class History(Elastic):
+class ElasticHistory(Elastic):
     """One in which it is noted who is on its way out and for whom; like the shell, it tells the ledger of evictions."""
 
     def __init__(self, profile: Profile) -> None:
@@ -417,7 +417,7 @@ def _of(key: str) -> str:
 def test_no_history_takes_a_quota_below_its_min_or_lets_anybody_pass_max(
     history: list[object], profile: Profile
 ) -> None:
-    cluster = History(profile)
+    cluster = ElasticHistory(profile)
     for index, step in enumerate(history):
         match step:
             case (str() as name, int() as amount, bool() as whole, int() as priority, bool() as few):

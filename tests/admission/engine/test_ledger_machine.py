@@ -61,7 +61,7 @@ asks = st.sampled_from(
 keys = st.sampled_from([f"ns/w{index}" for index in range(4)])
 
 
-class Cluster(RuleBasedStateMachine):
+class LedgerMachine(RuleBasedStateMachine):
     """Nodes, strangers' pods and workloads with their pods come, go and change."""
 
     options = PlacementOptions()
@@ -201,13 +201,13 @@ class Cluster(RuleBasedStateMachine):
         )
 
 
-class Rude(Cluster):
+class Rude(LedgerMachine):
     """Anything may happen to the nodes: only the books must stay right."""
 
     polite = False
 
 
-class Wide(Cluster):
+class Wide(LedgerMachine):
     """The lowest level is a rack, nodes are counted one by one; a host flavor lies over the same nodes."""
 
     flavors = (WIDE, HOST)
@@ -233,7 +233,7 @@ class RudeApart(Rude):
     flavors = (WIDE, HOST)
 
 
-MACHINES = [Cluster, Rude, Wide, RudeWide, RudeDomains, RudeApart]
+MACHINES = [LedgerMachine, Rude, Wide, RudeWide, RudeDomains, RudeApart]
 
 
 def _run(machine: Any, examples: int, steps: int) -> None:

@@ -18,7 +18,7 @@ from admission.world.world import Arrival, WorkloadFacts, World
 from tests.admission.engine.builders import BEST, RACK, STRICT, host, queue, racks, workload
 
 
-class Watched(World):
+class WatchedWorld(World):
     """A world that remembers when each head, the foremost of those that wait, was first told that it would start."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ def play(
     jobs: list[Job], strategy: QueueingStrategy, *, quota: int = 99, backfill: bool = True, until: float = inf
 ) -> tuple[SimulationResult, dict[str, float]]:
     """Two racks of two hosts of four CPUs."""
-    world = Watched()
+    world = WatchedWorld()
     spec = replace(queue(strategy=strategy, tas=quota), backfill=backfill)
     hosts = [host(f"{rack}{n}", rack, 4) for rack in "xy" for n in range(2)]
     hall: list[Event] = [racks(), *hosts, spec]

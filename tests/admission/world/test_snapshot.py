@@ -56,7 +56,7 @@ def wide_node(name: str, rack: str, cpus: int) -> Node:
     return Node(name, labels, {"cpu": cpus * 1000, "pods": 110})
 
 
-def surroundings() -> list[Event]:
+def context() -> list[Event]:
     """Two flavors, one by host and one by rack; two queues in a cohort, and one strict one alone."""
     both = (group({"tas": {"cpu": 8000}, "wide": {"cpu": 6000}}),)
     return [
@@ -109,7 +109,7 @@ steps = st.one_of(
 def played(options: PlacementOptions, story: list[Event | None], budget: int) -> World:
     """A world with that past; None stands for a cycle."""
     world = World(options, now=1000.0, budget=budget)
-    for event in surroundings():
+    for event in context():
         world.apply(event)
     for step in story:
         if step is not None:

@@ -37,7 +37,7 @@ def bookmark(version: int, **annotations: str) -> bytes:
     return event("BOOKMARK", {"metadata": {"resourceVersion": str(version), "annotations": annotations}})
 
 
-class Run:
+class InformerRun:
     """A running informer, with the changes it showed as `TYPE key@version`."""
 
     def __init__(self, informer: Informer[Pod]) -> None:
@@ -54,9 +54,9 @@ class Run:
 
 
 @asynccontextmanager
-async def running(script: Script, folder: Path, **settings: Any) -> AsyncIterator[Run]:
+async def running(script: Script, folder: Path, **settings: Any) -> AsyncIterator[InformerRun]:
     async with scripted(script, folder, attempts=1) as kube:
-        run = Run(Informer(kube, PODS, Pod, settings=InformerSettings(**{**QUICK, **settings})))
+        run = InformerRun(Informer(kube, PODS, Pod, settings=InformerSettings(**{**QUICK, **settings})))
         task = asyncio.create_task(run.informer.run())
         try:
             yield run
@@ -262,7 +262,7 @@ async def test_a_failing_handler_harms_nobody(script: Script, tmp_path: Path, ca
     async with scripted(script, tmp_path) as kube:
         informer = Informer(kube, PODS, Pod, settings=InformerSettings(**QUICK))
         informer.add_handler(fail)
-        run = Run(informer)
+        run = InformerRun(informer)
         task = asyncio.create_task(informer.run())
         await until(lambda: run.changes == ["ADDED team/a@5", "ADDED team/b@11"])
         task.cancel()
@@ -379,7 +379,7 @@ async def test_late_handlers_see_what_is_there(script: Script, tmp_path: Path) -
     script.then(listing(pod("a", 5), version="10"))
     async with running(script, tmp_path) as run:
         await run.informer.synced(60)
-        late = Run(run.informer)
+        late = InformerRun(run.informer)
         assert late.changes == ["ADDED team/a@5"]
 
 

@@ -100,7 +100,7 @@ class WiredKube(Kube):
         return type(self)(Wire(wire.server, wire.clock, wire.who, changes["timeout"]))
 
 
-class Candidate:
+class LeaseCandidate:
     """A running election; `working` says whether its work runs."""
 
     def __init__(self, election: LeaderElection) -> None:
@@ -138,7 +138,7 @@ class Race:
 
     def __init__(self) -> None:
         self.server, self.clock = LeaseServer(), ManualClock()
-        self.candidates: list[Candidate] = []
+        self.candidates: list[LeaseCandidate] = []
 
     def leaders(self) -> list[str]:
         """Who could write right now; never more than one."""
@@ -162,7 +162,7 @@ class Race:
         """One more candidate."""
         kube = WiredKube(Wire(self.server, self.clock, name, timeout=60.0))
         election = LeaderElection(kube, LeaderSettings("stowage", "controller", name), self.clock)
-        self.candidates.append(Candidate(election))
+        self.candidates.append(LeaseCandidate(election))
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ class Arrival:
     body: Object
 
 
-def surroundings(load: dict[str, Any], *, topology: bool) -> Iterator[Object]:
+def context(load: dict[str, Any], *, topology: bool) -> Iterator[Object]:
     """Everything but nodes and Workloads, in an order in which it can be created."""
     for document in cluster(load):
         found = dict(document.object)

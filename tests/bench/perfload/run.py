@@ -105,7 +105,7 @@ async def _measure(chosen: Run, cluster: ControlPlane, folder: Path) -> None:
         await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-k", str(CONFIG / part))
     async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig, user_agent="mimic")) as kube:
         await asyncio.to_thread(cluster.add_nodes, objects.nodes(LOAD), wait=False)
-        for obj in objects.surroundings(LOAD, topology=chosen.topology):
+        for obj in objects.context(LOAD, topology=chosen.topology):
             await kube.create(_RESOURCES[obj["kind"]], obj)
         async with _decider(chosen, cluster, folder) as child:
             if not chosen.floor:

@@ -54,7 +54,7 @@ def _queue(wire: Json) -> ClusterQueue:
     return ClusterQueue.from_wire({**wire, "spec": {**wire["spec"], "preemption": preemption}})
 
 
-class World:
+class CycleCase:
     """The objects of a case, and one round."""
 
     def __init__(self, case: Case) -> None:

@@ -37,7 +37,7 @@ MODES = {
 ANSWERS = {"NoCandidates": Mode.NO_CANDIDATES, "Preempt": Mode.PREEMPT, "Reclaim": Mode.RECLAIM}
 
 
-class Told(PreemptionOracle):
+class FixedOracle(PreemptionOracle):
     """Answers as the case says; by default there is somebody in the own queue to evict."""
 
     def __init__(self, answers: Mapping[str, Json]) -> None:
@@ -84,7 +84,7 @@ def assign(case: Case) -> FlavorAssignment:
     spec = quota.spec(given[target]["metadata"]["name"])
     assert spec is not None
     scope = Scope(fair=given.get("enableFairSharing", False))
-    search = FlavorSearch(spec, _flavors(given), quota, Told(given.get("simulationResult") or {}), scope)
+    search = FlavorSearch(spec, _flavors(given), quota, FixedOracle(given.get("simulationResult") or {}), scope)
     reclaimed = given.get("wlReclaimablePods") if gates(case)["ReclaimablePods"] else None
     workload = {
         "metadata": {"name": "w", "namespace": "ns"},

@@ -57,7 +57,7 @@ def run(case: dict[str, Any]) -> None:
 
 
 def _run(case: dict[str, Any]) -> None:
-    world, want = World(case, BatchJob()), case["want"]
+    world, want = JobReconciliation(case, BatchJob()), case["want"]
     world.reconcile()
     assert normal(world.events) == normal(want.get("wantEvents") or [])
     if world.job is not None:
@@ -67,7 +67,7 @@ def _run(case: dict[str, Any]) -> None:
     assert shown(world.workloads) == shown(want.get("wantWorkloads") or [])
 
 
-class World:
+class JobReconciliation:
     """The objects of a case, with a reconcile."""
 
     def __init__(self, case: dict[str, Any], kind: JobIntegration) -> None:
@@ -93,8 +93,8 @@ class World:
         owned = [Workload.from_wire(w) for w in self.workloads if self._is_mine(w)]
         if self.job is None:
             gone = [Workload.from_wire(w) for w in self.workloads]
-            return plan_orphaned(gone, self._surroundings().options, self.now)
-        return plan(self.job, self.kind, owned, self._surroundings(), self.now)
+            return plan_orphaned(gone, self._context().options, self.now)
+        return plan(self.job, self.kind, owned, self._context(), self.now)
 
     def _is_mine(self, workload: Object) -> bool:
         """Without an owner it is the job's, as the suite says."""
@@ -102,7 +102,7 @@ class World:
         uid = (self.job or {}).get("metadata", {}).get("uid", "")
         return not owners or any(owner.get("uid", "") == uid for owner in owners)
 
-    def _surroundings(self) -> JobContext:
+    def _context(self) -> JobContext:
         given, gates = self._given, runner.gates(self._case)
         classes = given.get("priorityClasses") or []
         options = given.get("reconcilerOptions") or {}

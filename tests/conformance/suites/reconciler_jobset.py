@@ -7,12 +7,12 @@ from typing import Any
 
 from admission.integrations.jobset import JobSet
 from tests.conformance.suites.normal import normal
-from tests.conformance.suites.reconciler_job import World, shown, shown_job
+from tests.conformance.suites.reconciler_job import JobReconciliation, shown, shown_job
 
 
 def run(case: dict[str, Any]) -> None:
     """Compare JobSet, Workloads and events with what Kueue did."""
-    world = World(case, JobSet())
+    world = JobReconciliation(case, JobSet())
     world.reconcile()
     seen = case["observed"]
     assert world.job is not None

@@ -53,7 +53,7 @@ def run(case: dict[str, Any]) -> None:
 
 
 def _run(case: dict[str, Any]) -> None:
-    world, want = World(case), case["want"]
+    world, want = PodReconciliation(case), case["want"]
     world.reconcile()
     assert sorted(world.events, key=repr) == sorted(want.get("wantEvents") or [], key=repr)
     if want.get("wantPods") is not None:
@@ -68,7 +68,7 @@ def _run(case: dict[str, Any]) -> None:
         assert want["wantErr"]["error"].rpartition("constructing workload: ")[2] in world.note
 
 
-class World:
+class PodReconciliation:
     """The objects of a case, with a reconcile."""
 
     def __init__(self, case: dict[str, Any]) -> None:
@@ -132,7 +132,7 @@ class World:
             key = self._given.get("reconcileKey", "")
             if key.startswith("group/") and rules.validate_owner:
                 workloads = [w for w in workloads if is_group_workload(w)]
-            return plan_gone(workloads, self.now, self._surroundings().options)
+            return plan_gone(workloads, self.now, self._context().options)
         pods = [self._read(msgspec.json.encode(pod)) for pod in self.pods]
         if all(unit_key(pod) is None for pod in pods):
             return PodGroupPlan()
@@ -140,9 +140,9 @@ class World:
         waiting = {e["key"] for e in self._given.get("excessPodsExpectations") or ()}
         if f"{unit.namespace}/{unit.group}" in waiting:
             return PodGroupPlan()
-        return plan(unit, workloads, self._surroundings(), self.now, rules)
+        return plan(unit, workloads, self._context(), self.now, rules)
 
-    def _surroundings(self) -> JobContext:
+    def _context(self) -> JobContext:
         options = self._given.get("reconcilerOptions") or {}
         kept = (options.get("workloadRetentionPolicy") or {}).get("afterDeactivatedByKueue")
         return JobContext(

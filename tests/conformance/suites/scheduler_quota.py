@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.runner import Case
-from tests.conformance.suites.cycles import World, shown_admission, shown_workload
+from tests.conformance.suites.cycles import CycleCase, shown_admission, shown_workload
 
 OUTSIDE = {
     "workload-slice": "out of scope: elastic workload slices",
@@ -20,7 +20,7 @@ def run(case: Case) -> None:
     for part, reason in OUTSIDE.items():
         if part in case["name"]:
             pytest.skip(reason)
-    world, want = World(case), case["want"]
+    world, want = CycleCase(case), case["want"]
     report = world.round()
     assert shown(world) == {object_key(w): shown_workload(w) for w in want["wantWorkloads"]}
     wanted = {key: shown_admission(admission) for key, admission in (want["wantAssignments"] or {}).items()}
@@ -44,7 +44,7 @@ def object_key(obj: dict[str, Any]) -> str:
     return f"{meta.get('namespace', '')}/{meta['name']}"
 
 
-def shown(world: World) -> dict[str, Any]:
+def shown(world: CycleCase) -> dict[str, Any]:
     """All Workloads after the round."""
     return {key: shown_workload(workload.to_wire()) for key, workload in world.workloads.items()}
 
@@ -55,7 +55,7 @@ def told(events: list[dict[str, Any]], want: dict[str, Any]) -> list[tuple[str, 
     return [tuple(_text(event.get(part)) for part in kept) for event in events]
 
 
-def assert_words(world: World, case: Case) -> None:
+def assert_words(world: CycleCase, case: Case) -> None:
     """Every event of Kueue, in Kueue's words; also where its own test looks at neither."""
     whole = {"eventMessageIgnored": False}
     assert sorted(told(world.events, whole)) == sorted(told(case["observed"].get("events") or [], whole))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance.runner import Case
-from tests.conformance.suites.cycles import World, shown_admission, shown_workload
+from tests.conformance.suites.cycles import CycleCase, shown_admission, shown_workload
 from tests.conformance.suites.scheduler_quota import assert_words, object_key, sets, shown, told
 
 OUTSIDE = {
@@ -19,7 +19,7 @@ def run(case: Case) -> None:
     for part, reason in OUTSIDE.items():
         if part in case["name"]:
             pytest.skip(reason)
-    world, want = World(case), case["want"]
+    world, want = CycleCase(case), case["want"]
     world.round()
     if want.get("wantWorkloads") is not None:
         assert shown(world) == {object_key(w): shown_workload(w) for w in want["wantWorkloads"]}
@@ -36,7 +36,7 @@ def run(case: Case) -> None:
     assert world.ledger.audit() == []
 
 
-def new_assignments(world: World, case: Case) -> dict[str, object]:
+def new_assignments(world: CycleCase, case: Case) -> dict[str, object]:
     """Of the workloads that held no quota before, or had lost a node."""
     before = {
         object_key(w)

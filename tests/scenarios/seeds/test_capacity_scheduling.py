@@ -99,7 +99,7 @@ KINDS = {each.kind: each for each in (ELASTIC_QUOTAS, DEPLOYMENTS, PRIORITY_CLAS
 
 
 @dataclass
-class Scene:
+class QuotaCase:
     """Applies manifests, and tells what became of pods. `resource`: what its quotas are about."""
 
     kube: Kube
@@ -271,10 +271,10 @@ MakeScene = Callable[..., Any]
 @pytest_asyncio.fixture(loop_scope="session")
 async def scene(stage: Stage) -> AsyncIterator[MakeScene]:
     """Opens scenes: `await scene(resource, nodes, quotas)`; where the server has no controllers of pods, stand-ins work."""
-    made: list[Scene] = []
+    made: list[QuotaCase] = []
 
-    async def opened(resource: str, nodes: Mapping[str, int], quotas: Mapping[str, tuple[int, int]]) -> Scene:
-        found = Scene(stage.kube, resource)
+    async def opened(resource: str, nodes: Mapping[str, int], quotas: Mapping[str, tuple[int, int]]) -> QuotaCase:
+        found = QuotaCase(stage.kube, resource)
         made.append(found)
         for name, amount in nodes.items():
             await found.node(name, amount)

@@ -15,7 +15,7 @@ from api.names import ELASTIC_QUOTA_LABEL, PODSET_LABEL, WORKLOAD_ANNOTATION
 CPU = ("elastic-quota", "cpu")
 
 
-class Cluster:
+class PodsAndWorkloads:
     """Elastic quotas of 2 cpu each, in the form of queues, and pods."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Cluster:
 
 @pytest.mark.parametrize("quota_first", [True, False], ids=["quota-first", "pods-first"])
 def test_bound_pods_without_a_workload_count_in_their_own_namespace(quota_first: bool) -> None:
-    cluster = Cluster()
+    cluster = PodsAndWorkloads()
     if quota_first:
         cluster.quota("a")
         cluster.quota("b")
@@ -105,7 +105,7 @@ def test_what_a_pod_says_of_itself_hides_no_more_than_workloads_have_reserved(
     named: dict[str, Any], reserved: int | None, used: int, pods_first: bool
 ) -> None:
     """Issue 16, A2 and B2: a user that may write a running pod cannot take it out of the quota."""
-    cluster = Cluster()
+    cluster = PodsAndWorkloads()
     cluster.quota("a")
     if reserved is not None and not pods_first:
         cluster.workload("a", "w", max(1, reserved), reserved=reserved > 0)
@@ -118,7 +118,7 @@ def test_what_a_pod_says_of_itself_hides_no_more_than_workloads_have_reserved(
 
 def test_an_annotation_on_a_pod_that_ran_before_changes_nothing() -> None:
     """Issue 16, A2: the attack as it was found."""
-    cluster = Cluster()
+    cluster = PodsAndWorkloads()
     cluster.pod("a", "old")
     cluster.quota("a")
     assert cluster.used("a") == 1000
@@ -127,7 +127,7 @@ def test_an_annotation_on_a_pod_that_ran_before_changes_nothing() -> None:
 
 
 def test_an_evicted_pod_on_its_way_out_is_not_counted_beside_the_workload_that_comes() -> None:
-    cluster = Cluster()
+    cluster = PodsAndWorkloads()
     cluster.quota("a")
     out: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
     cluster.pod("a", "leaves", annotations={WORKLOAD_ANNOTATION: "w"}, **out)
@@ -144,14 +144,14 @@ def test_an_evicted_pod_on_its_way_out_is_not_counted_beside_the_workload_that_c
     ],
 )
 def test_other_pods_do_not(pod: dict[str, Any]) -> None:
-    cluster = Cluster()
+    cluster = PodsAndWorkloads()
     cluster.quota("a")
     cluster.pod("a", "other", **pod)
     assert cluster.used("a") == 0
 
 
 def test_a_queue_counts_no_pods_of_another_namespace() -> None:
-    cluster = Cluster()
+    cluster = PodsAndWorkloads()
     cluster.quota("a", label="b")
     cluster.pod("a", "one")
     cluster.pod("b", "one")

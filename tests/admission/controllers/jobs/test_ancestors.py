@@ -17,7 +17,7 @@ from tests.builders import workload
 JOBSET, JOB = "jobset.x-k8s.io/jobset", "batch/job"
 
 
-class Held:
+class HeldObjects:
     """Stands for a view."""
 
     def __init__(self, objects: Mapping[str, Any], indexed: Mapping[str, list[Any]] | None = None) -> None:
@@ -84,11 +84,14 @@ ADMITTED = owned(workload(admitted=True))
 def test_a_job_is_part_of_another_only_while_that_is_there_and_managed(
     parents: list[dict[str, Any]], workloads: list[Workload], job: dict[str, Any], admitted: bool | None
 ) -> None:
-    jobs = {JOBSET: Held({f"ns/{parent['metadata']['name']}": parent for parent in parents}), JOB: Held({})}
+    jobs = {
+        JOBSET: HeldObjects({f"ns/{parent['metadata']['name']}": parent for parent in parents}),
+        JOB: HeldObjects({}),
+    }
     family = JobAncestors(
         BY_FRAMEWORK,
         cast("Mapping[str, InformerView[dict[str, Any]]]", jobs),
-        cast("InformerView[Workload]", Held({}, {f"{JOBSET}:ns/set": workloads})),
+        cast("InformerView[Workload]", HeldObjects({}, {f"{JOBSET}:ns/set": workloads})),
         JobOptions(),
     )
     assert family.ancestor_admitted(job, BY_FRAMEWORK[JOB]) is admitted

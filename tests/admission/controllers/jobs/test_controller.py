@@ -22,7 +22,7 @@ from api.meta import find_condition, is_true, parse_time
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from hack.controlplane.options import ClusterOptions
-from tests.admission.controllers.jobs.world import World, embedded, eventually, real
+from tests.admission.controllers.jobs.world import JobCluster, embedded, eventually, real
 from tests.admission.integrations.samples import batch_job, counts, sample
 
 __all__ = ["cluster", "control_plane_tools"]
@@ -37,7 +37,7 @@ CONTROL_PLANE = ClusterOptions(jobset=True, kwok=False, scheduler=False)
 
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.e2e)])
-async def here(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+async def here(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[JobCluster]:
     if request.param == "embedded":
         async with embedded(tmp_path) as made:
             yield made
@@ -57,27 +57,27 @@ def fresh(kind: JobIntegration, **meta: Any) -> dict[str, Any]:
     return job
 
 
-async def created(here: World, kind: JobIntegration, **meta: Any) -> dict[str, Any]:
+async def created(here: JobCluster, kind: JobIntegration, **meta: Any) -> dict[str, Any]:
     return await here.kube.create(kind.resource, fresh(kind, **meta))
 
 
-async def running(here: World, kind: JobIntegration) -> dict[str, Any]:
+async def running(here: JobCluster, kind: JobIntegration) -> dict[str, Any]:
     job: dict[str, Any] = await eventually(lambda: _if(here, kind, suspended=False))
     return job
 
 
-async def suspended(here: World, kind: JobIntegration) -> dict[str, Any]:
+async def suspended(here: JobCluster, kind: JobIntegration) -> dict[str, Any]:
     job: dict[str, Any] = await eventually(lambda: _if(here, kind, suspended=True))
     return job
 
 
-async def _if(here: World, kind: JobIntegration, *, suspended: bool) -> dict[str, Any] | None:
+async def _if(here: JobCluster, kind: JobIntegration, *, suspended: bool) -> dict[str, Any] | None:
     job = await here.job(kind, "train")
     return job if kind.is_suspended(job) is suspended else None
 
 
 @KINDS
-async def test_a_queued_job_gets_one_workload(here: World, kind: JobIntegration) -> None:
+async def test_a_queued_job_gets_one_workload(here: JobCluster, kind: JobIntegration) -> None:
     job = await created(here, kind)
     workload = await eventually(lambda: here.workload(kind))
     meta, spec = workload.metadata, workload.spec
@@ -93,7 +93,7 @@ async def test_a_queued_job_gets_one_workload(here: World, kind: JobIntegration)
 
 
 @KINDS
-async def test_an_admitted_job_starts_with_all_that_its_pods_need(here: World, kind: JobIntegration) -> None:
+async def test_an_admitted_job_starts_with_all_that_its_pods_need(here: JobCluster, kind: JobIntegration) -> None:
     await created(here, kind)
     workload = await here.admit(kind, topology=True)
     for pod_set in kind.pod_sets(await running(here, kind)):
@@ -128,7 +128,7 @@ async def test_a_job_that_kubernetes_overlooks_is_changed_and_told_of(tmp_path: 
 
 
 @KINDS
-async def test_a_job_costs_four_writes_from_queue_to_end(here: World, kind: JobIntegration) -> None:
+async def test_a_job_costs_four_writes_from_queue_to_end(here: JobCluster, kind: JobIntegration) -> None:
     if here.real:
         pytest.skip("the real server takes an ended job only from pods that ended; the scenarios do that")
     await created(here, kind)
@@ -176,7 +176,7 @@ async def test_pods_that_end_one_by_one_are_told_of_together(tmp_path: Path, mon
 
 
 @KINDS
-async def test_an_evicted_job_gives_its_quota_back_when_it_has_stopped(here: World, kind: JobIntegration) -> None:
+async def test_an_evicted_job_gives_its_quota_back_when_it_has_stopped(here: JobCluster, kind: JobIntegration) -> None:
     job = await created(here, kind)
     await here.admit(kind)
     await running(here, kind)
@@ -199,7 +199,7 @@ async def test_an_evicted_job_gives_its_quota_back_when_it_has_stopped(here: Wor
 
 
 @KINDS
-async def test_a_job_unsuspended_by_hand_is_suspended_again(here: World, kind: JobIntegration) -> None:
+async def test_a_job_unsuspended_by_hand_is_suspended_again(here: JobCluster, kind: JobIntegration) -> None:
     await created(here, kind)
     await eventually(lambda: here.workload(kind))
     await here.unsuspend(kind, "train")
@@ -208,7 +208,7 @@ async def test_a_job_unsuspended_by_hand_is_suspended_again(here: World, kind: J
 
 
 @KINDS
-async def test_a_deleted_workload_stops_the_job_and_a_new_one_is_made(here: World, kind: JobIntegration) -> None:
+async def test_a_deleted_workload_stops_the_job_and_a_new_one_is_made(here: JobCluster, kind: JobIntegration) -> None:
     job = await created(here, kind)
     await here.admit(kind)
     await running(here, kind)
@@ -224,7 +224,7 @@ async def test_a_deleted_workload_stops_the_job_and_a_new_one_is_made(here: Worl
 
 
 @KINDS
-async def test_the_workload_goes_with_its_job(here: World, kind: JobIntegration) -> None:
+async def test_the_workload_goes_with_its_job(here: JobCluster, kind: JobIntegration) -> None:
     await created(here, kind)
     workload = await here.admit(kind)
     await running(here, kind)
@@ -240,7 +240,7 @@ async def test_the_workload_goes_with_its_job(here: World, kind: JobIntegration)
     await eventually(gone)
 
 
-async def test_child_jobs_keep_nothing_of_an_earlier_flavor(here: World) -> None:
+async def test_child_jobs_keep_nothing_of_an_earlier_flavor(here: JobCluster) -> None:
     await created(here, JOBSET)
     await here.admit(JOBSET, topology=True)
     await running(here, JOBSET)
@@ -263,7 +263,7 @@ async def test_child_jobs_keep_nothing_of_an_earlier_flavor(here: World) -> None
     assert [spec["schedulingGates"] for spec in specs] == [[{"name": "example.com/other"}]] * 3
 
 
-async def test_a_workload_whose_job_left_it_behind_is_finished(here: World) -> None:
+async def test_a_workload_whose_job_left_it_behind_is_finished(here: JobCluster) -> None:
     await created(here, BATCH)
     workload = await eventually(lambda: here.workload(BATCH))
     await here.kube.delete(JOBS, "train", "ns", propagation="Orphan")
@@ -276,7 +276,7 @@ async def test_a_workload_whose_job_left_it_behind_is_finished(here: World) -> N
     assert [(c["type"], c["reason"]) for c in conditions] == [("Finished", "OwnerNotFound")]
 
 
-async def test_the_workload_follows_a_job_that_is_edited_while_it_waits(here: World) -> None:
+async def test_the_workload_follows_a_job_that_is_edited_while_it_waits(here: JobCluster) -> None:
     await created(here, BATCH)
     old = await eventually(lambda: here.workload(BATCH))
     change = {
@@ -294,7 +294,7 @@ async def test_the_workload_follows_a_job_that_is_edited_while_it_waits(here: Wo
     assert now.spec.pod_sets[0].template["spec"]["nodeSelector"] == {"disk": "hdd"}
 
 
-async def test_a_job_waits_for_its_priority_class(here: World) -> None:
+async def test_a_job_waits_for_its_priority_class(here: JobCluster) -> None:
     labels = {"kueue.x-k8s.io/queue-name": "q", "kueue.x-k8s.io/priority-class": "high"}
     await created(here, BATCH, labels=labels)
 
@@ -313,7 +313,7 @@ async def test_a_job_waits_for_its_priority_class(here: World) -> None:
     assert workload.spec.priority == 7
 
 
-async def test_a_job_too_large_for_a_workload_is_told_so(here: World) -> None:
+async def test_a_job_too_large_for_a_workload_is_told_so(here: JobCluster) -> None:
     job = fresh(JOBSET)
     worker = job["spec"]["replicatedJobs"][1]
     job["spec"]["replicatedJobs"] = [worker | {"name": f"w{index}"} for index in range(19)]
@@ -325,7 +325,7 @@ async def test_a_job_too_large_for_a_workload_is_told_so(here: World) -> None:
     await eventually(refused)
 
 
-async def test_a_prebuilt_workload_is_adopted_when_it_comes(here: World) -> None:
+async def test_a_prebuilt_workload_is_adopted_when_it_comes(here: JobCluster) -> None:
     job = fresh(BATCH)
     job["metadata"]["annotations"] = {"kueue.x-k8s.io/prebuilt-workload-name": "mine"}
     await here.kube.create(JOBS, job)
@@ -347,7 +347,7 @@ async def test_a_prebuilt_workload_is_adopted_when_it_comes(here: World) -> None
     assert ("create", "workloads") not in here.writes
 
 
-async def test_a_stranger_is_left_alone(here: World) -> None:
+async def test_a_stranger_is_left_alone(here: JobCluster) -> None:
     stranger = batch_job(suspend=False)
     stranger["metadata"] = {"name": "stranger", "namespace": "ns"}
     stranger["spec"]["template"]["metadata"]["labels"] = {}

@@ -66,7 +66,7 @@ class Recorded:
 
 
 @dataclass
-class World:
+class JobCluster:
     """The server's administrator, and what the controller said and wrote."""
 
     kube: Kube
@@ -142,7 +142,9 @@ async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def embedded(folder: Path, options: JobOptions | None = None, *, kubernetes: bool = True) -> AsyncIterator[World]:
+async def embedded(
+    folder: Path, options: JobOptions | None = None, *, kubernetes: bool = True
+) -> AsyncIterator[JobCluster]:
     """A server of its own; everything runs until the block ends. `kubernetes`: with what begins with jobs that may run."""
     async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
         for crd in _crds():
@@ -153,7 +155,7 @@ async def embedded(folder: Path, options: JobOptions | None = None, *, kubernete
 
 
 @contextlib.asynccontextmanager
-async def real(kubeconfig: Path, options: JobOptions | None = None) -> AsyncIterator[World]:
+async def real(kubeconfig: Path, options: JobOptions | None = None) -> AsyncIterator[JobCluster]:
     """On a control plane that runs already; what is left at the end is deleted."""
     async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
         for crd in _crds():
@@ -180,7 +182,7 @@ def _crds() -> list[Object]:
 
 
 @contextlib.asynccontextmanager
-async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[World]:
+async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[JobCluster]:
     async with contextlib.AsyncExitStack() as stack:
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
         ours, writes = await noting(ClientSettings(kubeconfig=kubeconfig))
@@ -203,7 +205,7 @@ async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[
             await stack.enter_async_context(_running(informer.run))
         await stack.enter_async_context(_running(controller.run))
         await asyncio.gather(*(informer.synced(DEADLINE) for informer in informers))
-        yield World(kube, recorded, writes, controller)
+        yield JobCluster(kube, recorded, writes, controller)
 
 
 async def _prepared(kube: Kube) -> bool:

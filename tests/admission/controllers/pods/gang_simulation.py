@@ -57,7 +57,7 @@ def _queue(cpus: int) -> ClusterQueue:
     return ClusterQueue.from_wire({"metadata": {"name": "q"}, "spec": spec})
 
 
-class World:
+class GangSimulation:
     """`cpus` is all that there is; each pod asks for one; gangs named in `high` evict others. Times are epoch seconds."""
 
     def __init__(self, cpus: int, high: Iterable[str] = ()) -> None:
@@ -197,9 +197,9 @@ class World:
         unit = PodUnit.of(pods)
         group = self.groups.get(gang)
         terms = replace(terms_of(pods, group), stops=self.known.stops(f"{NS}/{gang}", group))
-        self._perform(plan_gang(unit, terms, [own] if own else [], self.lates(gang), self._surroundings(), self.now))
+        self._perform(plan_gang(unit, terms, [own] if own else [], self.lates(gang), self._context(), self.now))
 
-    def _surroundings(self) -> JobContext:
+    def _context(self) -> JobContext:
         high = WorkloadPriorityClass.from_wire({"metadata": {"name": HIGH}, "value": 9})
         return JobContext(flavors=self._flavors(), workload_priority_classes={HIGH: high})
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from admission.controllers.pods.gang_events import AGAIN, BURST, KEPT, PATIENCE, GangMessages
 from admission.integrations.gang import PodGang
 from admission.integrations.pod import QueuedPod
-from tests.admission.controllers.pods.gang_simulation import World
+from tests.admission.controllers.pods.gang_simulation import GangSimulation
 
 A = PodGang("a", 3)
 KEY = "group:ns/a"
 
 
 def waiting(count: int) -> tuple[float, list[QueuedPod]]:
-    world = World(1)
+    world = GangSimulation(1)
     for _ in range(count):
         world.create(A)
     return world.now, list(world.pods.values())

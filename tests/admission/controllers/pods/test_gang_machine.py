@@ -20,7 +20,7 @@ from admission.integrations.gang import MatchPolicy, PodGang
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, GANG, GANG_MADE, QUOTA_RESERVED
-from tests.admission.controllers.pods.gang_simulation import World
+from tests.admission.controllers.pods.gang_simulation import GangSimulation
 
 PAIR, CROSS = ("ns/c", "ns/d"), ("ns/e", "ns/f")
 GANGS = {
@@ -40,12 +40,12 @@ gangs = st.sampled_from(sorted(GANGS))
 picks = st.integers(0, 30)
 
 
-class Gangs(RuleBasedStateMachine):
+class GangMachine(RuleBasedStateMachine):
     """Six gangs, four of them in two groups, on fewer cpus than any three of them need; the last group evicts others."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(CPUS, HIGH)
+        self.world = GangSimulation(CPUS, HIGH)
         self.below: dict[str, float] = {}
         for name, gang in GANGS.items():
             self.group(name, gang.minimum or 1)
@@ -234,7 +234,7 @@ class Gangs(RuleBasedStateMachine):
 
 
 def _run(examples: int, steps: int) -> None:
-    case: Any = Gangs.TestCase
+    case: Any = GangMachine.TestCase
     case.settings = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     case().runTest()
 

@@ -12,13 +12,13 @@ from admission.integrations.podgroup import UnlikePods
 from api.groups import PodGroup
 from api.meta import find_condition
 from api.names import EVICTED, FINISHED, GANG_MADE, QUOTA_RESERVED
-from tests.admission.controllers.pods.gang_simulation import World
+from tests.admission.controllers.pods.gang_simulation import GangSimulation
 
 A = PodGang("a", 3)
 BOTH = ("ns/a", "ns/b")
 
 
-def reason(world: World, key: str, kind: str = QUOTA_RESERVED) -> tuple[str, str]:
+def reason(world: GangSimulation, key: str, kind: str = QUOTA_RESERVED) -> tuple[str, str]:
     found = find_condition(world.workloads[f"ns/{key}"].status.conditions, kind)
     return (found.reason, found.message) if found else ("", "")
 
@@ -29,7 +29,7 @@ def group(minimum: int, timeout: int | None = None) -> PodGroup:
 
 
 def test_nothing_is_asked_for_below_the_minimum_and_all_start_at_it() -> None:
-    world = World(8)
+    world = GangSimulation(8)
     for _ in range(2):
         world.create(A)
     world.settle()
@@ -40,7 +40,7 @@ def test_nothing_is_asked_for_below_the_minimum_and_all_start_at_it() -> None:
 
 
 def test_a_workload_that_waits_follows_its_pods_down_to_the_minimum_and_no_further() -> None:
-    world = World(2)
+    world = GangSimulation(2)
     made = [world.create(A) for _ in range(5)]
     world.settle()
     assert world.workloads["ns/a"].spec.pod_sets[0].count == 5
@@ -56,7 +56,7 @@ def test_a_workload_that_waits_follows_its_pods_down_to_the_minimum_and_no_furth
 
 
 def test_who_comes_late_joins_as_long_as_there_is_room() -> None:
-    world = World(5)
+    world = GangSimulation(5)
     for _ in range(3):
         world.create(A)
     world.settle()
@@ -70,7 +70,7 @@ def test_who_comes_late_joins_as_long_as_there_is_room() -> None:
 
 
 def test_late_members_count_where_the_gang_needs_its_minimum() -> None:
-    world = World(5)
+    world = GangSimulation(5)
     world.groups["a"] = group(3, timeout=10)
     first = [world.create(A) for _ in range(3)]
     world.settle()
@@ -86,7 +86,7 @@ def test_late_members_count_where_the_gang_needs_its_minimum() -> None:
 
 
 def test_a_gang_whose_first_members_were_forced_away_gives_their_quota_back_when_it_is_evicted() -> None:
-    world = World(5, high=["b"])
+    world = GangSimulation(5, high=["b"])
     world.groups["a"] = group(3, timeout=10)
     first = [world.create(A) for _ in range(3)]
     world.settle()
@@ -109,7 +109,7 @@ def test_a_gang_that_was_bound_whole_waits_for_the_successor_of_a_lost_member(
     policy: MatchPolicy, lost: str, after: int
 ) -> None:
     """Issue 16, A1: the timeout bounds the start only; the others run on, and the successor takes the lost one's place."""
-    world, gang = World(3), replace(A, policy=policy)
+    world, gang = GangSimulation(3), replace(A, policy=policy)
     world.groups["a"] = group(3, timeout=10)
     made = [world.create(gang) for _ in range(3)]
     world.settle()
@@ -133,7 +133,7 @@ def test_a_gang_that_was_bound_whole_waits_for_the_successor_of_a_lost_member(
 
 def test_a_successor_that_comes_while_the_lost_member_is_still_ending_takes_its_place() -> None:
     """Issue 16, A1: a Deployment makes the next pod at once; there is no room for a fourth."""
-    world = World(3)
+    world = GangSimulation(3)
     world.groups["a"] = group(3, timeout=10)
     made = [world.create(A) for _ in range(3)]
     world.settle()
@@ -148,7 +148,7 @@ def test_a_successor_that_comes_while_the_lost_member_is_still_ending_takes_its_
 
 def test_a_late_member_without_quota_takes_the_place_of_a_member_that_is_lost() -> None:
     """Issue 16, A1: it waited for quota of its own, and needs none any more."""
-    world = World(3)
+    world = GangSimulation(3)
     made = [world.create(A) for _ in range(3)]
     world.settle()
     late = world.create(A)
@@ -161,7 +161,7 @@ def test_a_late_member_without_quota_takes_the_place_of_a_member_that_is_lost() 
 
 def test_the_time_to_start_counts_anew_after_each_eviction() -> None:
     """Issue 16, A1: a gang that had been bound whole and was evicted has to be bound whole again."""
-    world = World(3, high=["b"])
+    world = GangSimulation(3, high=["b"])
     world.groups["a"] = group(3, timeout=10)
     for _ in range(3):
         world.create(A)
@@ -181,7 +181,7 @@ def test_the_time_to_start_counts_anew_after_each_eviction() -> None:
 
 
 def test_a_late_member_of_a_gang_whose_workload_was_deleted_goes_on_and_can_be_evicted() -> None:
-    world = World(4, high=["b"])
+    world = GangSimulation(4, high=["b"])
     for _ in range(3):
         world.create(A)
     world.settle()
@@ -197,7 +197,7 @@ def test_a_late_member_of_a_gang_whose_workload_was_deleted_goes_on_and_can_be_e
 
 
 def test_a_late_member_that_waits_does_so_with_the_others_again_when_they_go_back() -> None:
-    world = World(3)
+    world = GangSimulation(3)
     world.groups["a"] = group(3, timeout=10)
     world.disliked.add(world.create(A))
     for _ in range(2):
@@ -227,7 +227,7 @@ def test_a_late_member_that_waits_does_so_with_the_others_again_when_they_go_bac
     ],
 )
 def test_the_match_policy_says_who_counts_when_others_have_ended(policy: MatchPolicy, joins: bool) -> None:
-    world, gang = World(8), replace(A, policy=policy)
+    world, gang = GangSimulation(8), replace(A, policy=policy)
     made = [world.create(gang) for _ in range(3)]
     world.settle()
     for name in made[:2]:
@@ -238,7 +238,7 @@ def test_the_match_policy_says_who_counts_when_others_have_ended(policy: MatchPo
 
 
 def test_a_gang_that_is_not_bound_in_time_goes_back_and_comes_again_later_and_later() -> None:
-    world = World(8)
+    world = GangSimulation(8)
     world.groups["a"] = group(3, timeout=10)
     waits = []
     for _ in range(3):
@@ -258,7 +258,7 @@ def test_a_gang_that_is_not_bound_in_time_goes_back_and_comes_again_later_and_la
 
 def test_the_backoff_of_a_gang_doubles_though_its_workload_goes_each_time() -> None:
     """Issue 16, A6: its pods come anew at once, as a Job's do; the Workload went with those before."""
-    world = World(8)
+    world = GangSimulation(8)
     world.groups["a"] = group(3, timeout=10)
     waits = []
     for _ in range(4):
@@ -280,7 +280,7 @@ def test_the_backoff_of_a_gang_doubles_though_its_workload_goes_each_time() -> N
 
 def test_once_a_gang_was_bound_whole_its_backoff_begins_anew() -> None:
     """Issue 16, A6."""
-    world = World(8, high=["b"])
+    world = GangSimulation(8, high=["b"])
     world.groups["a"] = group(3, timeout=10)
     made = [world.create(A) for _ in range(3)]
     world.disliked = {made[0]}
@@ -296,7 +296,7 @@ def test_once_a_gang_was_bound_whole_its_backoff_begins_anew() -> None:
 
 
 def test_the_time_of_a_large_gang_runs_from_the_opening_of_its_last_gate() -> None:
-    world = World(200)
+    world = GangSimulation(200)
     world.groups["a"] = group(200, timeout=10)
     world.disliked.add(world.create(PodGang("a", 200)))
     for _ in range(199):
@@ -311,7 +311,7 @@ def test_the_time_of_a_large_gang_runs_from_the_opening_of_its_last_gate() -> No
 
 
 def test_a_gang_ends_well_when_as_many_as_the_minimum_succeed() -> None:
-    world = World(4)
+    world = GangSimulation(4)
     made = [world.create(A) for _ in range(4)]
     world.settle()
     for name in made[:3]:
@@ -323,7 +323,7 @@ def test_a_gang_ends_well_when_as_many_as_the_minimum_succeed() -> None:
 
 
 def test_pods_that_come_after_the_end_make_a_gang_of_their_own() -> None:
-    world = World(4)
+    world = GangSimulation(4)
     for name in [world.create(A) for _ in range(3)]:
         world.settle()
         world.end(name, "Failed")
@@ -335,7 +335,7 @@ def test_pods_that_come_after_the_end_make_a_gang_of_their_own() -> None:
 
 @pytest.mark.parametrize("written", [0, 1, 2])
 def test_after_a_crash_half_way_all_of_a_group_runs_or_none(written: int) -> None:
-    world = World(5)
+    world = GangSimulation(5)
     for gang, pods in ((PodGang("a", 2, groups=BOTH), 2), (PodGang("b", 3, groups=BOTH), 3)):
         for _ in range(pods):
             world.create(gang)
@@ -344,7 +344,7 @@ def test_after_a_crash_half_way_all_of_a_group_runs_or_none(written: int) -> Non
 
 
 def test_half_a_group_gives_back_what_it_has_when_the_rest_finds_no_room() -> None:
-    world, other = World(5), PodGang("c", 3)
+    world, other = GangSimulation(5), PodGang("c", 3)
     for gang, pods in ((PodGang("a", 2, groups=BOTH), 2), (PodGang("b", 3, groups=BOTH), 3)):
         for _ in range(pods):
             world.create(gang)
@@ -368,7 +368,7 @@ def test_half_a_group_gives_back_what_it_has_when_the_rest_finds_no_room() -> No
 
 
 def test_a_pod_group_goes_before_what_the_pods_say() -> None:
-    world = World(8)
+    world = GangSimulation(8)
     world.create(replace(A, groups=("ns/a", "ns/x")))
     said = {
         "pod-group.scheduling.sigs.k8s.io/groups": '["ns/b"]',
@@ -382,7 +382,7 @@ def test_a_pod_group_goes_before_what_the_pods_say() -> None:
 
 
 def test_a_pod_group_made_of_labels_changes_nothing_for_a_gang_that_waits() -> None:
-    world = World(8)
+    world = GangSimulation(8)
     world.create(A)
     meta = {"name": "a", "namespace": "ns", "uid": "g", "labels": {GANG_MADE: "true"}}
     made = PodGroup.from_wire({"metadata": meta, "spec": {"minMember": A.minimum}})
@@ -391,7 +391,7 @@ def test_a_pod_group_made_of_labels_changes_nothing_for_a_gang_that_waits() -> N
 
 
 def test_pods_that_contradict_each_other_are_told_apart_by_name() -> None:
-    world = World(8)
+    world = GangSimulation(8)
     one, other = world.create(A), world.create(replace(A, minimum=4))
     with pytest.raises(UnlikePods) as unlike:
         terms_of(list(world.pods.values()), None)

@@ -16,7 +16,7 @@ GROUP: dict[str, Any] = {
 }
 
 
-class Seen(Store[dict[str, Any]]):
+class ObservedPodGroups(Store[dict[str, Any]]):
     """An informer that has listed."""
 
     has_synced = True
@@ -37,7 +37,7 @@ class Seen(Store[dict[str, Any]]):
     ids=["minimum", "annotations", "labels", "bookkeeping", "status"],
 )
 def test_gangs_are_looked_at_for_what_holds_and_not_for_a_status(change: dict[str, Any], says_else: bool) -> None:
-    informer = Seen("podgroups")
+    informer = ObservedPodGroups("podgroups")
     groups = PodGroups({POD_GROUPS: informer})
     told: list[str] = []
     with_status: list[str] = []

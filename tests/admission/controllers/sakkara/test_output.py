@@ -80,7 +80,7 @@ PREEMPTED = workload(
 
 
 @dataclass
-class Group:
+class OutputGroup:
     """A ConfigMap that is told, again and again. A crash changes nothing: all that is known stands in it."""
 
     data: dict[str, str] = field(default_factory=lambda: {"name": "g", "size": "2"})
@@ -221,12 +221,12 @@ BOUND = (pod("a", "n0"), pod("b", "n1"))
     ],
 )
 def test_status(of: Workload | None, pods: tuple[MemberPod, ...], status: str, message: str) -> None:
-    data = Group().told(of, *pods).data
+    data = OutputGroup().told(of, *pods).data
     assert (data["status"], data.get("message", "")) == (status, message)
 
 
 def test_a_group_that_cannot_be_read_has_failed_until_it_can() -> None:
-    group = Group()
+    group = OutputGroup()
     fault = "data.size: 'x': must be a whole number from 1 to 2147483647"
     assert group.told(None, *GATED, wanted=0, fault=fault).data["message"] == fault
     assert group.data["status"] == "Failed"
@@ -234,14 +234,14 @@ def test_a_group_that_cannot_be_read_has_failed_until_it_can() -> None:
 
 
 def test_a_running_group_does_not_fail_for_its_description() -> None:
-    assert Group().told(admitted(2), *BOUND, wanted=0, fault="bad").data["status"] == "Bound"
+    assert OutputGroup().told(admitted(2), *BOUND, wanted=0, fault="bad").data["status"] == "Bound"
 
 
 # ---- places
 
 
 def test_the_placement_grows_with_the_pods_that_are_let_through() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(WAITS, *GATED)
     assert group.placement is None
     group.told(admitted(2), *GATED)
@@ -255,27 +255,27 @@ def test_the_placement_grows_with_the_pods_that_are_let_through() -> None:
 
 
 def test_where_a_pod_is_bound_goes_before_where_it_was_sent() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), *SENT)
     group.told(admitted(2), SENT[0], pod("b", "n2"))
     assert (group.placement, group.ranks) == ({"r0": {"n0": ["a"]}, "r1": {"n2": ["b"]}}, {"a": 0, "b": 1})
 
 
 def test_a_place_stays_when_nothing_is_known_of_its_node_any_more() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), *BOUND)
     group.told(admitted(2), BOUND[0], pod("b", "gone"))
     assert group.placement == {"r0": {"n0": ["a"], "n1": ["b"]}}
 
 
 def test_a_pod_on_a_node_of_which_nothing_is_known_yet_is_looked_at_again() -> None:
-    told = Group().told(admitted(2), BOUND[0], pod("b", "new"))
+    told = OutputGroup().told(admitted(2), BOUND[0], pod("b", "new"))
     assert "rank" not in told.data
     assert told.again_in is not None
 
 
 def test_a_successor_has_the_place_and_the_rank_and_says_that_it_is_the_second() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), *BOUND)
     group.told(admitted(2), BOUND[0], pod("b", "n1", phase="Failed"))
     assert (group.placement, group.ranks) == ({"r0": {"n0": ["a"], "n1": ["b"]}}, {"a": 0, "b": 1})
@@ -289,7 +289,7 @@ def test_a_successor_has_the_place_and_the_rank_and_says_that_it_is_the_second()
 
 
 def test_a_pod_that_goes_keeps_its_place_until_its_successor_is_placed() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), *BOUND)
     group.told(admitted(2), BOUND[0], replace(BOUND[1], deleted=True), sent("new", "n1"))
     assert group.ranks == {"a": 0, "new": 1}
@@ -297,7 +297,7 @@ def test_a_pod_that_goes_keeps_its_place_until_its_successor_is_placed() -> None
 
 
 def test_what_the_config_map_has_lost_the_pods_still_say() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), pod("a", "n2"), pod("b", "n0"))
     assert group.ranks == {"a": 0, "b": 1}
     group.told(admitted(2), pod("a", "n2"), pod("b", "n0", phase="Failed"))
@@ -313,7 +313,7 @@ def test_what_the_config_map_has_lost_the_pods_still_say() -> None:
 
 
 def test_an_eviction_takes_the_places_and_the_next_attempt_starts_anew() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), pod("a", "n1"), pod("b", "n0"))
     group.told(PREEMPTED, *(replace(p, deleted=True) for p in BOUND))
     assert (group.placement, group.ranks, group.data["status"]) == (None, {}, "Preempted")
@@ -327,7 +327,7 @@ def test_an_eviction_takes_the_places_and_the_next_attempt_starts_anew() -> None
 
 
 def test_an_attempt_that_ended_while_nobody_looked_is_counted() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), *BOUND)
     group.told(admitted(2, evictions=2), pod("c", "n2"), pod("d", "n0"))
     assert group.ranks == {"c": 0, "d": 1}
@@ -336,7 +336,7 @@ def test_an_attempt_that_ended_while_nobody_looked_is_counted() -> None:
 
 @pytest.mark.parametrize("looked", [True, False], ids=["the eviction was seen", "the eviction was not seen"])
 def test_pods_that_went_with_their_workload_come_back_as_the_next_attempt(looked: bool) -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), *BOUND)
     if looked:
         group.told(PREEMPTED, *(replace(p, deleted=True) for p in BOUND))
@@ -355,7 +355,7 @@ def test_pods_that_went_with_their_workload_come_back_as_the_next_attempt(looked
 
 @pytest.mark.parametrize("looks", [1, 3])
 def test_an_attempt_whose_workload_went_is_counted_once_however_often_somebody_looks_meanwhile(looks: int) -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), *BOUND)
     for _ in range(looks):
         group.told(None, GATED[0])
@@ -369,7 +369,7 @@ def replace_uid(of: Workload, uid: str) -> Workload:
 
 
 def test_results_of_a_group_that_has_ended_stay_until_it_comes_again() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), *BOUND, solver=4.0)
     over = workload(
         condition("QuotaReserved"),
@@ -410,7 +410,7 @@ def test_a_record_is_read_as_it_was_written(record: ResultRecord) -> None:
 
 
 def test_times_from_the_first_wait_to_the_last_bound_pod() -> None:
-    group = Group(now=T0 + 0.7)
+    group = OutputGroup(now=T0 + 0.7)
     group.told(WAITS, *GATED, seen=T0 + 0.25, solver=1.6)
     assert group.data["schedBeginTime"] == "2026-01-01T00:00:00.250Z"
     assert "schedTotalTimeMilli" not in group.data
@@ -427,14 +427,14 @@ def test_times_from_the_first_wait_to_the_last_bound_pod() -> None:
 @pytest.mark.parametrize("begin", [0.0004, 0.0005, 0.9996, 0.1234567])
 @pytest.mark.parametrize("end", [2.0004, 2.0005, 2.9996, 2.7654321])
 def test_the_total_is_the_difference_of_the_two_times_that_are_told(begin: float, end: float) -> None:
-    group = Group(now=T0 + end)
+    group = OutputGroup(now=T0 + end)
     group.told(admitted(2), *BOUND, seen=T0 + begin)
     first, last = (parse_time(group.data[key]) or 0.0 for key in ("schedBeginTime", "schedEndTime"))
     assert int(group.data["schedTotalTimeMilli"]) == round((last - first) * 1000)
 
 
 def test_a_later_process_tells_the_times_of_the_api_server() -> None:
-    group = Group(now=T0 + 3600)
+    group = OutputGroup(now=T0 + 3600)
     bound = [replace(p, scheduled=T0 + 62) for p in BOUND]
     group.told(admitted(2), *bound, seen=T0 + 3000, bound=T0 + 3000)
     assert group.data["schedBeginTime"] == "2026-01-01T00:00:00.000Z"
@@ -443,7 +443,7 @@ def test_a_later_process_tells_the_times_of_the_api_server() -> None:
 
 
 def test_the_end_does_not_move_when_a_member_is_replaced_and_the_time_goes_on_through_retries() -> None:
-    group = Group(now=T0 + 10)
+    group = OutputGroup(now=T0 + 10)
     group.told(admitted(2), *BOUND)
     assert group.data["schedTotalTimeMilli"] == "10000"
     group.now = T0 + 50
@@ -461,7 +461,7 @@ def test_the_end_does_not_move_when_a_member_is_replaced_and_the_time_goes_on_th
 
 
 def test_pods_that_are_bound_soon_are_labelled_once_and_others_after_a_while() -> None:
-    group = Group(now=T0 + 1)
+    group = OutputGroup(now=T0 + 1)
     told = group.told(admitted(2), BOUND[0], SENT[1])
     assert told.labels == {"a": {SAKKARA_RANK: "0", SAKKARA_RETRIES: "0", SAKKARA_STATUS: "Bound"}}
     assert told.again_in == PATIENCE - 1
@@ -471,13 +471,13 @@ def test_pods_that_are_bound_soon_are_labelled_once_and_others_after_a_while() -
 
 
 def test_a_pod_whose_gate_waits_for_its_rank_is_labelled_at_once() -> None:
-    group = Group(now=T0 + 1)
+    group = OutputGroup(now=T0 + 1)
     told = group.told(admitted(2), *(replace(sent, awaits_rank=True) for sent in SENT))
     assert {name: labels[SAKKARA_RANK] for name, labels in told.labels.items()} == {"a": "0", "b": "1"}
 
 
 def test_a_failed_member_says_so_and_one_that_goes_is_left_alone() -> None:
-    group = Group()
+    group = OutputGroup()
     group.told(admitted(2), *BOUND)
     told = group.told(admitted(2), replace(BOUND[0], phase="Failed"), replace(BOUND[1], deleted=True))
     assert told.labels == {"a": {SAKKARA_RANK: "0", SAKKARA_RETRIES: "0", SAKKARA_STATUS: "Failed"}}

@@ -74,7 +74,7 @@ async def running(run: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator
             await task
 
 
-class Site:
+class SakkaraCluster:
     """A cluster with a group's ConfigMap, Workload and pods, made by hand; and writers of results on it, one at a time."""
 
     def __init__(self, kube: Kube, kubeconfig: Path) -> None:
@@ -159,12 +159,12 @@ class Site:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def site(tmp_path: Path) -> AsyncIterator[SakkaraCluster]:
     async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
         server.store.create(CRDS, yaml.safe_load((CRD / "kueue.x-k8s.io_workloads.yaml").read_text()))
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
-            made = Site(kube, kubeconfig)
+            made = SakkaraCluster(kube, kubeconfig)
             await kube.create(NAMESPACES, {"metadata": {"name": "ns"}})
             for number in range(2):
                 labels = {RACK: f"r{number}", HOSTNAME_LABEL: f"host-{number}"}
@@ -185,7 +185,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             yield made
 
 
-async def test_results_stand_beside_what_the_user_gave_and_ranks_on_the_pods(site: Site) -> None:
+async def test_results_stand_beside_what_the_user_gave_and_ranks_on_the_pods(site: SakkaraCluster) -> None:
     async with site.writer() as (_, writes):
         data = await site.said("Pending")
         assert data["message"] == "about to be considered"
@@ -206,7 +206,7 @@ async def test_results_stand_beside_what_the_user_gave_and_ranks_on_the_pods(sit
     assert Counter(resource for _, resource in writes)["pods"] == PODS_OF_GROUP, "one patch a pod"
 
 
-async def test_nothing_is_written_twice_not_even_by_the_next_process(site: Site) -> None:
+async def test_nothing_is_written_twice_not_even_by_the_next_process(site: SakkaraCluster) -> None:
     await site.admit()
     for name, node in NODE_OF.items():
         await site.pod(name, node)
@@ -219,7 +219,9 @@ async def test_nothing_is_written_twice_not_even_by_the_next_process(site: Site)
 
 
 @pytest.mark.parametrize("most", range(PODS_OF_GROUP + 3))
-async def test_killed_after_any_write_the_next_one_ends_where_the_first_would_have(site: Site, most: int) -> None:
+async def test_killed_after_any_write_the_next_one_ends_where_the_first_would_have(
+    site: SakkaraCluster, most: int
+) -> None:
     """Writes are: the ConfigMap, each pod's labels; then a member is replaced and both again."""
     await site.admit()
     for name, node in NODE_OF.items():
@@ -245,13 +247,13 @@ async def test_killed_after_any_write_the_next_one_ends_where_the_first_would_ha
     assert labels["p-0"][SAKKARA_RETRIES] == "0"
 
 
-async def replaced(site: Site) -> None:
+async def replaced(site: SakkaraCluster) -> None:
     """p-1 fails, and another pod is sent to its node."""
     await site.fail("p-1")
     await site.pod("heir", "n0")
 
 
-async def _with_heir(site: Site) -> dict[str, str] | None:
+async def _with_heir(site: SakkaraCluster) -> dict[str, str] | None:
     data, labels = await site.data(), (await site.labels()).get("heir", {})
     return data if "heir" in data.get("rank", "") and SAKKARA_RANK in labels else None
 
@@ -260,7 +262,7 @@ async def _true(value: bool) -> bool:
     return value
 
 
-async def test_labels_that_somebody_took_off_come_back(site: Site) -> None:
+async def test_labels_that_somebody_took_off_come_back(site: SakkaraCluster) -> None:
     await site.admit()
     for name, node in NODE_OF.items():
         await site.pod(name, node)
@@ -271,6 +273,6 @@ async def test_labels_that_somebody_took_off_come_back(site: Site) -> None:
         await eventually(lambda: _labelled(site, "p-2"))
 
 
-async def _labelled(site: Site, name: str) -> bool:
+async def _labelled(site: SakkaraCluster, name: str) -> bool:
     labels = (await site.labels())[name]
     return (labels.get(SAKKARA_RANK), labels.get(SAKKARA_STATUS)) == ("2", "Bound")

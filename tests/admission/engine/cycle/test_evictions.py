@@ -38,7 +38,7 @@ def gang(key: str, pods: int, to: str, together: tuple[str, ...], queued: float)
 
 
 @dataclass(frozen=True)
-class Scene:
+class EvictionCase:
     """`queues`; `before` run first, one wave after the other; then `after` come, one after the other."""
 
     queues: Sequence[Event]
@@ -53,12 +53,12 @@ def fewer(made: Workload, least: int) -> Workload:
 
 AB = ("ga", "gb")
 SCENES = {
-    "partial admission": Scene(
+    "partial admission": EvictionCase(
         [evicting("a", 2, RECLAIM_ANY), evicting("b", 4, BOTH)],
         [workload("b3", 3, to="b", queued=1), workload("b2", 2, to="b", queued=2)],
         [fewer(workload("a4", 4, to="a", queued=3), 2)],
     ),
-    "groups of gangs": Scene(
+    "groups of gangs": EvictionCase(
         [evicting("a", 3, BOTH), evicting("b", 3, BOTH)],
         [],
         [
@@ -67,7 +67,7 @@ SCENES = {
             workload("b3", 3, to="b", queued=2),
         ],
     ),
-    "fair sharing, own queue against cohort": Scene(
+    "fair sharing, own queue against cohort": EvictionCase(
         [evicting("a", 2, PreemptionPolicy("Any")), evicting("b", 2, BOTH)],
         [],
         [
@@ -77,13 +77,13 @@ SCENES = {
         ],
         fair=True,
     ),
-    "fair sharing, share after the eviction": Scene(
+    "fair sharing, share after the eviction": EvictionCase(
         [evicting("a", 4, RECLAIM_ANY), evicting("b", 0, BOTH), evicting("d", 2, BOTH)],
         [workload("b1", 1, to="b", queued=1), workload("b3", 3, to="b", queued=2)],
         [workload("a6", 6, to="a", queued=3)],
         fair=True,
     ),
-    "classic order, equal times": Scene(
+    "classic order, equal times": EvictionCase(
         [evicting("a", 2, BORROWING), evicting("b", 1, BOTH)],
         [workload("b1", 1, to="b"), workload("b2", 2, to="b")],
         [workload("a3", 3, to="a", priority=1)],
@@ -91,7 +91,7 @@ SCENES = {
 }
 
 
-def fresh(scene: Scene) -> World:
+def fresh(scene: EvictionCase) -> World:
     made = World(now=START)
     made.sharing = FairSharingRules() if scene.fair else None
     for event in (ANY, *scene.queues):

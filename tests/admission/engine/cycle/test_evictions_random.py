@@ -38,7 +38,7 @@ STEPS = 80
 
 
 @dataclass
-class Scene:
+class RandomEvictionCase:
     """What comes, in waves; `delay`: at most so many cycles until a victim has left; `nodes`: whether nodes count."""
 
     queues: list[ClusterQueue]
@@ -48,7 +48,7 @@ class Scene:
     delay: int
 
 
-def scene(seed: int) -> Scene:
+def scene(seed: int) -> RandomEvictionCase:
     """Two to four queues of one cohort, with quotas of 0 to 4 of one or two flavors, and up to ten workloads."""
     dice = random.Random(seed)
     flavors = ["one", "two"][: dice.choice((1, 1, 2))]
@@ -89,10 +89,10 @@ def scene(seed: int) -> Scene:
             waves[-1] += group
         else:
             waves.append(group)
-    return Scene(queues, everything, waves, fair, dice.choice((0, 0, 2)))
+    return RandomEvictionCase(queues, everything, waves, fair, dice.choice((0, 0, 2)))
 
 
-def arriving(made: Scene) -> Scene:
+def arriving(made: RandomEvictionCase) -> RandomEvictionCase:
     """The scene with workloads queued at the moment at which they come, and not long before."""
     waves = [[replace(one, queued=START + moment) for one in wave] for moment, wave in enumerate(made.waves)]
     return replace(made, waves=waves)
@@ -106,7 +106,7 @@ def _quota(dice: random.Random) -> int | Quota:
 
 
 @dataclass
-class Life:
+class EvictionHistory:
     """A scene as it goes on. `owed`: by preemptor, those that are still to leave for it, and since when they have."""
 
     world: World
@@ -196,26 +196,26 @@ class Life:
                 del self.owed[preemptor], self.since[preemptor]
 
 
-def live(made: Scene) -> Life:
+def live(made: RandomEvictionCase) -> EvictionHistory:
     life = begun(made)
     life.cycles(STEPS)
     return life
 
 
-def begun(made: Scene) -> Life:
+def begun(made: RandomEvictionCase) -> EvictionHistory:
     """All have come."""
     world = World(now=START)
     world.sharing = FairSharingRules() if made.fair else None
     for event in (*made.flavors, *made.queues):
         world.apply(event)
-    life = Life(world, made.delay)
+    life = EvictionHistory(world, made.delay)
     for wave in made.waves:
         life.come(wave)
         life.cycles(1)
     return life
 
 
-def broken(seeds: range, timed: Callable[[Scene], Scene]) -> list[str]:
+def broken(seeds: range, timed: Callable[[RandomEvictionCase], RandomEvictionCase]) -> list[str]:
     """What went on for too long, and which preemptors did not start when their victims had left."""
     found = []
     for seed in seeds:
@@ -228,19 +228,21 @@ def broken(seeds: range, timed: Callable[[Scene], Scene]) -> list[str]:
     return found
 
 
-def as_made(made: Scene) -> Scene:
+def as_made(made: RandomEvictionCase) -> RandomEvictionCase:
     """All workloads were queued before the first cycle."""
     return made
 
 
 @pytest.mark.parametrize("timed", [as_made, arriving])
-def test_evictions_end_and_each_preemptor_starts(timed: Callable[[Scene], Scene]) -> None:
+def test_evictions_end_and_each_preemptor_starts(timed: Callable[[RandomEvictionCase], RandomEvictionCase]) -> None:
     assert broken(SHORT, timed) == []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("timed", [as_made, arriving])
-def test_evictions_end_and_each_preemptor_starts_in_very_many_scenes(timed: Callable[[Scene], Scene]) -> None:
+def test_evictions_end_and_each_preemptor_starts_in_very_many_scenes(
+    timed: Callable[[RandomEvictionCase], RandomEvictionCase],
+) -> None:
     """Each of the scenes that once failed is among them, and so is each mode."""
     assert broken(LONG, timed) == []
 
@@ -258,7 +260,9 @@ def test_a_preemptor_starts_where_a_workload_that_came_in_between_took_its_room(
 
 
 @pytest.mark.parametrize("timed", [as_made, arriving])
-def test_a_claim_covers_what_the_victims_of_other_claims_leave(timed: Callable[[Scene], Scene]) -> None:
+def test_a_claim_covers_what_the_victims_of_other_claims_leave(
+    timed: Callable[[RandomEvictionCase], RandomEvictionCase],
+) -> None:
     """w3 takes two of the five that its victim leaves, w4 needs the rest: w5 has an earlier turn and gets none."""
     assert broken(range(24233, 24234), timed) == []
 

@@ -262,7 +262,7 @@ def test_a_group_that_needs_one_rack_empties_the_rack_that_is_cheapest_to_empty(
 
 
 @dataclass(frozen=True)
-class World:
+class RandomGroups:
     """Hosts a rack each; `runs` and `group` as (queue, pods, priority, requires a rack)."""
 
     hosts: tuple[int, ...]
@@ -312,7 +312,7 @@ class World:
 names = st.sampled_from(["q", "p"])
 sizes = st.integers(1, 4)
 worlds = st.builds(
-    World,
+    RandomGroups,
     hosts=st.lists(st.integers(2, 5), min_size=1, max_size=3).map(tuple),
     quotas=st.tuples(st.integers(3, 9), st.integers(3, 9)),
     runs=st.lists(st.tuples(names, sizes, st.integers(0, 3), st.booleans()), max_size=5).map(tuple),
@@ -321,7 +321,7 @@ worlds = st.builds(
 )
 
 
-def starts_without(world: World, gone: Iterable[str]) -> bool:
+def starts_without(world: RandomGroups, gone: Iterable[str]) -> bool:
     """Whether the group starts, with nobody's help, when these have left."""
     cluster, _ = world.start()
     for key in gone:
@@ -331,14 +331,14 @@ def starts_without(world: World, gone: Iterable[str]) -> bool:
     return sorted(admitted(report)) == [each.key for each in world.members()]
 
 
-def lawful(world: World, runs: Iterable[Workload]) -> list[str]:
+def lawful(world: RandomGroups, runs: Iterable[Workload]) -> list[str]:
     """Who may go: of lower priority than every member, and in a queue of one of them."""
     least = min(priority for _, _, priority, _ in world.group)
     queues = {to for to, *_ in world.group}
     return [one.key for one in runs if one.priority < least and one.cluster_queue in queues]
 
 
-def check(world: World) -> None:
+def check(world: RandomGroups) -> None:
     cluster, runs = world.start()
     before = dump(cluster.ledger)
     cluster.tell(*world.members())
@@ -368,12 +368,12 @@ def check(world: World) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(worlds)
-def test_nobody_leaves_unless_all_members_then_fit_and_nobody_whom_they_fit_beside(world: World) -> None:
+def test_nobody_leaves_unless_all_members_then_fit_and_nobody_whom_they_fit_beside(world: RandomGroups) -> None:
     check(world)
 
 
 @pytest.mark.long
 @settings(max_examples=1500, deadline=None)
 @given(worlds)
-def test_the_same_many_times(world: World) -> None:
+def test_the_same_many_times(world: RandomGroups) -> None:
     check(world)

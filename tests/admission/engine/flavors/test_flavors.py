@@ -285,7 +285,7 @@ def test_a_flavor_that_placement_refused_is_passed_over_and_told() -> None:
 
 
 @dataclass
-class Told:
+class PreparedOracle:
     """An oracle with prepared answers."""
 
     answers: dict[str, tuple[Mode, int]] = field(default_factory=dict)
@@ -337,12 +337,14 @@ def test_the_fungibility_policy(
     if answers and cpus == 2:
         used = {("one", "cpu"): 12 * CPU, ("two", "cpu"): CPU}
     queue = replace(COHORT, fungibility=policy)
-    oracle = Told(answers) if answers else None
+    oracle = PreparedOracle(answers) if answers else None
     found = search(queue, ONE_TWO, pods(cpu=cpus * CPU), used=used, others=(RICH,), oracle=oracle)
     assert (found.mode, found.pod_sets[0].picks["cpu"].flavor, found.level) == (mode, flavor, level)
 
 
 def test_without_leave_to_preempt_while_borrowing_it_waits() -> None:
     queue = replace(COHORT, preemption=PreemptionPolicy("Any"))
-    found = search(queue, ONE_TWO, pods(cpu=12 * CPU), used={("one", "cpu"): 3 * CPU}, others=(RICH,), oracle=Told())
+    found = search(
+        queue, ONE_TWO, pods(cpu=12 * CPU), used={("one", "cpu"): 3 * CPU}, others=(RICH,), oracle=PreparedOracle()
+    )
     assert (found.mode, found.reason) == (Mode.NO_FIT, Reason.WAITING_FOR_QUOTA)

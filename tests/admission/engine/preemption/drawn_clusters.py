@@ -42,7 +42,7 @@ QUEUES = ("a", "b", "c")
 
 
 @dataclass(frozen=True)
-class Scene:
+class DrawnCluster:
     """`head` wants room in queue `a`; `running` are admitted."""
 
     ledger: Ledger
@@ -160,7 +160,7 @@ asks = st.sampled_from(
 
 
 @st.composite
-def scenes(draw: st.DrawFn, profile: Profile = Profile.EXACT) -> Scene:
+def scenes(draw: st.DrawFn, profile: Profile = Profile.EXACT) -> DrawnCluster:
     """Three queues in one or two cohorts, three racks of two hosts, and up to seven workloads that run there."""
     ask = draw(asks)
     ledger = Ledger(PlacementOptions(profile=profile))
@@ -179,7 +179,7 @@ def scenes(draw: st.DrawFn, profile: Profile = Profile.EXACT) -> Scene:
     elif ask is not None and draw(st.integers(0, 3)) == 0:
         wanted.append(PodSet("other", draw(st.integers(1, 2)), {"cpu": CPU}, topology=TopologyAsk(required=HOST)))
     head = Workload("ns/head", "head", "ns/lq", "a", tuple(wanted), priority=draw(st.integers(1, 4)), queued=100.0)
-    scene = Scene(ledger, head, _assignment(wanted), running)
+    scene = DrawnCluster(ledger, head, _assignment(wanted), running)
     assume(not scene.fits_without([]))
     assume(scene.fits_without([workload.key for workload in running]))
     return scene

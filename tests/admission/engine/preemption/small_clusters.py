@@ -32,7 +32,7 @@ ONE_RACK = TopologyAsk(required=RACK)
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunningWorkload:
     """`pods` of 1 cpu on hosts by name, in a queue."""
 
     hosts: Mapping[str, int]
@@ -43,7 +43,7 @@ class Runs:
 
 
 def cluster(
-    runs: Mapping[str, Runs], *queues: ClusterQueue, racks_of_two: int = 2, profile: Profile = Profile.EXACT
+    runs: Mapping[str, RunningWorkload], *queues: ClusterQueue, racks_of_two: int = 2, profile: Profile = Profile.EXACT
 ) -> Ledger:
     """Racks of two hosts of 4 cpu, on which these run; queue `a` has ample quota unless queues are given."""
     ledger = Ledger(PlacementOptions(profile=profile))

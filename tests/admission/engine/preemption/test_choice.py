@@ -17,7 +17,7 @@ from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.removal import PreemptionTarget
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from tests.admission.engine.dump import dump
-from tests.admission.engine.preemption.drawn_clusters import NOW, Scene, scenes
+from tests.admission.engine.preemption.drawn_clusters import NOW, DrawnCluster, scenes
 
 AMPLE = 10**6
 
@@ -32,13 +32,13 @@ def keys(targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...]) -> list
     return [one.candidate.key for one in targets]
 
 
-def modes(scene: Scene) -> set[bool]:
+def modes(scene: DrawnCluster) -> set[bool]:
     """Whether victims may be sought with borrowing, without, or both ways."""
     return set(attempts(scene.context(), find(scene.ledger, scene.context())))
 
 
 def check(
-    scene: Scene, targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...], *, by_right: bool = True
+    scene: DrawnCluster, targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...], *, by_right: bool = True
 ) -> None:
     """There is a way of asking (with borrowing or without) by which all is as it must be."""
     victims = keys(targets)
@@ -56,7 +56,7 @@ def check(
 
 @few(40)
 @given(scenes(profile=Profile.COMPATIBLE))
-def test_the_peers_victims_make_room_and_leave_no_trace(scene: Scene) -> None:
+def test_the_peers_victims_make_room_and_leave_no_trace(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
     targets = classical(scene.ledger, scene.context())
     assert dump(scene.ledger) == before
@@ -67,7 +67,7 @@ def test_the_peers_victims_make_room_and_leave_no_trace(scene: Scene) -> None:
 
 @few(40)
 @given(scenes())
-def test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers(scene: Scene) -> None:
+def test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
     choice = cheapest(scene.ledger, scene.context(), AMPLE)
     assert dump(scene.ledger) == before
@@ -88,7 +88,7 @@ def cost(targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...]) -> Cost
 
 @few(40)
 @given(scenes())
-def test_no_set_costs_less(scene: Scene) -> None:
+def test_no_set_costs_less(scene: DrawnCluster) -> None:
     choice = cheapest(scene.ledger, scene.context(), AMPLE)
     least = min(
         (
@@ -110,7 +110,7 @@ def test_no_set_costs_less(scene: Scene) -> None:
 
 @few(30)
 @given(scenes(), st.integers(0, 12))
-def test_a_small_budget_is_told_and_its_bound_holds(scene: Scene, budget: int) -> None:
+def test_a_small_budget_is_told_and_its_bound_holds(scene: DrawnCluster, budget: int) -> None:
     hasty = cheapest(scene.ledger, scene.context(), budget)
     thorough = cheapest(scene.ledger, scene.context(), AMPLE)
     if hasty.targets:
@@ -128,7 +128,7 @@ def test_a_small_budget_is_told_and_its_bound_holds(scene: Scene, budget: int) -
     scenes(profile=Profile.COMPATIBLE),
     st.sampled_from([(FairStrategy.FINAL_SHARE,), (FairStrategy.INITIAL_SHARE,), tuple(FairStrategy)]),
 )
-def test_fair_victims_make_room_and_leave_no_trace(scene: Scene, strategies: tuple[FairStrategy, ...]) -> None:
+def test_fair_victims_make_room_and_leave_no_trace(scene: DrawnCluster, strategies: tuple[FairStrategy, ...]) -> None:
     before = dump(scene.ledger)
     targets = fair(scene.ledger, scene.context(), FairSharingRules(strategies))
     assert dump(scene.ledger) == before

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from admission.engine.model import Profile
 from admission.engine.quota.fairness import FairStrategy
 from tests.admission.engine.preemption import test_choice as quick
-from tests.admission.engine.preemption.drawn_clusters import Scene, scenes
+from tests.admission.engine.preemption.drawn_clusters import DrawnCluster, scenes
 
 pytestmark = pytest.mark.long
 
@@ -25,29 +25,29 @@ def inner(test: Any) -> Callable[..., None]:
 
 @quick.few(1500)
 @given(scenes())
-def test_no_set_costs_less(scene: Scene) -> None:
+def test_no_set_costs_less(scene: DrawnCluster) -> None:
     inner(quick.test_no_set_costs_less)(scene)
 
 
 @quick.few(1500)
 @given(scenes())
-def test_the_cheapest_victims(scene: Scene) -> None:
+def test_the_cheapest_victims(scene: DrawnCluster) -> None:
     inner(quick.test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers)(scene)
 
 
 @quick.few(1500)
 @given(scenes(), st.integers(0, 30))
-def test_a_small_budget(scene: Scene, budget: int) -> None:
+def test_a_small_budget(scene: DrawnCluster, budget: int) -> None:
     inner(quick.test_a_small_budget_is_told_and_its_bound_holds)(scene, budget)
 
 
 @quick.few(1500)
 @given(scenes(profile=Profile.COMPATIBLE))
-def test_the_peers_victims(scene: Scene) -> None:
+def test_the_peers_victims(scene: DrawnCluster) -> None:
     inner(quick.test_the_peers_victims_make_room_and_leave_no_trace)(scene)
 
 
 @quick.few(1500)
 @given(scenes(profile=Profile.COMPATIBLE), st.sampled_from([*((one,) for one in FairStrategy), tuple(FairStrategy)]))
-def test_fair_victims(scene: Scene, strategies: tuple[FairStrategy, ...]) -> None:
+def test_fair_victims(scene: DrawnCluster, strategies: tuple[FairStrategy, ...]) -> None:
     inner(quick.test_fair_victims_make_room_and_leave_no_trace)(scene, strategies)

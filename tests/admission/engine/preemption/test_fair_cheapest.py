@@ -23,14 +23,24 @@ from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.engine.requests import placement_requests
 from tests.admission.engine.builders import CPU
 from tests.admission.engine.dump import dump
-from tests.admission.engine.preemption.small_clusters import NOW, RECLAIM, Runs, cluster, inquiry, own, victims
+from tests.admission.engine.preemption.small_clusters import (
+    NOW,
+    RECLAIM,
+    RunningWorkload,
+    cluster,
+    inquiry,
+    own,
+    victims,
+)
 
 SHARING = FairSharingRules()
 
 
-def borrowed(**since: float) -> dict[str, Runs]:
+def borrowed(**since: float) -> dict[str, RunningWorkload]:
     """Two racks of two hosts; each host runs one of queue `b`, since so many seconds before now."""
-    return {key: Runs({f"h{at}": 4}, since=NOW - ago, queue="b") for at, (key, ago) in enumerate(since.items())}
+    return {
+        key: RunningWorkload({f"h{at}": 4}, since=NOW - ago, queue="b") for at, (key, ago) in enumerate(since.items())
+    }
 
 
 ACROSS = borrowed(left1=100, left2=400, right1=200, right2=500)
@@ -65,7 +75,7 @@ ACROSS = borrowed(left1=100, left2=400, right1=200, right2=500)
 )
 @pytest.mark.parametrize("fairly", [True, False], ids=["fair sharing", "reclaim"])
 def test_a_gang_gets_its_own_quota_back_in_one_rack(
-    runs: Mapping[str, Runs], quotas: tuple[int, int], wanted: Sequence[str], fairly: bool
+    runs: Mapping[str, RunningWorkload], quotas: tuple[int, int], wanted: Sequence[str], fairly: bool
 ) -> None:
     mine, theirs = quotas
     ledger = cluster(runs, own(mine, RECLAIM, cohort="all"), own(theirs, name="b", cohort="all"))
@@ -94,7 +104,7 @@ def test_an_elastic_quota_takes_another_shape_where_its_order_leaves_none() -> N
 
 
 @dataclass(frozen=True)
-class Gang:
+class FairGang:
     """What a gang of queue `a` asks for in a cluster, and by which strategies."""
 
     ledger: Ledger
@@ -130,13 +140,13 @@ class Gang:
 
 
 @st.composite
-def gangs(draw: st.DrawFn) -> Gang:
+def gangs(draw: st.DrawFn) -> FairGang:
     """Hosts of two racks, filled by halves and wholes of two relatives' workloads and own ones; a gang wants a rack."""
-    runs: dict[str, Runs] = {}
+    runs: dict[str, RunningWorkload] = {}
     for at in range(4):
         size = draw(st.sampled_from([2, 4]))
         for part in range(4 // size):
-            runs[f"w{at}{part}"] = Runs(
+            runs[f"w{at}{part}"] = RunningWorkload(
                 {f"h{at}": size},
                 draw(st.integers(0, 2)),
                 NOW - draw(st.integers(1, 9)),
@@ -160,10 +170,10 @@ def gangs(draw: st.DrawFn) -> Gang:
         st.sampled_from([(FairStrategy.FINAL_SHARE,), (FairStrategy.INITIAL_SHARE,), tuple(FairStrategy)])
     )
     sharing = FairSharingRules(strategies, draw(st.booleans()))
-    return Gang(ledger, PreemptionContext(head, spec, node, found.usage, needed(found), requests, NOW), sharing)
+    return FairGang(ledger, PreemptionContext(head, spec, node, found.usage, needed(found), requests, NOW), sharing)
 
 
-def check_gang(gang: Gang) -> None:
+def check_gang(gang: FairGang) -> None:
     before = dump(gang.ledger)
     choice = fair_cheapest(gang.ledger, gang.context, gang.sharing, 10**6)
     assert dump(gang.ledger) == before
@@ -184,12 +194,12 @@ def cost(targets: Iterable[PreemptionTarget]) -> Cost:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(gangs())
-def test_somebody_goes_wherever_a_set_that_is_allowed_makes_room(gang: Gang) -> None:
+def test_somebody_goes_wherever_a_set_that_is_allowed_makes_room(gang: FairGang) -> None:
     check_gang(gang)
 
 
 @pytest.mark.long
 @settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(gangs())
-def test_somebody_goes_on_many_more_clusters(gang: Gang) -> None:
+def test_somebody_goes_on_many_more_clusters(gang: FairGang) -> None:
     check_gang(gang)

@@ -13,13 +13,22 @@ from admission.engine.model import BoundPod, Cohort, PreemptionPolicy, Profile, 
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, path, preempted_event
 from tests.admission.engine.builders import CPU, HOST
-from tests.admission.engine.preemption.small_clusters import LOWER, NOW, RECLAIM, Runs, cluster, inquiry, own, victims
+from tests.admission.engine.preemption.small_clusters import (
+    LOWER,
+    NOW,
+    RECLAIM,
+    RunningWorkload,
+    cluster,
+    inquiry,
+    own,
+    victims,
+)
 
 SCATTERED = {
-    "left": Runs({"h0": 4}, since=9_900.0),
-    "right": Runs({"h2": 4}, since=9_800.0),
-    "left-too": Runs({"h1": 4}, since=9_000.0),
-    "right-too": Runs({"h3": 4}, since=9_100.0),
+    "left": RunningWorkload({"h0": 4}, since=9_900.0),
+    "right": RunningWorkload({"h2": 4}, since=9_800.0),
+    "left-too": RunningWorkload({"h1": 4}, since=9_000.0),
+    "right-too": RunningWorkload({"h3": 4}, since=9_100.0),
 }
 
 
@@ -29,17 +38,29 @@ SCATTERED = {
         pytest.param(SCATTERED, 2, 4, ["right", "right-too"], id="both of one rack, of which less work is lost"),
         pytest.param(SCATTERED, 1, 4, ["left"], id="one host will do: the newest"),
         pytest.param(
-            {**SCATTERED, "left-too": Runs({"h1": 4}, priority=3)}, 2, 4, ["right", "right-too"], id="not the important"
+            {**SCATTERED, "left-too": RunningWorkload({"h1": 4}, priority=3)},
+            2,
+            4,
+            ["right", "right-too"],
+            id="not the important",
         ),
         pytest.param(
-            {"long": Runs({"h0": 4, "h1": 4}, since=0.0), "x": Runs({"h2": 4}), "y": Runs({"h3": 4})},
+            {
+                "long": RunningWorkload({"h0": 4, "h1": 4}, since=0.0),
+                "x": RunningWorkload({"h2": 4}),
+                "y": RunningWorkload({"h3": 4}),
+            },
             2,
             4,
             ["long"],
             id="one gang rather than two, however long it ran",
         ),
         pytest.param(
-            {"long": Runs({"h0": 4, "h1": 4}, priority=1), "x": Runs({"h2": 4}), "y": Runs({"h3": 4})},
+            {
+                "long": RunningWorkload({"h0": 4, "h1": 4}, priority=1),
+                "x": RunningWorkload({"h2": 4}),
+                "y": RunningWorkload({"h3": 4}),
+            },
             2,
             4,
             ["x", "y"],
@@ -47,10 +68,10 @@ SCATTERED = {
         ),
         pytest.param(
             {
-                "x": Runs({"h0": 2}),
-                "y": Runs({"h0": 2}),
-                "z": Runs({"h1": 3}, priority=1),
-                "w": Runs({"h2": 4, "h3": 4}, 2),
+                "x": RunningWorkload({"h0": 2}),
+                "y": RunningWorkload({"h0": 2}),
+                "z": RunningWorkload({"h1": 3}, priority=1),
+                "w": RunningWorkload({"h2": 4, "h3": 4}, 2),
             },
             1,
             3,
@@ -58,14 +79,14 @@ SCATTERED = {
             id="two halves of a host rather than one of higher priority",
         ),
         pytest.param(
-            {**SCATTERED, "left": Runs({"h0": 4}, 9, evicted=True)},
+            {**SCATTERED, "left": RunningWorkload({"h0": 4}, 9, evicted=True)},
             1,
             4,
             ["left"],
             id="who is leaving anyway, at any priority",
         ),
         pytest.param(
-            {**SCATTERED, "left": Runs({"h0": 4}, 9, evicted=True)},
+            {**SCATTERED, "left": RunningWorkload({"h0": 4}, 9, evicted=True)},
             2,
             4,
             ["left", "left-too"],
@@ -82,19 +103,27 @@ SCATTERED = {
         pytest.param(SCATTERED, 1, 5, [], id="no host holds it: nobody goes"),
     ],
 )
-def test_the_hole_has_the_right_shape(runs: Mapping[str, Runs], pods: int, cpus: int, wanted: list[str]) -> None:
+def test_the_hole_has_the_right_shape(
+    runs: Mapping[str, RunningWorkload], pods: int, cpus: int, wanted: list[str]
+) -> None:
     assert sorted(victims(cluster(runs), pods, cpus)) == sorted(wanted)
 
 
 def test_the_peers_choice_is_made_where_the_queue_asks_for_it() -> None:
-    runs = {"long": Runs({"h0": 4, "h1": 4}, since=0.0), "x": Runs({"h2": 4}), "y": Runs({"h3": 4})}
+    runs = {
+        "long": RunningWorkload({"h0": 4, "h1": 4}, since=0.0),
+        "x": RunningWorkload({"h2": 4}),
+        "y": RunningWorkload({"h3": 4}),
+    }
     ledger = cluster(runs, replace(own(), profile=Profile.COMPATIBLE))
     assert sorted(victims(ledger, 2, 4)) == ["x", "y"]
     assert victims(cluster(runs), 2, 4) == ["long"]
 
 
 def test_bound_pods_of_a_victim_leave_with_all_that_they_take() -> None:
-    ledger = cluster({"x": Runs({"h0": 2}), "y": Runs({"h1": 4}), "z": Runs({"h2": 4, "h3": 4})})
+    ledger = cluster(
+        {"x": RunningWorkload({"h0": 2}), "y": RunningWorkload({"h1": 4}), "z": RunningWorkload({"h2": 4, "h3": 4})}
+    )
     ledger.apply(BoundPod("side", "h0", {"cpu": 2 * CPU}, "x", "main"))
     ledger.apply(BoundPod("more", "h0", {"cpu": CPU}, "x", "main"))
     ledger.apply(BoundPod("excess", "h0", {"cpu": CPU}, "x", "main"))
@@ -110,10 +139,10 @@ def test_nobody_goes_where_strangers_take_the_room() -> None:
 
 def test_own_workloads_and_relatives_go_together_where_it_takes_both() -> None:
     runs = {
-        "room": Runs({"h0": 4}, queue="a"),
-        "quota": Runs({"h2": 4}, queue="b"),
-        "other": Runs({"h3": 4}, priority=5, queue="b"),
-        "far": Runs({"h1": 4}, priority=20),
+        "room": RunningWorkload({"h0": 4}, queue="a"),
+        "quota": RunningWorkload({"h2": 4}, queue="b"),
+        "other": RunningWorkload({"h3": 4}, priority=5, queue="b"),
+        "far": RunningWorkload({"h1": 4}, priority=20),
     }
     ledger = cluster(runs, own(12, RECLAIM, cohort="all"), own(4, name="b", cohort="all"))
     assert sorted(victims(ledger, 2, 2, TopologyAsk(required=HOST))) == ["quota"], "of equals Kueue's first"
@@ -122,7 +151,10 @@ def test_own_workloads_and_relatives_go_together_where_it_takes_both() -> None:
 
 # ---- reclaiming
 
-BORROWED = {"b1": Runs({"h0": 4}, queue="b", priority=50), "b2": Runs({"h1": 4}, queue="b", priority=60)}
+BORROWED = {
+    "b1": RunningWorkload({"h0": 4}, queue="b", priority=50),
+    "b2": RunningWorkload({"h1": 4}, queue="b", priority=60),
+}
 
 
 @pytest.mark.parametrize(
@@ -151,7 +183,7 @@ def test_the_oracle_tells_whose_workloads_would_go_and_how_far_it_borrows_then()
     assert about.simulate("a", ("tas", "cpu"), 4 * CPU) == (Mode.RECLAIM, 0)
     assert about.simulate("a", ("tas", "cpu"), 40 * CPU) == (Mode.NO_CANDIDATES, 1)
     assert about.simulate("missing", ("tas", "cpu"), CPU) == (Mode.NO_CANDIDATES, 0)
-    alone = cluster({"x": Runs({"h0": 4})}, own(4))
+    alone = cluster({"x": RunningWorkload({"h0": 4})}, own(4))
     assert inquiry(alone, 1, 4)[0].simulate("a", ("tas", "cpu"), 4 * CPU) == (Mode.PREEMPT, 0)
 
 

@@ -14,7 +14,7 @@ Need = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BruteRequest:
     """Pods of one pod set: `count` of `need` each; `slices`: (level, size); `even`: only on hosts with an even index."""
 
     count: int
@@ -24,15 +24,15 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Gang:
+class BruteGang:
     """Pod sets that share one level: in one domain of it if `required`."""
 
     level: int
     required: bool
-    members: tuple[Wanted, ...]
+    members: tuple[BruteRequest, ...]
 
 
-def fewest(paths: Sequence[tuple[str, ...]], free: Free, gangs: Sequence[Gang]) -> int | None:
+def fewest(paths: Sequence[tuple[str, ...]], free: Free, gangs: Sequence[BruteGang]) -> int | None:
     """The fewest domains of the asked levels that hold all gangs, summed; None where nothing holds them."""
     states: dict[Free, int] = {free: 0}
     for gang in gangs:
@@ -44,7 +44,7 @@ def fewest(paths: Sequence[tuple[str, ...]], free: Free, gangs: Sequence[Gang]) 
     return min(states.values(), default=None)
 
 
-def _placed(paths: Sequence[tuple[str, ...]], free: Free, gang: Gang) -> Iterator[tuple[Free, int]]:
+def _placed(paths: Sequence[tuple[str, ...]], free: Free, gang: BruteGang) -> Iterator[tuple[Free, int]]:
     """Every way to place the gang: what is left, and how many domains it opens."""
     states: set[tuple[Free, frozenset[tuple[str, ...]]]] = {(free, frozenset())}
     for member in gang.members:

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.admission.engine.dump import dump
-from tests.admission.engine.preemption.drawn_clusters import Scene, scenes
+from tests.admission.engine.preemption.drawn_clusters import DrawnCluster, scenes
 
 few = settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -15,7 +15,7 @@ few = settings(
 
 @few
 @given(scenes(), st.data())
-def test_lifting_frees_what_leaving_frees(scene: Scene, data: st.DataObject) -> None:
+def test_lifting_frees_what_leaving_frees(scene: DrawnCluster, data: st.DataObject) -> None:
     ledger, before = scene.ledger, dump(scene.ledger)
     gone = data.draw(st.lists(st.sampled_from([w.key for w in scene.running]), unique=True))
     with ledger.trial():
@@ -34,7 +34,7 @@ def test_lifting_frees_what_leaving_frees(scene: Scene, data: st.DataObject) -> 
 
 @few
 @given(scenes(), st.data())
-def test_counting_agrees_with_placing(scene: Scene, data: st.DataObject) -> None:
+def test_counting_agrees_with_placing(scene: DrawnCluster, data: st.DataObject) -> None:
     ledger, requests = scene.ledger, scene.requests()
     keys = [workload.key for workload in scene.running]
     eviction_gains = ledger.eviction_gains(requests, keys) if requests else None
@@ -59,7 +59,7 @@ def test_counting_agrees_with_placing(scene: Scene, data: st.DataObject) -> None
 
 @few
 @given(scenes())
-def test_a_place_that_holds_is_a_place(scene: Scene) -> None:
+def test_a_place_that_holds_is_a_place(scene: DrawnCluster) -> None:
     ledger, requests = scene.ledger, scene.requests()
     keys = [workload.key for workload in scene.running]
     with ledger.trial():

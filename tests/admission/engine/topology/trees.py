@@ -29,7 +29,7 @@ Path = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class PlacementCase:
     """Hosts by path (as many names as there are levels) with the pods that fit, and a gang."""
 
     hosts: dict[Path, int]
@@ -73,7 +73,7 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, most: int = 7) -> Case:
+def cases(draw: st.DrawFn, most: int = 7) -> PlacementCase:
     """1 to 4 levels, up to `most` hosts."""
     depth = draw(st.integers(1, 4))
     top = draw(st.sampled_from([3, 6, 20]))
@@ -88,10 +88,10 @@ def cases(draw: st.DrawFn, most: int = 7) -> Case:
         asked = 0
     level = draw(st.integers(asked, depth - 1)) if size > 1 else depth - 1
     count = draw(st.integers(1, max(1, sum(hosts.values()) + 1)))
-    return Case(hosts, asked, level, size, count, preferred)
+    return PlacementCase(hosts, asked, level, size, count, preferred)
 
 
-def capacities(case: Case) -> dict[Path, int]:
+def capacities(case: PlacementCase) -> dict[Path, int]:
     """Slices by path of every domain, down to the slice level."""
     pods: Counter[Path] = Counter()
     for path, count in case.hosts.items():
@@ -103,7 +103,7 @@ def capacities(case: Case) -> dict[Path, int]:
     return found
 
 
-def figures(case: Case, chosen: frozenset[Path] | set[Path]) -> tuple[int, ...]:
+def figures(case: PlacementCase, chosen: frozenset[Path] | set[Path]) -> tuple[int, ...]:
     """How good opening these domains of the slice level is: the objective, written a second time."""
     capacity = capacities(case)
     opened = [{path[: depth + 1] for path in chosen} for depth in range(case.slice_level + 1)]
@@ -115,7 +115,7 @@ def figures(case: Case, chosen: frozenset[Path] | set[Path]) -> tuple[int, ...]:
     return (*figures, *chain.from_iterable(sorted(holes.items(), reverse=True)))
 
 
-def best(case: Case) -> tuple[int, ...] | None:
+def best(case: PlacementCase) -> tuple[int, ...] | None:
     """The least figures of all answers; None where there is none."""
     capacity = capacities(case)
     domains = [path for path in capacity if len(path) == case.slice_level + 1 and capacity[path]]
@@ -131,7 +131,7 @@ def _held(capacity: dict[Path, int], some: frozenset[Path]) -> int:
     return sum(capacity[path] for path in some)
 
 
-def opened(case: Case, assignment: Assignment) -> set[Path]:
+def opened(case: PlacementCase, assignment: Assignment) -> set[Path]:
     """The domains of the slice level that an assignment uses."""
     by_host = {path[-1]: path for path in case.hosts}
     return {by_host[domain.values[-1]][: case.slice_level + 1] for domain in assignment.domains}

@@ -21,18 +21,18 @@ from admission.engine.model import (
     SliceLayer,
     TopologyAsk,
 )
-from tests.admission.engine.topology.brute import Free, Gang, Wanted, fewest, over, racks_hold
+from tests.admission.engine.topology.brute import BruteGang, BruteRequest, Free, fewest, over, racks_hold
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger
 
 SHAPES = [(1, 0), (1, 0), (2, 0), (1, 1), (0, 2)]
 
 
 @dataclass(frozen=True)
-class Case:
+class JointCase:
     """Hosts as (rack, cpus, gpus) and gangs."""
 
     hosts: tuple[tuple[int, int, int], ...]
-    gangs: tuple[Gang, ...]
+    gangs: tuple[BruteGang, ...]
 
     def nodes(self) -> list[Node]:
         """Two racks to a block."""
@@ -62,7 +62,7 @@ class Case:
         ]
 
 
-def _request(name: str, gang: Gang, wanted: Wanted) -> PlacementRequest:
+def _request(name: str, gang: BruteGang, wanted: BruteRequest) -> PlacementRequest:
     slices = () if wanted.slices is None else (SliceLayer(LEVELS[wanted.slices[0]], wanted.slices[1]),)
     level = LEVELS[gang.level]
     group = name.partition("-")[0] if len(gang.members) > 1 else None
@@ -77,7 +77,7 @@ def _request(name: str, gang: Gang, wanted: Wanted) -> PlacementRequest:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn) -> JointCase:
     """2 to 4 racks of 1 to 3 hosts; 2 to 4 groups of pods, one of them perhaps of several pod sets.
 
     Most have hosts of just the size that one way to place everything takes, give or take a little: there, being greedy hurts.
@@ -90,11 +90,11 @@ def cases(draw: st.DrawFn) -> Case:
         hosts = [(draw(st.integers(0, 4)), draw(st.sampled_from([0, 0, 1, 2]))) for _ in racks]
     else:
         hosts = draw(_just_enough(racks, gangs))
-    return Case(tuple((rack, *host) for rack, host in zip(racks, hosts, strict=True)), tuple(gangs))
+    return JointCase(tuple((rack, *host) for rack, host in zip(racks, hosts, strict=True)), tuple(gangs))
 
 
 @st.composite
-def _just_enough(draw: st.DrawFn, racks: list[int], gangs: list[Gang]) -> list[tuple[int, int]]:
+def _just_enough(draw: st.DrawFn, racks: list[int], gangs: list[BruteGang]) -> list[tuple[int, int]]:
     """What each host has when every gang stands somewhere, one of them changed by a little."""
     amounts = [[0, 0] for _ in racks]
     for gang in gangs:
@@ -114,24 +114,24 @@ def _just_enough(draw: st.DrawFn, racks: list[int], gangs: list[Gang]) -> list[t
 
 
 @st.composite
-def _gang(draw: st.DrawFn, *, several: bool) -> Gang:
+def _gang(draw: st.DrawFn, *, several: bool) -> BruteGang:
     level = draw(st.sampled_from([0, 1, 1, 1, 2]))
     required = draw(st.sampled_from([True, True, False]))
     members = [draw(_wanted(level, slices=not several)) for _ in range(draw(st.integers(2, 3)) if several else 1)]
     if len(members) == 2:
         members[0] = replace(members[0], count=1)
-    return Gang(level, required, tuple(members))
+    return BruteGang(level, required, tuple(members))
 
 
 @st.composite
-def _wanted(draw: st.DrawFn, level: int, *, slices: bool) -> Wanted:
+def _wanted(draw: st.DrawFn, level: int, *, slices: bool) -> BruteRequest:
     need = draw(st.sampled_from(SHAPES))
     if slices and draw(st.integers(0, 5)) == 0:
-        return Wanted(draw(st.sampled_from([2, 4])), need, (draw(st.integers(level, 2)), 2))
-    return Wanted(draw(st.integers(1, 5)), need, even=draw(st.integers(0, 7)) == 0)
+        return BruteRequest(draw(st.sampled_from([2, 4])), need, (draw(st.integers(level, 2)), 2))
+    return BruteRequest(draw(st.integers(1, 5)), need, even=draw(st.integers(0, 7)) == 0)
 
 
-def counts_and_room(case: Case, result: PlacementResult) -> None:
+def counts_and_room(case: JointCase, result: PlacementResult) -> None:
     """Every pod counted once, and no host holds more than it has, all pod sets together."""
     taken: Counter[tuple[str, str]] = Counter()
     for request in case.requests():
@@ -144,7 +144,7 @@ def counts_and_room(case: Case, result: PlacementResult) -> None:
     assert over({node.name: node.allocatable for node in case.nodes()}, taken) == []
 
 
-def opened(case: Case, result: PlacementResult) -> int:
+def opened(case: JointCase, result: PlacementResult) -> int:
     """Domains of the asked levels, summed over the gangs; a required one may not be more than one."""
     paths = {path[-1]: path for path in case.paths()}
     total = 0
@@ -157,7 +157,7 @@ def opened(case: Case, result: PlacementResult) -> int:
     return total
 
 
-def sliced(case: Case, result: PlacementResult) -> None:
+def sliced(case: JointCase, result: PlacementResult) -> None:
     """Slices are whole."""
     paths = {path[-1]: path for path in case.paths()}
     for number, gang in enumerate(case.gangs):
@@ -170,7 +170,7 @@ def sliced(case: Case, result: PlacementResult) -> None:
                 assert all(count % size == 0 for count in pods.values())
 
 
-def check(case: Case, order: Sequence[Node] | None = None) -> None:
+def check(case: JointCase, order: Sequence[Node] | None = None) -> None:
     """One case against trying everything."""
     result = ledger(PlacementOptions(), order or case.nodes()).place(case.requests())
     best = fewest(case.paths(), case.free(), case.gangs)
@@ -192,20 +192,20 @@ def check(case: Case, order: Sequence[Node] | None = None) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(cases())
-def test_exactly_when_trying_everything_finds_a_way_and_as_few_domains(case: Case) -> None:
+def test_exactly_when_trying_everything_finds_a_way_and_as_few_domains(case: JointCase) -> None:
     check(case)
 
 
 @pytest.mark.long
 @settings(max_examples=10_000, deadline=None)
 @given(cases())
-def test_the_same_of_ten_thousand(case: Case) -> None:
+def test_the_same_of_ten_thousand(case: JointCase) -> None:
     check(case)
 
 
 @settings(max_examples=40, deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
-def test_the_order_of_nodes_does_not_matter(case: Case, random: Random) -> None:
+def test_the_order_of_nodes_does_not_matter(case: JointCase, random: Random) -> None:
     nodes = case.nodes()
     mixed = random.sample(nodes, len(nodes))
     results = [ledger(PlacementOptions(), order).place(case.requests()) for order in (nodes, mixed)]
@@ -230,8 +230,8 @@ def _solved_like_all_subsets(random: Random) -> bool:
         Node(f"n{i}", {BLOCK: "b", RACK: f"r{i}", HOSTNAME_LABEL: f"n{i}"}, {"cpu": capacity, "pods": 50})
         for i, capacity in enumerate(capacities)
     ]
-    one = [Wanted(pods, (1, 0)) for pods in demands]
-    asked = [_request(f"g{i}-0", Gang(1, True, (wanted,)), wanted) for i, wanted in enumerate(one)]
+    one = [BruteRequest(pods, (1, 0)) for pods in demands]
+    asked = [_request(f"g{i}-0", BruteGang(1, True, (wanted,)), wanted) for i, wanted in enumerate(one)]
     result = ledger(PlacementOptions(), nodes).place(asked)
     names = result.assignments if result.fits else result.failures
     proof = Proof.OPTIMAL if result.fits else Proof.INFEASIBLE
@@ -240,7 +240,7 @@ def _solved_like_all_subsets(random: Random) -> bool:
 
 @settings(max_examples=50, deadline=None)
 @given(cases(), st.integers(1, 30))
-def test_a_small_budget_claims_nothing_wrong(case: Case, budget: int) -> None:
+def test_a_small_budget_claims_nothing_wrong(case: JointCase, budget: int) -> None:
     result = ledger(PlacementOptions(exact_budget=budget), case.nodes()).place(case.requests())
     best = fewest(case.paths(), case.free(), case.gangs)
     if result.fits:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from admission.engine.topology.joint.limits import LimitRow, PackingItem
 from admission.engine.topology.joint.packing import NodeBudget, NoPacking, pack
-from tests.admission.engine.topology.brute import Gang, Wanted, fewest, racks_hold
+from tests.admission.engine.topology.brute import BruteGang, BruteRequest, fewest, racks_hold
 
 needs = st.sampled_from([(1, 0), (2, 0), (3, 0), (1, 1), (0, 2), (2, 1)])
 
@@ -32,7 +32,7 @@ def packings(draw: st.DrawFn) -> tuple[list[LimitRow], list[PackingItem]]:
 def test_found_exactly_when_there_is_one(given_: tuple[list[LimitRow], list[PackingItem]]) -> None:
     rows, items = given_
     paths = [tuple(map(str, row.path)) for row in rows]
-    gangs = [Gang(0, False, (Wanted(i.count, i.vector, i.layers[0] if i.layers else None),)) for i in items]
+    gangs = [BruteGang(0, False, (BruteRequest(i.count, i.vector, i.layers[0] if i.layers else None),)) for i in items]
     counts = pack(rows, items, NodeBudget(100_000))
     possible = fewest(paths, tuple((row.free[0], row.free[1]) for row in rows), gangs) is not None
     if isinstance(counts, NoPacking):
@@ -73,6 +73,6 @@ def test_a_budget_that_ends_proves_nothing() -> None:
 @given(st.lists(st.integers(3, 9), min_size=2, max_size=4), st.lists(st.integers(1, 6), min_size=3, max_size=6))
 def test_the_yardstick_agrees_with_itself(capacities: list[int], demands: list[int]) -> None:
     """The two ways of trying everything, since the other tests lean on them."""
-    gangs = [Gang(0, True, (Wanted(demand, (1,)),)) for demand in demands]
+    gangs = [BruteGang(0, True, (BruteRequest(demand, (1,)),)) for demand in demands]
     paths = [(f"r{rack}",) for rack in range(len(capacities))]
     assert racks_hold(capacities, demands) == (fewest(paths, tuple((c,) for c in capacities), gangs) is not None)

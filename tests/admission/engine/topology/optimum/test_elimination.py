@@ -13,7 +13,7 @@ from admission.engine.topology.optimum.elimination import Elimination
 from admission.engine.topology.optimum.objective import Problem
 from admission.engine.topology.tree.level import Ints
 from tests.admission.engine.topology.optimum.test_exact import check
-from tests.admission.engine.topology.trees import Case, cases
+from tests.admission.engine.topology.trees import PlacementCase, cases
 
 NEVER = 1 << 30
 
@@ -61,7 +61,7 @@ def test_it_answers_often_enough_to_be_compared(monkeypatch: pytest.MonkeyPatch)
     assert sum(found is not None for found in answers) >= 5
 
 
-def _check(case: Case) -> None:
+def _check(case: PlacementCase) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tight, "_MANY", 0)
         check(case)
@@ -69,12 +69,12 @@ def _check(case: Case) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(cases())
-def test_equal_to_trying_every_set(case: Case) -> None:
+def test_equal_to_trying_every_set(case: PlacementCase) -> None:
     _check(case)
 
 
 @pytest.mark.long
 @settings(max_examples=5_000, deadline=None)
 @given(cases())
-def test_equal_to_trying_every_set_at_length(case: Case) -> None:
+def test_equal_to_trying_every_set_at_length(case: PlacementCase) -> None:
     _check(case)

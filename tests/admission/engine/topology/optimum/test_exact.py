@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from admission.engine.decision import PlacementResult, Proof, Proven
 from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyAsk
-from tests.admission.engine.topology.trees import FLAVOR, Case, Path, best, capacities, cases, figures, opened
+from tests.admission.engine.topology.trees import FLAVOR, Path, PlacementCase, best, capacities, cases, figures, opened
 
 quick = settings(max_examples=300, deadline=None)
 
 
-def racks(*sizes: int, count: int, preferred: bool = True) -> Case:
+def racks(*sizes: int, count: int, preferred: bool = True) -> PlacementCase:
     """One block of racks, each one host wide."""
     hosts: dict[Path, int] = {("b", f"r{index}", f"h{index}"): size for index, size in enumerate(sizes)}
-    return Case(hosts, 1, 2, 1, count, preferred)
+    return PlacementCase(hosts, 1, 2, 1, count, preferred)
 
 
 def places(result: PlacementResult) -> str:
@@ -45,7 +45,7 @@ def test_several_racks(sizes: tuple[int, ...], count: int, wanted: str, compatib
 def test_of_one_domain_nothing_below_is_claimed() -> None:
     """Issue 16, F4: two racks of 5 would strand nothing, the answer takes 6 and 4: only the choice of the block is proved."""
     hosts: dict[Path, int] = {("b", f"r{index}", f"h{index}"): size for index, size in enumerate((6, 5, 5))}
-    case = Case(hosts, 0, 2, 1, 10, preferred=True)
+    case = PlacementCase(hosts, 0, 2, 1, 10, preferred=True)
     result = case.ledger().place([case.request(Profile.EXACT)])
     assert places(result) == "h0:6 h1:4"
     certificate = result.certificates["main"]
@@ -57,7 +57,7 @@ def test_of_one_domain_nothing_below_is_claimed() -> None:
     )
 
 
-def check(case: Case) -> None:
+def check(case: PlacementCase) -> None:
     """Exact's answer is the best there is, and it says so."""
     exact = case.ledger().place([case.request(Profile.EXACT)])
     compatible = case.ledger().place([case.request(Profile.COMPATIBLE)])
@@ -92,20 +92,20 @@ def check(case: Case) -> None:
 
 @quick
 @given(cases())
-def test_equal_to_trying_every_set(case: Case) -> None:
+def test_equal_to_trying_every_set(case: PlacementCase) -> None:
     check(case)
 
 
 @pytest.mark.long
 @settings(max_examples=10_000, deadline=None)
 @given(cases())
-def test_equal_to_trying_every_set_at_length(case: Case) -> None:
+def test_equal_to_trying_every_set_at_length(case: PlacementCase) -> None:
     check(case)
 
 
 @settings(max_examples=60, deadline=None)
 @given(cases(most=30), st.randoms(use_true_random=False))
-def test_the_order_of_nodes_does_not_matter(case: Case, random: Random) -> None:
+def test_the_order_of_nodes_does_not_matter(case: PlacementCase, random: Random) -> None:
     order = random.sample(list(case.hosts), len(case.hosts))
     request = case.request(Profile.EXACT)
     assert case.ledger(order=order).place([request]) == case.ledger().place([request])
@@ -113,7 +113,7 @@ def test_the_order_of_nodes_does_not_matter(case: Case, random: Random) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(cases(most=40), st.sampled_from([1, 100, 20_000]))
-def test_never_worse_than_compatible_whatever_the_budget(case: Case, budget: int) -> None:
+def test_never_worse_than_compatible_whatever_the_budget(case: PlacementCase, budget: int) -> None:
     ledger = case.ledger(PlacementOptions(exact_budget=budget))
     exact = ledger.place([case.request(Profile.EXACT)])
     compatible = ledger.place([case.request(Profile.COMPATIBLE)])
@@ -161,7 +161,7 @@ def test_a_leader_is_placed_as_compatible_does(sizes: tuple[int, ...], workers: 
 
 def test_a_flavor_without_nodes_fails_as_compatible_does() -> None:
     """Even for a gang that is smaller than a slice and so needs none."""
-    case = Case({("b", "h"): 1}, 0, 0, 2, 1, preferred=True)
+    case = PlacementCase({("b", "h"): 1}, 0, 0, 2, 1, preferred=True)
     ledger = case.ledger(order=[])
     exact, compatible = (ledger.place([case.request(profile)]) for profile in (Profile.EXACT, Profile.COMPATIBLE))
     assert exact.failures == compatible.failures

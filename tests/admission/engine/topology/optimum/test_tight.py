@@ -11,7 +11,7 @@ from admission.engine.topology.optimum import tight
 from admission.engine.topology.optimum.solver import solve
 from tests.admission.engine.topology.optimum.test_elimination import drawn
 from tests.admission.engine.topology.optimum.test_exact import check
-from tests.admission.engine.topology.trees import Case, Path
+from tests.admission.engine.topology.trees import Path, PlacementCase
 
 FEW = 20_000
 
@@ -31,7 +31,7 @@ def test_proved_within_a_small_budget(seed: int, figures: tuple[int, ...]) -> No
     assert certificate.cost[:4] == figures
 
 
-def deep(seed: int) -> Case:
+def deep(seed: int) -> PlacementCase:
     """Regions of zones of racks of hosts, asked for by rack or by zone."""
     random = Random(seed)
     top = random.choice([1, 2, 3, 6])
@@ -39,7 +39,9 @@ def deep(seed: int) -> Case:
     for index in range(random.randint(4, 9)):
         above = random.choice("ab"), random.choice("cd"), random.choice("efg")
         hosts[(*above, f"h{index}")] = random.randint(0 if index else 1, top)
-    return Case(hosts, random.choice([1, 2, 2, 2]), 3, 1, random.randint(1, sum(hosts.values())), preferred=True)
+    return PlacementCase(
+        hosts, random.choice([1, 2, 2, 2]), 3, 1, random.randint(1, sum(hosts.values())), preferred=True
+    )
 
 
 @pytest.mark.parametrize("many", [pytest.param(0, id="by sieve"), pytest.param(64, id="by table")])
