@@ -193,10 +193,7 @@ def whole_jobs(shared: Shared) -> ProcessPart:
         shared.writer,
         ADAPTERS,
         informers,
-        views.workloads,
-        views.flavors,
-        views.workload_priorities,
-        views.priorities,
+        views,
         shared.recorder,
         options=shared.options,
         workers=settings.controller.job_workers,
@@ -235,13 +232,10 @@ def gangs(shared: Shared) -> GangParts:
 def plain_pods(shared: Shared, known: GangParts) -> ProcessPart:
     """Pods that are queued by themselves, in groups and in sets."""
     views, section = shared.views, shared.settings.controller
-    priorities = views.workload_priorities, views.priorities
     pods = PodController(
         shared.writer,
         known.pods,
-        views.workloads,
-        views.flavors,
-        *priorities,
+        views,
         shared.recorder,
         gangs=known.pod_groups,
         options=shared.options,
@@ -255,8 +249,7 @@ def plain_pods(shared: Shared, known: GangParts) -> ProcessPart:
         shared.writer,
         of_kind,
         known.pods,
-        views.workloads,
-        *priorities,
+        views,
         shared.recorder,
         options=shared.options,
         at_once=section.writes,

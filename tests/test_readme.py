@@ -21,6 +21,7 @@ PAGES = [
     PROJECT / "SECURITY.md",
     PROJECT / "CONTRIBUTING.md",
     *sorted((PROJECT / "docs").glob("*.md")),
+    *sorted((PROJECT / "docs" / "guides").glob("*.md")),
 ]
 TEXT = "\n".join(page.read_text() for page in PAGES)
 OPEN = {"config", "managedJobsNamespaceSelector", "resources.transformations"}

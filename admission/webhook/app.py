@@ -25,8 +25,8 @@ from admission.webhook.certs import (
 from admission.webhook.declared_rules import DeclaredRules
 from admission.webhook.gang_pods import gang_keys, read_member
 from admission.webhook.lookups import Lookups
-from admission.webhook.options import webhook_rules
 from admission.webhook.owners import Owners
+from admission.webhook.rules import webhook_rules
 from admission.webhook.server import Handlers, Serving, serving
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.kube.access import Access

@@ -16,6 +16,7 @@ from typing import Any
 
 from admission.engine.model import PlacementOptions
 from admission.integrations.registry import ADAPTERS, KINDS
+from admission.settings import AdmissionSettings
 from api.names import EXACT
 from api.sakkara import HIGHEST_PRIORITY
 
@@ -85,3 +86,17 @@ class ReviewRules:
     def exact(self) -> bool:
         """Whether exact placement holds, which takes larger groups: as the job or its queue says, else the settings."""
         return (self.placement.profile if self.profile is None else self.profile) == EXACT
+
+
+def webhook_rules(settings: AdmissionSettings) -> ReviewRules:
+    """The rules that the settings select. Also for code that completes objects without a webhook."""
+    kept = frozenset(settings.schedulers.kept)
+    return ReviewRules(
+        taken_over_schedulers=frozenset((*TAKEN_OVER_SCHEDULERS, *settings.schedulers.taken_over)) - kept,
+        kept_schedulers=kept,
+        highest_group_priority=settings.sakkara.highest_priority,
+        in_use_finalizer=True,
+        placement=settings.placement.options(),
+        manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,
+        managed_namespaces=settings.managed_namespaces,
+    )

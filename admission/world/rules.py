@@ -15,8 +15,7 @@ from admission.engine.model import PlacementOptions
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.quota.fairness import FairSharingRules
 from admission.settings import AdmissionSettings
-from admission.webhook.options import webhook_rules
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules import ReviewRules, webhook_rules
 from api.pods import Namespace
 from api.sakkara import TOPOLOGY_NAMESPACE
 

@@ -15,6 +15,8 @@ from api import names
 from api.kube.decode import identity
 from api.kube.store import Change
 from api.meta import OwnerReference, object_key
+from api.queues import WorkloadPriorityClass
+from api.topology import ResourceFlavor
 from api.workloads import Workload
 
 T = TypeVar("T")
@@ -45,6 +47,26 @@ class InformerView(Protocol[T]):
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - the informer's own signature
         """Until the first list is there."""
+
+
+class WorkloadViews(Protocol):
+    """What the controllers of jobs, pods and sets read besides their own objects."""
+
+    @property
+    def workloads(self) -> InformerView[Workload]:
+        """All Workloads."""
+
+    @property
+    def flavors(self) -> InformerView[ResourceFlavor]:
+        """All ResourceFlavors."""
+
+    @property
+    def workload_priorities(self) -> InformerView[WorkloadPriorityClass]:
+        """All WorkloadPriorityClasses."""
+
+    @property
+    def priorities(self) -> InformerView[dict[str, Any]]:
+        """All PriorityClasses of scheduling.k8s.io/v1."""
 
 
 class MutationCache(Generic[T]):

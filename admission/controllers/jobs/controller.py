@@ -22,6 +22,7 @@ from admission.controllers.jobs.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
+    WorkloadViews,
     is_orphan,
     job_key,
     key_of,
@@ -42,8 +43,6 @@ from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.store import Change, ChangeType
 from api.meta import parse_time, split_key
-from api.queues import WorkloadPriorityClass
-from api.topology import ResourceFlavor
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -61,17 +60,14 @@ _ORPHAN: Final = "workload"
 
 
 class JobController:
-    """See the module. `jobs` by framework; `priority_classes` are scheduling.k8s.io/v1 objects."""
+    """See the module. `jobs` by framework; `views`: what the informers hold of Workloads, flavors and priority classes."""
 
     def __init__(
         self,
         kube: Kube,
         adapters: Sequence[JobIntegration],
         jobs: Mapping[str, InformerView[dict[str, Any]]],
-        workloads: InformerView[Workload],
-        flavors: InformerView[ResourceFlavor],
-        workload_priority_classes: InformerView[WorkloadPriorityClass],
-        priority_classes: InformerView[dict[str, Any]],
+        views: WorkloadViews,
         recorder: Recorder,
         *,
         options: JobOptions | None = None,
@@ -81,8 +77,8 @@ class JobController:
         self._kube, self._wall = kube, wall
         self._adapters = {adapter.framework: adapter for adapter in adapters if adapter.framework in jobs}
         self._frameworks = {(a.resource.api_version, a.resource.kind): f for f, a in self._adapters.items()}
-        self._jobs, self._workloads, self._flavors = dict(jobs), workloads, flavors
-        self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
+        self._jobs, self._workloads, self._flavors = dict(jobs), views.workloads, views.flavors
+        self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
         self._options = options or JobOptions()
         self._latest_jobs: MutationCache[dict[str, Any]] = MutationCache()
         self._latest_workloads: MutationCache[Workload] = MutationCache()
@@ -95,7 +91,7 @@ class JobController:
         self._classless: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
-        self._family = JobAncestors(self._adapters, self._jobs, workloads, self._options)
+        self._ancestors = JobAncestors(self._adapters, self._jobs, views.workloads, self._options)
         self._subscribe()
 
     async def run(self) -> None:
@@ -276,7 +272,7 @@ class JobController:
             workloads=self._workloads.objects,
             options=self._options,
             children=children,
-            ancestor_admitted=self._family.ancestor_admitted(job, adapter),
+            ancestor_admitted=self._ancestors.ancestor_admitted(job, adapter),
         )
 
     # ---- Workloads without a job

@@ -18,7 +18,13 @@ from typing import Any, Final
 import msgspec
 
 from admission.controllers.actions import PlannedEvent
-from admission.controllers.jobs.caches import ExpectedWorkloads, InformerView, MutationCache, controller_of
+from admission.controllers.jobs.caches import (
+    ExpectedWorkloads,
+    InformerView,
+    MutationCache,
+    WorkloadViews,
+    controller_of,
+)
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.predicates import has_turned
 from admission.controllers.pods.actions import PodGroupPlan
@@ -57,9 +63,7 @@ from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, EVICTED, GANG_MEMBER, GANG_TERMS, POD_GROUP_TOTAL_COUNT
-from api.queues import WorkloadPriorityClass
 from api.requests import parse_int32
-from api.topology import ResourceFlavor
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -81,16 +85,16 @@ _UNLISTED: Final = 1.0
 
 
 class PodController:
-    """See the module; `priority_classes` are scheduling.k8s.io/v1 objects, `at_once` bounds the writes of one unit."""
+    """See the module; `views`: what the informers hold of Workloads, flavors and priority classes.
+
+    `at_once` bounds the writes of one unit.
+    """
 
     def __init__(
         self,
         kube: Kube,
         pods: PodView,
-        workloads: InformerView[Workload],
-        flavors: InformerView[ResourceFlavor],
-        workload_priority_classes: InformerView[WorkloadPriorityClass],
-        priority_classes: InformerView[dict[str, Any]],
+        views: WorkloadViews,
         recorder: Recorder,
         *,
         gangs: PodGroups | None = None,
@@ -100,8 +104,8 @@ class PodController:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._wall = kube, wall
-        self._pods, self._workloads, self._flavors = pods, workloads, flavors
-        self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
+        self._pods, self._workloads, self._flavors = pods, views.workloads, views.flavors
+        self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
         self._gangs = gangs or PodGroups({})
         self._options = options or JobOptions()
         self._latest: MutationCache[Workload] = MutationCache()

@@ -18,6 +18,7 @@ from admission.controllers.jobs.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
+    WorkloadViews,
     job_key,
     owner_key,
     owner_uid,
@@ -37,7 +38,6 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.meta import object_key, split_key
-from api.queues import WorkloadPriorityClass
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ _UNLISTED: Final = 1.0
 
 
 class SetController:
-    """See the module; `sets` are the informers by framework, `priority_classes` scheduling.k8s.io/v1 objects.
+    """See the module; `sets` are the informers by framework; `views`: those of Workloads and priority classes.
 
     `at_once` bounds the writes on pods in flight.
     """
@@ -62,9 +62,7 @@ class SetController:
         kube: Kube,
         sets: Mapping[str, InformerView[dict[str, Any]]],
         pods: PodView,
-        workloads: InformerView[Workload],
-        workload_priority_classes: InformerView[WorkloadPriorityClass],
-        priority_classes: InformerView[dict[str, Any]],
+        views: WorkloadViews,
         recorder: Recorder,
         *,
         options: JobOptions | None = None,
@@ -75,8 +73,8 @@ class SetController:
         self._kube, self._recorder, self._wall = kube, recorder, wall
         self._kinds: dict[str, SetKind] = {kind.framework: kind for kind in SETS if kind.framework in sets}
         self._frameworks = {(k.resource.api_version, k.resource.kind): f for f, k in self._kinds.items()}
-        self._sets, self._pods, self._workloads = sets, pods, workloads
-        self._workload_classes, self._priority_classes = workload_priority_classes, priority_classes
+        self._sets, self._pods, self._workloads = sets, pods, views.workloads
+        self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
         self._options = options or JobOptions()
         self._latest: MutationCache[Workload] = MutationCache()
         self._expected = ExpectedWorkloads(EXPECTATION, wall)

@@ -10,8 +10,7 @@ import pytest
 
 from admission.settings import AdmissionSettings
 from admission.webhook.lookups import Lookups
-from admission.webhook.options import webhook_rules
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules import ReviewRules, webhook_rules
 from api import names
 from api.queues import LocalQueue
 from tests.admission.webhook.objects import job, jobset

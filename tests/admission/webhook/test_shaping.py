@@ -15,8 +15,7 @@ from admission.webhook.defaults import set_defaults
 from admission.webhook.job import JOB
 from admission.webhook.jobs import validate_create, with_profile
 from admission.webhook.jobset import JOBSET
-from admission.webhook.options import webhook_rules
-from admission.webhook.rules import ReviewRules
+from admission.webhook.rules import ReviewRules, webhook_rules
 from admission.world.rules import rules_of
 from api import names
 from tests.admission.webhook.objects import BLOCK, RACK, job, jobset, lookups

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import yaml
@@ -197,9 +198,10 @@ async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[
         workload_classes = Informer(ours, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass)
         classes = Informer[Object](ours, PRIORITY_CLASSES, dict)
         recorded = Recorded()
-        controller = JobController(
-            ours, ADAPTERS, jobs, workloads, flavors, workload_classes, classes, recorded, options=options
+        views: Any = SimpleNamespace(
+            workloads=workloads, flavors=flavors, workload_priorities=workload_classes, priorities=classes
         )
+        controller = JobController(ours, ADAPTERS, jobs, views, recorded, options=options)
         informers: list[Informer[Any]] = [*jobs.values(), workloads, flavors, workload_classes, classes]
         for informer in informers:
             await stack.enter_async_context(_running(informer.run))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,7 +89,10 @@ async def test_a_gang_is_not_overdue_whose_pods_were_bound_while_the_controller_
             workloads = Informer(kube, WORKLOADS, Workload)
             nothing: Any = Nothing()
             recorder: Recorder = Silent()
-            made = PodController(kube, pods, workloads, nothing, nothing, nothing, recorder)
+            views: Any = SimpleNamespace(
+                workloads=workloads, flavors=nothing, workload_priorities=nothing, priorities=nothing
+            )
+            made = PodController(kube, pods, views, recorder)
             running = [asyncio.create_task(informer.run()) for informer in (pods, workloads)]
             await asyncio.gather(pods.synced(30), workloads.synced(30))
             for task in running:
