@@ -33,6 +33,7 @@ from admission.controllers.pods.podgroups import PodGroupController, PodGroups
 from admission.controllers.pods.sets import SetController
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
+from admission.controllers.relabelled import RelabelledController
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import MemberPod, read_member
@@ -166,6 +167,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     failures = FailureRules(together=section.replace_nodes_together)
     nodes = NodeController(writer, views, decides.ledger, evictor, recorder, rules=failures)
     unbound = UnboundController(writer, views, waiting, evictor, recorder, section.unschedulable_timeout)
+    relabelled = RelabelledController(writer, views, decides.ledger, recorder)
     quota = decides.ledger.quota
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
     period = section.queue_status_period
@@ -177,6 +179,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
             ("workloads", workloads.run),
             ("nodes", nodes.reconciler.run),
             ("pods that no node takes", unbound.reconciler.run),
+            ("required topology", relabelled.reconciler.run),
             ("lives", lives.run),
             *(("queue status", reconciler.run) for reconciler in status.reconcilers()),
         ),

@@ -48,7 +48,9 @@ PODS_HELD = f"{STOWAGE}/PodsHeld"
 """Ours: which pods are not let through though their Workload may have quota, and why."""
 UNSCHEDULABLE = f"{STOWAGE}/PodsUnschedulable"
 """Ours: which pods no node takes after their gate was opened, in the scheduler's words; False once all are bound."""
-_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE)
+LEVELS_KEPT = f"{STOWAGE}/TopologyKept"
+"""Ours: False once nodes have changed their labels so that a running workload is no longer placed as it requires."""
+_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT)
 
 
 def with_condition(
@@ -117,6 +119,17 @@ def unschedulable(status: WorkloadStatus, message: str, now: float, generation: 
         return status
     reason = "Unschedulable" if message else "Bound"
     return with_condition(status, UNSCHEDULABLE, bool(message), reason, text, now, generation)
+
+
+def levels_kept(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """TopologyKept=False with the levels that no longer hold, True for none (empty `message`); unchanged where it says so."""
+    old, text = find_condition(status.conditions, LEVELS_KEPT), message or "the required topology holds again"
+    if old is None and not message:
+        return status
+    if old is not None and (old.status == "False", old.message) == (bool(message), text[:MESSAGE_LIMIT]):
+        return status
+    reason = "NodesRelabelled" if message else "Restored"
+    return with_condition(status, LEVELS_KEPT, not message, reason, text, now, generation)
 
 
 def preemption_gated(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
@@ -268,7 +281,7 @@ def is_on_hold(status: WorkloadStatus) -> bool:
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Its owner asks for no pods for now: quota is given back, and it is not considered until `off_hold`."""
     new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
-    new = without(new, WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT, UNSCHEDULABLE)
+    new = without(new, WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT)
     new = with_condition(new, QUOTA_RESERVED, False, Reason.ON_HOLD, HOLD, now, generation)
     return synced_admitted(new, now, generation)
 

@@ -41,6 +41,7 @@ from admission.engine.topology.allocation.footprint import Cells, Footprint, foo
 from admission.engine.topology.allocation.simulated_removal import PlacementCheck, shift, taken
 from admission.engine.topology.empty_cluster import EmptyAnswers
 from admission.engine.topology.eviction_gains import EvictionGains, eviction_gains
+from admission.engine.topology.level_check import BrokenLevel, broken_levels
 from admission.engine.topology.place import Placed, Placer
 from admission.engine.topology.replace import Replacer
 from admission.engine.topology.tree.tree import Tree, Values
@@ -279,6 +280,10 @@ class Ledger:
         The workload's allocation stays meanwhile: its healthy pods keep their capacity.
         """
         return self._replacer.replace(requests, nodes, alive)
+
+    def broken_levels(self, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
+        """Which levels no longer hold for the pods of `previous`, since nodes have changed their labels."""
+        return broken_levels(self._placer, requests)
 
     def fits(self, workload: Workload, admission: Admission) -> bool:
         """Whether each domain still exists and, looked at alone, holds its pods (placement.md 5.14; quota is not asked)."""

@@ -29,7 +29,7 @@ def second_pass(
         return []
     if workload.one_pod:
         return [Admit(key, admission)]
-    requests = list(_requests(ledger, workload, admission))
+    requests = list(placed_requests(ledger, workload, admission))
     found = ledger.replace(requests, nodes, alive)
     if found.fits:
         pod_sets = tuple(replace(p, assignment=found.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
@@ -43,7 +43,8 @@ def second_pass(
     return [Wait(key, Reason.TOPOLOGY_PLACEMENT_FAILED, text, retry=True)]
 
 
-def _requests(ledger: Ledger, workload: Workload, admission: Admission) -> Iterator[PlacementRequest]:
+def placed_requests(ledger: Ledger, workload: Workload, admission: Admission) -> Iterator[PlacementRequest]:
+    """What the placed pod sets of an admitted workload ask for, with their places."""
     pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     queue = ledger.quota.spec(admission.cluster_queue) or ClusterQueue(admission.cluster_queue)
     implied = topology_implied(queue, ledger.flavors)

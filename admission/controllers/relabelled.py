@@ -1,0 +1,132 @@
+"""Nodes that change their labels under running workloads: what no longer holds is said in the Workload.
+
+The pods of a gang that requires one rack run on when a label moves one of its nodes to another rack; nothing is evicted
+for it. The Workload's condition TopologyKept turns False and names the domains, and an event is recorded once. The next
+start places the workload anew by the labels as they are then.
+
+Woken by nodes whose labels of a topology level change, and by a new leader, which checks every
+running workload once. Each workload is a key of its own, so no check holds the loop for long.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from admission.controllers import conditions
+from admission.controllers.cluster_view import Views, hostname
+from admission.controllers.status import patch_status
+from admission.engine.cycle.second_pass import placed_requests
+from admission.engine.ledger import Ledger
+from admission.engine.topology.level_check import BrokenLevel
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.events import EventRecorder, ref_to
+from api.kube.reconcile import Reconciler
+from api.kube.resources import WORKLOADS
+from api.kube.store import Change, ChangeType
+from api.meta import find_condition, is_true
+from api.names import ADMITTED, EVICTED, FINISHED
+from api.pods import Node
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+# The key that stands for all nodes that were relabelled since it was last due. No workload has it.
+_NODES: Final = ""
+# Many nodes are often relabelled together, and label by label: judge them once the labels have settled.
+_SETTLE: Final = 1.0
+# How many domains a message names.
+_NAMED: Final = 8
+
+
+class RelabelledController:
+    """Keeps the condition TopologyKept right while it runs."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        ledger: Ledger,
+        recorder: EventRecorder,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._kube, self._views, self._ledger, self._recorder, self._now = kube, views, ledger, recorder, now
+        self.reconciler = Reconciler("required topology", self._reconcile, workers=1)
+        self._relabelled: set[str] = set()
+        views.nodes.add_handler(self._node_changed)
+        views.workloads.add_handler(self._workload_changed)
+
+    # ---- what wakes it
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        new, old = change.object, change.old
+        if change.type is ChangeType.DELETED or old is None or old.metadata.labels == new.metadata.labels:
+            return
+        if self._levels(old) != self._levels(new):
+            self._relabelled |= {hostname(old), hostname(new)}
+            self.reconciler.add_after(_NODES, _SETTLE)
+
+    def _levels(self, node: Node) -> dict[str, str | None]:
+        """The node's values of every topology level."""
+        keys = {key for flavor in self._ledger.flavors.values() for key in flavor.levels or ()}
+        return {key: node.metadata.labels.get(key) for key in keys}
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        """A new leader does not know what has changed before."""
+        if change.old is None and change.type is not ChangeType.DELETED and _runs(change.object):
+            self.reconciler.add_after(change.key, _SETTLE)
+
+    def _add_holders(self) -> None:
+        """The workloads with a place on a relabelled node."""
+        hosts, self._relabelled = self._relabelled, set()
+        for key, admission in self._ledger.admissions.items():
+            placed = (pod_set.assignment for pod_set in admission.pod_sets if pod_set.assignment is not None)
+            if any(domain.values[-1] in hosts for assignment in placed for domain in assignment.domains):
+                self.reconciler.add(key)
+
+    # ---- one workload
+
+    async def _reconcile(self, key: str) -> None:
+        if key == _NODES:
+            self._add_holders()
+            return
+        workload = self._views.workloads.objects.get(key)
+        known, admission = self._ledger.workload(key), self._ledger.admission(key)
+        if workload is None or known is None or admission is None or not _runs(workload):
+            return
+        broken = self._ledger.broken_levels(list(placed_requests(self._ledger, known, admission)))
+        text = _text(broken)
+        before = find_condition(workload.status.conditions, conditions.LEVELS_KEPT)
+        status = conditions.levels_kept(workload.status, text, self._now(), workload.metadata.generation)
+        if status is workload.status:
+            return
+        try:
+            answer = await patch_status(self._kube, workload, status)
+        except NotFound:
+            log.debug("already gone", extra={"workload": key})
+            return
+        self._views.workloads.observe(answer)
+        if text and (before is None or before.status == "True"):
+            self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "NodesRelabelled", text)
+
+
+def _runs(workload: Workload) -> bool:
+    states = workload.status.conditions
+    return is_true(states, ADMITTED) and not is_true(states, EVICTED) and not is_true(states, FINISHED)
+
+
+def _text(broken: Iterable[BrokenLevel]) -> str:
+    """What no longer holds; empty where all holds."""
+    said = "; ".join(map(_one, broken))
+    return f"{said}. The pods run on; the next start places them by the labels of that time" if said else ""
+
+
+def _one(broken: BrokenLevel) -> str:
+    domains = [f"{'/'.join(path)} ({count} pods)" for path, count in broken.domains[:_NAMED]]
+    more = [f"{len(broken.domains) - _NAMED} more"] if len(broken.domains) > _NAMED else []
+    asks = "all pods" if broken.slice_size == 1 else f"slices of {broken.slice_size} pods"
+    pod_sets = ", ".join(broken.pod_sets)
+    return f"{asks} of {pod_sets} require one {broken.level}, but nodes were relabelled: {', '.join(domains + more)}"
