@@ -55,11 +55,11 @@ SHOWN = {path for file in FILES for path in paths(file)}
 
 
 @pytest.mark.parametrize("path", sorted(ALL))
-def test_every_setting_is_told(path: str) -> None:
+def test_every_setting_is_documented(path: str) -> None:
     assert path in CODE | SHOWN
 
 
-def test_no_other_is() -> None:
+def test_no_unknown_setting_is_documented() -> None:
     sections = {path.rpartition(".")[0] for path in ALL} | {path.partition(".")[0] for path in ALL}
     table = (PROJECT / "docs" / "settings.md").read_text()
     first = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]

@@ -208,7 +208,7 @@ def namespace(name: str, **labels: str) -> Namespace:
     return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Namespace)
 
 
-def test_without_settings_nobody_waits_for_pods_and_two_namespaces_are_left_alone() -> None:
+def test_without_settings_no_workload_waits_for_pods_and_two_namespaces_are_unmanaged() -> None:
     settings = AdmissionSettings()
     assert life_rules(settings) == LifecycleRules()
     known = {name: namespace(name) for name in ("kube-system", "stowage-system", "team-a")}

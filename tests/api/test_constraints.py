@@ -105,7 +105,7 @@ LEVEL = "must be the label key of a level, or what follows the last / of it"
         ),
     ],
 )  # fmt: skip
-def test_each_fault_is_told(text: str, path: tuple[str, ...], given: Any, allowed: str) -> None:
+def test_each_error_is_reported(text: str, path: tuple[str, ...], given: Any, allowed: str) -> None:
     found = read(text)
     assert found.constraints == ()
     (fault,) = found.faults
@@ -113,7 +113,7 @@ def test_each_fault_is_told(text: str, path: tuple[str, ...], given: Any, allowe
     assert fault.allowed.startswith(allowed)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     found = read('{"rack": {"factor": 0, "min": -1}, "node": 3}')
     assert [fault.path for fault in found.faults] == [("rack", "factor"), ("rack", "min"), ("node",)]
 

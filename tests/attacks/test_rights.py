@@ -93,7 +93,7 @@ def _token(kubeconfig: Path) -> str:
 
 @pytest.mark.e2e
 @pytest.mark.asyncio(loop_scope="package")
-async def test_metrics_are_for_those_whom_the_api_server_lets_read_them(
+async def test_metrics_are_served_to_authorized_users_only(
     battlefield: Battlefield, request: pytest.FixtureRequest
 ) -> None:
     """Issue 16, B9: nobody 401, an account without the right 403, one with the ClusterRole 200."""

@@ -176,7 +176,7 @@ def test_a_process_may_not(right: Right) -> None:
     assert not granted(right)
 
 
-def test_nobody_may_do_everything() -> None:
+def test_no_role_may_do_everything() -> None:
     for role in [*of_kind("ClusterRole").values(), *of_kind("Role").values()]:
         for rule in role["rules"]:
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], role["metadata"]["name"]

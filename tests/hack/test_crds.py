@@ -105,7 +105,7 @@ def test_null_is_no_value_of_any_field() -> None:
     assert not [path for path, node in every_node() if node.get("type") == "null" or node.get("nullable")]
 
 
-def test_lists_say_who_owns_what_and_are_bounded() -> None:
+def test_lists_declare_their_ownership_and_are_bounded() -> None:
     free = ("matchExpressions", "values")  # of a label selector, bounded by the API server's request size alone
     for path, node in every_node():
         if node.get("type") != "array" or path.split(".")[-1].rstrip("[]") in free:

@@ -63,7 +63,7 @@ async def test_dependents_follow_their_owner(server: Server, policy: str, child:
     await server.eventually("the collector is done", settled)
 
 
-async def test_a_job_leaves_its_pods_unless_told(server: Server) -> None:
+async def test_a_deleted_job_leaves_its_pods_by_default(server: Server) -> None:
     answer = await server.post("jobs", job("x"))
     ref = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": answer.body["metadata"]["uid"]}
     await server.post("configmaps", config_map("child", ownerReferences=[ref]))

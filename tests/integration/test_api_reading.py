@@ -42,7 +42,7 @@ async def test_selectors(server: Server, query: str, names: list[str]) -> None:
     assert all("kind" not in item for item in answer.body["items"])
 
 
-async def test_a_field_that_nobody_selects_by(server: Server) -> None:
+async def test_a_field_without_a_selector(server: Server) -> None:
     refused(await server.get("pods?fieldSelector=spec.color=red"), 400, "BadRequest", "field label not supported")
 
 

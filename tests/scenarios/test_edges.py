@@ -181,7 +181,7 @@ async def cordon(here: Site, node: str, yes: bool) -> None:
     await here.kube.patch(NODES, node, {"spec": {"unschedulable": yes or None}}, kind=PatchKind.MERGE)
 
 
-async def test_a_cordoned_node_takes_nobody_until_it_is_back(site: MakeSite) -> None:
+async def test_a_cordoned_node_takes_no_pod_until_it_is_back(site: MakeSite) -> None:
     here = site("cordon")
     await here.open(ONE_HOST)
     await cordon(here, "cordon-b1-r1-0", True)
@@ -203,7 +203,7 @@ async def _has_pods(here: Site, job: str) -> bool:
     return bool(await here.pods(job))
 
 
-async def test_a_lost_node_takes_nobody_until_it_is_back(site: MakeSite) -> None:
+async def test_a_lost_node_takes_no_pod_until_it_is_back(site: MakeSite) -> None:
     here = site("lost")
     await here.open({"b1": {"r1": 1, "r2": 1, "r3": 1}})
     first, second = "lost-b1-r1-0", "lost-b1-r2-0"

@@ -217,7 +217,7 @@ async def test_story_1_what_was_lent_is_taken_back_and_no_more(site: MakeSite) -
     await story.stays("a1", "a2", "b1", "b2")
 
 
-async def test_story_2_who_has_no_more_than_its_min_keeps_it(site: MakeSite) -> None:
+async def test_story_2_a_namespace_within_its_min_keeps_it(site: MakeSite) -> None:
     story = Tenants(site("two"))
     await story.priority("two-low", -1)
     await story.priority("two-high", 1)
@@ -263,7 +263,7 @@ async def test_story_4_pods_on_two_nodes_go_for_one(site: MakeSite, pods: int) -
     await story.uses(q=0, r=2)
 
 
-async def test_story_4_for_what_can_never_run_nobody_goes(site: MakeSite) -> None:
+async def test_story_4_a_workload_that_can_never_run_evicts_nothing(site: MakeSite) -> None:
     story = Tenants(site("four-small"))
     await story.open({"n1": 1, "n2": 1}, q=(0, 2), r=(2, 2))
     await story.run("q1", 1, host="n1")
@@ -306,7 +306,7 @@ async def test_a_namespace_has_one(site: MakeSite, kind: Resource) -> None:
 
 
 @ON_THE_REAL_ONE
-async def test_what_is_promised_beyond_what_there_is_is_told(site: MakeSite) -> None:
+async def test_guarantees_beyond_the_capacity_are_reported(site: MakeSite) -> None:
     story = Tenants(site("over"))
     await story.open({"n": 4}, a=(3, 4), b=(3, 4))
     message = f"the sum of min of all elastic quotas is 6 {story.resource}, the cluster has 4"
@@ -393,7 +393,7 @@ async def test_a_queue_that_is_named_or_is_the_default_goes_before_it(site: Make
     await here.running("plain", 1)
 
 
-async def test_a_queue_of_its_name_that_is_somebody_elses_stays_as_it_is(site: MakeSite) -> None:
+async def test_a_queue_of_its_name_with_another_owner_stays_as_it_is(site: MakeSite) -> None:
     here = site("taken")
     await here.open({"b1": {"r1": 1}})
     local = {"metadata": {"name": "elastic-quota", "namespace": here.name}, "spec": {"clusterQueue": here.name}}
@@ -441,7 +441,7 @@ async def test_of_two_made_at_once_one_holds_and_the_other_is_refused_or_says_so
 
 
 @ON_THE_REAL_ONE
-async def test_what_somebody_changes_of_its_queue_is_put_right_and_a_stop_is_left_alone(site: MakeSite) -> None:
+async def test_changes_of_its_queue_are_reverted_but_a_stop_policy_stays(site: MakeSite) -> None:
     story = Tenants(site("changed"))
     await story.open({"n": 1}, a=(1, 1))
     name = f"elastic-quota.{story.corners['a'].name}"

@@ -288,7 +288,7 @@ async def test_a_pod_group_that_asks_for_what_cannot_be_is_refused(
     assert text in str(refused.value)
 
 
-async def test_pods_of_one_role_that_ask_for_different_places_are_told_so(site: MakeSite) -> None:
+async def test_pods_of_one_role_with_different_topology_requests_are_reported(site: MakeSite) -> None:
     here = site("role-unlike")
     await here.open({"b1": {"r1": 1}})
     gang = said("g", 2)

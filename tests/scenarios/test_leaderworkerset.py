@@ -242,7 +242,7 @@ async def test_groups_come_and_go_with_the_replicas(site: MakeSite) -> None:
     await runs(here, "serve", *group(0, 2), *group(1, 2))
 
 
-async def test_a_group_that_is_made_anew_comes_back_to_its_place(site: MakeSite) -> None:
+async def test_a_recreated_group_returns_to_its_place(site: MakeSite) -> None:
     here = site("lws-anew")
     await here.open({"b1": {"r1": 2}, "b2": {"r1": 2}})
     asked = a_set(here, "serve", 2, 2, gpus=4, annotations={REQUIRED_TOPOLOGY: RACK})

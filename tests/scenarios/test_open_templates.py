@@ -44,7 +44,7 @@ async def test_the_template_names_the_rack_and_is_itself_again_after_a_stop(site
     assert len(await here.racks(await here.running("job", 8))) == 1
 
 
-async def test_a_job_of_one_host_starts_anew_on_another_with_the_same_admission(site: Callable[[str], Site]) -> None:
+async def test_a_job_of_one_host_restarts_on_another_with_the_same_admission(site: Callable[[str], Site]) -> None:
     """Its template names the host, so that no pod needs a patch; and a template can't follow."""
     here = site("dead-host")
     await here.open({"b1": {"r1": 2}})

@@ -238,7 +238,7 @@ async def test_an_evicted_group_is_ended_gives_its_place_and_comes_back_with_new
     await bound(here, "new-0", "new-1")
 
 
-async def test_a_group_whose_pods_contradict_each_other_is_told_so(site: MakeSite) -> None:
+async def test_a_group_whose_pods_contradict_each_other_is_reported(site: MakeSite) -> None:
     here = site("pod-unlike")
     await here.open({"b1": {"r1": 1}})
     await here.make(PODS, a_member(here, "odd", 0, 2))

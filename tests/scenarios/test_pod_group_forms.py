@@ -54,7 +54,7 @@ def template(pod: dict[str, Any]) -> dict[str, Any]:
     return {"spec": spec}
 
 
-async def test_a_pod_waits_for_the_workload_that_somebody_makes_for_it(site: MakeSite) -> None:
+async def test_a_pod_waits_for_its_prebuilt_workload(site: MakeSite) -> None:
     here = site("prebuilt-pod")
     await here.open({"b1": {"r1": 1}})
     pod = a_pod(here, "alone", annotations={PREBUILT_WORKLOAD: "made"})

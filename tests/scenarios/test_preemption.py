@@ -74,7 +74,7 @@ async def _told(here: Site, preemptor: str, victims: set[str]) -> bool:
     return await told(here, "Preempted") == victims and await told(here, "PreemptedWorkload") == {preemptor}
 
 
-async def test_a_new_value_of_a_priority_class_wakes_those_who_may_evict_its_workloads_now(site: MakeSite) -> None:
+async def test_a_new_priority_value_requeues_workloads_that_may_evict_now(site: MakeSite) -> None:
     """Issue 16, C1."""
     here = site("revalued")
     await here.open({"b1": {"r1": 1}}, preemption={"withinClusterQueue": "LowerPriority"})

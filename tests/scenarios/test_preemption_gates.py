@@ -21,7 +21,7 @@ SHARES_STAGE = True
 GATED = "Workload requires preemption, but it's gated"
 
 
-async def test_a_closed_gate_spares_whom_it_would_evict(site: Callable[[str], Site]) -> None:
+async def test_a_closed_preemption_gate_spares_the_victims(site: Callable[[str], Site]) -> None:
     here = site("gates")
     await here.open({"b1": {"r1": 1}}, preemption={"withinClusterQueue": "LowerPriority"})
     await here.submit(here.job("low", 4))

@@ -448,7 +448,7 @@ async def test_a_tree_may_change_and_a_bad_one_leaves_the_last_good_one(site: Ma
         assert shares(await are(here, "g-", Running=3)) in ({"r0": [1, 1], "r1": [1]}, {"r0": [1], "r1": [1, 1]})
 
 
-async def test_what_is_told_while_the_controller_is_down_holds_when_it_is_back(site: MakeSite, stage: Stage) -> None:
+async def test_changes_while_the_controller_is_down_apply_when_it_is_back(site: MakeSite, stage: Stage) -> None:
     here = site("down")
     units = {"r0": [2, 2], "r1": [2, 2]}
     async with tree(here, units):
@@ -763,7 +763,7 @@ async def test_a_pod_that_names_its_group_badly_is_refused(
     assert message in await refused(here, PODS, pod)
 
 
-async def test_a_level_that_the_tree_has_not_is_told(site: MakeSite) -> None:
+async def test_a_level_that_the_tree_lacks_is_reported(site: MakeSite) -> None:
     here = site("level")
     async with tree(here, {"r0": [4]}):
         await here.make(CONFIG_MAPS, a_group(here, "g", 2, {"row": {"type": "spread"}}))
@@ -773,7 +773,7 @@ async def test_a_level_that_the_tree_has_not_is_told(site: MakeSite) -> None:
         await stay(here, "g-", Gated=2)
 
 
-async def test_a_second_config_map_of_one_group_is_told(site: MakeSite) -> None:
+async def test_a_second_config_map_of_one_group_is_reported(site: MakeSite) -> None:
     here = site("second")
     await here.make(NAMESPACES, {"metadata": {"name": here.name}})
     for name, size in (("one", 2), ("two", 3)):
@@ -784,7 +784,7 @@ async def test_a_second_config_map_of_one_group_is_told(site: MakeSite) -> None:
     await told(here, said, kind="ConfigMap", reason="InvalidGroup")
 
 
-async def test_config_maps_of_others_are_nobodys_business(site: MakeSite) -> None:
+async def test_unlabelled_config_maps_are_ignored(site: MakeSite) -> None:
     here = site("others")
     await here.make(NAMESPACES, {"metadata": {"name": here.name}})
     await here.make(CONFIG_MAPS, {"metadata": {"name": "any", "namespace": here.name}, "data": {"size": "many"}})

@@ -187,7 +187,7 @@ async def test_a_group_reads_in_its_config_map_where_each_pod_is_and_which_rank_
     assert ranks(data)["z-master"] == 0
 
 
-async def test_pods_that_name_their_group_as_a_pod_group_are_told_as_well(site: MakeSite) -> None:
+async def test_pods_that_name_their_group_as_a_pod_group_are_reported_as_well(site: MakeSite) -> None:
     here = site("renamed")
     await here.open({"b1": {"r1": 2}})
     given = await describe(here, "g", 3)
@@ -198,7 +198,7 @@ async def test_pods_that_name_their_group_as_a_pod_group_are_told_as_well(site: 
     await right(here, "g", given)
 
 
-async def test_a_group_that_has_to_leave_says_for_whom_and_comes_back_as_another_attempt(site: MakeSite) -> None:
+async def test_an_evicted_group_names_its_preemptor_and_returns_as_another_attempt(site: MakeSite) -> None:
     here = site("left")
     await here.open({"b1": {"r1": 1}}, preemption={"withinClusterQueue": "LowerPriority"})
     given = await describe(here, "low", 2, priority="-5")
@@ -277,7 +277,7 @@ async def test_killed_at_any_moment_no_place_is_lost_or_given_twice(site: MakeSi
     assert set((await retries(here, "g")).values()) == {"0"}
 
 
-async def test_members_that_are_replaced_while_nobody_looks_leave_their_ranks_to_their_successors(
+async def test_members_replaced_during_an_outage_leave_their_ranks_to_their_successors(
     site: MakeSite, stage: Stage
 ) -> None:
     here = site("unseen")
@@ -310,7 +310,7 @@ async def has_rank(here: Site, group: str, pod: str) -> bool:
     return SAKKARA_RANK in found["metadata"]["labels"]
 
 
-async def test_results_that_somebody_took_out_are_told_again_with_the_same_ranks(site: MakeSite) -> None:
+async def test_removed_results_are_written_again_with_the_same_ranks(site: MakeSite) -> None:
     here = site("spoilt")
     await here.open({"b1": {"r1": 2}})
     given = await describe(here, "g", 4)

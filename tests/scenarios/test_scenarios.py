@@ -170,7 +170,7 @@ async def test_8_a_jobset_with_several_replicated_jobs(site: MakeSite) -> None:
     assert {psa.name: psa.count for psa in workload.status.admission.pod_set_assignments} == {"driver": 1, "workers": 8}
 
 
-async def test_finished_jobs_give_their_place_to_those_who_wait(site: MakeSite) -> None:
+async def test_finished_jobs_give_their_place_to_waiting_ones(site: MakeSite) -> None:
     here = site("finish")
     await here.open({"b1": {"r1": 1}})
     await here.submit(here.job("short", 4, {REQUIRE_TOPOLOGY: RACK}, run_for="1s"))
@@ -195,7 +195,7 @@ async def test_quota_is_counted_besides_room(site: MakeSite) -> None:
     await here.waits("never", "ExceedsMaxQuota", "> maximum capacity (4")
 
 
-async def test_a_wait_is_told_again_after_its_queue_was_stopped(site: MakeSite) -> None:
+async def test_a_wait_is_reported_again_after_its_queue_was_stopped(site: MakeSite) -> None:
     here = site("told-again")
     await here.open({"b1": {"r1": 1}})
     await here.submit(here.job("wide", 5, {REQUIRE_TOPOLOGY: RACK}))

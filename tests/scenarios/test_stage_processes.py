@@ -42,7 +42,7 @@ async def test_who_ends_by_itself_has_fallen_and_no_wait_goes_on(troupe: Stowage
     assert fallen() is None, "it plays no more"
 
 
-async def test_who_was_told_to_end_has_not_fallen(troupe: StowageProcesses) -> None:
+async def test_a_stopped_process_is_not_a_failed_one(troupe: StowageProcesses) -> None:
     child = troupe.children[LASTING]
     with playing(troupe):
         await child.start()

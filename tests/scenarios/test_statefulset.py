@@ -304,7 +304,7 @@ async def test_evicted_it_gives_its_place_and_comes_back(site: MakeSite) -> None
     await runs(here, "old", 2)
 
 
-async def test_its_workload_deleted_it_is_admitted_anew(site: MakeSite) -> None:
+async def test_a_job_whose_workload_was_deleted_is_admitted_again(site: MakeSite) -> None:
     here = site("sts-anew")
     await here.open({"b1": {"r1": 1}})
     await here.make(STATEFUL_SETS, a_set(here, "app", 2))
@@ -498,7 +498,7 @@ async def test_a_malformed_one_is_refused(
     assert message in str(refused.value)
 
 
-async def test_without_a_queue_it_is_nobodys(site: MakeSite) -> None:
+async def test_without_a_queue_it_is_not_managed(site: MakeSite) -> None:
     here = site("sts-stranger")
     await here.make(NAMESPACES, {"metadata": {"name": here.name}})
     await here.add_nodes({"b1": {"r1": 1}})

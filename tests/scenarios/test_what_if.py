@@ -61,7 +61,7 @@ async def would(here: Site, rules: WorldRules, path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-async def test_whom_it_would_evict_is_whom_the_controller_evicts(
+async def test_the_simulated_victims_are_the_controllers_victims(
     site: MakeSite, rules: WorldRules, tmp_path: Path
 ) -> None:
     here = site("whatif")
@@ -88,9 +88,7 @@ async def test_whom_it_would_evict_is_whom_the_controller_evicts(
     assert sum(domain["count"] for domain in domains) == sum(racks.values()) == 8
 
 
-async def test_what_quota_does_not_look_at_keeps_nobody_waiting(
-    site: MakeSite, rules: WorldRules, tmp_path: Path
-) -> None:
+async def test_excluded_resources_keep_no_workload_waiting(site: MakeSite, rules: WorldRules, tmp_path: Path) -> None:
     here = site("uncounted")
     await here.open({"b1": {"r1": 2}})
     resources = [{"name": "cpu", "nominalQuota": 0}, {"name": GPU, "nominalQuota": 4}]

@@ -105,7 +105,7 @@ def test_a_wrong_command_line_ends_with_2(arguments: list[str]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_told_on_one_line(nowhere: Path, arguments: list[str], line: str) -> None:
+def test_an_error_is_one_line(nowhere: Path, arguments: list[str], line: str) -> None:
     site = written(nowhere / "site.yaml", tree(), queue(), job("a"))
     (nowhere / "dead").write_text(DEAD)
     (nowhere / "binary").write_bytes(b"\x00\xff")

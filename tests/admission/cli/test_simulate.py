@@ -155,7 +155,7 @@ def test_a_replay_is_the_same_bit_for_bit(site: Path, tmp_path: Path) -> None:
     assert decisions[2]["reason"] == "TopologyPlacementFailed"
 
 
-def test_a_replay_decides_anew_on_those_who_slept(tmp_path: Path) -> None:
+def test_a_replay_decides_again_on_requeued_workloads(tmp_path: Path) -> None:
     """A snapshot from a controller that has refused already says what it refused."""
     made = world(tree(1, 1), queue(), job("runs", 4), job("sleeps", 3))
     assert made.cycle().waiting == 1

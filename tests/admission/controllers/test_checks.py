@@ -74,7 +74,7 @@ def after(wl: Workload, seconds: float = 1) -> LifecycleStep:
     return step(wl, context(checks=("c",)), NOW + seconds)
 
 
-def test_ready_admits_and_that_is_told_nowhere_else() -> None:
+def test_ready_admits_and_records_no_other_event() -> None:
     assert is_true(after(checked("Ready", admitted=False)).status.conditions, ADMITTED)
     assert not is_true(after(checked("Pending", admitted=False)).status.conditions, ADMITTED)
 

@@ -159,7 +159,7 @@ def test_a_cohort_adds_up_what_is_below_it(sheet: QueueGauges) -> None:
     sheet.forget("c")
 
 
-def test_a_gauge_and_a_counter_of_one_name_are_both_told() -> None:
+def test_a_gauge_and_a_counter_of_one_name_are_both_exported() -> None:
     metrics.FINISHED_KEPT.labels("cq-both").set(2)
     text = generate_latest().decode()
     assert 'kueue_finished_workloads{cluster_queue="cq-both"} 2.0' in text

@@ -219,7 +219,7 @@ def test_admitted_waits_for_the_checks_and_time_admitted_is_added_up() -> None:
         ),
     ],
 )
-def test_who_has_quota_and_does_not_run_yet_goes_where_who_runs_stays(
+def test_a_queue_on_hold_evicts_reserving_but_not_running_workloads(
     changes: dict[str, Any], reason: str, message: str
 ) -> None:
     assert step(workload(admitted=True), context(**changes), NOW).eviction is None
@@ -253,7 +253,7 @@ def test_deactivating_what_is_being_evicted_tells_the_later_reason() -> None:
     assert step(off, context(), NOW + 1).eviction == Eviction("Deactivated", "The workload is deactivated")
 
 
-def test_a_gate_is_told_when_it_closes_and_when_it_opens() -> None:
+def test_a_gate_is_reported_when_it_closes_and_when_it_opens() -> None:
     gated = workload(metadata={"annotations": {"kueue.x-k8s.io/admission-gated-by": "a"}})
     closed = step(gated, context(), NOW)
     assert [(o.reason, o.message) for o in closed.events] == [("AdmissionGated", "Admission is gated by: a")]
@@ -311,7 +311,7 @@ def test_a_gate_that_is_opened_holds_it_no_more(position: str, blocked: str, rea
     assert after.events == ()
 
 
-def test_an_eviction_starts_everything_anew_and_keeps_what_the_pods_hold() -> None:
+def test_an_eviction_resets_the_status_and_keeps_the_quota_of_the_pods() -> None:
     said_at = {"lastTransitionTime": "2025-01-01T00:00:00Z"}
     gates = [{"name": "a", "position": "Open", **said_at}, {"name": "b", "position": "Closed", **said_at}]
     status = {

@@ -105,7 +105,7 @@ async def test_who_is_evicted_already_is_not_evicted_again(cluster: FullNode) ->
     assert server.written == []
 
 
-async def test_where_somebody_else_wrote_it_is_decided_again(cluster: FullNode) -> None:
+async def test_after_a_write_by_another_client_the_decision_is_made_again(cluster: FullNode) -> None:
     server = EvictionServer(cluster)
 
     def refuse() -> None:

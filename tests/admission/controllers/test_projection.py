@@ -87,7 +87,7 @@ def test_the_engine_takes_a_node_as_if_it_were_kept_whole() -> None:
     assert identity(kept) == identity(whole)
 
 
-def test_of_a_node_nothing_is_kept_that_nobody_reads_but_since_when_it_is_ready() -> None:
+def test_of_a_node_only_the_fields_that_are_read_are_kept() -> None:
     kept = NodeReader()(node())
     assert kept.metadata.annotations == {}
     assert [(c.type, c.last_transition_time) for c in kept.status.conditions] == [("Ready", "2026-01-02T00:00:00Z")]

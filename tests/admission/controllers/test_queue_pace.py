@@ -65,7 +65,7 @@ async def test_a_burst_of_workloads_costs_one_status_of_its_queue_in_a_period(tm
         assert len(statuses) - told <= (time.monotonic() - began) / period + 2
 
 
-async def test_the_queue_that_holds_a_workload_is_told_of_its_end_also_when_the_local_queue_went_first(
+async def test_the_end_of_a_workload_reaches_its_cluster_queue_after_its_local_queue_was_deleted(
     tmp_path: Path,
 ) -> None:
     async with installed(tmp_path) as kube, contextlib.AsyncExitStack() as stack:

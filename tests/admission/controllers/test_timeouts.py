@@ -54,7 +54,7 @@ def test_recovery_has_as_long_as_the_start_unless_said_otherwise() -> None:
     assert after(admitted(FAILED), 10, LifecycleRules(PodsReadyRules(300))).again_in == 290
 
 
-def test_nobody_waits_for_pods_unless_told_to() -> None:
+def test_no_workload_waits_for_pods_unless_configured() -> None:
     assert after(admitted(WAITS), 1_000_000, LifecycleRules()).status == admitted(WAITS).status
 
 

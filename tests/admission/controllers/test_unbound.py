@@ -105,7 +105,7 @@ async def test_the_workload_names_the_pods_and_says_when_they_are_bound() -> Non
 
 
 @pytest.mark.asyncio
-async def test_what_changes_in_the_words_alone_is_told_after_a_while() -> None:
+async def test_a_changed_message_is_reported_after_a_while() -> None:
     server = UnboundServer()
     server.pods.upsert(waiting(0))
     await server.look()

@@ -142,7 +142,7 @@ async def test_new_numbers_of_a_reason_are_written_less_often_where_many_wait(
     await eventually("a new reason, at once", lambda: world.says("TopologyPlacementFailed"))
 
 
-async def test_an_answer_given_before_the_stop_was_seen_is_told_after_it(world: WaitReasonsSetup) -> None:
+async def test_an_answer_given_before_the_stop_is_reported_after_it(world: WaitReasonsSetup) -> None:
     """The queue was stopped and restarted while our watch lagged: its answer came first, the news of the stop later."""
     world.reporter.waits("ns/wl", NO_ROOM)
     await eventually("the reason", lambda: world.says("TopologyPlacementFailed"))

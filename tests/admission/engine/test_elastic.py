@@ -154,7 +154,7 @@ def test_story_1_what_was_lent_is_taken_back(profile: Profile) -> None:
 
 @PROFILES
 @pytest.mark.parametrize("more", [1, 2])
-def test_story_1_beyond_its_min_nobody_is_evicted_for_it(profile: Profile, more: int) -> None:
+def test_story_1_beyond_its_min_nothing_is_evicted_for_it(profile: Profile, more: int) -> None:
     cluster = story_1(profile)
     cluster.ask("b2", 3)
     cluster.leaves("a3")
@@ -183,7 +183,7 @@ def story_2(**priorities: int) -> Elastic:
     return cluster
 
 
-def test_story_2_only_who_has_more_than_its_min_gives() -> None:
+def test_story_2_only_a_namespace_above_its_min_gives() -> None:
     cluster = story_2(a1=5, a2=5, a3=5, a4=5)
     assert victims(cluster.ask("b4", 1)) == {"b4": ["a4"]}, "whatever their priority"
     assert admitted(cluster.leaves("a4")) == ["b4"]
@@ -245,7 +245,7 @@ def test_story_4_pods_on_two_nodes_go_together(gang: bool, pods: int, profile: P
 
 
 @PROFILES
-def test_story_4_for_what_can_never_run_nobody_goes(profile: Profile) -> None:
+def test_story_4_a_workload_that_can_never_run_evicts_nothing(profile: Profile) -> None:
     cluster = story_4(1, gang=False, profile=profile)
     report = cluster.ask("r1", 2000, pods=1)
     assert victims(report) == {}
@@ -288,7 +288,7 @@ def test_one_that_a_quota_can_spare_goes_instead_of_one_that_it_cannot() -> None
     assert victims(cluster.ask("b1", 6)) == {"b1": ["a1"]}, "a2 is lower and later, but a would be left with 2 of 4"
 
 
-def test_what_nobody_names_is_not_counted() -> None:
+def test_unnamed_resources_are_not_counted() -> None:
     cluster = Elastic(TEN, a=(4, None), b=(6, 8))
     assert admitted(cluster.ask("b1", 5, priority=0)) == ["b1"]
     usage = cluster.ledger.quota.usage(translation.queue_name("b"))
@@ -310,7 +310,7 @@ def test_more_promised_than_there_is_goes_by_what_there_is() -> None:
     assert admitted(cluster.ask("b2", 4)) == ["b2"]
 
 
-def test_pods_are_counted_where_somebody_names_them() -> None:
+def test_pods_are_counted_where_a_quota_names_them() -> None:
     cluster = Elastic(TEN, "pods", a=(2, 3), b=(2, 2))
     assert admitted(cluster.ask("a1", 3)) == ["a1"]
     assert victims(cluster.ask("b1", 2)) == {}, "a would be left with 0 of 2"

@@ -158,7 +158,7 @@ def test_a_covered_pod_that_is_larger_than_its_pod_set_is_charged_for_the_differ
     assert free(ledger, "n1") == 3
 
 
-def test_the_same_workload_told_twice_changes_nothing() -> None:
+def test_the_same_workload_applied_twice_changes_nothing() -> None:
     ledger = book(host("n1"))
     ledger.apply(workload("ns/w", ("n1", 2)))
     before = dump(ledger)

@@ -46,7 +46,7 @@ QUOTA, ROOM = "quota", "room"
     ],
 )
 @pytest.mark.parametrize("lacking", [QUOTA, ROOM])
-def test_what_wakes_those_who_sleep(event: Event, wakes: tuple[str, ...], lacking: str) -> None:
+def test_events_that_requeue_inadmissible_workloads(event: Event, wakes: tuple[str, ...], lacking: str) -> None:
     stranger = BoundPod("ns/stranger", "n1", {"cpu": 10})
     of = state(stranger, queue(tas=2 if lacking == QUOTA else 8), workload("ns/first", 1, 1))
     of.apply(workload("ns/second", 2, 1, queued=1.0))
@@ -78,7 +78,7 @@ def test_a_parked_head_sleeps_on_as_well() -> None:
     assert admitted(cycle(of)) == ["ns/large"]
 
 
-def test_room_on_another_flavor_wakes_nobody() -> None:
+def test_capacity_on_another_flavor_requeues_nothing() -> None:
     of = state(Flavor("else"), racks("spare"), queue("spare", spare=9), queue(tas=8), workload("ns/first", 1, 1))
     of.apply(workload("ns/second", 2, 1, queued=1.0))
     assert admitted(cycle(of)) == ["ns/first"]
@@ -94,7 +94,7 @@ def test_relatives_in_the_cohort_are_woken_too() -> None:
     assert admitted(cycle(of)) == ["ns/b"]
 
 
-def test_an_admission_that_is_told_leaves_the_queue_and_is_booked() -> None:
+def test_a_reported_admission_leaves_the_queue_and_is_charged() -> None:
     of = state(workload("ns/w", 1, 1))
     (decision,) = cycle(of).decisions
     told = of.ledger.workload(decision.workload)
@@ -127,7 +127,7 @@ def test_the_inputs_make_the_same_ledger_again() -> None:
 @pytest.mark.parametrize(
     ("priority", "wakes"), [(12, False), (9, False), (0, True)], ids=["higher", "as before", "lower"]
 )
-def test_a_lower_priority_of_what_runs_wakes_those_who_may_evict_it_now(priority: int, wakes: bool) -> None:
+def test_a_lowered_priority_requeues_workloads_that_may_evict_now(priority: int, wakes: bool) -> None:
     """Issue 16, C1."""
     of = state(workload("ns/runs", 2, 1, priority=9))
     assert admitted(cycle(of)) == ["ns/runs"]

@@ -142,7 +142,7 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: PodGang | None) ->
         ),
     ],
 )
-def test_what_names_no_gang_is_told_with_its_place(
+def test_an_invalid_gang_name_is_reported_with_its_place(
     metadata: dict[str, Any], key: str, given: str, allowed: str
 ) -> None:
     reading = read("default", metadata)

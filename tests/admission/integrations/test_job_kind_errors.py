@@ -103,7 +103,7 @@ def test_a_spec_of_another_shape_is_an_error_and_not_a_failure(value: Any) -> No
         read({**GOOD, "spec": value})
 
 
-def test_a_kind_that_is_built_in_cannot_be_declared_anew() -> None:
+def test_a_built_in_kind_cannot_be_declared_again() -> None:
     made = yaml.safe_load((FOLDER / "pytorchjob.yaml").read_text())
     assert [error.field for error in errors_of(JobKind.from_wire(made))] == ["spec.kind"]
 

@@ -125,7 +125,7 @@ STATES = st.sampled_from(
     st.integers(0, 5),
     st.integers(0, 5),
 )
-def test_never_too_many_and_nobody_twice(given: list[tuple[dict[str, Any], int, str]], ones: int, twos: int) -> None:
+def test_never_too_many_and_none_twice(given: list[tuple[dict[str, Any], int, str]], ones: int, twos: int) -> None:
     roles = {cpu: read(wire("p", cpu=cpu)).role for cpu in "12"}
     pods = [
         read(wire(f"p{i}", group="g", total=9, cpu=cpu, created=at, **state))

@@ -105,7 +105,7 @@ def kept(jobs: list[Job], strategy: QueueingStrategy, quota: int) -> None:
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
 @settings(max_examples=25, deadline=None)
 @given(jobs=JOBS, quota=st.sampled_from((9, 12, 99)))
-def test_no_head_starts_later_than_it_was_told_first(strategy: QueueingStrategy, jobs: list[Job], quota: int) -> None:
+def test_no_head_starts_later_than_first_expected(strategy: QueueingStrategy, jobs: list[Job], quota: int) -> None:
     kept(jobs, strategy, quota)
 
 
@@ -113,13 +113,11 @@ def test_no_head_starts_later_than_it_was_told_first(strategy: QueueingStrategy,
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
 @settings(max_examples=500, deadline=None)
 @given(jobs=JOBS, quota=st.sampled_from((9, 12, 99)))
-def test_no_head_starts_later_than_it_was_told_first_long(
-    strategy: QueueingStrategy, jobs: list[Job], quota: int
-) -> None:
+def test_no_head_starts_later_than_first_expected_long(strategy: QueueingStrategy, jobs: list[Job], quota: int) -> None:
     kept(jobs, strategy, quota)
 
 
-def test_who_is_next_after_one_that_took_of_its_quota_is_told_anew() -> None:
+def test_the_next_head_after_a_borrower_gets_a_new_expected_start() -> None:
     """Nobody could say when the seven pods would start, so the six CPUs were told the end of the first job."""
     first, soon, seven, six = (26, 6, 1, 0, 9), (0, 1, 1, 40, 0), (26, 7, 1, 5, 0), (26, 2, 3, 0, 0)
     kept([Job(*each, racked=False) for each in (soon, first, seven, six)], BEST, 12)

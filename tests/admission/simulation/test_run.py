@@ -202,7 +202,7 @@ def test_a_snapshot_of_it_has_the_same_outcome() -> None:
     assert told(simulate(copy)) == told(simulate(made))
 
 
-def test_a_snapshot_in_the_middle_goes_on_with_who_waits() -> None:
+def test_a_snapshot_in_the_middle_continues_with_the_waiting_workloads() -> None:
     """Those that run already run on; nobody who waited gets in earlier or later for having been written down."""
     made = world([*tree(1, 1), *queue(), job("a", 4, runs="10s"), job("b", 2, runs="5s"), job("c", 3, runs="1s")])
     made.cycle()
@@ -334,7 +334,7 @@ def test_figures(waits: list[float], median: float, p95: float, most: float) -> 
     assert (got.median, got.p95, got.most) == (median, p95, most)
 
 
-def test_progress_is_told_after_every_instant() -> None:
+def test_progress_is_reported_after_every_instant() -> None:
     seen: list[tuple[int, int, float]] = []
     given: list[Any] = [tree(1, 1), queue(), job("a", 4, runs="10s"), job("b", 4, runs="10s"), job("c", 1, at="3s")]
     simulate(world(*given), progress=lambda *now: seen.append(now))

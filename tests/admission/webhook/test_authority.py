@@ -76,7 +76,7 @@ def test_a_whole_life() -> None:
         pytest.param(replace(first(), serving=ServingCertificate(b"garbage", b"garbage")), id="garbage"),
     ],
 )
-def test_what_can_not_be_served_is_issued_anew(broken: AuthorityState) -> None:
+def test_an_unusable_certificate_is_issued_again(broken: AuthorityState) -> None:
     assert next_step(broken, 0) is RotationStep.ISSUE
 
 
@@ -97,7 +97,7 @@ def test_an_ended_certificate_and_a_new_name_are_issued_at_once() -> None:
     assert len(again.trust) == 2
 
 
-def test_a_successor_that_ended_unused_is_made_anew() -> None:
+def test_an_expired_unused_successor_is_issued_again() -> None:
     state = advance(first(), RotationStep.PREPARE, NAMES, BORN + 700, replace(LIFE, certificate=100.0))
     assert next_step(state, 850) is RotationStep.PREPARE
     again = advance(state, RotationStep.PREPARE, NAMES, BORN + 850, LIFE)

@@ -83,7 +83,7 @@ async def test_without_configurations_a_certificate_is_there_all_the_same(kube: 
     assert tls.pair is not None
 
 
-async def test_a_bundle_that_somebody_took_out_comes_back(kube: Kube) -> None:
+async def test_a_removed_bundle_is_restored(kube: Kube) -> None:
     keeper = OwnCertificates(kube, PLACE, Serving(), LIFE)
     await keeper.once()
     before = await published(kube)

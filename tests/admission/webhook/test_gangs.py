@@ -45,7 +45,7 @@ def test_a_gang_keeps_the_queue_that_it_names() -> None:
     assert made["metadata"]["labels"][names.QUEUE_NAME_LABEL] == "mine"
 
 
-def test_a_pod_of_a_job_that_nobody_queues_is_in_its_gang() -> None:
+def test_a_pod_of_an_unqueued_job_is_in_its_gang() -> None:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     assert "schedulingGates" in completed(a_pod(metadata={"ownerReferences": [owner]}))["spec"]
     queued = a_pod({**NAMED, names.PODSET_LABEL: "main"}, metadata={"ownerReferences": [owner]})
@@ -95,7 +95,7 @@ def test_pods_that_agree_and_gangs_of_other_names_are_let_in() -> None:
     )
 
 
-def test_one_that_has_ended_binds_nobody() -> None:
+def test_an_ended_pod_constrains_no_other() -> None:
     made = {**completed(a_pod()), "status": {"phase": "Failed"}}
 
     member = read_member(json.dumps(made).encode())
@@ -120,7 +120,7 @@ def test_what_was_written_down_stays() -> None:
     ],
     ids=["minimum", "name", "policy"],
 )
-def test_a_pod_that_changes_what_it_says_of_its_gang_is_told_the_label_that_it_changed(
+def test_a_pod_that_changes_its_gang_gets_an_error_with_the_label(
     changed: dict[str, str], field: str, value: Any
 ) -> None:
     """Issue 16, A6: no annotation of ours is named, which the user has not written."""

@@ -121,7 +121,7 @@ def test_a_job_that_is_not_managed_stays_as_it_is(
     assert defaulted(given, known=lookups(default_queue=namespace != "ns"), namespace=namespace) == given
 
 
-def test_namespaces_are_told_by_their_labels() -> None:
+def test_namespaces_are_selected_by_their_labels() -> None:
     rules = ReviewRules(managed_namespaces={"matchLabels": {"team": "a"}})
     known = Lookups(namespace_labels=lambda name: {"team": "a"} if name == "ns" else None)
     assert "suspend" in defaulted(job(), known=known, rules=rules)["spec"]

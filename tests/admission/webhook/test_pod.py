@@ -101,7 +101,7 @@ def test_whose_pods_stay_as_they_are(pod: Obj) -> None:
     assert made(MUTATE, pod, user=JOB_CONTROLLER) == pod
 
 
-def test_a_pod_of_a_kind_that_nobody_admits_as_a_whole_queues_by_itself() -> None:
+def test_a_pod_of_an_unmanaged_kind_queues_by_itself() -> None:
     assert made(MUTATE, a_pod(owner="apps/v1/ReplicaSet"))["spec"]["schedulingGates"] == GATES
 
 

@@ -70,7 +70,7 @@ def test_every_pod_without_a_queue_goes_by_its_namespaces_own(pod: Obj, known: L
     assert found["spec"].get("schedulerName", "default-scheduler") == "default-scheduler"
 
 
-def test_a_deployments_pod_of_an_elastic_quota_goes_as_soon_as_it_is_told() -> None:
+def test_a_deployments_pod_of_an_elastic_quota_ends_as_soon_as_it_is_deleted() -> None:
     """Its ReplicaSet makes another one: nobody need keep it."""
     found = made(f"/mutate-{POD}", a_pod({}, owner="apps/v1/ReplicaSet"), QUOTA)
     assert "finalizers" not in found["metadata"]
@@ -188,7 +188,7 @@ def test_queues_of_gangs_are_reserved(queue: str, known: Lookups, rules: ReviewR
     assert said in errors(JOB, job(labels=named, suspend=True), known, job(suspend=True), rules)
 
 
-def test_a_queue_of_the_name_that_somebody_made_is_a_queue() -> None:
+def test_a_users_queue_of_that_name_is_a_queue() -> None:
     mine, ours = (
         Lookups(local_queues=local("gangs", **more)) for more in ({}, {"stowage.dev__made-from-labels": "true"})
     )
@@ -229,7 +229,7 @@ def test_who_a_pod_is_never_changes(key: str, changed: str | None, gates: list[O
     [names.POD_SUSPENDING_PARENT, names.PREBUILT_WORKLOAD, names.WORKLOAD_ANNOTATION, names.GANG, names.GANG_TERMS],
     ids=lambda key: key,
 )
-def test_nothing_is_added_to_who_a_pod_is(key: str) -> None:
+def test_nothing_is_added_to_a_pods_identity(key: str) -> None:
     said = {names.ROLE_HASH: "11111111"}
     old, new = (a_pod(dict(LABELS), {**said, **more}, schedulingGates=GATES) for more in ({}, {key: "other"}))
     assert f"[{key}]: Invalid value" in errors(POD, new, old=old)
@@ -259,7 +259,7 @@ def test_a_job_that_was_queued_stays_queued(kind: str, known: Lookups, rules: Re
 
 
 @pytest.mark.parametrize("known", [FREE, QUOTA], ids=["free", "quota"])
-def test_a_held_pod_stays_queued_for_nobody_else_would_open_it(known: Lookups) -> None:
+def test_a_held_pod_stays_queued_because_nothing_else_opens_it(known: Lookups) -> None:
     old = a_pod({QUEUE: "team", names.MANAGED_LABEL: "true"}, schedulingGates=GATES)
     for gates in (GATES, []):
         new = a_pod({names.MANAGED_LABEL: "true"}, schedulingGates=gates)

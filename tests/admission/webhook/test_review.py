@@ -137,7 +137,7 @@ def test_a_pod_of_a_job_that_is_marked_as_one_on_its_own_is_let_in_with_a_warnin
 
 @pytest.mark.parametrize("in_use", [True, False])
 @pytest.mark.parametrize("kind", ["clusterqueue", "resourceflavor"])
-def test_the_finalizer_goes_in_where_somebody_takes_it_out(kind: str, in_use: bool) -> None:
+def test_a_removed_finalizer_is_restored(kind: str, in_use: bool) -> None:
     path = f"/mutate-kueue-x-k8s-io-v1beta2-{kind}"
     response = answer(path, body({"metadata": {"name": "x"}}), rules=ReviewRules(in_use_finalizer=in_use))
     assert ("patch" in response) is in_use

@@ -167,7 +167,7 @@ async def test_sakkaras_groups_and_trees_are_read(kube: Kube) -> None:
     assert world.cycle().admitted == 1
 
 
-async def test_who_may_not_read_config_maps_is_told_what_is_missing(
+async def test_without_the_right_to_read_config_maps_the_error_names_it(
     kube: Kube, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = kube.list_raw

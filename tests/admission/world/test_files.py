@@ -251,7 +251,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         list(documents([tmp_path / "none.yaml"]))
 
 
-def test_a_namespace_that_nobody_describes_bears_its_name() -> None:
+def test_an_undescribed_namespace_has_its_name_label() -> None:
     selector = {"matchLabels": {"kubernetes.io/metadata.name": "default"}}
     assert admitted(world(tree(), queue(namespaceSelector=selector), job("a"))) == {"a": {"r0-h0": 1}}
 

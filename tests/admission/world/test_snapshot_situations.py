@@ -128,7 +128,7 @@ def test_a_promise_to_one_that_lacks_quota_until_its_victims_leave(strategy: obj
     )
 
 
-def test_a_head_of_which_nobody_knows_when_it_starts() -> None:
+def test_a_head_with_unknown_start() -> None:
     """Issue 16, F2: those behind it are told no moment by the copy either."""
     made = world(
         replace(queue(tas=10), backfill=True), workload("runs", 6), replace(workload("ends", 4), time_limit=60.0)
@@ -170,7 +170,7 @@ def test_who_lacks_quota_sleeps_on_until_that_much_is_free() -> None:
     assert decided(reports, Admit) == {"same", "small"} or decided(reports, Admit) >= {"wide"}
 
 
-def test_between_the_freeing_of_quota_and_the_look_at_who_lacked_it() -> None:
+def test_between_freed_quota_and_the_next_cycle() -> None:
     """Somebody else may be faster: who was woken for quota that is gone again is not heard of."""
     made = world(
         queue("q", cohort="c", tas=4), queue("o", cohort="c", tas=4), workload("a", 4), workload("b", 4, to="o")
@@ -196,7 +196,7 @@ def test_quota_that_a_refused_strict_head_keeps_from_borrowers() -> None:
     assert decided(reports, Admit) == {"borrows"}
 
 
-def test_reservations_of_backfill_and_who_waits_behind_them() -> None:
+def test_backfill_reservations_and_the_workloads_behind_them() -> None:
     made = world(replace(queue(strategy=STRICT, tas=10), backfill=True), replace(workload("runs", 6), time_limit=60.0))
     made.cycle()
     made.apply(workload("head", 8, queued=1))

@@ -105,7 +105,7 @@ async def test_mutating_webhooks_change_the_object_in_order_then_validating_ones
     assert hooks.asked[-1]["object"]["metadata"]["uid"]
 
 
-async def test_what_a_webhook_is_told(hooks: Hooks) -> None:
+async def test_the_request_that_a_webhook_gets(hooks: Hooks) -> None:
     hooks.register("/look", allow)
     user = UserInfo("system:serviceaccount:a:b", ("system:authenticated",))
     await hooks.create(config_map(), Context(user), dry_run=True)

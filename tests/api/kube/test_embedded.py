@@ -114,7 +114,7 @@ async def test_an_unknown_token_is_unauthorized(tmp_path: Path) -> None:
                 await kube.list(NODES)
 
 
-async def test_a_certificate_of_somebody_else_is_refused(tmp_path: Path) -> None:
+async def test_a_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:
     async with FakeServer() as server, FakeServer() as other:
         server.identity = other.identity  # the kubeconfig now trusts the other's authority
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")

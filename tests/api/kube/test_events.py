@@ -103,7 +103,7 @@ async def test_long_messages_are_cut(script: Script, tmp_path: Path) -> None:
     assert [body["message"] for _, _, body in sent(script)] == ["x" * 1024, "x" * 1021 + "..."]
 
 
-async def test_what_does_not_fit_is_counted_and_nobody_waits(script: Script, tmp_path: Path) -> None:
+async def test_what_does_not_fit_is_counted_and_callers_do_not_wait(script: Script, tmp_path: Path) -> None:
     before = dropped("full")
     script.then(*[answer({})] * 2)
     async with scripted(script, tmp_path) as kube:

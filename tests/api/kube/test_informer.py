@@ -254,7 +254,9 @@ async def test_an_undecodable_object_is_named_and_left_out(
     assert len(named) == 3
 
 
-async def test_a_failing_handler_harms_nobody(script: Script, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_handler_does_not_stop_the_others(
+    script: Script, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(_: Change[Pod]) -> None:
         raise RuntimeError("a bug")
 
@@ -330,7 +332,7 @@ async def test_selection_goes_with_every_request(script: Script, tmp_path: Path)
         assert (request.query["labelSelector"], request.query["fieldSelector"]) == ("a=b", "x=y")
 
 
-async def test_plain_dicts_carry_their_kind_and_nothing_of_who_wrote_them(script: Script, tmp_path: Path) -> None:
+async def test_plain_dicts_carry_their_kind_and_no_managed_fields(script: Script, tmp_path: Path) -> None:
     managed = [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}]
     nodes = [{"metadata": {"name": f"n{i}", "resourceVersion": "5", "managedFields": managed}} for i in range(2)]
     later = {"metadata": {"name": "n1", "resourceVersion": "11", "managedFields": managed}}
@@ -408,7 +410,7 @@ async def test_an_object_nested_too_deep_is_named_and_left_out(
     assert "lists and objects within each other" in named[0]
 
 
-async def test_an_object_that_an_index_cannot_take_harms_nobody(script: Script, tmp_path: Path) -> None:
+async def test_an_object_that_an_index_rejects_does_not_stop_the_others(script: Script, tmp_path: Path) -> None:
     """Issue 16, B1."""
 
     def values(given: Pod) -> list[str]:

@@ -107,7 +107,7 @@ WIRE = {"metadata": {"name": "x", "namespace": "team", "uid": "u", "resourceVers
 
 
 @pytest.mark.parametrize("kind", [dict, Pod, Workload], ids=["dict", "struct", "model"])
-def test_every_type_tells_who_it_is(kind: type[Any]) -> None:
+def test_every_type_has_an_identity(kind: type[Any]) -> None:
     body = WIRE | {"spec": {}}
     who = identity(decoder_for(kind)(msgspec.json.encode(body)))
     assert (who.key, who.name, who.namespace, who.uid, who.resource_version) == ("team/x", "x", "team", "u", "7")

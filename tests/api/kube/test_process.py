@@ -98,7 +98,7 @@ async def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
         assert await it.process.stdout.read() == b"cleaned\n"
 
 
-async def test_a_failure_is_logged_and_told_by_the_exit_code() -> None:
+async def test_a_failure_is_logged_and_sets_the_exit_code() -> None:
     async with child('raise RuntimeError("a bug")') as it:
         assert "RuntimeError: a bug" in (await it.line("failed"))["exception"]
         assert await it.code() == 1
@@ -173,7 +173,7 @@ async def test_an_answer_on_a_closed_connection_is_no_error_and_anything_else_un
         assert (await running.line("nobody awaited this"))["level"] == "ERROR"
 
 
-async def test_a_scrape_keeps_nobody_from_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_scrape_does_not_hold_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     # With hundreds of queues the page takes seconds; the Lease has to be renewed meanwhile.
     begun, answered = threading.Event(), threading.Event()
 
@@ -197,7 +197,7 @@ async def test_a_scrape_keeps_nobody_from_the_loop(monkeypatch: pytest.MonkeyPat
         assert await scrape == "all\n"
 
 
-async def test_metrics_are_for_those_who_may_read_them() -> None:
+async def test_metrics_are_served_to_authorized_readers_only() -> None:
     """Issue 16, B9."""
     asked: list[tuple[str, str]] = []
 
@@ -233,7 +233,7 @@ async def test_metrics_are_for_those_who_may_read_them() -> None:
         pytest.param("0.0.0.0", False, 200, id="off"),
     ],
 )
-async def test_readers_are_asked_who_they_are_where_the_settings_say_so(host: str, asks: bool, status: int) -> None:
+async def test_metrics_need_authentication_where_the_settings_say_so(host: str, asks: bool, status: int) -> None:
     """Issue 16, B9: never on loopback."""
     async with child(POLITE, host=host, asks=asks) as it:
         port = (await it.line("started"))["health_port"]

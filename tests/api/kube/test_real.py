@@ -100,7 +100,7 @@ async def test_the_copy_equals_the_server(kube: Kube, watch_list: bool) -> None:
     assert informer.last_error is None
 
 
-async def test_a_foreign_continue_token_is_told(kube: Kube) -> None:
+async def test_a_foreign_continue_token_is_refused(kube: Kube) -> None:
     with pytest.raises(BadRequest, match="continue"):
         await kube.list(NODES, limit=1, continue_="nonsense")
 

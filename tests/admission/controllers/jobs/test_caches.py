@@ -26,7 +26,7 @@ def test_answers_to_answers_count_too() -> None:
     assert latest.of("ns/j", version(2)) == version(3)
 
 
-def test_somebody_elses_change_ends_it() -> None:
+def test_a_change_by_another_client_ends_it() -> None:
     latest: MutationCache[dict[str, Any]] = MutationCache()
     latest.note("ns/j", version(1), version(2))
     assert latest.of("ns/j", version(4)) == version(4)

@@ -116,7 +116,7 @@ async def test_an_admitted_job_starts_with_all_that_its_pods_need(here: JobClust
     await here.told("Started", "Admitted by clusterQueue cq")
 
 
-async def test_a_job_that_kubernetes_overlooks_is_changed_and_told_of(tmp_path: Path) -> None:
+async def test_a_job_that_kubernetes_overlooks_is_changed_and_reported(tmp_path: Path) -> None:
     async with embedded(tmp_path, kubernetes=False) as here:
         await created(here, BATCH)
         await here.admit(BATCH, at=time.time() - 3600)
@@ -153,7 +153,7 @@ async def test_a_job_costs_four_writes_from_queue_to_end(here: JobCluster, kind:
     }
 
 
-async def test_pods_that_end_one_by_one_are_told_of_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pods_that_end_one_by_one_are_reported_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     period = 0.5
     monkeypatch.setattr("admission.controllers.jobs.controller.PROGRESS", period)
     job = fresh(BATCH)
@@ -313,7 +313,7 @@ async def test_a_job_waits_for_its_priority_class(here: JobCluster) -> None:
     assert workload.spec.priority == 7
 
 
-async def test_a_job_too_large_for_a_workload_is_told_so(here: JobCluster) -> None:
+async def test_a_job_too_large_for_a_workload_is_reported(here: JobCluster) -> None:
     job = fresh(JOBSET)
     worker = job["spec"]["replicatedJobs"][1]
     job["spec"]["replicatedJobs"] = [worker | {"name": f"w{index}"} for index in range(19)]

@@ -306,7 +306,7 @@ def test_a_job_that_lost_its_admission_stops_and_is_itself_again(
     assert words(made.actions) == ["workload:podSets"], "what its user changes now holds"
 
 
-def test_a_job_that_is_admitted_anew_gets_its_own_templates_before_it_starts() -> None:
+def test_a_readmitted_job_gets_its_own_templates_before_it_starts() -> None:
     """Issue 16, C8: else what the flavor that it lost has added contradicts the next flavor."""
     other = FLAVOR.model_copy(update={"spec": FLAVOR.spec.model_copy(update={"node_labels": {"pool": "other"}})})
     around = replace(AROUND, flavors={"tas": FLAVOR, "other": other})
@@ -417,7 +417,7 @@ def test_a_class_that_goes_does_not_hold_up_an_admitted_job() -> None:
     assert words(plan(job, JOB, [workload], AROUND, 0.0).actions) == ["job:suspend+template"]
 
 
-def test_a_class_that_is_missing_is_told_also_while_quota_is_held() -> None:
+def test_a_missing_class_is_reported_also_while_quota_is_held() -> None:
     """Issue 16, C10."""
     waiting = merged(batch_job(), {"metadata": {"labels": {names.PRIORITY_CLASS_LABEL: "low"}}})
     around = replace(AROUND, workload_priority_classes={"low": WorkloadPriorityClass.from_wire(LOW)})
@@ -430,7 +430,7 @@ def test_a_class_that_is_missing_is_told_also_while_quota_is_held() -> None:
 
 
 @pytest.mark.parametrize("controller", ["other-uid", ""])
-def test_a_prebuilt_workload_of_somebody_else_starts_nothing(controller: str) -> None:
+def test_a_prebuilt_workload_of_another_owner_starts_nothing(controller: str) -> None:
     """Issue 16, C10: only its own controller may run on it."""
     job = merged(batch_job(), {"metadata": {"labels": {names.PREBUILT_WORKLOAD: "made"}}})
     owner = OwnerReference(api_version="batch/v1", kind="Job", name="o", uid=controller, controller=True)
@@ -501,7 +501,7 @@ def test_a_job_that_its_own_controller_overlooked_is_woken(
     assert [event.reason for event in patch.events] == ["Woken"]
 
 
-def test_pods_that_are_done_are_told_once() -> None:
+def test_finished_pods_are_reported_once() -> None:
     around = JobContext(flavors={"tas": FLAVOR})
     job = RUNNING | {"status": ACTIVE | {"succeeded": 4}}
     (told,) = plan(job, JOB, [admitted(WAITING)], around, 0.0).actions
@@ -585,7 +585,7 @@ def test_a_mark_copied_from_a_job_that_came_open_does_not_hide_gated_pods() -> N
         pytest.param([], ["n1"], "n1", id="the host itself, well again"),
     ],
 )
-def test_on_the_fast_path_a_job_whose_host_failed_starts_anew_with_its_admission(
+def test_on_the_opened_path_a_job_whose_host_failed_restarts_with_its_admission(
     unhealthy: list[str], now_at: list[str], started_at: str | None
 ) -> None:
     own = json.loads(json.dumps(waiting_job()).replace("example.com/other", GATE))
@@ -623,7 +623,7 @@ def test_on_the_fast_path_a_job_whose_host_failed_starts_anew_with_its_admission
         pytest.param((HOST,), [("n2",), ("n3",)], True, id="pods wait at the gate"),
     ],
 )
-def test_a_host_that_stands_in_the_template_for_other_reasons_restarts_nobody(
+def test_a_users_own_host_selector_restarts_no_job(
     levels: tuple[str, ...], domains: list[tuple[str, ...]], gate: bool
 ) -> None:
     """A flavor's node labels may name a host."""

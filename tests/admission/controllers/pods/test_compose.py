@@ -40,7 +40,7 @@ def test_a_groups_workload_has_the_labels_of_all_its_pods() -> None:
     assert composed(unit, unit.pods, COPYING).metadata.labels == {"team": "a", "cost-center": "7"}
 
 
-def test_pods_of_a_group_with_different_labels_are_told_so() -> None:
+def test_pods_of_a_group_with_different_labels_are_reported() -> None:
     unit = unit_of(member("p", team="a"), member("q", team="b"))
     with pytest.raises(UnlikePods, match=r"metadata.labels\[team\]: 'a, and b in pod q'"):
         composed(unit, unit.pods, COPYING)

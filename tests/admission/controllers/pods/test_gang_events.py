@@ -25,7 +25,7 @@ def told(teller: GangMessages, pods: list[QueuedPod], text: str, now: float) -> 
     return [(pod.metadata.name, event.message) for pod, event in events]
 
 
-def test_each_member_that_waits_is_told_once_and_anew_when_the_reason_changes() -> None:
+def test_each_waiting_member_gets_one_event_for_each_reason() -> None:
     teller, (start, pods) = GangMessages(), waiting(2)
     assert told(teller, pods, "2 of 3 pods exist", start) == [], "most gangs start sooner"
     now = start + PATIENCE
@@ -39,7 +39,7 @@ def test_each_member_that_waits_is_told_once_and_anew_when_the_reason_changes() 
     assert len(told(teller, pods, "no quota", now + AGAIN + KEPT)) == 2, "the API server forgets events"
 
 
-def test_who_does_not_wait_is_told_nothing() -> None:
+def test_a_member_that_does_not_wait_gets_no_event() -> None:
     teller, (start, pods) = GangMessages(), waiting(2)
     running = replace(pods[0], gated=False)
     assert told(teller, [running, pods[1]], "2 of 3 pods exist", start + PATIENCE) == [
@@ -48,7 +48,7 @@ def test_who_does_not_wait_is_told_nothing() -> None:
     assert told(teller, pods, "", start + PATIENCE) == []
 
 
-def test_a_large_gang_is_told_bit_by_bit_until_everybody_knows() -> None:
+def test_a_large_gang_gets_its_events_in_batches() -> None:
     teller, (now, pods) = GangMessages(), waiting(400)
     now += PATIENCE
     found: list[str] = []

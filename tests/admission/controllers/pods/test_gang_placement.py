@@ -138,14 +138,14 @@ def test_slices_and_shapes_of_the_pod_group_hold_for_each_role() -> None:
         ),
     ],
 )
-def test_what_contradicts_itself_is_told(pods: list[dict[str, object]], group: Texts, field: str, text: str) -> None:
+def test_contradictions_are_reported(pods: list[dict[str, object]], group: Texts, field: str, text: str) -> None:
     with pytest.raises(InvalidObject) as told:
         terms(pods, group)[1].pod_sets()
     assert field in str(told.value)
     assert text in str(told.value)
 
 
-def test_pods_that_differ_are_told_as_pods_that_contradict_each_other() -> None:
+def test_pods_that_differ_are_reported_as_contradictory() -> None:
     pods = [gang_pod("a", **{names.REQUIRED_TOPOLOGY: RACK}), gang_pod("b")]
     with pytest.raises(UnlikePods):
         terms(pods, {})[1].pod_sets()

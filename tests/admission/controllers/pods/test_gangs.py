@@ -159,7 +159,7 @@ def test_a_late_member_without_quota_takes_the_place_of_a_member_that_is_lost() 
     assert (world.pods[late].running, world.held(), list(world.workloads)) == (True, 3, ["ns/a"])
 
 
-def test_the_time_to_start_counts_anew_after_each_eviction() -> None:
+def test_the_start_timeout_restarts_after_each_eviction() -> None:
     """Issue 16, A1: a gang that had been bound whole and was evicted has to be bound whole again."""
     world = GangSimulation(3, high=["b"])
     world.groups["a"] = group(3, timeout=10)
@@ -226,7 +226,7 @@ def test_a_late_member_that_waits_does_so_with_the_others_again_when_they_go_bac
         (MatchPolicy.ONCE_SATISFIED, True),
     ],
 )
-def test_the_match_policy_says_who_counts_when_others_have_ended(policy: MatchPolicy, joins: bool) -> None:
+def test_the_match_policy_says_which_ended_pods_count(policy: MatchPolicy, joins: bool) -> None:
     world, gang = GangSimulation(8), replace(A, policy=policy)
     made = [world.create(gang) for _ in range(3)]
     world.settle()
@@ -278,7 +278,7 @@ def test_the_backoff_of_a_gang_doubles_though_its_workload_goes_each_time() -> N
     assert [round(wait, -1) for wait in waits[1:]] == [10, 20, 40], waits
 
 
-def test_once_a_gang_was_bound_whole_its_backoff_begins_anew() -> None:
+def test_once_a_gang_was_bound_whole_its_backoff_restarts() -> None:
     """Issue 16, A6."""
     world = GangSimulation(8, high=["b"])
     world.groups["a"] = group(3, timeout=10)
@@ -390,7 +390,7 @@ def test_a_pod_group_made_of_labels_changes_nothing_for_a_gang_that_waits() -> N
     assert terms_of(pods, made) == terms_of(pods, None)
 
 
-def test_pods_that_contradict_each_other_are_told_apart_by_name() -> None:
+def test_pods_that_contradict_each_other_are_named() -> None:
     world = GangSimulation(8)
     one, other = world.create(A), world.create(replace(A, minimum=4))
     with pytest.raises(UnlikePods) as unlike:

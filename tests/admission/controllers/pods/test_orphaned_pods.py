@@ -75,7 +75,7 @@ def test_the_next_set_becomes_its_controller() -> None:
     assert (owner["name"], owner["uid"], owner["controller"]) == ("s", "next-uid", True)
 
 
-def test_taken_over_it_keeps_its_name_and_a_new_pod_is_told_that() -> None:
+def test_an_adopted_workload_keeps_its_name_and_a_new_pod_gets_it() -> None:
     workload = taken_over(left_behind())
     running, fresh = a_pod(0, workload.metadata.name), a_pod(1, "")
     made = planned(the_next(), [workload], [running, fresh], [])

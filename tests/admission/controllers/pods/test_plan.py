@@ -168,7 +168,7 @@ def test_a_deleted_workload_takes_all_its_pods_with_it_its_owners_last() -> None
     assert len(made.actions) == len(stopped)
 
 
-def test_with_fast_admission_pods_that_nobody_made_yet_are_not_missing() -> None:
+def test_with_fast_admission_uncreated_pods_are_not_missing() -> None:
     fast = {names.POD_GROUP_FAST_ADMISSION: "true"}
     of = unit(wire("p", group="g", total=3, annotations=fast))
     workload = created(of)
@@ -372,7 +372,7 @@ def test_the_workload_says_which_pod_is_held_though_it_has_quota_until_that_pod_
         pytest.param(deleted, None, id="goes"),
     ],
 )
-def test_what_a_gang_waits_for_is_told_once(change: Any, said: tuple[str, str] | None) -> None:
+def test_the_reason_of_a_waiting_gang_is_reported_once(change: Any, said: tuple[str, str] | None) -> None:
     workload = change(made_beforehand()[0])
     made = PodGroupPlan(events=(PlannedEvent("GangWaiting", "late"),), note="late")
     actions = with_reason(made, [workload], NOW).actions

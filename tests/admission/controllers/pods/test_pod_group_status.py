@@ -51,7 +51,7 @@ def test_phase(pods: tuple[QueuedPod, ...], of: Workload | None, phase: str) -> 
     assert next_status(PodGroupStatus(), pods, of, TERMS, NOW).phase == phase
 
 
-def test_nobody_knows_where_a_gang_without_a_minimum_stands() -> None:
+def test_a_gang_without_a_minimum_has_an_unknown_state() -> None:
     assert next_status(PodGroupStatus(), (GATED,), None, GangTerms("g", None), NOW).phase == "Unknown"
 
 

@@ -62,7 +62,7 @@ def test_steps_are_what_a_started_pod_does_by_itself(old: QueuedPod, fields: dic
     assert not is_nothing(change)
 
 
-def test_a_gate_that_somebody_else_opens_is_no_step() -> None:
+def test_a_gate_that_another_client_opens_is_no_step() -> None:
     assert not is_step(changed(GATED, gated=False, spec=None), ours=False)
     assert is_step(changed(OPEN, bound=True), ours=False)
 

@@ -164,7 +164,7 @@ def test_no_workload_is_made(obj: Obj) -> None:
     assert planned(obj).actions == ()
 
 
-def test_in_a_namespace_that_is_nobodys_nothing_is_made() -> None:
+def test_in_an_unmanaged_namespace_nothing_is_created() -> None:
     around = JobContext(options=JobOptions(namespace_managed=lambda _: False))
     assert planned(a_set(), around=around).actions == ()
 
@@ -175,13 +175,13 @@ def test_a_workload_just_made_is_waited_for() -> None:
     assert made.again_in is not None
 
 
-def test_a_class_that_is_not_there_is_told() -> None:
+def test_a_missing_class_is_reported() -> None:
     made = planned(a_set(priority="none"))
     assert made.actions == ()
     assert [event.reason for event in made.events] == ["WorkloadPriorityClassNotFound"]
 
 
-def test_groups_without_end_are_told_and_not_counted() -> None:
+def test_groups_without_end_are_reported_and_not_counted() -> None:
     made = planned(a_group_set(MOST_GROUPS + 1))
     assert made.actions == ()
     assert [event.reason for event in made.events] == ["ErrWorkloadCompose"]
@@ -190,7 +190,7 @@ def test_groups_without_end_are_told_and_not_counted() -> None:
 # ---- pods are told their group
 
 
-def test_pods_are_told_their_group_once_its_workload_is_there() -> None:
+def test_pods_get_their_group_once_its_workload_exists() -> None:
     obj, pods = a_set(), [a_pod(0), a_pod(1, joined=True), a_pod(2, deleted=True), a_pod(3, gated=False)]
     workload = only(obj)
     assert not planned(obj, [], pods).joins()
@@ -212,7 +212,7 @@ def test_pods_are_told_their_group_once_its_workload_is_there() -> None:
     }
 
 
-def test_a_name_too_long_for_a_label_is_told_in_the_annotation() -> None:
+def test_a_name_too_long_for_a_label_goes_into_the_annotation() -> None:
     obj = a_set()
     obj["metadata"]["name"] = "s" * 70
     (join,) = planned(obj, [only(obj)], [a_pod()]).joins()
@@ -220,7 +220,7 @@ def test_a_name_too_long_for_a_label_is_told_in_the_annotation() -> None:
     assert join.patch["metadata"]["annotations"][names.POD_GROUP_NAME].startswith("statefulset-sss")
 
 
-def test_ordinals_that_begin_elsewhere_are_told() -> None:
+def test_ordinals_with_another_start_are_reported() -> None:
     obj = a_set()
     obj["spec"]["ordinals"] = {"start": 7}
     (join,) = planned(obj, [only(obj)], [a_pod(7)]).joins()
@@ -333,7 +333,7 @@ def test_scaled_down_past_the_webhook_the_quota_of_those_that_went_returns() -> 
 
 
 @pytest.mark.parametrize("reclaimed", [0, 1])
-def test_scaled_up_past_the_webhook_it_is_admitted_anew(reclaimed: int) -> None:
+def test_scaled_up_past_the_webhook_it_is_admitted_again(reclaimed: int) -> None:
     workload = admitted(only(a_set(3)))
     done = (ReclaimablePod(name="main", count=reclaimed),) if reclaimed else ()
     workload = with_status(workload, workload.status.model_copy(update={"reclaimable_pods": done}))

@@ -312,7 +312,7 @@ def test_what_the_config_map_has_lost_the_pods_still_say() -> None:
 # ---- attempts
 
 
-def test_an_eviction_takes_the_places_and_the_next_attempt_starts_anew() -> None:
+def test_an_eviction_frees_the_places_and_the_next_attempt_restarts() -> None:
     group = OutputGroup()
     group.told(admitted(2), pod("a", "n1"), pod("b", "n0"))
     group.told(PREEMPTED, *(replace(p, deleted=True) for p in BOUND))
@@ -326,7 +326,7 @@ def test_an_eviction_takes_the_places_and_the_next_attempt_starts_anew() -> None
     assert group.data["schedBeginTime"] == "2026-01-01T00:00:00.000Z"
 
 
-def test_an_attempt_that_ended_while_nobody_looked_is_counted() -> None:
+def test_an_attempt_that_ended_during_an_outage_is_counted() -> None:
     group = OutputGroup()
     group.told(admitted(2), *BOUND)
     group.told(admitted(2, evictions=2), pod("c", "n2"), pod("d", "n0"))
@@ -354,7 +354,7 @@ def test_pods_that_went_with_their_workload_come_back_as_the_next_attempt(looked
 
 
 @pytest.mark.parametrize("looks", [1, 3])
-def test_an_attempt_whose_workload_went_is_counted_once_however_often_somebody_looks_meanwhile(looks: int) -> None:
+def test_an_attempt_whose_workload_was_deleted_is_counted_once(looks: int) -> None:
     group = OutputGroup()
     group.told(admitted(2), *BOUND)
     for _ in range(looks):
@@ -395,7 +395,7 @@ def test_results_of_a_group_that_has_ended_stay_until_it_comes_again() -> None:
 
 
 @pytest.mark.parametrize("spoilt", ["{", "3", '{"taken": 3}', '{"taken": {"x": 1}}', '{"evictions": "x"}', "null"])
-def test_a_record_that_somebody_spoilt_counts_as_none(spoilt: str) -> None:
+def test_an_unreadable_record_counts_as_none(spoilt: str) -> None:
     assert ResultRecord.read(spoilt) == ResultRecord()
 
 
@@ -426,7 +426,7 @@ def test_times_from_the_first_wait_to_the_last_bound_pod() -> None:
 
 @pytest.mark.parametrize("begin", [0.0004, 0.0005, 0.9996, 0.1234567])
 @pytest.mark.parametrize("end", [2.0004, 2.0005, 2.9996, 2.7654321])
-def test_the_total_is_the_difference_of_the_two_times_that_are_told(begin: float, end: float) -> None:
+def test_the_total_is_the_difference_of_the_two_times_written(begin: float, end: float) -> None:
     group = OutputGroup(now=T0 + end)
     group.told(admitted(2), *BOUND, seen=T0 + begin)
     first, last = (parse_time(group.data[key]) or 0.0 for key in ("schedBeginTime", "schedEndTime"))

@@ -262,7 +262,7 @@ async def _true(value: bool) -> bool:
     return value
 
 
-async def test_labels_that_somebody_took_off_come_back(site: SakkaraCluster) -> None:
+async def test_removed_labels_are_restored(site: SakkaraCluster) -> None:
     await site.admit()
     for name, node in NODE_OF.items():
         await site.pod(name, node)

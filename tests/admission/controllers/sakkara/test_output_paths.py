@@ -130,11 +130,11 @@ def test_what_is_read_of_a_pod() -> None:
         ("Succeeded", True, True),
     ],
 )
-def test_for_whom_somebody_has_to_come(phase: str, deleted: bool, lives: bool) -> None:
+def test_a_group_that_lacks_pods(phase: str, deleted: bool, lives: bool) -> None:
     assert replace(pod(), phase=phase, deleted=deleted).lives is lives
 
 
-def test_solver_times_are_of_groups_alone_and_are_told_once() -> None:
+def test_solver_times_are_of_groups_alone_and_are_written_once() -> None:
     group = Workload.from_wire({"metadata": {"name": "g", "annotations": {SAKKARA_GROUP_ANNOTATION: "g"}}})
     other = Workload.from_wire({"metadata": {"name": "o"}})
     times = SolverTimes({"ns/g": group, "ns/o": other}.get)

@@ -210,12 +210,12 @@ def test_the_forms_of_the_texts() -> None:
     "rank",
     [None, "", "{", "7", '["a"]', '[["a", "x"]]', '[["a", 0], ["a", 1]]', '[["a", 0], ["b", 0]]', '{"a": 1}'],
 )
-def test_ranks_that_somebody_spoilt_count_as_none(rank: str | None) -> None:
+def test_unreadable_ranks_count_as_none(rank: str | None) -> None:
     assert read_seats(rank, '{"root": {}}', {}) == ()
 
 
 @pytest.mark.parametrize("placement", [None, "", "{", "[]", '{"root": 3}', '{"top": {"n": ["a"]}}', "null"])
-def test_a_placement_that_somebody_spoilt_tells_no_path(placement: str | None) -> None:
+def test_an_unreadable_placement_gives_no_path(placement: str | None) -> None:
     assert list(read_placement(placement)) == []
     assert read_seats('[["a", 0]]', placement, {}) == (RankAssignment(0, "a", ()),)
 

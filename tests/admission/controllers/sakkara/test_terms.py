@@ -118,7 +118,7 @@ def test_a_pod_group_stands_in_for_a_config_map_and_packs() -> None:
         pytest.param(described(size="3"), None, "2 of 3 pods exist", id="too-few"),
     ],
 )
-def test_pods_wait_and_the_reason_is_told(said: DescribedGroup | None, group: PodGroup | None, text: str) -> None:
+def test_pods_wait_and_the_reason_is_reported(said: DescribedGroup | None, group: PodGroup | None, text: str) -> None:
     plan = planned([member(0), member(1)], said, group=group)
     assert plan.actions == ()
     assert [(event.reason, event.message) for event in plan.events] == [(names.GANG_WAITING, text)]
@@ -145,7 +145,7 @@ def test_pods_of_a_pod_group_go_by_the_queue_of_groups_when_a_config_map_describ
     assert made(planned(named, described())).spec.queue_name == "mine"
 
 
-def test_pods_beyond_the_size_are_kept_waiting_and_told() -> None:
+def test_pods_beyond_the_size_wait_and_are_reported() -> None:
     plan = planned([member(n) for n in range(5)], described())
     assert not [action for action in plan.actions if isinstance(action, DeletePod | StopPod)]
     assert (names.GANG_WAITING, "the group has its 2 pods; 3 more wait: p-2, p-3, p-4") in [
@@ -179,7 +179,7 @@ def test_one_that_asks_for_something_else_holds_the_group_up_and_is_named_beside
     ]
 
 
-def test_while_it_runs_its_priority_is_followed_and_nobody_else_joins() -> None:
+def test_while_it_runs_its_priority_is_followed_and_no_pod_joins() -> None:
     own = made(planned([member(0), member(1)], described()))
     reserved = Condition(type=names.QUOTA_RESERVED, status="True")
     admitted = Condition(type=names.ADMITTED, status="True")

@@ -139,7 +139,7 @@ def test_one_that_was_never_good_is_none_and_not_the_flat_one() -> None:
     assert str(known.problem()).endswith("there is no tree to go by")
 
 
-def test_of_two_trees_of_one_name_the_first_holds_and_the_other_is_told() -> None:
+def test_of_two_trees_of_one_name_the_first_holds_and_the_other_is_reported() -> None:
     known = Known("a")
     known.tell({"r0": ["a"]}, key="m2")
     known.tell({"r1": ["a"]}, key="m1")

@@ -162,7 +162,7 @@ def test_a_queue_that_does_not_ask_for_it_is_as_it_was() -> None:
     assert admitted(cluster.cycle(now=11)) == []
 
 
-def test_the_head_starts_when_it_was_told() -> None:
+def test_the_head_starts_at_its_expected_time() -> None:
     cluster = flat(timed("a", 6, 60.0))
     cluster.tell(BIG, timed("w", 4, 50.0, queued=11))
     assert admitted(cluster.cycle(now=10)) == ["w"]
@@ -183,7 +183,7 @@ def test_an_end_before_its_time_brings_the_head_forward() -> None:
     assert admitted(cluster.cycle(now=81)) == ["big"]
 
 
-def test_those_who_are_late_are_reckoned_to_end_any_moment() -> None:
+def test_overdue_workloads_are_expected_to_end_at_any_moment() -> None:
     cluster = flat(timed("a", 6, 60.0))
     cluster.tell(BIG)
     cluster.cycle(now=10)

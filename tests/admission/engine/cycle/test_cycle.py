@@ -163,7 +163,7 @@ def test_a_stopped_queue_has_its_say_among_fair_ones() -> None:
     assert (admitted(report), waits(report)) == (["b1"], {"a1": "Suspended: ClusterQueue a is stopped"})
 
 
-def test_equals_of_a_refused_one_are_told_without_being_tried() -> None:
+def test_equivalents_of_a_refused_workload_get_its_reason_without_a_try() -> None:
     cluster = Cluster(ANY, queue(any=2), *(workload(f"w{i}", 3, queued=i) for i in range(50)))
     report = cluster.cycle()
     assert [d.workload for d in report.decisions] == ["w0"]
@@ -227,7 +227,7 @@ def test_a_queue_below_a_cycle_of_cohorts_is_inactive() -> None:
     assert waits(cluster.cycle()) == {"a": "Misconfigured: ClusterQueue q is inactive"}
 
 
-def test_a_blocked_workload_is_told_and_not_tried() -> None:
+def test_a_blocked_workload_is_reported_and_not_tried() -> None:
     why = ("Misconfigured", "LocalQueue q doesn't exist")
     report = Cluster(ANY, queue(any=9), replace(workload("a"), blocked=why)).cycle()
     assert report.decisions == ()
@@ -404,7 +404,7 @@ def test_strict_fifo_is_never_overtaken(crowd: Crowd) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(jobs)
-def test_best_effort_leaves_nobody_out_who_would_fit(
+def test_best_effort_skips_no_workload_that_would_fit(
     crowd: Crowd,
 ) -> None:
     cluster = mixed(crowd)
@@ -432,6 +432,6 @@ def test_no_more_start_than_may_and_the_others_come_when_they_are_woken() -> Non
     assert admitted(cluster.cycle()) == ["w2"]
 
 
-def test_who_would_not_fit_is_told_that_and_not_to_wait_for_pods() -> None:
+def test_a_workload_that_would_not_fit_gets_that_reason_not_pods_ready() -> None:
     cluster = Cluster(ANY, queue(any=1), workload("wide", cpus=2))
     assert waits(cluster.cycle(startable=0))["wide"].startswith("ExceedsMaxQuota")

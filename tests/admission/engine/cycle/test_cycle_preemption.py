@@ -154,7 +154,7 @@ def test_the_hole_has_the_shape_that_is_asked_for() -> None:
     assert len({name.split("-")[0] for name in domains(report, "gang")}) == 1
 
 
-def test_nobody_is_evicted_where_it_would_not_help() -> None:
+def test_nothing_is_evicted_where_it_would_not_help() -> None:
     nodes = [host(f"{rack}-1", rack, 2) for rack in ("r1", "r2")]
     cluster = running(racks(), *nodes, evicting(queue(tas=8)), first=[workload("low", 4)])
     cluster.tell(workload("wide", 3, priority=1, ask=TopologyAsk(required=RACK)))

@@ -139,7 +139,7 @@ def loop() -> World:
     return world
 
 
-def test_the_third_time_it_waits_is_told_so_and_may_do_it_again_later() -> None:
+def test_the_third_time_it_waits_with_a_reason_and_may_evict_again_later() -> None:
     world = loop()
     live(world, 30)
     waits = [d for d in world.cycle().decisions if isinstance(d, Wait) and d.reason is Reason.REPEATED_PREEMPTION]

@@ -59,7 +59,7 @@ def test_victims_are_chosen_over_the_whole_group_and_all_start_when_they_have_le
     assert sorted(admitted(cluster.cycle())) == [A, B]
 
 
-def test_nobody_leaves_where_one_member_would_not_fit_even_then() -> None:
+def test_nothing_is_evicted_where_one_member_would_still_not_fit() -> None:
     cluster = running(FLAT, evicting(queue(flat=4)), evicting(queue("p", flat=2)), first=[workload("low", 4)])
     cluster.tell(member(A, 4), member(B, 3, to="p"))
     assert preempted(cluster.cycle()) == {}, "b asks for more than there ever is"
@@ -73,7 +73,7 @@ def test_nobody_leaves_where_one_member_would_not_fit_even_then() -> None:
     assert preempted(cluster.cycle()) == {}, "the one in p is as important"
 
 
-def test_a_queue_that_evicts_nobody_keeps_the_whole_group_waiting() -> None:
+def test_a_queue_that_may_not_evict_keeps_the_whole_group_waiting() -> None:
     cluster = running(
         FLAT, evicting(queue(flat=4)), queue("p", flat=2), first=[workload("low", 4), workload("keeps", 2, to="p")]
     )
@@ -166,7 +166,7 @@ def test_a_gang_stays_where_another_of_its_group_may_not_go() -> None:
     assert list(preempted(cluster.cycle()).values()) == [["mid"]], "the cheaper one cannot go as a whole"
 
 
-def test_what_was_promised_to_the_group_is_taken_by_nobody_behind_it() -> None:
+def test_capacity_reserved_for_the_group_is_not_taken_by_workloads_behind_it() -> None:
     cluster = running(
         FLAT,
         evicting(queue(flat=4)),
@@ -368,7 +368,7 @@ def check(world: RandomGroups) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(worlds)
-def test_nobody_leaves_unless_all_members_then_fit_and_nobody_whom_they_fit_beside(world: RandomGroups) -> None:
+def test_victims_leave_only_if_all_members_then_fit_and_only_those_needed(world: RandomGroups) -> None:
     check(world)
 
 

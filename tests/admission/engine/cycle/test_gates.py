@@ -49,7 +49,7 @@ def test_it_starts_when_room_comes_by_itself() -> None:
     assert admitted(cluster.cycle()) == ["high"]
 
 
-def test_where_nobody_could_be_evicted_it_is_not_the_gate_that_holds_it() -> None:
+def test_without_possible_victims_the_gate_is_not_the_reason() -> None:
     cluster = full()
     cluster.tell(gated("equal", 3))
     report = cluster.cycle()

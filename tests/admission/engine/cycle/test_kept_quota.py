@@ -53,7 +53,7 @@ def test_a_refused_strict_head_keeps_its_queues_unused_quota(
     assert "head" in cluster.queues
 
 
-def test_a_workload_refused_because_of_it_is_told_why_and_starts_when_it_is_over() -> None:
+def test_a_workload_refused_because_of_it_gets_a_reason_and_starts_afterwards() -> None:
     cluster = scene()
     told = waits(cluster.cycle())
     assert told["borrows"].startswith(f"{Reason.WAITING_FOR_QUOTA}: ")
@@ -97,7 +97,7 @@ def test_the_explanation_knows_what_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("borrows", "raised"), [(1, 1000), (2, 2000)])
-def test_the_explanation_says_for_whom_and_which_quota_would_do(borrows: int, raised: int) -> None:
+def test_the_explanation_names_the_head_and_the_quota_that_would_suffice(borrows: int, raised: int) -> None:
     """Issue 16, D6: beside what is kept for the head, the least that admits the borrower."""
     cluster = scene(borrows=borrows)
     cluster.cycle()

@@ -112,7 +112,7 @@ def halls(*more: Workload, spec: ClusterQueue | None = None) -> Cluster:
     return Cluster(flavor(), *nodes, spec or queue(tas=100), *more)
 
 
-def test_a_waiting_workload_is_woken_at_each_step_and_told_what_holds() -> None:
+def test_a_waiting_workload_is_requeued_at_each_relaxation_step() -> None:
     cluster = halls(workload("wide", 12, ask=in_a_rack(), queued=100))
     full = 'couldn\'t assign flavors to pod set main: topology "default" allows to fit only'
     at_first = waits(cluster.cycle(now=100))
@@ -134,7 +134,7 @@ def test_a_waiting_workload_is_woken_at_each_step_and_told_what_holds() -> None:
     assert cluster.queues.next_due() is None
 
 
-def test_who_gets_in_as_asked_is_told_nothing_of_it() -> None:
+def test_a_workload_admitted_as_requested_gets_no_note() -> None:
     (decision,) = halls(workload("fits", 4, ask=in_a_rack())).cycle().decisions
     assert isinstance(decision, Admit)
     assert decision.note == ""
@@ -162,7 +162,7 @@ def test_equals_of_the_same_moment_wake_together_though_the_first_has_left() -> 
     assert admitted(cluster.cycle(now=600)) == ["b", "c"]
 
 
-def test_it_is_told_also_where_quota_is_what_lacks() -> None:
+def test_it_is_reported_also_where_quota_is_short() -> None:
     cluster = halls(workload("wide", 8, ask=in_a_rack()), spec=queue(tas=4))
     (told,) = waits(cluster.cycle(now=700)).values()
     assert told.endswith("; pod set main: required level rack relaxed to block after 10m; preferred from 20m on")

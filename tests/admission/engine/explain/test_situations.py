@@ -267,7 +267,7 @@ def test_where_quota_and_room_are_short_a_remedy_says_both() -> None:
     ]
 
 
-def test_the_levels_say_what_the_best_domain_offers_and_who_stands_there() -> None:
+def test_the_levels_say_what_the_best_domain_offers_and_what_uses_it() -> None:
     [flavor] = explanation_of(situations.full_racks).flavors
     [pod_set] = flavor.pod_sets
     views = [(view.level, view.domain, view.fits, view.everywhere, view.asked) for view in pod_set.levels]
@@ -304,7 +304,7 @@ def test_excluded_nodes_are_counted_with_the_room_they_have() -> None:
     assert Taint(key="maintenance", effect="NoSchedule", value="soon") == MAINTENANCE
 
 
-def test_the_quota_view_names_who_borrows() -> None:
+def test_the_quota_view_names_the_borrowers() -> None:
     [flavor] = explanation_of(situations.borrowed_away).flavors
     [view] = flavor.quota
     assert (view.asked, view.nominal, view.available, view.most, view.short) == (7000, 8000, 4000, 12000, 3000)

@@ -109,7 +109,7 @@ def test_what_it_calls_impossible_is_so_however_it_is_tried(make: Make) -> None:
 # ---- what each is to say
 
 
-def test_whose_policy_forbids_to_evict_is_told_what_would_allow_it() -> None:
+def test_where_policy_forbids_eviction_the_remedy_names_the_policy() -> None:
     assert (
         Remedy((LetEvict("q", "reclaimWithinCohort", "Any", ("ns/b",)),))
         in explained(waiting_cases.lent_and_not_reclaimed()).remedies
@@ -120,7 +120,7 @@ def test_whose_policy_forbids_to_evict_is_told_what_would_allow_it() -> None:
     )
 
 
-def test_a_borrowing_limit_is_told_as_what_the_queue_may_ever_have() -> None:
+def test_a_borrowing_limit_is_reported_as_the_queues_maximum() -> None:
     found = explained(waiting_cases.borrowing_limit())
     assert found.verdict is Verdict.CANNOT_RUN
     [flavor] = found.flavors
@@ -130,7 +130,7 @@ def test_a_borrowing_limit_is_told_as_what_the_queue_may_ever_have() -> None:
 
 
 @pytest.mark.parametrize("make", [waiting_cases.evicting, waiting_cases.promised_already])
-def test_who_evicts_others_says_for_whom_it_waits(make: Make) -> None:
+def test_a_preemptor_names_the_victims_that_it_waits_for(make: Make) -> None:
     found = explained(make())
     assert (found.verdict, found.reason, found.victims) == (Verdict.WAITS, Reason.WAITING_FOR_PREEMPTED, ("ns/low",))
     assert headline(found).startswith("waits for ns/low to leave, evicted for it; would be admitted if ns/low finished")
@@ -158,7 +158,7 @@ def test_the_head_reads_when_it_starts_at_the_latest() -> None:
     assert Remedy((Finish(("ns/runs",)),)) in found.remedies
 
 
-def test_a_remedy_that_somebodys_claim_takes_away_is_not_named() -> None:
+def test_a_remedy_that_a_reservation_takes_away_is_not_named() -> None:
     """Fewer pods would do on the ledger, but the head in front of it would be delayed by them all the same."""
 
     def wider() -> Made:
@@ -197,7 +197,7 @@ QUEUED = (
 
 
 @pytest.mark.parametrize("make", QUEUED, ids=lambda make: make.__name__)
-def test_what_one_before_it_would_take_is_no_remedy_and_told_as_such(make: Make) -> None:
+def test_capacity_that_an_earlier_workload_would_take_is_no_remedy(make: Make) -> None:
     """Issue 16, D6: each remedy holds when all before it have had their turn."""
     found = explained(make())
     assert found.remedies
@@ -206,7 +206,7 @@ def test_what_one_before_it_would_take_is_no_remedy_and_told_as_such(make: Make)
         assert not admits(make(), taken.remedy), taken
 
 
-def test_where_one_before_it_takes_what_comes_it_is_told_what_does_for_both() -> None:
+def test_where_an_earlier_workload_takes_the_capacity_the_remedy_suffices_for_both() -> None:
     first = explained(waiting_cases.ahead_in_the_queue())
     assert Finish(("ns/a", "ns/b")) in first.remedies[0].changes
     assert Taken(Remedy((Finish(("ns/a",)),)), ("ns/first",)) in first.taken
@@ -218,7 +218,7 @@ def test_where_one_before_it_takes_what_comes_it_is_told_what_does_for_both() ->
     assert not any(isinstance(change, FewerPods) for r in strict.remedies for change in r.changes)
 
 
-def test_where_nothing_does_for_all_the_line_says_who_comes_first() -> None:
+def test_where_nothing_suffices_for_all_the_message_says_which_comes_first() -> None:
     made = waiting_cases.ahead_for_nodes()
     crowd = [workload(f"ns/more-{n}", 4, ask=IN_A_RACK, queued=6) for n in range(200)]
     made.cluster.tell(*crowd)
@@ -243,7 +243,7 @@ def test_behind_a_head_without_a_moment_no_start_is_named() -> None:
 
 
 @pytest.mark.parametrize("make", [waiting_cases.checks_inactive, waiting_cases.checks_inactive_as_the_shell_says])
-def test_checks_that_nobody_answers_are_named_with_their_controllers(make: Make, tmp_path: Path) -> None:
+def test_unanswered_checks_are_named_with_their_controllers(make: Make, tmp_path: Path) -> None:
     """Issue 16, D6."""
     made = make()
     found = explained(made)
@@ -259,7 +259,7 @@ def test_checks_that_nobody_answers_are_named_with_their_controllers(make: Make,
     assert f"1. ClusterQueue q did not name AdmissionCheck prov ({prov} is not supported)" in text
 
 
-def test_what_is_proved_of_the_placement_is_told(tmp_path: Path) -> None:
+def test_the_proof_of_the_placement_is_reported(tmp_path: Path) -> None:
     """Issue 16, F4: of one that fits and of one that is admitted; of what is open below the asked level, too."""
     text = "proved: one domain of rack holds all, and none that does holds less; of kubernetes.io/hostname and below"
     for admitted in (False, True):

@@ -162,7 +162,7 @@ def test_topology_of_the_flavor(flavor: Flavor, ask: TopologyAsk | None, message
         assert found.pod_sets[0].topology == "tas"
 
 
-def test_a_topology_flavor_takes_nobody_who_does_not_want_one_in_a_mixed_queue() -> None:
+def test_in_a_mixed_queue_a_topology_flavor_takes_topology_requests_only() -> None:
     queue = ClusterQueue("q", (group({"tas": {"cpu": 9 * CPU}, "plain": {"cpu": 9 * CPU}}),))
     plain = search(queue, [RACKS, Flavor("plain")], pods(cpu=CPU))
     assert (plain.pod_sets[0].picks["cpu"].flavor, plain.pod_sets[0].topology) == ("plain", None)
@@ -237,7 +237,7 @@ def test_amounts_are_written_as_quantities() -> None:
     assert "insufficient unused quota for memory in flavor f, 256Mi more needed" in found.message()
 
 
-def test_a_resource_that_nobody_gives_is_refused_unless_none_of_it_is_asked() -> None:
+def test_an_uncovered_resource_is_refused_unless_the_request_is_zero() -> None:
     found = search(TWO, ONE_TWO, pods(cpu=CPU, gpu=1))
     expect(found, f"resource {GPU} unavailable in ClusterQueue", Reason.NO_MATCHING_FLAVOR)
     assert search(TWO, ONE_TWO, pods(cpu=CPU, gpu=0)).mode is Mode.FIT
@@ -273,7 +273,7 @@ def test_a_placement_group_gets_one_flavor_for_the_sum() -> None:
     ]
 
 
-def test_a_flavor_that_placement_refused_is_passed_over_and_told() -> None:
+def test_a_flavor_that_placement_refused_is_skipped_and_reported() -> None:
     found = search(TWO, ONE_TWO, pods(cpu=CPU), refused={("main", "one"): "no room in one"})
     assert found.pod_sets[0].picks["cpu"].flavor == "two"
     both = {("main", "one"): "no room in one", ("main", "two"): "no room in two"}

@@ -56,7 +56,7 @@ def check(
 
 @few(40)
 @given(scenes(profile=Profile.COMPATIBLE))
-def test_the_peers_victims_make_room_and_leave_no_trace(scene: DrawnCluster) -> None:
+def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
     targets = classical(scene.ledger, scene.context())
     assert dump(scene.ledger) == before
@@ -67,7 +67,7 @@ def test_the_peers_victims_make_room_and_leave_no_trace(scene: DrawnCluster) -> 
 
 @few(40)
 @given(scenes())
-def test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers(scene: DrawnCluster) -> None:
+def test_the_cheapest_victims_suffice_and_cost_no_more_than_kueues(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
     choice = cheapest(scene.ledger, scene.context(), AMPLE)
     assert dump(scene.ledger) == before
@@ -110,7 +110,7 @@ def test_no_set_costs_less(scene: DrawnCluster) -> None:
 
 @few(30)
 @given(scenes(), st.integers(0, 12))
-def test_a_small_budget_is_told_and_its_bound_holds(scene: DrawnCluster, budget: int) -> None:
+def test_a_small_budget_is_reported_and_its_bound_holds(scene: DrawnCluster, budget: int) -> None:
     hasty = cheapest(scene.ledger, scene.context(), budget)
     thorough = cheapest(scene.ledger, scene.context(), AMPLE)
     if hasty.targets:

@@ -32,19 +32,19 @@ def test_no_set_costs_less(scene: DrawnCluster) -> None:
 @quick.few(1500)
 @given(scenes())
 def test_the_cheapest_victims(scene: DrawnCluster) -> None:
-    inner(quick.test_the_cheapest_victims_make_room_and_cost_no_more_than_the_peers)(scene)
+    inner(quick.test_the_cheapest_victims_suffice_and_cost_no_more_than_kueues)(scene)
 
 
 @quick.few(1500)
 @given(scenes(), st.integers(0, 30))
 def test_a_small_budget(scene: DrawnCluster, budget: int) -> None:
-    inner(quick.test_a_small_budget_is_told_and_its_bound_holds)(scene, budget)
+    inner(quick.test_a_small_budget_is_reported_and_its_bound_holds)(scene, budget)
 
 
 @quick.few(1500)
 @given(scenes(profile=Profile.COMPATIBLE))
-def test_the_peers_victims(scene: DrawnCluster) -> None:
-    inner(quick.test_the_peers_victims_make_room_and_leave_no_trace)(scene)
+def test_kueues_victims(scene: DrawnCluster) -> None:
+    inner(quick.test_kueues_victims_free_enough_and_the_search_leaves_no_trace)(scene)
 
 
 @quick.few(1500)

@@ -82,13 +82,13 @@ def test_a_gang_gets_its_own_quota_back_in_one_rack(
     assert sorted(victims(ledger, 2, 4, sharing=SHARING if fairly else None)) == wanted
 
 
-def test_the_peers_profile_waits_there() -> None:
+def test_kueues_profile_waits_there() -> None:
     queues = own(8, RECLAIM, cohort="all"), own(8, name="b", cohort="all")
     assert victims(cluster(ACROSS, *queues, profile=Profile.COMPATIBLE), 2, 4, sharing=SHARING) == []
 
 
 @pytest.mark.parametrize("policy", ["Never", "LowerPriority"])
-def test_nobody_goes_whom_policy_keeps(policy: str) -> None:
+def test_no_workload_is_evicted_against_the_policy(policy: str) -> None:
     queues = own(8, PreemptionPolicy(policy, "Never"), cohort="all"), own(8, name="b", cohort="all")
     assert victims(cluster(ACROSS, *queues), 2, 4, priority=0, sharing=SHARING) == []
 
@@ -194,12 +194,12 @@ def cost(targets: Iterable[PreemptionTarget]) -> Cost:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(gangs())
-def test_somebody_goes_wherever_a_set_that_is_allowed_makes_room(gang: FairGang) -> None:
+def test_victims_are_found_wherever_an_allowed_set_suffices(gang: FairGang) -> None:
     check_gang(gang)
 
 
 @pytest.mark.long
 @settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(gangs())
-def test_somebody_goes_on_many_more_clusters(gang: FairGang) -> None:
+def test_victims_are_found_on_many_more_clusters(gang: FairGang) -> None:
     check_gang(gang)

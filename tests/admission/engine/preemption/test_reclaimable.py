@@ -70,7 +70,7 @@ allocations = st.lists(
     st.lists(st.tuples(st.integers(1, 8), st.integers(0, 2), st.integers(0, 9)), min_size=1, max_size=4),
 )
 @settings(deadline=None, max_examples=200)
-def test_nobody_gets_what_is_beyond_reach(
+def test_no_workload_exceeds_its_reclaimable_bound(
     queues: tuple[ClusterQueue, ...],
     parent: str | None,
     running: list[tuple[str, int, int, int]],

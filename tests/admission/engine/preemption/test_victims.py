@@ -109,7 +109,7 @@ def test_the_hole_has_the_right_shape(
     assert sorted(victims(cluster(runs), pods, cpus)) == sorted(wanted)
 
 
-def test_the_peers_choice_is_made_where_the_queue_asks_for_it() -> None:
+def test_kueues_victims_are_chosen_where_the_queue_requests_it() -> None:
     runs = {
         "long": RunningWorkload({"h0": 4, "h1": 4}, since=0.0),
         "x": RunningWorkload({"h2": 4}),
@@ -130,7 +130,7 @@ def test_bound_pods_of_a_victim_leave_with_all_that_they_take() -> None:
     assert victims(ledger, 1, 4) == ["x"]
 
 
-def test_nobody_goes_where_strangers_take_the_room() -> None:
+def test_nothing_is_evicted_where_foreign_pods_take_the_capacity() -> None:
     ledger = cluster(SCATTERED)
     for index in range(4):
         ledger.apply(BoundPod(f"daemon-{index}", f"h{index}", {"cpu": CPU}))

@@ -99,7 +99,7 @@ def nominated(crowd: list[Workload]) -> list[Nomination]:
 
 @settings(deadline=None)
 @given(crowds, st.randoms())
-def test_whose_turn_it_is_does_not_depend_on_who_was_known_first(crowd: list[Workload], random: Random) -> None:
+def test_the_order_does_not_depend_on_the_order_of_arrival_of_events(crowd: list[Workload], random: Random) -> None:
     book, heads = ledger(), nominated(crowd)
     mixed = list(heads)
     random.shuffle(mixed)

@@ -62,7 +62,7 @@ def test_the_order_of_a_queue(first: Workload, second: Workload) -> None:
     assert head(queues) == first.key
 
 
-def test_best_effort_goes_on_behind_a_refused_head_and_wakes_it_when_told() -> None:
+def test_best_effort_continues_behind_a_refused_head_and_requeues_it_on_request() -> None:
     queues = pending(BEST, workload("big", queued=1, cpu=9), workload("small", queued=2))
     assert queues.refuse("big", Reason.WAITING_FOR_QUOTA) is False
     assert head(queues) == "small"
@@ -163,7 +163,9 @@ def test_a_backoff_without_end_asks_for_no_timer() -> None:
         (Reason.NO_MATCHING_FLAVOR, False),
     ],
 )
-def test_room_wakes_only_whom_room_can_help(strategy: QueueingStrategy, reason: Reason, helped: bool) -> None:
+def test_capacity_requeues_only_workloads_that_it_can_help(
+    strategy: QueueingStrategy, reason: Reason, helped: bool
+) -> None:
     queues = pending(strategy, workload("a"))
     queues.refuse("a", reason)
     queues.requeue(["q"], capacity_only=True)
@@ -172,7 +174,7 @@ def test_room_wakes_only_whom_room_can_help(strategy: QueueingStrategy, reason: 
     assert head(queues) == "a"
 
 
-def test_a_blocked_workload_is_told_why_and_stands_in_nobodys_way() -> None:
+def test_a_blocked_workload_gets_a_reason_and_blocks_no_other() -> None:
     reason = ("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
     queues = pending(STRICT, replace(workload("a"), blocked=reason), workload("b", queued=1))
     assert head(queues) == "b"
@@ -244,7 +246,7 @@ class Plain:
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from([STRICT, BEST]), st.lists(moves, max_size=40))
-def test_any_history_gives_the_head_that_sorting_anew_gives(
+def test_any_history_gives_the_head_that_sorting_gives(
     strategy: QueueingStrategy, history: list[tuple[str, object]]
 ) -> None:
     queues, plain = pending(strategy), Plain(strategy is STRICT)

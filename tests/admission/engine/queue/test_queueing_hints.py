@@ -118,7 +118,7 @@ events: st.SearchStrategy[Event] = st.one_of(
 
 @given(st.tuples(*map(queue_specs, QUEUES)), st.lists(events, min_size=5, max_size=40))
 @settings(deadline=None)
-def test_nobody_sleeps_who_could_start(specs: tuple[ClusterQueue, ...], history: list[Event]) -> None:
+def test_no_inadmissible_workload_could_start(specs: tuple[ClusterQueue, ...], history: list[Event]) -> None:
     of = state()
     for event in (*specs, *history):
         of.apply(event)
@@ -243,7 +243,7 @@ scenes = st.tuples(st.tuples(*map(evicting_specs, QUEUES)), histories)
 
 @given(scenes)
 @settings(deadline=None, max_examples=30)
-def test_nobody_sleeps_who_could_start_or_evict(
+def test_no_inadmissible_workload_could_start_or_evict(
     scene: tuple[tuple[ClusterQueue, ...], list[tuple[Event | End, bool]]],
 ) -> None:
     check_evicting(*scene)
@@ -252,7 +252,7 @@ def test_nobody_sleeps_who_could_start_or_evict(
 @pytest.mark.long
 @given(scenes)
 @settings(deadline=None, max_examples=1500)
-def test_nobody_sleeps_who_could_start_or_evict_in_many_histories(
+def test_no_inadmissible_workload_could_start_or_evict_in_many_histories(
     scene: tuple[tuple[ClusterQueue, ...], list[tuple[Event | End, bool]]],
 ) -> None:
     check_evicting(*scene)

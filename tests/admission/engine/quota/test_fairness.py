@@ -111,7 +111,7 @@ def test_a_cohort_has_a_share_of_its_parent() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([CPU, GPU]), st.integers(0, 9)), max_size=8))
-def test_shares_kept_are_shares_computed_anew(steps: list[tuple[str, tuple[str, str], int]]) -> None:
+def test_incremental_shares_equal_recomputed_shares(steps: list[tuple[str, tuple[str, str], int]]) -> None:
     made = tree(
         Cohort("low", parent="all"),
         queue("a", 2, 1, cohort="low"),

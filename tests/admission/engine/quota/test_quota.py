@@ -111,7 +111,7 @@ def test_usage_survives_edits_and_may_come_before_its_queue() -> None:
     assert quota.state() == tree(queue("b", 10, "team")).state()
 
 
-def test_cohorts_in_a_circle_are_told_with_all_below_them_and_heal() -> None:
+def test_cohorts_in_a_cycle_are_reported_with_all_below_them_and_recover() -> None:
     quota = tree(
         cohort("x", "y"), cohort("y", "z"), cohort("z", "x"), cohort("under", "y"),
         queue("a", 1, "x"), queue("b", 1, "under"), queue("c", 1, "elsewhere"),

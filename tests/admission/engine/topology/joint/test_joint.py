@@ -111,7 +111,7 @@ def test_a_preferred_rack_is_kept_whole_for_the_one_that_fills_it() -> None:
     assert proofs(result) == {Proof.OPTIMAL}
 
 
-def test_what_cannot_be_is_proved_and_told_in_the_words_of_the_field() -> None:
+def test_impossibility_is_proved_and_reported_in_kueues_words() -> None:
     asked = [request(name, "required rack", 5) for name in "abc"]
     sizes = {"r1": [5, 5], "r2": [4]}
     result = racks(EXACT, sizes).place(asked)

@@ -67,7 +67,7 @@ def test_proved_on_a_large_tree_with_few_states(tree: list[list[int]], need: int
     assert best.certificate.expanded < 5_000
 
 
-def test_a_parent_that_cannot_be_in_an_answer_tempts_nobody() -> None:
+def test_a_parent_that_cannot_be_in_an_answer_is_not_chosen() -> None:
     """Three whole domains and the half one would strand least, but not in one parent: nothing has to be searched for that."""
     whole = problem([[16] * 8] * 100 + [[16, 8]], 52, below=1)
     best = solve(whole, 0)

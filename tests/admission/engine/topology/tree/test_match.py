@@ -107,7 +107,7 @@ def test_preferred_terms_add_their_weights(matcher: Matcher) -> None:
     assert matcher.scores(Wants(preferred=preferred), len(NODES)).tolist() == [11, 11, 1, 11]
 
 
-def test_nothing_is_asked_where_nobody_selects_or_taints(matcher: Matcher) -> None:
+def test_nothing_is_computed_without_selectors_and_taints(matcher: Matcher) -> None:
     assert matcher.feasible(Wants(), len(NODES)) is None
 
 
