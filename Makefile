@@ -10,8 +10,11 @@ unexport PYTHONDONTWRITEBYTECODE
 IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
 # How many tests run at once. Those that start processes wait more than they compute.
 WORKERS ?= 4
+# Each worker of `make e2e` has a real control plane of its own.
+E2E_WORKERS ?= 3
 # tests/conftest.py says what a worker takes
-PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations=10
+DEALT = --dist loadgroup --no-loadscope-reorder --durations=10
+PARALLEL = -n $(WORKERS) $(DEALT)
 
 .PHONY: kinds demo test test-fast test-long check format controlplane e2e e2e-kinds bench image lock crds reference docs clean
 
@@ -56,7 +59,7 @@ controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (
 	@$(BIN)/python -m hack.controlplane build --lws
 
 e2e: controlplane         ## the scenarios on the real control plane
-	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q --durations=10 -m "e2e and not long and not kinds"
+	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -n $(E2E_WORKERS) $(DEALT) -m "e2e and not long and not kinds"
 
 e2e-kinds: controlplane   ## each kind of job with its real operator; builds these the first time (up to an hour)
 	@$(BIN)/python -m hack.controlplane build --operators

@@ -1,5 +1,5 @@
-"""Pytest fixtures that give each test module a cluster of its own. tests/e2e/conftest.py imports them; other suites may
-too.
+"""Pytest fixtures that give each test module a cluster of its own, and `started`, for a fixture that keeps one for longer.
+tests/e2e/conftest.py imports them; other suites may too.
 
 A module says what it needs in a constant: `CONTROL_PLANE = ClusterOptions(jobset=True)`. The cluster is gone when the module's
 tests are done; if one of them failed, its run folder (logs, kubeconfigs) stays in pytest's cache folder and the summary
@@ -37,26 +37,32 @@ def control_plane_tools() -> Tools:
 def cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Iterator[ControlPlane]:
     """A cluster for this module, with the options that its constant CONTROL_PLANE gives."""
     chosen: ClusterOptions = getattr(request.module, "CONTROL_PLANE", None) or ClusterOptions()
-    if chosen.lws and build.installed(recipe=lws.RECIPE) is None and not os.environ.get("STOWAGE_E2E"):
-        pytest.skip("the LeaderWorkerSet controller is not built: `make e2e` builds it and runs this")
-    missing = [name for name in chosen.operators if build.installed(recipe=OPERATORS[name].recipe) is None]
-    if missing and not os.environ.get("STOWAGE_E2E"):
-        pytest.skip(f"operators that are not built: {', '.join(missing)}: `make e2e-kinds` builds them and runs this")
-    with (
-        _kept_on_failure(request, request.module.__name__) as folder,
-        ControlPlane(folder, chosen, control_plane_tools) as started,
-    ):
-        yield started
+    with started(request, request.module.__name__, chosen, control_plane_tools) as control_plane:
+        yield control_plane
 
 
 @pytest.fixture(scope="package")
 def package_cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Iterator[ControlPlane]:
     """One cluster for all modules of a package."""
-    with (
-        _kept_on_failure(request, request.node.name or "package") as folder,
-        ControlPlane(folder, ClusterOptions(), control_plane_tools) as started,
-    ):
-        yield started
+    with started(request, request.node.name or "package", ClusterOptions(), control_plane_tools) as control_plane:
+        yield control_plane
+
+
+@contextmanager
+def started(
+    request: pytest.FixtureRequest, name: str, chosen: ClusterOptions, tools: Tools | None
+) -> Iterator[ControlPlane]:
+    """A cluster until the block ends. Its run folder is kept under that name if a test failed meanwhile.
+
+    Without `tools`, missing programs are built.
+    """
+    if chosen.lws and build.installed(recipe=lws.RECIPE) is None and not os.environ.get("STOWAGE_E2E"):
+        pytest.skip("the LeaderWorkerSet controller is not built: `make e2e` builds it and runs this")
+    missing = [name for name in chosen.operators if build.installed(recipe=OPERATORS[name].recipe) is None]
+    if missing and not os.environ.get("STOWAGE_E2E"):
+        pytest.skip(f"operators that are not built: {', '.join(missing)}: `make e2e-kinds` builds them and runs this")
+    with _kept_on_failure(request, name) as folder, ControlPlane(folder, chosen, tools) as control_plane:
+        yield control_plane
 
 
 @pytest.fixture
@@ -64,19 +70,19 @@ def new_cluster(
     request: pytest.FixtureRequest, control_plane_tools: Tools
 ) -> Iterator[Callable[[ClusterOptions], ControlPlane]]:
     """Starts clusters for one test that needs other options or breaks things; they end with the test."""
-    started: list[ControlPlane] = []
+    running: list[ControlPlane] = []
     with _kept_on_failure(request, f"{request.module.__name__}.{request.node.name}") as folder:
 
         def start(chosen: ClusterOptions) -> ControlPlane:
-            control_plane = ControlPlane(folder / str(len(started)), chosen, control_plane_tools)
-            started.append(control_plane)
+            control_plane = ControlPlane(folder / str(len(running)), chosen, control_plane_tools)
+            running.append(control_plane)
             control_plane.start()
             return control_plane
 
         try:
             yield start
         finally:
-            for control_plane in reversed(started):
+            for control_plane in reversed(running):
                 control_plane.stop()
 
 

@@ -33,7 +33,7 @@ class ClusterOptions:
     # With ServiceAccount admission on, a pod in a new namespace is refused until the controller manager has made its
     # default account.
     disable_admission: tuple[str, ...] = ("ServiceAccount",)
-    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    feature_gates: Mapping[str, bool] = field(default_factory=dict, hash=False)
     node_lease_seconds: int = 0  # 0: none, nodes never time out; 40 as kubelets have it: lost ones fail after 50 s
     node_monitor_period: str = "1s"  # 5s for thousands of nodes: looking at 5000 each second costs a tenth of a core
     kwok_stages: Path = STAGES

@@ -8,14 +8,15 @@ from collections.abc import AsyncIterator, Callable, Generator
 import pytest
 import pytest_asyncio
 
-from hack.controlplane.fixtures import cluster, control_plane_tools
+from hack.controlplane.build import Tools
+from hack.controlplane.fixtures import control_plane_tools, started
 from tests.scenarios.failures import complaints
 from tests.scenarios.shared_stages import OpenStage, StageKey
 from tests.scenarios.site import Site
 from tests.scenarios.stage import Stage, embedded, real
 from tests.scenarios.stage_processes import fallen, logs
 
-__all__ = ["cluster", "control_plane_tools"]
+__all__ = ["control_plane_tools"]
 
 _NEXT = pytest.StashKey[pytest.Item | None]()
 """The test that runs after the present one."""
@@ -28,6 +29,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return (yield)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Modules that share a stage run one after the other, and all in one worker."""
     places: dict[StageKey | pytest.Item, int] = {}
@@ -61,17 +63,20 @@ async def stage(
     """
     key = StageKey.of_module(request.module, request.param)
     settings = dict(key.settings)
+    tools: Tools | None = request.getfixturevalue("control_plane_tools") if key.control_plane else None
 
     @contextlib.asynccontextmanager
     async def opens() -> AsyncIterator[Stage]:
         folder = tmp_path_factory.mktemp(f"stage-{request.param}")
-        if request.param == "embedded":
-            opening = embedded(folder, settings)
-        else:
-            opening = real(request.getfixturevalue("cluster"), folder, settings)
-        async with opening as opened:
-            yield opened
-            assert not fallen(), fallen()
+        with contextlib.ExitStack() as exits:
+            if key.control_plane is None:
+                opening = embedded(folder, settings)
+            else:
+                cluster = exits.enter_context(started(request, key.name, key.control_plane, tools))
+                opening = real(cluster, folder, settings)
+            async with opening as opened:
+                yield opened
+                assert not fallen(), fallen()
         assert not complaints(folder), complaints(folder)[:3]
 
     failed_before = request.session.testsfailed

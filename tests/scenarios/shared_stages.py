@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Self
 
 import pytest
 
+from hack.controlplane.options import ClusterOptions
 from tests.scenarios.stage import Stage
 
 Opens = Callable[[], contextlib.AbstractAsyncContextManager[Stage]]
@@ -22,24 +23,37 @@ Opens = Callable[[], contextlib.AbstractAsyncContextManager[Stage]]
 
 @dataclass(frozen=True)
 class StageKey:
-    """Modules with the same key run on the same stage; `module` is empty for those that share."""
+    """Modules with the same key run on the same stage; `module` is empty for those that share.
+
+    `control_plane` is None on the embedded server.
+    """
 
     server: str
     settings: tuple[tuple[str, str], ...]
     module: str
+    control_plane: ClusterOptions | None = None
 
     @classmethod
     def of_module(cls, module: ModuleType, server: str) -> Self:
-        """On the real control plane each module has a cluster of its own."""
-        shares = server == "embedded" and getattr(module, "SHARES_STAGE", False)
+        """A real cluster that is shared runs the JobSet controller, so that modules with and without JobSets share it."""
+        shares = getattr(module, "SHARES_STAGE", False)
         settings = tuple(sorted(getattr(module, "ENVIRONMENT", {}).items()))
-        return cls(server, settings, "" if shares else module.__name__)
+        found = cls(server, settings, "" if shares else module.__name__)
+        if server == "embedded":
+            return found
+        chosen = getattr(module, "CONTROL_PLANE", ClusterOptions())
+        return replace(found, control_plane=replace(chosen, jobset=shares or chosen.jobset))
 
     @classmethod
     def of_test(cls, item: pytest.Item | None) -> Self | None:
         """None for a test without the fixture `stage`."""
         server = getattr(getattr(item, "callspec", None), "params", {}).get("stage")
         return cls.of_module(item.module, server) if isinstance(item, pytest.Function) and server else None
+
+    @property
+    def name(self) -> str:
+        """For logs: the module, or the group of those that share."""
+        return self.module or self.group
 
     @property
     def group(self) -> str:
