@@ -13,9 +13,8 @@ from typing import Any
 import yaml
 
 from api.errors import AlreadyExists
-from api.kube.client import Kube, PatchKind
+from api.kube.client import Kube
 from api.kube.resources import (
-    ALL,
     CRDS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -23,7 +22,6 @@ from api.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from api.names import GROUP
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 
@@ -57,19 +55,6 @@ async def install(kube: Kube, webhook_url: str, config: Path = CONFIG) -> None:
             await kube.create(resource, obj)
         except AlreadyExists:
             continue
-
-
-async def point_webhooks(kube: Kube, webhook_url: str, mutating: str, validating: str) -> None:
-    """Gives installed webhook configurations, and the CRDs that we convert, the address of the webhook process."""
-    for resource, name in ((MUTATING_WEBHOOKS, mutating), (VALIDATING_WEBHOOKS, validating)):
-        hooks = (await kube.get(resource, name))["webhooks"]
-        body = {"webhooks": [by_url(hook, webhook_url) for hook in hooks]}
-        await kube.patch(resource, name, body, kind=PatchKind.MERGE)
-    for plural in (each.plural for each in ALL if each.group == GROUP):
-        webhook = (await kube.get(CRDS, f"{plural}.{GROUP}"))["spec"]["conversion"]["webhook"]
-        client = {**by_url(webhook, webhook_url)["clientConfig"], "service": None}
-        conversion = {"spec": {"conversion": {"webhook": {"clientConfig": client}}}}
-        await kube.patch(CRDS, f"{plural}.{GROUP}", conversion, kind=PatchKind.MERGE)
 
 
 def by_url(hook: dict[str, Any], base: str) -> dict[str, Any]:

@@ -193,7 +193,7 @@ def evicted(
     """Evicted=True. Admission and quota stay until the job has stopped: its pods still hold their nodes.
 
     `cause` is what stands behind a Deactivated or PodsReadyTimeout; what was found out for this admission (checks, nodes,
-    gates, clusters) starts anew.
+    gates, clusters) restarts.
     """
     new = with_condition(status, EVICTED, True, eviction_reason(reason, cause), message, now, generation)
     new = gates_opened(new, EVICTED, now, generation)

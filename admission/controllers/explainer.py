@@ -2,7 +2,7 @@
 
 It is worked out on the live ledger, which costs many placements where a decision costs one. So it comes only after some
 patience (most workloads that wait do not wait long), one Workload after the other, each within a budget, and with pauses
-that keep the share of time small. It is written once for a reason, and anew at most once a period: to the condition
+that keep the share of time small. It is written once for a reason, and again at most once a period: to the condition
 `stowage.dev/Explanation` and as an event. The whole of it is what `stowage explain` shows, from the same value.
 Called by wait_reasons.py with each reason that a cycle gives.
 """

@@ -128,7 +128,7 @@ class Feed:
         self._requeue_all()
 
     def _requeue_all(self) -> None:
-        """Flavors, topologies, checks and cohorts change seldom: every queue is looked at anew."""
+        """Flavors, topologies, checks and cohorts change seldom: every queue is evaluated again."""
         for queue in self._views.cluster_queues.objects.values():
             self._set_cluster_queue(queue)
         self._state.requeue_all()

@@ -48,7 +48,7 @@ class JobKindController:
         kinds.informer.add_handler(lambda change: self._reconciler.add(change.key))
 
     async def run(self) -> None:
-        """Until cancelled; again when we lead again: then the kinds are watched anew."""
+        """Until cancelled. Runs again with each new leadership, and then watches the kinds again."""
         for name in self._kinds.informer.objects:
             self._reconciler.add(name)
         try:

@@ -2,7 +2,7 @@
 
 The pods of a gang that requires one rack run on when a label moves one of its nodes to another rack; nothing is evicted
 for it. The Workload's condition TopologyKept turns False and names the domains, and an event is recorded once. The next
-start places the workload anew by the labels as they are then.
+start places the workload again by the labels as they are then.
 
 Woken by nodes whose labels of a topology level change, and by a new leader, which checks every
 running workload once. Each workload is a key of its own, so no check holds the loop for long.

@@ -41,7 +41,7 @@ from api.names import (
 
 T = TypeVar("T")
 
-# Evictions after which a workload queues up anew from that moment on; else its creation counts (lifecycle.md 3.6).
+# Evictions after which a workload queues up again from that moment on; else its creation counts (lifecycle.md 3.6).
 _REQUEUED_FROM_EVICTION = (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)
 _NOT_NEGATIVE = "must be greater than or equal to 0"
 NONE: Mapping[str, int] = {}
@@ -89,7 +89,7 @@ def workload(
     """A Workload. The admission is taken while it holds quota (QuotaReserved is True). Raises InvalidObject.
 
     Pods that are done (reclaimable) are not asked for any more while it waits, and not charged to quota while it runs; their
-    places stay taken (lifecycle.md 3.7). `by_eviction`: one whose pods were not ready in time lines up anew from then on.
+    places stay taken (lifecycle.md 3.7). `by_eviction`: one whose pods were not ready in time lines up again from then on.
     `known`: what `pod_sets` gives for an equal spec, where no pods are done.
     """
     meta, status = w.metadata, w.status

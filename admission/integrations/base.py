@@ -108,7 +108,7 @@ class JobWithPriorityClass(Protocol):
 
 @runtime_checkable
 class Overlookable(Protocol):
-    """A kind whose own controller may leave a job alone that was made anew under the name of an earlier one."""
+    """A kind whose own controller may leave a job alone that was made again under the name of an earlier one."""
 
     def overlooked_since(self, job: Job) -> float | None:
         """Epoch seconds when its own controller last said that the job was not to run, 0 where it says nothing.

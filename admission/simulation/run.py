@@ -5,7 +5,7 @@ until none has anything more to do, as the controller's loop goes on. What is ad
 `run_for`; nothing else takes time here: writing to an API server, starting pods and pulling images are not played. So the
 same world always gives the same outcome.
 
-A workload that is evicted by a Preempt decision stops at once and queues up anew; it starts from its beginning.
+A workload that is evicted by a Preempt decision stops at once and queues up again; it starts from its beginning.
 """
 
 from __future__ import annotations

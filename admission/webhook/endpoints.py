@@ -127,8 +127,8 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
             claimed = owners.claim(new, rules, pod=False)
             errors += owners.validate(new, claimed, request.owner, request.user_info.username, rules)
             return errors if claimed else errors + _queue_errors(request, lookups, rules)
-        anew = jobs.asks_anew(old, new, kind)
-        known = jobs.queue_levels(new, request.namespace, lookups) if anew else None
+        again = jobs.requests_again(old, new, kind)
+        known = jobs.queue_levels(new, request.namespace, lookups) if again else None
         errors = jobs.validate_update(old, new, kind, rules, known)
         if owners.claim(new, rules, pod=False) not in (None, owners.claim(old, rules, pod=False)):
             where = FieldPath("metadata").child("ownerReferences")

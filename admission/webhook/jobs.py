@@ -122,7 +122,7 @@ def with_profile(rules: ReviewRules, job: Job, namespace: str, lookups: Lookups)
     return rules if named is None else replace(rules, profile=named)
 
 
-def asks_anew(old: Job, new: Job, kind: ReviewedKind) -> bool:
+def requests_again(old: Job, new: Job, kind: ReviewedKind) -> bool:
     """Whether an update changes the queue or any annotation that may name a level."""
     return queue_name(old) != queue_name(new) or _asked(old, kind) != _asked(new, kind)
 

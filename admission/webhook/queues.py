@@ -46,7 +46,7 @@ def validate_cluster_queue(queue: Wire, rules: ReviewRules) -> Errors:
 
 
 def validate_cluster_queue_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
-    """The errors of a change; what named a missing flavor before is only refused anew where the rules say so."""
+    """The errors of a change; what named a missing flavor before is only refused again where the rules say so."""
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     before = None if rules.reject_invalid_on_flavors else _spec(old)

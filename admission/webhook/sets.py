@@ -83,15 +83,15 @@ def validate(
     """The errors of a new or changed set, as far as both kinds have them in common."""
     if not queue_name(new) and not (old and queue_name(old)):
         return []
-    levels = jobs.queue_levels(new, namespace, lookups) if old is None or _asks_anew(old, new, kind) else None
+    levels = jobs.queue_levels(new, namespace, lookups) if old is None or _requests_again(old, new, kind) else None
     errors = jobs.validate_create(new, kind, jobs.with_profile(rules, new, namespace, lookups), levels)
     if queue_name(new):
         errors += schedulers.validate_templates(kind.templates(new), kind.templates(dict(old)) if old else [], rules)
     return errors if old is None else [*errors, *queue_change(old, new), *_class_change(old, new)]
 
 
-def _asks_anew(old: Mapping[str, Any], new: Set, kind: ReviewedKind) -> bool:
-    return jobs.asks_anew(dict(old), new, kind)
+def _requests_again(old: Mapping[str, Any], new: Set, kind: ReviewedKind) -> bool:
+    return jobs.requests_again(dict(old), new, kind)
 
 
 def ready(obj: Mapping[str, Any]) -> bool:

@@ -82,7 +82,7 @@ _NAMESPACE = ResourceRef("", "namespaces", "Namespace")
 def _mutated(
     target: RequestTarget, operation: str, obj: Obj, old: Obj | None, options: WriteOptions
 ) -> Generator[Review, Obj, Obj]:
-    """Asks the mutating webhooks; what they change is decoded anew."""
+    """Asks the mutating webhooks; what they change is decoded again."""
     left = yield Review(True, operation, target, obj, old, options.dry_run)
     if left is not obj:
         normalize(target.kind, left, target.version)

@@ -119,7 +119,7 @@ class FaultInjector:
             self.end()
 
     def begin(self, rates: Rates, seed: int = 0) -> None:
-        """A new storm, counted anew."""
+        """A new storm, counted again."""
         self._rates, self._seed = dict(rates), seed
         self._chances.clear()
         self.struck = Counter()

@@ -140,7 +140,7 @@ class Informer(Generic[T]):
             raise TimeoutError(f"{self.resource.plural}: not listed within {timeout} s{why}") from None
 
     async def refresh(self) -> None:
-        """Lists anew at once; returns when the copy is at least as new as the API server was at the call.
+        """Lists again at once; returns when the copy is at least as new as the API server was at the call.
 
         For a process that takes over from another, and must not decide on a copy older than the other's last write.
         """

@@ -2,7 +2,7 @@
 
 A key stands in the queue once, however often it is added; one worker at a time holds it; added while held, it comes
 again afterwards. Keys planned for later come when due; of several plans, and of a plan and "now", the earliest wins:
-a reconcile looks at the whole state and plans anew. Urgent keys overtake the others, so that the end of what was begun
+a reconcile looks at the whole state and plans again. Urgent keys overtake the others, so that the end of what was begun
 never waits for a thousand beginnings. What a reconcile does, and with which objects, is its own.
 """
 

@@ -51,7 +51,7 @@ class Index(Generic[T]):
         self._keys: dict[str, dict[str, None]] = {}
 
     def put(self, key: str, obj: T) -> None:
-        """Files the object anew; one whose values are what they were keeps its place."""
+        """Files the object again; one whose values are what they were keeps its place."""
         values = tuple(self._values_of(obj))
         if self._values.get(key) == values:
             return

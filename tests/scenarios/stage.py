@@ -14,14 +14,29 @@ from pathlib import Path
 
 from admission.cli.embedded import NAMESPACE
 from admission.cli.embedded import embedded as embedded_cluster
-from admission.cli.install import CONFIG, point_webhooks
+from admission.cli.install import CONFIG, by_url
 from admission.cli.processes import COMMANDS, StowageProcesses
 from admission.settings import WebhookSection
 from api.fake.server import FakeServer, FakeSettings
-from api.kube.client import Kube
+from api.kube.client import Kube, PatchKind
+from api.kube.resources import ALL, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from api.kube.settings import ClientSettings
+from api.names import GROUP
 from hack.controlplane.cluster import ControlPlane
 from tests.scenarios.stage_processes import playing
+
+
+async def point_webhooks(kube: Kube, webhook_url: str, mutating: str, validating: str) -> None:
+    """Gives installed webhook configurations, and the CRDs that we convert, the address of the webhook process."""
+    for resource, name in ((MUTATING_WEBHOOKS, mutating), (VALIDATING_WEBHOOKS, validating)):
+        hooks = (await kube.get(resource, name))["webhooks"]
+        body = {"webhooks": [by_url(hook, webhook_url) for hook in hooks]}
+        await kube.patch(resource, name, body, kind=PatchKind.MERGE)
+    for plural in (each.plural for each in ALL if each.group == GROUP):
+        webhook = (await kube.get(CRDS, f"{plural}.{GROUP}"))["spec"]["conversion"]["webhook"]
+        client = {**by_url(webhook, webhook_url)["clientConfig"], "service": None}
+        conversion = {"spec": {"conversion": {"webhook": {"clientConfig": client}}}}
+        await kube.patch(CRDS, f"{plural}.{GROUP}", conversion, kind=PatchKind.MERGE)
 
 
 @dataclass

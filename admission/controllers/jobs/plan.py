@@ -1,7 +1,7 @@
 """What to do about one job now: a function from the job and its Workloads to a list of actions. Pure.
 
 The order of the questions is Kueue's (lifecycle description, 3.3). A plan goes as far as the present state allows and
-is made anew with every change of the job or its Workload, so nothing is remembered between two plans. In brief:
+is made again with every change of the job or its Workload, so nothing is remembered between two plans. In brief:
 
     the job has ended            -> its Workload is Finished, and loses its finalizer
     no Workload fits the job     -> stop it; correct the one Workload that waits, or delete those that do not fit; make one
@@ -286,7 +286,7 @@ class _JobPlanner:
     def _admitted(self, workload: Workload) -> JobPlan:
         """Started, or else running as it was started, not because another client unsuspended it while it was being admitted.
 
-        A job whose template names a host that failed keeps its admission, and starts anew with what that says now.
+        A job whose template names a host that failed keeps its admission, and restarts with what that says now.
         """
         if (host := host_left(self._pod_sets, workload)) is not None:
             return self._stopped(workload, f"Host {host} failed; the job starts again where its pods go now")[0]

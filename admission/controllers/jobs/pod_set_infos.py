@@ -2,7 +2,7 @@
 
 The list is Kueue's (objects description, 2.5); the adapters merge it into the templates. Where all pods of a pod set
 go to one domain, be it a rack or a host, the template itself names it and the gate goes out: its pods are made open, and
-not one of them needs a patch. A template can't follow when its host fails, so the job then starts anew (start.py), and a
+not one of them needs a patch. A template can't follow when its host fails, so the job then restarts (start.py), and a
 host that has failed is never named: its pods wait at the gate until they have another one.
 """
 

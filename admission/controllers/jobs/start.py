@@ -1,4 +1,4 @@
-"""How an admitted job starts, and whether one that runs must start anew, or was overlooked. Pure; part of `plan`."""
+"""How an admitted job starts, and whether one that runs must restart, or was overlooked. Pure; part of `plan`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def is_unstarted(running: tuple[PodSet, ...], kind: JobIntegration, workload: Wo
 def host_left(running: tuple[PodSet, ...], workload: Workload) -> str | None:
     """The host that an open template of the job names although it has failed, or the pods have another one by now.
 
-    All pods of that pod set were there, and none made by that template can start: the job has to start anew. What the
+    All pods of that pod set were there, and none made by that template can start: the job has to restart. What the
     settings say of templates now is no matter. A template with its gate is followed by the ungater.
     """
     named = {pod_set.name: host for pod_set in running if (host := _host_of_open(pod_set)) is not None}

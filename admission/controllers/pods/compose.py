@@ -114,7 +114,7 @@ def is_group_workload(workload: Workload) -> bool:
 def ending_with(workload: Workload, pods: Sequence[QueuedPod]) -> tuple[QueuedPod, ...]:
     """The pods that a Workload which is being deleted takes with it, its owners last.
 
-    All, unless it has lost every pod that owned it: then the garbage collector has it, and gated pods have come anew. As long
+    All, unless it has lost every pod that owned it: then the garbage collector has it, and gated pods have come again. As long
     as an owner is left to be ended the others are known to be its fellows, also by a successor that goes on with half of
     them ended.
     """

@@ -266,7 +266,7 @@ class PodController:
         unit = PodUnit.of(pods)
         planned = self._planned(key, unit, workloads)
         if planned.confirm:
-            unit = await self._read_anew(key, unit)
+            unit = await self._read_again(key, unit)
             planned = self._planned(key, unit, workloads)
         made = with_reason(planned, workloads, self._wall())
         if made.events != self._told.get(key, ()):
@@ -280,7 +280,7 @@ class PodController:
         later = self._tell(key, unit, workloads, made) if is_gang(unit.pods) else None
         return min((seconds for seconds in (again, later) if seconds is not None), default=None)
 
-    async def _read_anew(self, key: str, unit: PodUnit) -> PodUnit:
+    async def _read_again(self, key: str, unit: PodUnit) -> PodUnit:
         """The gang with its pods as the API server has them now."""
         page = await self._kube.list_raw(PODS, unit.namespace, label_selector=f"{GANG_MEMBER}=true")
         known = {pod.metadata.uid for pod in unit.pods}

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from admission.controllers.sakkara.exact import ExactGang
 from admission.controllers.timeouts import RequeueBackoff
 from admission.integrations.base import JobResult
 from admission.integrations.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of
@@ -22,12 +21,27 @@ from admission.integrations.podgroup import PodUnit, UnlikePods
 from api import names
 from api.groups import PodGroup
 from api.meta import object_key, parse_time, rfc3339
+from api.sakkara import SakkaraGroup
 from api.workloads import PodSet, RequeueState
 
 BACKOFF: Final = RequeueBackoff(base=10.0, longest=600.0)
 """How long a gang stays away whose pods were not bound in time."""
 DEFAULT_TIMEOUT: Final = 10.0
 """Seconds that a gang has to get bound which says nothing itself, of one that names no queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactGang:
+    """A Sakkara group's demands on its gang: exactly so many pods, placed as its ConfigMap says.
+
+    `config_map`: the name of the ConfigMap that says so, None where a PodGroup stands in for one.
+
+    `by_priority`: the group's own priority holds, not that of its pods' classes.
+    """
+
+    group: SakkaraGroup
+    config_map: str | None = None
+    by_priority: bool = True
 
 
 @dataclass(frozen=True, slots=True)

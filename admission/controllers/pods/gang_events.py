@@ -3,7 +3,7 @@
 `kubectl describe pod` shows events, so each member that is still gated gets one. That costs the API server a write for each
 pod, so a new gang gets none at once, and no gang more than one in AGAIN seconds however often the reason changes,
 and all gangs together no more than RATE pods a second; a pod beyond that is told later. A reason that stays is told
-anew before the API server forgets its event. The pod controller calls it with each look at a gang.
+again before the API server forgets its event. The pod controller calls it with each look at a gang.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ class _Gang:
             return self._first()
         rest = self._others()
         fresh = [pod for pod in rest if pod.lasting and not pod.terminated]
-        if self._begins_anew(fresh):
+        if self._restarts(fresh):
             self._unit = self._unit.only(rest)
             return self._first().followed(self._joining(self._joined))
         gone = tuple(ReleasePod(pod) for pod in rest if pod.held and (pod.terminated or not pod.lasting))
@@ -386,13 +386,13 @@ class _Gang:
         ended = [pod for pod in self._unit.pods if pod not in fresh and not self._lates.get(pod.key)]
         result = plan(self._unit.only(ended), [workload], self._context, self._now) if ended else NOTHING
         waiting = [pod for pod in fresh if not self._lates.get(pod.key)]
-        if self._begins_anew(waiting):
+        if self._restarts(waiting):
             if workload.metadata.deletion_timestamp is None:
                 return result.then(*let_go(workload), DeleteWorkload(workload))
             return result.then(*let_go(workload))
         return result.followed(self._joining([*self._joined, *waiting]))
 
-    def _begins_anew(self, waiting: Sequence[QueuedPod]) -> bool:
+    def _restarts(self, waiting: Sequence[QueuedPod]) -> bool:
         """Whether the pods make another gang of the name, instead of joining the one that was."""
         once = self._terms.policy is MatchPolicy.ONCE_SATISFIED
         return bool(waiting) and not once and shortage(len(waiting), self._terms) is None

@@ -6,7 +6,7 @@ For each group that the set asks for, in this order:
     the Workload goes           -> once no pod of it runs, let it go; the pods are ended by their group (plan.py)
     no pods are asked for       -> once none runs, its quota returns and it is put on hold
     it has quota                -> evicted and without pods that run: quota returns (with pods it is their group's to say);
-                                   fewer pods than it was admitted for: theirs returns; more: it goes, and is made anew
+                                   fewer pods than it was admitted for: theirs returns; more: it goes, and is made again
     it has none                 -> it follows the set: queue, class, pods; it comes off hold
 
 A Workload of a group that is not asked for (any more) goes once none of its pods runs. A gated pod whose Workload is there

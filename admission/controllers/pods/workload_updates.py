@@ -4,7 +4,7 @@ of `plan`.
 The reason why pods are held goes into an event, and into the Workload's status for as long as it is true.
 
 Queue, priority class and time limit of pods that wait hold for their Workload; the class also later, while it has quota. A
-Workload that waits and is not for such pods as there are by now is made anew in place.
+Workload that waits and is not for such pods as there are by now is made again in place.
 """
 
 from __future__ import annotations

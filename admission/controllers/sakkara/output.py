@@ -1,7 +1,7 @@
 """What is handed back to a Sakkara group: status, placement, ranks, times, and the labels of its pods. Pure.
 
 From what is there (the group's ConfigMap as it is, its Workload, its pods) to what the ConfigMap and the pods are to say.
-An attempt lasts from one reservation to its end. With the next one, placement and ranks start anew; the time goes on.
+An attempt lasts from one reservation to its end. With the next one, placement and ranks restart; the time goes on.
 
 `output_record` is what goes in, `output_status` the status, `output_ranks` the ranks; `output_controller` writes it all.
 """
@@ -112,7 +112,7 @@ def _old_seats(given: ResultInput, record: ResultRecord) -> tuple[RankAssignment
 
 
 def _times(given: ResultInput, record: ResultRecord, *, holds: bool, bound: bool) -> dict[str, str]:
-    """From the first wait to the last bound pod. Of a group that comes again after its end they start anew."""
+    """From the first wait to the last bound pod. Of a group that comes again after its end they restart."""
     data: Mapping[str, str] = {} if given.record.over and not record.over else given.data
     said: dict[str, str] = {}
     begin = _moment(data.get(BEGIN))

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from admission.controllers.pods.gang import GangTerms
-from admission.controllers.sakkara.exact import ExactGang
+from admission.controllers.pods.gang import ExactGang, GangTerms
 from admission.integrations.gang import PodGang, from_text
 from admission.integrations.pod import QueuedPod
 from api.groups import PodGroup

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.controllers.pods.gang import GangTerms, GangUnit
-from admission.controllers.sakkara.exact import ExactGang
+from admission.controllers.pods.gang import ExactGang, GangTerms, GangUnit
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, UnlikePods
 from admission.integrations.sakkara import in_words

@@ -4,7 +4,7 @@ Usage only grows during a cycle. So a head for which each resource group had exa
 others might be evicted, keeps that flavor as long as what it asks for is still free for its queue, and never borrows less far
 than it did. What is free for a queue beyond its own part depends on its parent alone while the queue itself is not charged: for
 each parent and resource these heads stand in a heap, the most demanding first. So an admission costs as many steps as there are
-parents, plus those that no longer fit, however many heads borrow. All other heads are looked at anew after each admission, and
+parents, plus those that no longer fit, however many heads borrow. All other heads are evaluated again after each admission, and
 so are all of a tree in which workloads are about to leave (reservations.py). Called by head_order.py.
 """
 
@@ -58,7 +58,7 @@ class Borrowers:
             heappush(needs.setdefault(fr, []), (-above, self.taken, queue.name))
 
     def discard(self, queue: str) -> bool:
-        """It has another head, or is to be looked at anew. True if it was here."""
+        """It has another head, or is to be looked at again. True if it was here."""
         known = self._since.pop(queue, None) is not None or queue in self._unsettled
         self._unsettled.discard(queue)
         return known
@@ -68,7 +68,7 @@ class Borrowers:
         return self._since.get(queue, self.taken) == self.taken
 
     def take(self, queue: str, *, leaving: bool) -> list[str]:
-        """Usage of the queue has grown: the queues whose heads have to be looked at anew; they are no longer here.
+        """Usage of the queue has grown: the queues whose heads have to be looked at again; they are no longer here.
 
         `leaving`: some of the tree are about to leave.
         """

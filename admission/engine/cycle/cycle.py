@@ -12,7 +12,7 @@ The steps, repeated until nothing more fits or the budget is used up:
 6. *make room*: where its queue may evict others, or it can start with fewer pods, it is nominated for that (nominate.py), as
    things will stand when the victims of earlier ones have left and what those were promised is taken.
    - *preempt*: its victims have to leave; what it then gets is promised to it, in this cycle and the next ones, until
-     something changes that lets it be considered anew. Workloads after it start only if they fit now and also then.
+     something changes that lets it be considered again. Workloads after it start only if they fit now and also then.
    - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops, and keeps its unused quota from
      borrowers where it may not reclaim what it lends (kept_quota.py). Where the queue asks for backfill
      its head gets a start time, and no workload behind it starts that would delay it (backfill.py).

@@ -6,7 +6,7 @@ follow when the first ones are charged. Then
 
 1. *whole*: a victim's GangGroup and the late members of its gang are evicted with it, because they started together. Where no
    member of this group may evict one of them, all of them stay.
-2. *proved*: with all of them gone the members are fitted anew, all at once (gang_fit.py); only if they fit does it count.
+2. *proved*: with all of them gone the members are fitted again, all at once (gang_fit.py); only if they fit does it count.
 3. *spared*: of several queues' victims some may not be needed beside the others. A victim that the group fits beside stays, the
    dearest first.
 

@@ -3,7 +3,7 @@
 `ClassicalOrder` is the classical order: the least borrowing first, then the higher priority, then the older. How far a
 head borrows is only known once its flavors have been looked for; until then it counts as not borrowing, which is the
 least it can be. So only heads that could be next are looked at; one that turns out to borrow queues up again. When
-something is taken in its tree it is looked at anew, unless its answer cannot have changed (borrowers.py).
+something is taken in its tree it is evaluated again, unless its answer cannot have changed (borrowers.py).
 
 `FairOrder` goes by fair shares in each cohort tree (tournament.py): every head of a tree is looked at, and again whenever
 something was taken in the tree. Called by cycle.py.

@@ -98,7 +98,7 @@ class KeptQuota:
         return True
 
     def drop(self, key: str) -> None:
-        """The workload is considered anew: nothing is held for it."""
+        """The workload is considered again: nothing is held for it."""
         self._waiting.pop(key, None)
         if (held := self._held.pop(key, None)) is not None:
             self._ledger.unhold(held)

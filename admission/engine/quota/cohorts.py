@@ -172,7 +172,7 @@ def potential(node: QuotaNode, fr: FlavorResource) -> int:
 
 
 def expected_sums(node: QuotaNode) -> tuple[Sums, Sums]:
-    """(subtree, usage) of a cohort, added up anew from its own quota and its children."""
+    """(subtree, usage) of a cohort, added up again from its own quota and its children."""
     subtree: Sums = {}
     usage: Sums = {}
     for fr, quota in node.quotas.items():

@@ -1,4 +1,4 @@
-"""Split and merge assignments, for pods that stay in place while others are placed anew.
+"""Split and merge assignments, for pods that stay in place while others are placed again.
 
 Used if an assignment exists already: replace.py replaces a node, resize.py grows or shrinks a job. Nothing here
 considers capacity.

@@ -3,7 +3,7 @@
 The older slice's pods keep running, so what stays is never placed again. Growing: only the additional pods are searched
 for (and a leader, if there was none), while what stays counts as occupied. Shrinking: pods are dropped from the end of
 the list. Same size: nothing moves. If a place of the older slice is gone (of workers or leader), the whole group is
-placed anew. Required levels hold for old and new pods together. Slices are not considered when pods are dropped, so
+placed again. Required levels hold for old and new pods together. Slices are not considered when pods are dropped, so
 only an unconstrained job may shrink (the webhook ensures that).
 
 This module says what stays and what is still to be placed; place.py places it. The caller has released the older slice.
@@ -28,7 +28,7 @@ class Resize:
 
 
 def resize(tree: Tree, group: Group) -> Resize | None:
-    """What an older slice leaves to place; None if the whole group is placed anew."""
+    """What an older slice leaves to place; None if the whole group is placed again."""
     before = group.workers.previous
     if before is None or any(stale(tree, member.previous) for member in group.members if member.previous is not None):
         return None

@@ -1,7 +1,7 @@
 """The Job controller's stand-in: pods from the template, suspend and resume, counting, Complete and Failed.
 
 As in kubernetes 1.36 with its default gates: pods carry the tracking finalizer until they are counted; a suspended Job
-loses its active pods, its startTime, and says Suspended=True in the same update; a resumed one starts anew; a Job that
+loses its active pods, its startTime, and says Suspended=True in the same update; a resumed one restarts; a Job that
 ends says SuccessCriteriaMet or FailureTarget first and Complete or Failed when its last pod is gone.
 Left out: pod failure and success policies, backoffLimitPerIndex, deadlines, TTL, the index as an environment variable.
 """

@@ -2,7 +2,7 @@
 
 Ties between domains break by their values. Comparing integers in numpy is a thousand times cheaper than comparing
 tuples of strings, but ranks 0..n-1 would all shift with each new domain. So labels leave gaps: a new key takes the
-middle of the gap between its neighbours, and only when a gap is used up are all labels spread anew (rare, so cheap on
+middle of the gap between its neighbours, and only when a gap is used up are all labels spread again (rare, so cheap on
 average). Called by level.py.
 """
 
