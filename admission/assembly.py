@@ -50,7 +50,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod, QueuedPodReader
-from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import ADAPTERS, REFERENCED_KINDS
 from admission.integrations.sets import SETS
 from admission.job_kinds import JobKinds
 from admission.settings import AdmissionSettings
@@ -192,12 +192,14 @@ def whole_jobs(shared: Shared) -> ProcessPart:
     informers = {
         kind.framework: OptionalInformer(shared.kube, kind.resource, label_selector=shared.labels) for kind in ADAPTERS
     }
+    referenced = {kind: WhenServed(shared.kube, kind) for kind in REFERENCED_KINDS}
     jobs = JobController(
         shared.writer,
         ADAPTERS,
         informers,
         views,
         shared.recorder,
+        referenced=referenced,
         options=shared.options,
         workers=settings.controller.job_workers,
     )
@@ -205,7 +207,7 @@ def whole_jobs(shared: Shared) -> ProcessPart:
     kinds = JobKindController(shared.writer, shared.job_kinds, jobs, shared.labels, time.time)
     unmanaged = UnmanagedKinds(shared.kube, shared.recorder)
     return ProcessPart(
-        (*informers.values(), shared.job_kinds.informer, *unmanaged.informers.values()),
+        (*informers.values(), *referenced.values(), shared.job_kinds.informer, *unmanaged.informers.values()),
         (("jobs", jobs.run), ("job kinds", kinds.run), ("kinds that are not managed", unmanaged.run)),
     )
 

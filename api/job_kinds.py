@@ -66,6 +66,17 @@ class RankOffset(KubeModel):
     ] = None
 
 
+class DefaultTemplate(KubeModel):
+    """The pod template that the kind's own controller takes where an object has none."""
+
+    image: Annotated[
+        str | None, schema("CEL over `object`: the image of its first container.", maxLength=MAX_EXPRESSION)
+    ] = None
+    template: Annotated[dict[str, Any], schema("The template.", mandatory=True, **ANYTHING)] = Field(
+        default_factory=dict
+    )
+
+
 class PodSetRule(KubeModel):
     """Where pod sets of the kind stand: one template, or one for each entry of a list or map."""
 
@@ -93,9 +104,24 @@ class PodSetRule(KubeModel):
         ),
     ] = ()
     optional: Annotated[bool, schema("Whether there may be no entry.")] = False
+    when: Annotated[
+        str | None,
+        schema("CEL over `object`: whether there are these pod sets. Unset: always.", maxLength=MAX_EXPRESSION),
+    ] = None
+    function: Annotated[
+        str | None,
+        schema(
+            "A function of Stowage that says which pod sets there are, for kinds whose pods no path leads to. "
+            "Then all but `when` is unset.",
+            maxLength=63,
+        ),
+    ] = None
     template: Annotated[
-        str, schema("Where the pod template stands, from the entry.", mandatory=True, maxLength=256, pattern=PATH)
-    ] = ""
+        str | None, schema("Where the pod template stands, from the entry.", maxLength=256, pattern=PATH)
+    ] = None
+    default_template: Annotated[
+        DefaultTemplate | None, schema("The template where none stands there. The start writes it there.")
+    ] = None
     count: Annotated[
         tuple[Factor, ...], schema("The number of pods is the product of these; of none it is 1.", **atomic(maxItems=4))
     ] = ()
@@ -126,6 +152,43 @@ class Test(KubeModel):
     ] = None
 
 
+class WriteBack(KubeModel):
+    """A list that takes what a start adds to the pods, where that cannot be written into the templates.
+
+    Without `entry` it has an entry for each pod set, in the order of these, with the fields labels, annotations, nodeSelector,
+    tolerations and schedulingGates. With `entry` one entry holds them all, in a list with an item for each pod set, by name.
+    """
+
+    list: Annotated[
+        str,
+        schema(
+            "Where the list stands: from the object, `^.` from what the pod set stands in.",
+            mandatory=True,
+            maxLength=256,
+            pattern=PATH,
+        ),
+    ] = ""
+    entry: Annotated[
+        dict[str, str] | None, schema("The fields by which the entry is known. It is appended where it is missing.")
+    ] = None
+    items: Annotated[
+        str | None, schema("Where the items stand, from the entry: one for each pod set.", maxLength=256, pattern=PATH)
+    ] = None
+    template: Annotated[
+        str | None, schema("Where the pod template stands, from the item.", maxLength=256, pattern=PATH)
+    ] = None
+
+
+class Requirement(KubeModel):
+    """What an object must be to be queued; one that is not is refused at its creation."""
+
+    path: Annotated[str, schema("The field that is to blame.", mandatory=True, maxLength=256, pattern=PATH)] = ""
+    expression: Annotated[
+        str, schema("CEL over `object` that holds of a good one.", mandatory=True, maxLength=MAX_EXPRESSION)
+    ] = ""
+    message: Annotated[str, schema("What is allowed.", mandatory=True, maxLength=1024)] = ""
+
+
 class StatusRules(KubeModel):
     """What the status of an object says. A test that cannot be answered does not hold."""
 
@@ -133,6 +196,9 @@ class StatusRules(KubeModel):
     ready: Annotated[Test | None, schema("Whether all of its pods are ready or have succeeded.")] = None
     succeeded: Annotated[Test | None, schema("Whether it has ended well.")] = None
     failed: Annotated[Test | None, schema("Whether it has ended badly.")] = None
+    on_hold: Annotated[
+        Test | None, schema("Whether it can have no pods as it is. Its quota is free until it no longer holds.")
+    ] = None
     message: Annotated[
         str | None,
         schema("Where it says why it ended. Unset: the message of the condition.", maxLength=256, pattern=PATH),
@@ -150,8 +216,8 @@ class Suspend(KubeModel):
 class ChildKind(KubeModel):
     """A kind of object that the kind's own controller makes, and that is not queued itself."""
 
-    group: Annotated[str, schema("Its API group.", maxLength=253)] = ""
-    kind: Annotated[str, schema("Its kind.", mandatory=True, maxLength=63)] = ""
+    group: Annotated[str, schema("Its API group; `*` for any.", maxLength=253)] = ""
+    kind: Annotated[str, schema("Its kind; `*` for any.", mandatory=True, maxLength=63)] = ""
 
 
 class PodIdentification(KubeModel):
@@ -160,6 +226,7 @@ class PodIdentification(KubeModel):
     name_label: Annotated[
         str | None, schema("The label by which a pod names its job.", maxLength=316, pattern=LABEL_KEY)
     ] = None
+    labels: Annotated[dict[str, str] | None, schema("Labels that each of its pods has.")] = None
     added: Annotated[
         dict[str, str] | None,
         schema("Requests of the init containers that the kind's own controller adds to pods, at most."),
@@ -197,6 +264,17 @@ class JobKindSpec(KubeModel):
     managed_by: Annotated[
         str | None, schema("The value of managedBy that means the kind's own controller.", maxLength=253)
     ] = None
+    managed_by_path: Annotated[str, schema("Where managedBy stands.", maxLength=256, pattern=PATH)] = "spec.managedBy"
+    write_back: Annotated[WriteBack | None, schema("Where a start is written. Unset: into the templates.")] = None
+    skip_when: Annotated[
+        Test | None, schema("Whether an object is not managed although it names a queue: it has no pods of its own.")
+    ] = None
+    requires: Annotated[
+        tuple[Requirement, ...], schema("What an object must be to be queued.", **atomic(maxItems=8))
+    ] = ()
+    frozen: Annotated[
+        tuple[FieldPath, ...], schema("What may not change while an object runs.", **atomic(maxItems=16))
+    ] = ()
 
 
 class JobKindStatus(KubeModel):

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from admission.integrations.registry import ADAPTERS, DECLARED
+from admission.integrations.registry import ADAPTERS, DECLARED, REFERENCED_KINDS
 from admission.integrations.sets import SETS
 
 TOP = Path(__file__).resolve().parents[1]
@@ -39,6 +39,13 @@ def rules(verbs: str, finalizers: bool = False) -> str:
         if finalizers:
             text += _rule(group, [f"{plural}/finalizers" for plural in plurals], "update")
     return text
+
+
+def referenced_rules() -> str:
+    """Rules of a ClusterRole for what declared kinds refer to."""
+    groups = sorted({kind.group for kind in REFERENCED_KINDS})
+    of_group = ((group, sorted(kind.plural for kind in REFERENCED_KINDS if kind.group == group)) for group in groups)
+    return "".join(_rule(group, plurals, "list, watch") for group, plurals in of_group)
 
 
 def webhooks(text: str) -> str:
@@ -109,7 +116,7 @@ def development(verb: str, configuration: str) -> str:
 MARKED: dict[str, Callable[[str], str]] = {
     "webhook/mutating.yaml": webhooks,
     "webhook/validating.yaml": webhooks,
-    "rbac/controller.yaml": lambda _: rules("get, list, watch, patch", finalizers=True),
+    "rbac/controller.yaml": lambda _: rules("get, list, watch, patch", finalizers=True) + referenced_rules(),
     "rbac/webhook.yaml": lambda _: rules("get"),
     "retention/rbac.yaml": lambda _: rules("delete"),
 }

@@ -17,6 +17,7 @@ from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import errors_of
 from admission.integrations.paths import with_value
 from admission.integrations.podset import PodSetInfo
+from admission.integrations.referenced import keep_referenced
 from admission.world.documents import Unreadable, documents
 from api import names
 from api.errors import InvalidObject
@@ -30,7 +31,7 @@ GOOD, BAD, UNREADABLE = 0, 1, 2
 def test(kind_file: Path, sample_file: Path) -> int:
     """Print what the JobKind reads of the sample: pod sets, requests, state, and what start and stop would patch."""
     try:
-        kind, (sample, *_) = _kind(kind_file), [found.object for found in documents([sample_file])] or [{}]
+        kind, (sample, *others) = _kind(kind_file), [found.object for found in documents([sample_file])] or [{}]
     except (Unreadable, InvalidObject) as bad:
         typer.echo(str(bad), err=True)
         return UNREADABLE
@@ -43,6 +44,7 @@ def test(kind_file: Path, sample_file: Path) -> int:
         given = f"{sample.get('apiVersion')} {sample.get('kind')}"
         typer.echo(f"{sample_file}: {given}: must be {job.resource.api_version} {job.resource.kind}", err=True)
         return BAD
+    keep_referenced([read for one in job.functions for read in one.reads], others)
     try:
         typer.echo(yaml.safe_dump(_said(job, sample), sort_keys=False).rstrip())
     except InvalidObject as bad:
@@ -72,6 +74,10 @@ def roles_of(kind: JobKind) -> list[dict[str, Any]]:
         "controller": [{**jobs, "verbs": ["get", "list", "watch", "patch"]}, finalizers],
         "webhook": [{**jobs, "verbs": ["get"]}],
     }
+    for one in DeclaredJob(spec).functions:
+        for read in one.reads:
+            rights = {"apiGroups": [read.group], "resources": [read.plural], "verbs": ["list", "watch"]}
+            rules["controller"].append(rights)
     return [
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -117,6 +117,20 @@ class Overlookable(Protocol):
         """
 
 
+@runtime_checkable
+class SelectiveJob(Protocol):
+    """A kind of which not every object is managed, or can have pods at any time, or says itself what its pods are."""
+
+    def is_skipped(self, job: Job) -> bool:
+        """Whether the job is not managed although it names a queue: it has no pods of its own."""
+
+    def is_on_hold(self, job: Job) -> bool:
+        """Whether the job can have no pods as it is."""
+
+    def reference(self, job: Job) -> tuple[Resource, str] | None:
+        """The object beside the job that says what its pods are, with its key; None for none."""
+
+
 # To ask whether a class has all members of a protocol is slow, and what a kind can do never changes: asked once of each.
 
 
@@ -136,6 +150,12 @@ def as_parent(kind: JobIntegration) -> JobWithChildren | None:
 def as_prioritized(kind: JobIntegration) -> JobWithPriorityClass | None:
     """The kind as one that names its priority class itself; None where it does not."""
     return kind if isinstance(kind, JobWithPriorityClass) else None
+
+
+@cache
+def as_selective(kind: JobIntegration) -> SelectiveJob | None:
+    """The kind as one of which not every object is managed at any time; None where it is none."""
+    return kind if isinstance(kind, SelectiveJob) else None
 
 
 @cache

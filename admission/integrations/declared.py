@@ -9,10 +9,10 @@ bounded: an object has at most `MAX_POD_SETS` pod sets, and a test of its status
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from admission.integrations import writeback
 from admission.integrations.base import (
     Job,
     JobResult,
@@ -22,37 +22,21 @@ from admission.integrations.base import (
     infos_by_name,
     patch_between,
 )
+from admission.integrations.entries import MOST_PODS, DeclaredPodSet, entries_of, number_of
+from admission.integrations.entries import name_of as _name
+from admission.integrations.functions import FUNCTIONS
+from admission.integrations.functions.base import PodSetFunction
 from admission.integrations.ownership import DEFAULTED, NOTHING_ADDED, excess
-from admission.integrations.paths import Location, fields, value_at, with_value, written
+from admission.integrations.paths import fields, value_at, with_value, without, written
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
 from api import names
 from api.cel import CelError, compile_cel
 from api.errors import InvalidObject
-from api.job_kinds import Factor, JobKindSpec, PodSetRule, Sidecar, Test
+from api.job_kinds import DefaultTemplate, JobKindSpec, Sidecar, Test
 from api.kube.resources import Resource
 from api.quantity import parse_list
 from api.requests import topology_request
 from api.workloads import MAX_POD_SETS, PodSet
-
-_MOST_PODS: Final = 2**31 - 1
-_FROM_OBJECT: Final = "$."
-_FROM_AROUND: Final = "^."
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredPodSet:
-    """What a job says of one pod set. `at`: where it stands; `around`: the entry (or object) that it stands in."""
-
-    at: Location
-    name: str
-    value: Mapping[str, Any]
-    around: Any
-    rule: PodSetRule
-
-    @property
-    def template_at(self) -> Location:
-        """Where its pod template stands."""
-        return (*self.at, *fields(self.rule.template))
 
 
 class DeclaredJob:
@@ -72,7 +56,10 @@ class DeclaredJob:
         found: list[DeclaredPodSet] = []
         for rule in self.spec.pod_sets:
             before = len(found)
-            for entry in _entries(job, rule):
+            if rule.when is not None and not holds_expression(rule.when, job):
+                continue
+            function = FUNCTIONS.get(rule.function or "")
+            for entry in entries_of(job, rule) if function is None else function.pod_sets(job, rule):
                 found.append(entry)
                 if len(found) > MAX_POD_SETS:
                     raise InvalidObject(
@@ -94,18 +81,24 @@ class DeclaredJob:
 
     def template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
         """The entry's pod template. Raises InvalidObject."""
-        found = value_at(job, entry.template_at)
+        found = value_at(job, entry.template_at) if entry.template is None else entry.template
+        if found is None and entry.rule.default_template is not None:
+            found = _default(job, entry.rule.default_template)
+        if self.spec.write_back is not None and isinstance(found, Mapping):
+            found = writeback.overlaid(job, entry, self.spec.write_back, found)
         if not isinstance(found, Mapping):
             raise InvalidObject(written(entry.template_at), found, "must be a pod template", _name(job))
         return found
 
     def pods_of(self, job: Job, entry: DeclaredPodSet) -> int:
         """How many pods the entry has. Raises InvalidObject."""
+        if entry.count is not None:
+            return entry.count
         pods = 1
         for factor in entry.rule.count:
-            pods *= _number(job, entry, factor)
-        if pods > _MOST_PODS:
-            raise InvalidObject(written(entry.at), pods, f"must have at most {_MOST_PODS} pods", _name(job))
+            pods *= number_of(job, entry, factor)
+        if pods > MOST_PODS:
+            raise InvalidObject(written(entry.at), pods, f"must have at most {MOST_PODS} pods", _name(job))
         return pods
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
@@ -118,22 +111,37 @@ class DeclaredJob:
         found: dict[str, Any] = {"name": entry.name, "template": template, "count": self.pods_of(job, entry)}
         if topology:
             groups = entry.rule.sub_groups
+            order: dict[str, Any] = {
+                "pod_index_label": self.spec.rank_label,
+                "sub_group_index_label": entry.rule.sub_group_label,
+                "sub_group_count": None if groups is None else number_of(job, entry, groups),
+            }
             found["topology_request"] = topology_request(
-                template["metadata"].get("annotations"),
-                job_annotations=asked,
-                pod_index_label=self.spec.rank_label,
-                sub_group_index_label=entry.rule.sub_group_label,
-                sub_group_count=None if groups is None else _number(job, entry, groups),
+                template["metadata"].get("annotations"), job_annotations=asked, **{**order, **entry.topology}
             )
         return PodSet(**found)
 
     def _with_sidecars(self, job: Job, entry: DeclaredPodSet, template: dict[str, Any]) -> dict[str, Any]:
         """The template with the containers that the kind's own controller adds."""
-        added = [_container(job, one) for one in entry.rule.sidecars if one.when is None or _says(one.when, job)]
+        added = [
+            _container(job, one) for one in entry.rule.sidecars if one.when is None or holds_expression(one.when, job)
+        ]
         if not added:
             return template
         spec = template["spec"] if isinstance(template["spec"], Mapping) else {}
         return {**template, "spec": {**spec, "containers": [*(spec.get("containers") or ()), *added]}}
+
+    # ---- objects beside it
+
+    @property
+    def functions(self) -> tuple[PodSetFunction, ...]:
+        """The functions that say what its pods are."""
+        named = (FUNCTIONS.get(rule.function or "") for rule in self.spec.pod_sets)
+        return tuple(function for function in named if function is not None)
+
+    def reference(self, job: Job) -> tuple[Resource, str] | None:
+        """See SelectiveJob."""
+        return next((found for each in self.functions if (found := each.reference(job)) is not None), None)
 
     # ---- its state
 
@@ -162,6 +170,14 @@ class DeclaredJob:
         """See JobKind."""
         return self.spec.status.ready is not None and holds(self.spec.status.ready, job)
 
+    def is_skipped(self, job: Job) -> bool:
+        """See SelectiveJob."""
+        return self.spec.skip_when is not None and holds(self.spec.skip_when, job)
+
+    def is_on_hold(self, job: Job) -> bool:
+        """See SelectiveJob."""
+        return self.spec.status.on_hold is not None and holds(self.spec.status.on_hold, job)
+
     def priority_class(self, job: Job) -> str | None:
         """See Prioritized: the job's own, else that of the first pod set that names one."""
         for path in self.spec.priority_class:
@@ -179,10 +195,32 @@ class DeclaredJob:
         by_name = infos_by_name(job, infos, [entry.name for entry in entries])
         changed = with_value(job, self.suspend, self.spec.suspend.running)
         for entry in entries:
-            template = self.template(job, entry)
+            template = self._own_template(job, entry)
             info = by_name[entry.name].merged(annotations=_offset(job, entry, template))
-            changed = with_value(changed, entry.template_at, applied(template, info))
+            started = applied(template, info)  # also where only the info is written: a conflict is one there, too
+            if self.spec.write_back is None:
+                changed = self._written(changed, entry, started)
+            else:
+                around = sum(one.around_at == entry.around_at for one in entries)
+                changed = writeback.with_info(changed, entry, self.spec.write_back, info, around)
         return patch_between(job, changed) or {}
+
+    def _own_template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
+        """The entry's template, without what an earlier start has written into a list. Raises InvalidObject."""
+        back = self.spec.write_back
+        return self.template(job if back is None else writeback.cleared(job, entry, back), entry)
+
+    def _written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
+        """The job with that template."""
+        function = FUNCTIONS.get(entry.rule.function or "")
+        if function is not None:
+            return function.written(job, entry, template)
+        default = entry.rule.default_template
+        if default is not None and {key: part for key, part in template.items() if part} == _default(job, default):
+            cleared: Job = without(job, entry.template_at)
+            return cleared
+        changed: Job = with_value(job, entry.template_at, template)
+        return changed
 
     def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
         """See JobKind. Templates go back when no pod is active: until then its controller may make pods of them."""
@@ -194,8 +232,10 @@ class DeclaredJob:
         changed: Mapping[str, Any] = job
         for entry in self.entries(job):
             if entry.name in before:
-                template = restored(self.template(job, entry), before[entry.name])
-                changed = with_value(changed, entry.template_at, template)
+                if self.spec.write_back is not None:
+                    changed = writeback.cleared(changed, entry, self.spec.write_back)
+                else:
+                    changed = self._written(changed, entry, restored(self.template(job, entry), before[entry.name]))
         return patch_between(job, changed)
 
     # ---- what its own controller makes
@@ -204,14 +244,19 @@ class DeclaredJob:
         """Why the pod is none that the job's controller makes, or nothing (see ownership.py)."""
         if self.is_suspended(job):
             return "is suspended and has no pods"
+        wanted = self.spec.pods.labels or {}
         label, labels = self.spec.pods.name_label, (pod.get("metadata") or {}).get("labels") or {}
         if label is not None and labels.get(label) != _name(job):
             return f"has only pods with the label {label}: {_name(job)}"
+        if not wanted.items() <= labels.items():
+            return f"has only pods with the labels {wanted}"
         return self._fault_of(pod, job)
 
     def child_fault(self, resource: Resource, pod_sets: Sequence[PodSet], job: Job) -> str:
         """Why an object of that kind with these pod sets is none that the job's controller makes, or nothing."""
-        if (resource.group, resource.kind) not in {(one.group, one.kind) for one in self.spec.children}:
+        if not any(
+            one.group in ("*", resource.group) and one.kind in ("*", resource.kind) for one in self.spec.children
+        ):
             kinds = ["pods", *(f"objects of kind {one.kind}" for one in self.spec.children)]
             return f"has only {' and '.join(kinds)}"
         try:
@@ -243,7 +288,7 @@ def holds(test: Test, job: Job) -> bool:
         return has_condition(job, test.condition)
     if test.path is not None:
         return value_at(job, fields(test.path)) in test.values
-    return test.expression is not None and _says(test.expression, job)
+    return test.expression is not None and holds_expression(test.expression, job)
 
 
 def suspends(value: Any, suspended: Any) -> bool:
@@ -251,81 +296,12 @@ def suspends(value: Any, suspended: Any) -> bool:
     return bool(value) if suspended is True else bool(value == suspended)
 
 
-def _says(expression: str, job: Job) -> bool:
+def holds_expression(expression: str, job: Job) -> bool:
+    """Whether the CEL says true of the job; what fails, or says anything else, does not hold."""
     try:
         return compile_cel(expression)({"object": job}) is True
     except CelError:
         return False
-
-
-def _entries(job: Job, rule: PodSetRule) -> Iterator[DeclaredPodSet]:
-    if rule.each is None:
-        yield DeclaredPodSet((), rule.name or "main", job, job, rule)
-        return
-    yield from _walk(job, rule, rule.each.split("."), (), (), job)
-
-
-def _walk(
-    job: Job, rule: PodSetRule, steps: Sequence[str], at: Location, names: tuple[str, ...], around: Any
-) -> Iterator[DeclaredPodSet]:
-    """The entries below `at`, by the steps that are left."""
-    value = value_at(job, at)
-    if not steps:
-        if not isinstance(value, Mapping):
-            raise InvalidObject(written(at), value, "must be an object", _name(job))
-        yield DeclaredPodSet(at, "-".join(names or (rule.name or "main",)).lower(), value, around, rule)
-        return
-    field, rest = steps[0], steps[1:]
-    if not field.endswith(("[]", "{}")):
-        if value_at(job, (*at, field)) is not None or rest:
-            yield from _walk(job, rule, rest, (*at, field), names, around)
-        return
-    at = (*at, field[:-2])
-    below = value_at(job, at)
-    if below is None:
-        return
-    if field.endswith("[]"):
-        for number, name in _listed(job, rule, at, below):
-            yield from _walk(job, rule, rest, (*at, number), (*names, name), below[number] if rest else value)
-    else:
-        for key in _keys(job, rule, at, below):
-            yield from _walk(job, rule, rest, (*at, key), (*names, key), below[key] if rest else value)
-
-
-def _listed(job: Job, rule: PodSetRule, at: Location, entries: Any) -> Iterator[tuple[int, str]]:
-    if not isinstance(entries, list):
-        raise InvalidObject(written(at), entries, "must be a list", _name(job))
-    for number, entry in enumerate(entries):
-        name = value_at(entry, fields(rule.name_path))
-        if not isinstance(name, str) or not name:
-            where = written((*at, number, *fields(rule.name_path)))
-            raise InvalidObject(where, name, "must be the name of a pod set", _name(job))
-        yield number, name
-
-
-def _keys(job: Job, rule: PodSetRule, at: Location, entries: Any) -> list[str]:
-    if not isinstance(entries, Mapping):
-        allowed = f"must have at least one of {', '.join(rule.order)}" if rule.order else "must be a map"
-        raise InvalidObject(written(at), entries, allowed, _name(job))
-    for key in entries:
-        if rule.order and key not in rule.order:
-            raise InvalidObject(written(at), key, f"must be one of {', '.join(rule.order)}", _name(job))
-    return [key for key in rule.order if key in entries] if rule.order else sorted(entries)
-
-
-def _number(job: Job, entry: DeclaredPodSet, factor: Factor) -> int:
-    """One factor of the number of pods. Raises InvalidObject."""
-    for mark, start in ((_FROM_OBJECT, job), (_FROM_AROUND, entry.around)):
-        if factor.path.startswith(mark):
-            where, found = factor.path, value_at(start, fields(factor.path.removeprefix(mark)))
-            break
-    else:
-        where, found = written((*entry.at, *fields(factor.path))), value_at(entry.value, fields(factor.path))
-    if found is None:
-        found = factor.default
-    if type(found) is not int or not 0 <= found <= _MOST_PODS:
-        raise InvalidObject(where, found, f"must be a whole number from 0 to {_MOST_PODS}", _name(job))
-    return found if factor.least is None else max(found, factor.least)
 
 
 def _offset(job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> dict[str, str]:
@@ -333,14 +309,29 @@ def _offset(job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> dic
     offset, said = entry.rule.rank_offset, value_at(template, ("metadata", "annotations")) or {}
     if offset is None or names.POD_INDEX_OFFSET in said or names.PODSET_GROUP_NAME in said:
         return {}
-    return {names.POD_INDEX_OFFSET: str(offset.value)} if offset.when is None or _says(offset.when, job) else {}
+    return (
+        {names.POD_INDEX_OFFSET: str(offset.value)} if offset.when is None or holds_expression(offset.when, job) else {}
+    )
+
+
+def _default(job: Job, rule: DefaultTemplate) -> dict[str, Any]:
+    """The template that the kind's own controller takes where the job has none. Raises InvalidObject."""
+    template: dict[str, Any] = rule.template
+    if rule.image is None:
+        return template
+    try:
+        image = compile_cel(rule.image)({"object": job})
+    except CelError:
+        image = None
+    containers = value_at(template, ("spec", "containers"))
+    if not isinstance(image, str) or not isinstance(containers, list) or not containers:
+        raise InvalidObject("spec", image, f"must have the image of a default template ({rule.image})", _name(job))
+    first = {**containers[0], "image": image}
+    changed: dict[str, Any] = with_value(template, ("spec", "containers"), [first, *containers[1:]])
+    return changed
 
 
 def _container(job: Job, sidecar: Sidecar) -> dict[str, Any]:
     found = value_at(job, fields(sidecar.resources)) if sidecar.resources else None
     resources = found if isinstance(found, Mapping) and found else {"requests": sidecar.requests}
     return {"name": sidecar.name, "resources": dict(resources)}
-
-
-def _name(job: Job) -> str:
-    return str((job.get("metadata") or {}).get("name") or "")

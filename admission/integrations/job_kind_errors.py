@@ -11,11 +11,25 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from admission.integrations.functions import FUNCTIONS
+from admission.integrations.paths import value_at
 from admission.integrations.registry import KINDS
 from admission.integrations.sets import SETS
 from api.cel import CelError, compile_cel
 from api.errors import InvalidObject, InvalidQuantity
-from api.job_kinds import EACH, MAX_EXPRESSION, MAX_POD_SET_RULES, PATH, Factor, JobKind, JobKindSpec, PodSetRule, Test
+from api.job_kinds import (
+    EACH,
+    MAX_EXPRESSION,
+    MAX_POD_SET_RULES,
+    PATH,
+    DefaultTemplate,
+    Factor,
+    JobKind,
+    JobKindSpec,
+    PodSetRule,
+    Test,
+    WriteBack,
+)
 from api.kube.resources import DEPLOYMENTS, PODS
 from api.quantity import parse
 from api.schema import DNS_SUBDOMAIN, LABEL_KEY
@@ -104,11 +118,61 @@ def _shape(spec: JobKindSpec) -> Iterator[InvalidObject]:
     yield from _label("spec.pods.nameLabel", spec.pods.name_label)
     yield from _requests("spec.pods.added", spec.pods.added or {})
     for number, child in enumerate(spec.children):
-        if not _KIND.match(child.kind):
-            yield InvalidObject(f"spec.children[{number}].kind", child.kind, "must be a kind")
+        if child.kind != "*" and not _KIND.match(child.kind):
+            yield InvalidObject(f"spec.children[{number}].kind", child.kind, "must be a kind, or * for any")
+    for key in spec.pods.labels or {}:
+        yield from _label("spec.pods.labels", key)
+    yield from _path("spec.managedByPath", spec.managed_by_path, marks=False)
+    for number, path in enumerate(spec.frozen):
+        yield from _path(f"spec.frozen[{number}]", path, marks=False)
+    for number, one in enumerate(spec.requires):
+        yield from _path(f"spec.requires[{number}].path", one.path, marks=False)
+        yield from _expression(f"spec.requires[{number}].expression", one.expression)
+    if spec.skip_when is not None:
+        yield from _test("spec.skipWhen", spec.skip_when)
+    if spec.write_back is not None:
+        yield from _write_back("spec.writeBack", spec.write_back)
+
+
+def _write_back(at: str, rule: WriteBack) -> Iterator[InvalidObject]:
+    yield from _path(f"{at}.list", rule.list, marks=True)
+    for name, path in (("items", rule.items), ("template", rule.template)):
+        if (path is None) is (rule.entry is not None):
+            allowed = (
+                "must stand beside entry" if path is not None else "must be set: the entry has an item for each pod set"
+            )
+            yield InvalidObject(f"{at}.{name}", path, allowed)
+        elif path is not None:
+            yield from _path(f"{at}.{name}", path, marks=False)
+    if rule.entry is not None and not rule.entry:
+        yield InvalidObject(f"{at}.entry", rule.entry, "must have a field by which the entry is known")
+    if rule.entry is not None and rule.list.startswith("^."):
+        yield InvalidObject(f"{at}.list", rule.list, "must begin at the object: one entry holds all pod sets")
+
+
+def _by_function(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
+    if rule.function not in FUNCTIONS:
+        yield InvalidObject(f"{at}.function", rule.function, f"must be one of {', '.join(FUNCTIONS)}")
+    for name, field in type(rule).model_fields.items():
+        if name not in ("function", "when") and getattr(rule, name) != field.get_default(call_default_factory=True):
+            said = "must be left out: the function says it"
+            yield InvalidObject(f"{at}.{field.alias or name}", getattr(rule, name), said)
+
+
+def _default_template(at: str, rule: DefaultTemplate) -> Iterator[InvalidObject]:
+    yield from _expression(f"{at}.image", rule.image)
+    containers = value_at(rule.template, ("spec", "containers"))
+    if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
+        yield InvalidObject(f"{at}.template", rule.template, "must be a pod template with a container")
 
 
 def _pod_sets(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
+    yield from _expression(f"{at}.when", rule.when)
+    if rule.function is not None:
+        yield from _by_function(at, rule)
+        return
+    if rule.default_template is not None:
+        yield from _default_template(f"{at}.defaultTemplate", rule.default_template)
     each = rule.each
     if each is not None and not (_EACH.match(each) and len(each) <= _LONGEST_PATH):
         yield InvalidObject(f"{at}.each", each, _EACH_FORM)
@@ -119,7 +183,7 @@ def _pod_sets(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
     if rule.order and not (each or "").endswith("{}"):
         yield InvalidObject(f"{at}.order", list(rule.order), "is for maps: `each` must end with {}")
     yield from _path(f"{at}.namePath", rule.name_path, marks=False)
-    yield from _path(f"{at}.template", rule.template, marks=False)
+    yield from _path(f"{at}.template", rule.template or "", marks=False)
     factors = {f"count[{number}]": factor for number, factor in enumerate(rule.count)}
     if rule.sub_groups is not None:
         factors["subGroups"] = rule.sub_groups
@@ -148,7 +212,13 @@ def _factor(at: str, factor: Factor) -> Iterator[InvalidObject]:
 
 def _status(spec: JobKindSpec) -> Iterator[InvalidObject]:
     rules = spec.status
-    tests = {"active": rules.active, "ready": rules.ready, "succeeded": rules.succeeded, "failed": rules.failed}
+    tests = {
+        "active": rules.active,
+        "ready": rules.ready,
+        "succeeded": rules.succeeded,
+        "failed": rules.failed,
+        "onHold": rules.on_hold,
+    }
     for name, test in tests.items():
         if test is not None:
             yield from _test(f"spec.status.{name}", test)

@@ -45,3 +45,15 @@ def written(path: Location) -> str:
 def fields(path: str) -> tuple[str, ...]:
     """The fields of a path of names divided by dots."""
     return tuple(path.split(".")) if path else ()
+
+
+def without(obj: Any, path: Location) -> Any:
+    """A copy of the object without what stands at the path; the same object where nothing stands there."""
+    if value_at(obj, path[:-1]) is None or not path:
+        return obj
+    first, rest = path[0], path[1:]
+    if not rest:
+        return {key: value for key, value in obj.items() if key != first} if isinstance(obj, Mapping) else obj
+    if isinstance(first, int):
+        return [without(one, rest) if at == first else one for at, one in enumerate(obj)]
+    return {**obj, first: without(obj[first], rest)}

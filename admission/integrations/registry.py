@@ -33,6 +33,11 @@ def _declared() -> Iterator[DeclaredJob]:
 DECLARED: Final = tuple(_declared())
 ADAPTERS: Final[tuple[JobIntegration, ...]] = (BatchJob(), JobSet(), *DECLARED)
 
+REFERENCED_KINDS: Final = tuple(
+    dict.fromkeys(kind for each in DECLARED for one in each.functions for kind in one.reads)
+)
+"""Kinds of object that say what pods jobs have, without being jobs."""
+
 BY_FRAMEWORK: Final[dict[str, JobIntegration]] = {adapter.framework: adapter for adapter in ADAPTERS}
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 
-from admission.integrations.declared import DeclaredJob, DeclaredPodSet
-from admission.integrations.paths import Location, value_at
+from admission.integrations.declared import DeclaredJob, holds_expression
+from admission.integrations.entries import DeclaredPodSet
+from admission.integrations.paths import Location, fields, value_at
+from admission.integrations.referenced import MissingReference
 from admission.webhook.annotations import groups
-from admission.webhook.fields import Errors, FieldPath, invalid
+from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.jobs import Job, ReviewedKind, annotations_of
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
@@ -27,9 +30,10 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
         return [template for entry in entries for template in _templates(job, entry)]
 
     def _templates(job: Job, entry: DeclaredPodSet) -> Iterator[Template]:
-        body = value_at(job, entry.template_at)
         try:
-            count = adapter.pods_of(job, entry)
+            count, body = adapter.pods_of(job, entry), value_at(job, entry.template_at)
+            if not writes_templates or entry.rule.function is not None or body is None:
+                body = copy.deepcopy(dict(adapter.template(job, entry)))  # to be read: the job does not hold it
         except InvalidObject:
             return
         if isinstance(body, dict):
@@ -39,22 +43,39 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
         for depth in range(1, len(adapter.suspend)):
             if (found := value_at(job, adapter.suspend[:depth])) is not None and not isinstance(found, Mapping):
                 return [invalid(_path(adapter.suspend[:depth]), found, "must be an object")]
+        for one in adapter.spec.requires:
+            if not holds_expression(one.expression, job):
+                return [invalid(FieldPath(one.path), value_at(job, fields(one.path)), one.message)]
         try:
             for entry in adapter.entries(job):
                 adapter.template(job, entry)
                 adapter.pods_of(job, entry)
+        except MissingReference:
+            return []  # this process does not know it; the controller says so on the object
         except InvalidObject as bad:
             return [invalid(FieldPath(bad.field), bad.given, bad.allowed)]
         return groups(given, annotations_of(job), exact=rules.profile == EXACT) if rules.topology_aware else []
 
-    suspend = adapter.spec.suspend
+    def update(old: Job, new: Job) -> Errors:
+        if adapter.is_suspended(old) or adapter.is_suspended(new):
+            return []
+        paths = [fields(path) for path in adapter.spec.frozen]
+        return [
+            forbidden(_path(at), "may not change while the job runs")
+            for at in paths
+            if value_at(old, at) != value_at(new, at)
+        ]
+
+    suspend, writes_templates = adapter.spec.suspend, adapter.spec.write_back is None
     return ReviewedKind(
         adapter.spec.managed_by or "",
         templates,
         create,
-        lambda old, new: [],
+        update,
         suspend=adapter.suspend,
         suspended=suspend.suspended,
+        managed_by=fields(adapter.spec.managed_by_path),
+        is_skipped=adapter.is_skipped,
     )
 
 

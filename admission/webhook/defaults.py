@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from admission.integrations.paths import value_at
 from admission.webhook import schedulers
 from admission.webhook.gangs import in_group
 from admission.webhook.jobs import (
@@ -50,7 +51,7 @@ def in_managed_namespace(namespace: str, lookups: Lookups, rules: ReviewRules) -
 
 def set_defaults(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, rules: ReviewRules) -> None:
     """Change a job that is being created in place; a job that is not managed stays as it is."""
-    if is_part(job, rules) or not in_managed_namespace(namespace, lookups, rules):
+    if is_part(job, rules) or kind.is_skipped(job) or not in_managed_namespace(namespace, lookups, rules):
         return
     if not queue_name(job) and any(in_group(template.body) for template in kind.templates(job)):
         return
@@ -89,12 +90,12 @@ def default_queue(namespace: str, lookups: Lookups) -> str | None:
 
 def _hand_over(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, rules: ReviewRules) -> None:
     """Leave the job to the controller of other clusters where its queue says so and the job names no other controller."""
-    spec = job.get("spec") or {}
-    if not rules.multikueue or spec.get("managedBy", kind.controller) != kind.controller:
+    if not rules.multikueue or value_at(job, kind.managed_by) not in (None, kind.controller):
         return
     queue = lookups.cluster_queue_of(namespace, queue_name(job))
     if queue is not None and lookups.uses_multikueue(queue):
-        job.setdefault("spec", {})["managedBy"] = MULTIKUEUE_CONTROLLER
+        *above, field = kind.managed_by
+        _put(job, *above, {field: MULTIKUEUE_CONTROLLER})
 
 
 def _gate(job: Job, kind: ReviewedKind, rules: ReviewRules) -> None:

@@ -40,7 +40,8 @@ _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 class ReviewedKind:
     """A kind of job as the webhook sees it. `suspend`: the path of the field that suspends it, `suspended` the value.
 
-    `controller` is the value of spec.managedBy that means the kind's own controller. `create` judges what only this
+    `controller` is the value at `managed_by` that means the kind's own controller. `is_skipped`: whether a job is not managed
+    although it names a queue. `create` judges what only this
     kind knows of a new object (job, its templates, rules), `update` of a change (old, new).
     """
 
@@ -50,6 +51,8 @@ class ReviewedKind:
     update: Callable[[Job, Job], Errors]
     suspend: tuple[str, ...] = ("spec", "suspend")
     suspended: Any = True
+    managed_by: tuple[str, ...] = ("spec", "managedBy")
+    is_skipped: Callable[[Job], bool] = lambda job: False
 
     def is_suspended(self, job: Mapping[str, Any]) -> bool:
         """Whether the job is asked to have no pods."""
@@ -93,7 +96,7 @@ def validate_create(
 
     `old`: the job as it was in its queue before. What it cannot change is not validated again.
     """
-    if is_part(job, rules):
+    if is_part(job, rules) or kind.is_skipped(job):
         return []
     templates = kind.templates(job)
     errors = [*_queue(job), *_max_time(job), *_prebuilt(job, rules)]

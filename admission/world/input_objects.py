@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from admission.integrations.referenced import keep_referenced
+from admission.integrations.registry import REFERENCED_KINDS
 from admission.job_kinds import declare
 from admission.world import elastic, pod_units
 from admission.world.documents import Document
@@ -63,9 +65,11 @@ class InputObjects:
                 except InvalidObject as bad:
                     self.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
         self._comers = comers()
+        keep_referenced(REFERENCED_KINDS, [document.object for document in found])
+        silent = _SILENT | {kind.kind for kind in REFERENCED_KINDS}
         for document in found:
             if (
-                document.kind not in _SILENT
+                document.kind not in silent
                 and document.resource != JOB_KINDS
                 and (text := self._sorted(document)) is not None
             ):

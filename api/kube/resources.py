@@ -108,14 +108,13 @@ SIGS_ELASTIC_QUOTAS: Final = Resource(ELASTIC_SIGS_GROUP, ELASTIC_VERSION, "elas
 POD_GROUPS: Final = Resource(COSCHEDULING, COSCHEDULING_VERSION, "podgroups", "PodGroup")
 SIGS_POD_GROUPS: Final = Resource(COSCHEDULING_SIGS, COSCHEDULING_VERSION, "podgroups", "PodGroup")
 
-# Kueue's frameworks that Stowage has no integration for, by their names in Kueue's settings: only read, to say so.
+# Kinds that users give a queue name and that Stowage queues by their pods or parts: only read, to say so.
 NOT_MANAGED: Final[Mapping[str, Resource]] = {
-    "ray.io/rayjob": Resource("ray.io", "v1", "rayjobs", "RayJob"),
-    "sparkoperator.k8s.io/sparkapplication": Resource(
-        "sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"
+    "argoproj.io/workflow": Resource("argoproj.io", "v1alpha1", "workflows", "Workflow"),
+    "disaggregatedset.x-k8s.io/disaggregatedset": Resource(
+        "disaggregatedset.x-k8s.io", "v1", "disaggregatedsets", "DisaggregatedSet"
     ),
-    "trainer.kubeflow.org/trainjob": Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
-    "workload.codeflare.dev/appwrapper": Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
+    "flux-framework.org/minicluster": Resource("flux-framework.org", "v1alpha2", "miniclusters", "MiniCluster"),
 }
 
 ALL: Final[tuple[Resource, ...]] = (

@@ -20,7 +20,9 @@ _NOT_HERE: Final = "Stowage does not have this"
 MANAGED_FRAMEWORKS: Final = (
     "batch/job, deployment, jobset.x-k8s.io/jobset, kubeflow.org/jaxjob, kubeflow.org/mpijob, "
     "kubeflow.org/paddlejob, kubeflow.org/pytorchjob, kubeflow.org/tfjob, kubeflow.org/xgboostjob, "
-    "leaderworkerset.x-k8s.io/leaderworkerset, pod, ray.io/raycluster, ray.io/rayservice, statefulset"
+    "leaderworkerset.x-k8s.io/leaderworkerset, pod, ray.io/raycluster, ray.io/rayjob, ray.io/rayservice, "
+    "sparkoperator.k8s.io/sparkapplication, statefulset, trainer.kubeflow.org/trainjob, "
+    "workload.codeflare.dev/appwrapper"
 )
 # End of what is generated.
 

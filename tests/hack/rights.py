@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from admission.integrations.registry import DECLARED
+from admission.integrations.registry import DECLARED, REFERENCED_KINDS
 from api.kube.resources import ALL, NOT_MANAGED
 
 READ = ("get", "list", "watch")
@@ -69,7 +69,11 @@ ALLOWED = [
     ),
     *_each(CONTROLLER, READ, "statefulsets", group="apps", namespace="a"),
     *_each(CONTROLLER, READ, "leaderworkersets", group="leaderworkerset.x-k8s.io", namespace="a"),
-    *(right for one in NOT_MANAGED.values() for right in _each(CONTROLLER, READ[1:], one.plural, group=one.group)),
+    *(
+        right
+        for one in (*NOT_MANAGED.values(), *REFERENCED_KINDS)
+        for right in _each(CONTROLLER, READ[1:], one.plural, group=one.group)
+    ),
     *_each(CONTROLLER, ("update",), "statefulsets/finalizers", group="apps", namespace="a"),
     *_each(CONTROLLER, (*READ, "patch", "create", "delete"), "workloads", group=KUEUE, namespace="a"),
     *_each(CONTROLLER, ("patch",), "workloads/status", "localqueues/status", group=KUEUE, namespace="a"),

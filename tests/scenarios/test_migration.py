@@ -20,12 +20,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
 MakeSite = Callable[[str], Site]
 
-SPARK = NOT_MANAGED["sparkoperator.k8s.io/sparkapplication"]
+WORKFLOW = NOT_MANAGED["argoproj.io/workflow"]
 
 
-async def spark(here: Site, name: str) -> dict[str, Any]:
-    """A SparkApplication with a queue name, once its CRD is served."""
-    await here.make(CRDS, crd_of(SPARK))
+async def workflow(here: Site, name: str) -> dict[str, Any]:
+    """A Workflow with a queue name, once its CRD is served."""
+    await here.make(CRDS, crd_of(WORKFLOW))
     body = {
         "metadata": {"name": name, "namespace": here.name, "labels": {QUEUE_NAME_LABEL: "lq"}},
         "spec": {"suspend": True},
@@ -33,25 +33,25 @@ async def spark(here: Site, name: str) -> dict[str, Any]:
 
     async def made() -> dict[str, Any] | None:
         try:
-            return await here.make(SPARK, body)
+            return await here.make(WORKFLOW, body)
         except NotFound:
             return None
 
-    return await eventually("SparkApplications are served", made)
+    return await eventually("Workflows are served", made)
 
 
 def leftover(here: Site, owner: dict[str, Any]) -> dict[str, Any]:
     """The Workload that Kueue made for the job."""
     reference = {
-        "apiVersion": SPARK.api_version,
-        "kind": SPARK.kind,
+        "apiVersion": WORKFLOW.api_version,
+        "kind": WORKFLOW.kind,
         "name": owner["metadata"]["name"],
         "uid": owner["metadata"]["uid"],
         "controller": True,
         "blockOwnerDeletion": True,
     }
     meta = {
-        "name": f"sparkapplication-{owner['metadata']['name']}-1a2b3",
+        "name": f"workflow-{owner['metadata']['name']}-1a2b3",
         "namespace": here.name,
         "finalizers": [IN_USE_FINALIZER],
         "ownerReferences": [reference],
@@ -65,7 +65,7 @@ async def test_a_leftover_workload_of_a_kind_that_is_not_managed_takes_no_quota_
 ) -> None:
     here = site("leftover")
     await here.open({"b1": {"r1": 2}}, quota=2)
-    job = await spark(here, "train")
+    job = await workflow(here, "train")
     made = await here.make(WORKLOADS, leftover(here, job))
     name = made["metadata"]["name"]
 
@@ -75,11 +75,11 @@ async def test_a_leftover_workload_of_a_kind_that_is_not_managed_takes_no_quota_
         return condition.message if condition and condition.reason == "OwnerNotManaged" else None
 
     said = await eventually("its status says why it gets no quota", refused)
-    assert said.startswith("sparkoperator.k8s.io/v1beta2 SparkApplication train owns this Workload")
+    assert said.startswith("argoproj.io/v1alpha1 Workflow train owns this Workload")
     # all of the queue's quota is there for others
     await here.submit(here.job("job", 2, {"kueue.x-k8s.io/require-topology": RACK}))
     await here.running("job", 2)
-    await here.kube.delete(SPARK, "train", here.name)
+    await here.kube.delete(WORKFLOW, "train", here.name)
 
     async def gone() -> bool:
         try:
@@ -94,7 +94,7 @@ async def test_a_leftover_workload_of_a_kind_that_is_not_managed_takes_no_quota_
 async def test_an_object_of_such_a_kind_with_a_queue_name_gets_an_event(site: MakeSite) -> None:
     here = site("unmanaged")
     await here.open({"b1": {"r1": 1}})
-    job = await spark(here, "train")
+    job = await workflow(here, "train")
 
     async def told() -> str | None:
         for event in (await here.kube.list(EVENTS, here.name)).items:
@@ -103,7 +103,7 @@ async def test_an_object_of_such_a_kind_with_a_queue_name_gets_an_event(site: Ma
         return None
 
     said = await eventually("an event says that nobody queues it", told)
-    assert said.startswith("SparkApplication names the queue lq, and Stowage does not manage this kind")
+    assert said.startswith("Workflow names the queue lq, and Stowage does not manage this kind")
 
     async def queued() -> bool:
         return bool((await here.kube.list(WORKLOADS, here.name)).items)

@@ -24,11 +24,11 @@ from api.kube.resources import (
     JOBSETS,
     LOCAL_QUEUES,
     NAMESPACES,
-    NOT_MANAGED,
     POD_GROUPS,
     PODS,
     RESOURCE_FLAVORS,
     WORKLOADS,
+    Resource,
 )
 from api.names import (
     GANG_LABEL,
@@ -49,7 +49,7 @@ from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTROL_PLANE = ClusterOptions(jobset=True)
-APP_WRAPPERS = NOT_MANAGED["workload.codeflare.dev/appwrapper"]
+APP_WRAPPERS = Resource("example.com", "v1", "appwrappers", "AppWrapper")
 
 MakeSite = Callable[[str], Site]
 Units = Mapping[str, Sequence[int]]
@@ -538,7 +538,7 @@ def job_spec(here: Site, group: str, **spec: Any) -> dict[str, Any]:
 
 
 WRAPPED = "wrapped"
-"""The Job of an AppWrapper, which is a kind that Stowage does not manage."""
+"""The Job of a wrapper of a kind that Stowage does not manage."""
 OWNERS: dict[str, dict[str, Any]] = {
     "once": {"backoffLimit": 0},
     WRAPPED: {"backoffLimit": 0},

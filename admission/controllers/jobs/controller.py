@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from admission.controllers.actions import CreateWorkload
@@ -19,6 +20,7 @@ from admission.controllers.jobs.ancestors import JobAncestors, about_to_start, c
 from admission.controllers.jobs.caches import (
     BY_JOB,
     BY_PREBUILT,
+    BY_REFERENCE,
     ExpectedWorkloads,
     InformerView,
     MutationCache,
@@ -36,11 +38,13 @@ from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.predicates import has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.workload_writer import Recorder, WorkloadWriter
-from admission.integrations.base import Job, JobIntegration, as_parent, as_reclaiming
+from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_reclaiming, as_selective
+from admission.integrations.referenced import REFERENCED
 from admission.workload_metrics import CREATION_LATENCY
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
+from api.kube.resources import Resource
 from api.kube.store import Change, ChangeType
 from api.meta import parse_time, split_key
 from api.workloads import Workload
@@ -60,7 +64,10 @@ _ORPHAN: Final = "workload"
 
 
 class JobController:
-    """See the module. `jobs` by framework; `views`: what the informers hold of Workloads, flavors and priority classes."""
+    """See the module. `jobs` by framework; `views`: what the informers hold of Workloads, flavors and priority classes.
+
+    `referenced`: objects beside jobs that say what pods these have, by kind.
+    """
 
     def __init__(
         self,
@@ -70,6 +77,7 @@ class JobController:
         views: WorkloadViews,
         recorder: Recorder,
         *,
+        referenced: Mapping[Resource, InformerView[dict[str, Any]]] | None = None,
         options: JobOptions | None = None,
         workers: int = 16,
         wall: Callable[[], float] = time.time,
@@ -79,6 +87,7 @@ class JobController:
         self._frameworks = {(a.resource.api_version, a.resource.kind): f for f, a in self._adapters.items()}
         self._jobs, self._workloads, self._flavors = dict(jobs), views.workloads, views.flavors
         self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
+        self._referenced = referenced or {}
         self._options = options or JobOptions()
         self._latest_jobs: MutationCache[dict[str, Any]] = MutationCache()
         self._latest_workloads: MutationCache[Workload] = MutationCache()
@@ -101,6 +110,7 @@ class JobController:
             self._flavors,
             self._workload_classes,
             self._priority_classes,
+            *self._referenced.values(),
         ]
         for view in views:
             await view.synced(SYNC_TIMEOUT)
@@ -113,12 +123,28 @@ class JobController:
         self._workloads.add_handler(self._workload_changed)
         for framework, view in self._jobs.items():
             self._watch(framework, view)
+        for resource, referenced in self._referenced.items():
+            REFERENCED.keep(resource, referenced.objects)
+            referenced.add_handler(partial(self._reference_changed, resource.kind))
         self._workload_classes.add_handler(self._class_changed)
         self._priority_classes.add_handler(self._class_changed)
 
     def _watch(self, framework: str, view: InformerView[dict[str, Any]]) -> None:
         view.add_index(BY_PREBUILT, _prebuilt_keys)
+        selective = as_selective(self._adapters[framework])
+        if selective is not None:
+            view.add_index(BY_REFERENCE, lambda job: _reference_keys(selective, job))
         view.add_handler(self._job_handler(framework))
+
+    def _reference_changed(self, kind: str, change: Change[dict[str, Any]]) -> None:
+        """What a job refers to came, changed or went: its pods may be others now."""
+        for framework, view in self._jobs.items():
+            if as_selective(self._adapters[framework]) is None:
+                continue
+            for job in view.by_index(BY_REFERENCE, f"{kind} {change.key}"):
+                key = job_key(framework, key_of(job))
+                self._settled.pop(key, None)
+                self.queue.add(key)
 
     def add_kind(self, adapter: JobIntegration, view: InformerView[dict[str, Any]]) -> None:
         """Manage jobs of one kind more, also those that have Workloads already. The view's informer runs elsewhere."""
@@ -319,3 +345,8 @@ class JobController:
 def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:
     key = prebuilt_key(job)
     return (key,) if key else ()
+
+
+def _reference_keys(kind: SelectiveJob, job: dict[str, Any]) -> Iterable[str]:
+    found = kind.reference(job)
+    return (f"{found[0].kind} {found[1]}",) if found is not None else ()

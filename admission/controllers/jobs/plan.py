@@ -10,7 +10,7 @@ is made again with every change of the job or its Workload, so nothing is rememb
     runs and is not admitted     -> stop, and once it rests restore the templates
     runs, but was overlooked     -> wake its own controller
 
-Not here: elastic slices, and jobs on hold, which no kind that there is can be. `jobs` calls it and acts.
+Jobs on hold, and those that cannot be read, are in holding.py. Not here: elastic slices. `jobs` calls it and acts.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from admission.controllers.jobs.finish import (
     plan_orphaned,
     stop_keeping,
 )
+from admission.controllers.jobs.holding import NOT_ADMITTED, plan_hold, plan_unreadable
 from admission.controllers.jobs.pods_ready import with_pods_ready, with_reclaimable
 from admission.controllers.jobs.start import host_left, is_unstarted, plan_overlooked, plan_start
 from admission.controllers.jobs.workload import (
@@ -51,13 +52,11 @@ from admission.controllers.jobs.workload import (
     spec_patch,
     wanted_spec,
 )
-from admission.integrations.base import Job, JobIntegration
+from admission.integrations.base import Job, JobIntegration, as_selective
 from api import names
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true
 from api.workloads import Workload
-
-NOT_ADMITTED = "Not admitted by cluster queue"
 
 
 def plan(job: Job, kind: JobIntegration, workloads: Sequence[Workload], context: JobContext, now: float) -> JobPlan:
@@ -66,13 +65,15 @@ def plan(job: Job, kind: JobIntegration, workloads: Sequence[Workload], context:
         return plan_orphaned(workloads, context.options, now)
     if context.ancestor_admitted is not None:
         return _plan_child(job, kind, context.ancestor_admitted)
-    if not is_managed(job, context):
+    selective = as_selective(kind)
+    if not is_managed(job, context) or (selective is not None and selective.is_skipped(job)):
         return NOTHING
     try:
         planner = _JobPlanner(job, kind, context, now)
     except InvalidObject as error:
-        return _unreadable(job, kind, error)
-    return planner.plan(workloads)
+        return plan_unreadable(job, kind, workloads, error, now)
+    on_hold = selective is not None and selective.is_on_hold(job)
+    return plan_hold(job, kind, workloads, now, on_hold=on_hold) or planner.plan(workloads)
 
 
 def _plan_child(job: Job, kind: JobIntegration, admitted: bool) -> JobPlan:
@@ -80,13 +81,6 @@ def _plan_child(job: Job, kind: JobIntegration, admitted: bool) -> JobPlan:
     patch = None if admitted or kind.is_suspended(job) else kind.stop(job, None)
     message = "Kueue managed child job suspended"
     return JobPlan((PatchJob(patch, (PlannedEvent("Suspended", message),)),)) if patch else NOTHING
-
-
-def _unreadable(job: Job, kind: JobIntegration, error: InvalidObject) -> JobPlan:
-    """No Workload can be made of the job; it must not run for that."""
-    patch = None if kind.is_suspended(job) else kind.stop(job, None)
-    stop = (PatchJob(patch, (PlannedEvent("Stopped", NOT_ADMITTED),)),) if patch else ()
-    return JobPlan(stop, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),), note=str(error))
 
 
 def _with_class_missing(made: JobPlan, error: PriorityClassMissing) -> JobPlan:

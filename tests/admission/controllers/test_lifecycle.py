@@ -91,10 +91,10 @@ def test_a_workload_of_a_managed_owner_queues(owners: list[dict[str, Any]]) -> N
             id="namespace",
         ),
         pytest.param(
-            workload(metadata={"ownerReferences": [owner("ray.io/v1", "RayJob")]}),
+            workload(metadata={"ownerReferences": [owner("example.com/v1", "Crane")]}),
             context(),
             "OwnerNotManaged",
-            "ray.io/v1 RayJob train owns this Workload, and Stowage does not manage its kind; it manages "
+            "example.com/v1 Crane train owns this Workload, and Stowage does not manage its kind; it manages "
             + ", ".join(managed_kinds()),
             id="owner-not-managed",
         ),

@@ -9,7 +9,9 @@ from typing import Any
 
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
+from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES
 from admission.integrations.paths import Location, fields, with_value
+from admission.integrations.referenced import REFERENCED
 from api.job_kinds import PodSetRule
 
 Object = dict[str, Any]
@@ -90,11 +92,68 @@ def ray(kind: str, *path: str) -> Object:
     return found
 
 
+def ray_job() -> Object:
+    """A RayJob with that cluster and a submitter of its own."""
+    job = ray("RayJob", "spec", "rayClusterSpec")
+    cluster = {key: value for key, value in job["spec"]["rayClusterSpec"].items() if key != "suspend"}
+    job["spec"] = {
+        "suspend": True,
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": cluster,
+        "submitterPodTemplate": template(),
+    }
+    return job
+
+
+def train_job() -> Object:
+    """A TrainJob of four nodes and the runtime's initializer, whose runtime is there."""
+
+    def replicated(name: str, step: str) -> Object:
+        labels = {"trainer.kubeflow.org/trainjob-ancestor-step": step}
+        return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": template()}}}
+
+    jobs = [replicated("dataset-initializer", "dataset-initializer"), replicated("node", "trainer")]
+    runtime = {"spec": {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": jobs}}}}
+    REFERENCED.keep(CLUSTER_RUNTIMES, {"torch": runtime})
+    spec = {"suspend": True, "runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 4}}
+    return _object("trainer.kubeflow.org/v1alpha1", "TrainJob", spec)
+
+
+def app_wrapper() -> Object:
+    """An AppWrapper of a Job whose pods are inferred, a Service, and an object of two pod sets that are declared."""
+    spec = {"parallelism": 3, "completions": 5, "template": template()}
+    inner = {"apiVersion": "batch/v1", "kind": "Job", "spec": spec}
+    other = {"apiVersion": "example.com/v1", "kind": "Crane", "spec": {"pods": [template(), template()]}}
+    declared = [{"path": "template.spec.pods[0]"}, {"replicas": 2, "path": "template.spec.pods[1]"}]
+    service = {"apiVersion": "v1", "kind": "Service"}
+    components = [{"template": inner}, {"template": service}, {"template": other, "podSets": declared}]
+    return _object("workload.codeflare.dev/v1beta2", "AppWrapper", {"suspend": True, "components": components})
+
+
+def spark_application() -> Object:
+    """A SparkApplication of a driver and three executors."""
+    body = template()
+    role = {**body["metadata"], "cores": 1, "nodeSelector": {"disk": "ssd"}, "tolerations": body["spec"]["tolerations"]}
+    role["template"] = {"spec": {"schedulingGates": body["spec"]["schedulingGates"]}}
+    spec = {"suspend": True, "type": "Scala", "mode": "cluster", "driver": role, "executor": {**role, "instances": 3}}
+    return _object("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec)
+
+
+def _object(api_version: str, kind: str, spec: Object) -> Object:
+    meta = {"name": "d", "namespace": "ns", "uid": "u5", "resourceVersion": "9"}
+    labels = {"kueue.x-k8s.io/queue-name": "q"}
+    return {"apiVersion": api_version, "kind": kind, "metadata": {**meta, "labels": labels}, "spec": spec, "status": {}}
+
+
 SAMPLES: dict[str, Callable[[], Object]] = {
     "batch/job": batch_job,
     "jobset.x-k8s.io/jobset": jobset,
     "ray.io/raycluster": partial(ray, "RayCluster", "spec"),
     "ray.io/rayservice": partial(ray, "RayService", "spec", "rayClusterConfig"),
+    "ray.io/rayjob": ray_job,
+    "sparkoperator.k8s.io/sparkapplication": spark_application,
+    "trainer.kubeflow.org/trainjob": train_job,
+    "workload.codeflare.dev/appwrapper": app_wrapper,
 }
 _RAY = {"head": 1, "small": 1, "large": 6}
 COUNTS = {
@@ -102,6 +161,10 @@ COUNTS = {
     "jobset.x-k8s.io/jobset": {"driver": 1, "worker": 6},
     "ray.io/raycluster": _RAY,
     "ray.io/rayservice": _RAY,
+    "ray.io/rayjob": {**_RAY, "submitter": 1},
+    "sparkoperator.k8s.io/sparkapplication": {"driver": 1, "executor": 3},
+    "trainer.kubeflow.org/trainjob": {"dataset-initializer": 1, "node": 4},
+    "workload.codeflare.dev/appwrapper": {"d-0": 3, "d-1": 1, "d-2": 2},
 }
 
 
@@ -120,7 +183,7 @@ def declared(kind: DeclaredJob) -> Object:
         "status": {"conditions": [{"type": "Suspended", "status": "True"}]},
     }
     for at, _, pods, rule in _placed(kind):
-        job = with_value(job, (*at, *fields(rule.template)), template())
+        job = with_value(job, (*at, *fields(rule.template or "")), template())
         if pods > 1:
             job = with_value(job, (*at, *fields(rule.count[0].path)), pods)
     return suspended(kind, job)

@@ -1,0 +1,69 @@
+"""Jobs that cannot have pods as they are: on hold, or with pod sets that cannot be read. Pure; part of `plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admission.controllers import conditions
+from admission.controllers.actions import PlannedEvent, SetStatus
+from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
+from admission.integrations.base import Job, JobIntegration
+from admission.integrations.referenced import MissingReference
+from api import names
+from api.errors import InvalidObject
+from api.meta import is_true
+from api.workloads import Workload
+
+NOT_ADMITTED = "Not admitted by cluster queue"
+_HELD = "It can have no pods as it is: the quota is free"
+
+
+def plan_hold(
+    job: Job, kind: JobIntegration, workloads: Sequence[Workload], now: float, *, on_hold: bool
+) -> JobPlan | None:
+    """The plan for a job that is on hold, or was so far as its Workload says; None for any other."""
+    if kind.finished(job) is not None:
+        return None
+    if not on_hold:
+        back = [
+            SetStatus(workload, conditions.off_hold(workload.status, now, workload.metadata.generation))
+            for workload in workloads
+            if conditions.is_on_hold(workload.status)
+        ]
+        return JobPlan(tuple(back)) if back else None
+    if not workloads:
+        return None  # it gets one first
+    return _stopped(job, kind).then(*_given_back(job, kind, workloads, now, (PlannedEvent("OnHold", _HELD),)))
+
+
+def plan_unreadable(
+    job: Job, kind: JobIntegration, workloads: Sequence[Workload], error: InvalidObject, now: float
+) -> JobPlan:
+    """No Workload can be made of the job; it must not run for that, and keeps no quota.
+
+    One that runs while the object that describes its pods has gone runs on: its pods are those that were admitted.
+    """
+    told = PlannedEvent("ErrWorkloadCompose", str(error), "Warning")
+    admitted = any(is_true(workload.status.conditions, names.ADMITTED) for workload in workloads)
+    if isinstance(error, MissingReference) and admitted and not kind.is_suspended(job):
+        return JobPlan((), (told,), note=str(error))
+    stop = _stopped(job, kind).then(*_given_back(job, kind, workloads, now, ()))
+    return JobPlan(stop.actions, (told,), note=str(error))
+
+
+def _stopped(job: Job, kind: JobIntegration) -> JobPlan:
+    patch = None if kind.is_suspended(job) else kind.stop(job, None)
+    return JobPlan((PatchJob(patch, (PlannedEvent("Stopped", NOT_ADMITTED),)),)) if patch else NOTHING
+
+
+def _given_back(
+    job: Job, kind: JobIntegration, workloads: Sequence[Workload], now: float, told: tuple[PlannedEvent, ...]
+) -> tuple[SetStatus, ...]:
+    """The quota of a job that rests; its Workload is on hold until the job is another."""
+    if not kind.is_suspended(job) or kind.is_active(job):
+        return ()
+    return tuple(
+        SetStatus(workload, conditions.on_hold(workload.status, now, workload.metadata.generation), told)
+        for workload in workloads
+        if not conditions.is_on_hold(workload.status) and not workload.metadata.deletion_timestamp
+    )

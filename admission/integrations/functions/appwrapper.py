@@ -1,0 +1,159 @@
+"""The pod sets of an AppWrapper: those that its components declare, else those of the kinds that its library knows (v1.2.2).
+
+A component's `podSets[].path` leads from `template`, which is the wrapped object. A component without pods has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from admission.integrations.base import Job
+from admission.integrations.entries import MOST_PODS, DeclaredPodSet, name_of
+from admission.integrations.paths import Location, value_at, written
+from api.errors import InvalidObject
+from api.job_kinds import PodSetRule
+from api.kube.resources import Resource
+from api.requests import parse_int32
+
+_LONGEST: Final = 256
+_PATH: Final = re.compile(r"template((\.[A-Za-z_][A-Za-z0-9_-]*)|(\[[0-9]{1,4}\]))*")
+_STEPS: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[([0-9]{1,4})\]")
+_MOST_COMPONENTS: Final = 64
+_ANNOTATION: Final = "workload.codeflare.dev.appwrapper"
+POD_INDEX: Final = f"{_ANNOTATION}/tas-pod-index-label"
+SUB_GROUP: Final = f"{_ANNOTATION}/tas-sub-group-index-label"
+SUB_GROUPS: Final = f"{_ANNOTATION}/tas-sub-group-count"
+_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_REPLICA: Final = "training.kubeflow.org/replica-index"
+_SUB_GROUP: Final = "jobset.sigs.k8s.io/job-index"
+
+PodSetOfComponent = tuple[Location, Any, Mapping[str, Any]]
+"""Where the template stands in the wrapped object, how many pods, annotations about their order."""
+
+
+class WrappedObjects:
+    """See the module."""
+
+    reads: Final[tuple[Resource, ...]] = ()
+
+    def reference(self, job: Job) -> tuple[Resource, str] | None:
+        """None: all stands in the AppWrapper."""
+        return None
+
+    def pod_sets(self, job: Job, rule: PodSetRule) -> Sequence[DeclaredPodSet]:
+        """See PodSetFunction."""
+        components = value_at(job, ("spec", "components"))
+        if not isinstance(components, list) or not 1 <= len(components) <= _MOST_COMPONENTS:
+            allowed = f"must be a list of 1 to {_MOST_COMPONENTS} components"
+            raise InvalidObject("spec.components", components, allowed, name_of(job))
+        found: list[DeclaredPodSet] = []
+        for number, component in enumerate(components):
+            around: Location = ("spec", "components", number)
+            for position, (path, count, said) in enumerate(_of_component(job, around, component)):
+                at = (*around, "template", *path)
+                template = value_at(job, at)
+                if not isinstance(template, Mapping) or not isinstance(template.get("spec"), Mapping):
+                    raise InvalidObject(written(at), template, "must be a pod template", name_of(job))
+                if type(count) is not int or not 0 <= count <= MOST_PODS:
+                    text = f"must be a whole number from 0 to {MOST_PODS}"
+                    raise InvalidObject(written((*around, "podSets", position, "replicas")), count, text, name_of(job))
+                name = f"{name_of(job)}-{len(found)}"[-63:].lstrip("-.")
+                found.append(
+                    DeclaredPodSet(
+                        at,
+                        name.replace(".", "-"),
+                        {},
+                        component,
+                        rule,
+                        around_at=around,
+                        position=position,
+                        template=template,
+                        count=count,
+                        topology=_order(said),
+                    )
+                )
+        return found
+
+    def written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
+        """A wrapped object is not written: AppWrapper has `writeBack`."""
+        return job
+
+
+def _of_component(job: Job, at: Location, component: Any) -> Iterator[PodSetOfComponent]:
+    wrapped, given = value_at(component, ("template",)), value_at(component, ("podSets",))
+    if not isinstance(wrapped, Mapping):
+        raise InvalidObject(written((*at, "template")), wrapped, "must be an object", name_of(job))
+    if not given:
+        yield from _inferred(wrapped)
+        return
+    for number, one in enumerate(given if isinstance(given, list) else [given]):
+        path, replicas = value_at(one, ("path",)), value_at(one, ("replicas",))
+        if not isinstance(path, str) or len(path) > _LONGEST or not _PATH.fullmatch(path):
+            where = written((*at, "podSets", number, "path"))
+            raise InvalidObject(where, path, "must be a path that begins with `template`", name_of(job))
+        steps = tuple(field or int(index) for field, index in _STEPS.findall(path.removeprefix("template")))
+        said = value_at(one, ("annotations",))
+        yield steps, 1 if replicas is None else replicas, said if isinstance(said, Mapping) else {}
+
+
+def _order(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the annotations of a pod set say of the order of its pods; what cannot be read says nothing."""
+    groups = said.get(SUB_GROUPS)
+    return {
+        "pod_index_label": said.get(POD_INDEX),
+        "sub_group_index_label": said.get(SUB_GROUP),
+        "sub_group_count": parse_int32(groups) if isinstance(groups, str) else None,
+    }
+
+
+def _inferred(wrapped: Mapping[str, Any]) -> Iterator[PodSetOfComponent]:
+    """Those of a kind that AppWrapper's library knows, in its order."""
+    spec: Location = ("spec",)
+    match f"{wrapped.get('apiVersion')} {wrapped.get('kind')}":
+        case "v1 Pod":
+            yield (), 1, {}
+        case "apps/v1 Deployment" | "apps/v1 StatefulSet":
+            yield ("spec", "template"), _number(wrapped, ("spec", "replicas")), {}
+        case "batch/v1 Job":
+            yield ("spec", "template"), _pods_of_job(wrapped, spec), {POD_INDEX: _INDEX}
+        case "jobset.x-k8s.io/v1alpha2 JobSet":
+            for number in range(_length(wrapped, ("spec", "replicatedJobs"))):
+                at = ("spec", "replicatedJobs", number)
+                jobs, pods = _number(wrapped, (*at, "replicas")), _pods_of_job(wrapped, (*at, "template", "spec"))
+                count = jobs * pods if type(jobs) is int and type(pods) is int else None
+                order = {POD_INDEX: _INDEX, SUB_GROUP: _SUB_GROUP, SUB_GROUPS: str(jobs)}
+                yield (*at, "template", "spec", "template"), count, order
+        case "kubeflow.org/v1 PyTorchJob":
+            for role in ("Master", "Worker"):
+                part = ("spec", "pytorchReplicaSpecs", role)
+                if value_at(wrapped, (*part, "template")) is not None:
+                    yield (*part, "template"), _number(wrapped, (*part, "replicas")), {POD_INDEX: _REPLICA}
+        case "ray.io/v1 RayCluster":
+            yield from _of_ray(wrapped, spec)
+        case "ray.io/v1 RayJob":
+            yield from _of_ray(wrapped, ("spec", "rayClusterSpec"))
+
+
+def _of_ray(wrapped: Mapping[str, Any], at: Location) -> Iterator[PodSetOfComponent]:
+    yield (*at, "headGroupSpec", "template"), 1, {}
+    for number in range(_length(wrapped, (*at, "workerGroupSpecs"))):
+        group = (*at, "workerGroupSpecs", number)
+        yield (*group, "template"), _number(wrapped, (*group, "replicas")), {}
+
+
+def _pods_of_job(wrapped: Mapping[str, Any], at: Location) -> Any:
+    pods, completions = _number(wrapped, (*at, "parallelism")), value_at(wrapped, (*at, "completions"))
+    return min(pods, completions) if type(pods) is int and type(completions) is int else pods
+
+
+def _number(wrapped: Mapping[str, Any], at: Location) -> Any:
+    """The number there, 1 where there is none; whatever else stands there is refused by the caller."""
+    found = value_at(wrapped, at)
+    return 1 if found is None else found
+
+
+def _length(wrapped: Mapping[str, Any], at: Location) -> int:
+    found = value_at(wrapped, at)
+    return len(found) if isinstance(found, list) else 0

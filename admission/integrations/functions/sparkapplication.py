@@ -1,0 +1,173 @@
+"""The pod sets of a SparkApplication: driver and executors, whose pods Spark builds from fields of the application.
+
+Memory is what Spark asks Kubernetes for: heap, and beside it the overhead (`memoryOverhead`, else a factor of the heap, at
+least 384 MiB), PySpark's memory and memory outside of the heap. Kueue counts the heap alone: less than the pods ask for.
+Source of the rules: Spark's "Running on Kubernetes" and `sparkoperator.k8s.io/v1beta2` of the operator (v2.5.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from admission.integrations.base import Job
+from admission.integrations.entries import MOST_PODS, DeclaredPodSet, name_of
+from admission.integrations.paths import value_at, with_value, without
+from api.errors import InvalidObject
+from api.job_kinds import PodSetRule
+from api.kube.resources import Resource
+
+_MEMORY: Final = re.compile(r"([0-9]{1,12})([bkmgtp]?)b?", re.IGNORECASE)
+_UNITS: Final = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_MIB: Final = 1 << 20
+_LEAST_OVERHEAD: Final = 384 * _MIB
+_DEFAULT_MEMORY: Final = "1g"
+_DEFAULT_EXECUTORS: Final = 2
+"""What Spark starts where the application does not say how many."""
+_FACTOR: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
+_FACTORS: Final = {"python": Fraction("0.4"), "r": Fraction("0.4")}
+_FACTOR_OF_JVM: Final = Fraction("0.1")
+_CONTAINERS: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
+_GATES: Final = ("template", "spec", "schedulingGates")
+
+
+class SparkPods:
+    """See the module."""
+
+    reads: Final[tuple[Resource, ...]] = ()
+
+    def reference(self, job: Job) -> tuple[Resource, str] | None:
+        """None: all stands in the application."""
+        return None
+
+    def pod_sets(self, job: Job, rule: PodSetRule) -> Sequence[DeclaredPodSet]:
+        """See PodSetFunction."""
+        executors = value_at(job, ("spec", "executor", "instances"))
+        executors = _DEFAULT_EXECUTORS if executors is None else executors
+        if type(executors) is not int or not 0 <= executors <= MOST_PODS:
+            said = f"must be a whole number from 0 to {MOST_PODS}"
+            raise InvalidObject("spec.executor.instances", executors, said, name_of(job))
+        counts = {"driver": 1, "executor": executors}
+        return [
+            DeclaredPodSet(("spec", role), role, {}, job, rule, template=_template(job, role), count=count)
+            for role, count in counts.items()
+        ]
+
+    def written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
+        """The application with the template's labels, annotations, node selector, tolerations and gates in the role's fields.
+
+        The node selector of the whole application goes: the operator refuses it beside one of a role, which has all of it.
+        """
+        role = entry.name
+        given = value_at(job, ("spec", role, "template")) or {}
+        for part, key in (
+            ("metadata", "labels"),
+            ("metadata", "annotations"),
+            ("spec", "nodeSelector"),
+            ("spec", "tolerations"),
+        ):
+            wanted, own = value_at(template, (part, key)), value_at(given, (part, key)) or {}
+            if isinstance(wanted, Mapping):
+                wanted = {name: value for name, value in wanted.items() if value_at(own, (name,)) != value}
+            elif isinstance(wanted, list):
+                wanted = [one for one in wanted if one not in list(own)]
+            at = ("spec", role, key)
+            job = with_value(job, at, wanted) if wanted else without(job, at)
+        gates = value_at(template, ("spec", "schedulingGates"))
+        job = with_value(job, ("spec", role, *_GATES), gates) if gates else without(job, ("spec", role, *_GATES))
+        if value_at(job, ("spec", role, "template")) == {"spec": {}}:
+            job = without(job, ("spec", role, "template"))
+        shared = value_at(job, ("spec", "nodeSelector"))
+        if isinstance(shared, Mapping) and entry.name == "executor":
+            job = without(job, ("spec", "nodeSelector"))
+        return job
+
+
+def _template(job: Job, role: str) -> dict[str, Any]:
+    given = _mapping(job, f"spec.{role}", ("spec", role))
+    pod = _mapping(job, f"spec.{role}.template", ("spec", role, "template"))
+    meta, spec = value_at(pod, ("metadata",)) or {}, dict(value_at(pod, ("spec",)) or {})
+    containers = [one for one in spec.get("containers") or () if isinstance(one, Mapping)]
+    named = next((one for one in containers if one.get("name") == _CONTAINERS[role]), None) or (containers or [{}])[0]
+    main = {
+        "image": given.get("image") or value_at(job, ("spec", "image")) or "spark",
+        **named,
+        "name": _CONTAINERS[role],
+        "resources": _resources(job, role, given),
+    }
+    others = [one for one in containers if one is not named]
+    spec["containers"] = [main, *others, *(given.get("sidecars") or ())]
+    if inits := [*(spec.get("initContainers") or ()), *(given.get("initContainers") or ())]:
+        spec["initContainers"] = inits
+    selector = given.get("nodeSelector") or value_at(job, ("spec", "nodeSelector"))
+    said = {
+        "nodeSelector": {**(spec.get("nodeSelector") or {}), **(selector or {})},
+        "tolerations": [*(spec.get("tolerations") or ()), *(given.get("tolerations") or ())],
+        "affinity": given.get("affinity"),
+        "priorityClassName": given.get("priorityClassName"),
+    }
+    spec |= {key: value for key, value in said.items() if value}
+    merged = {key: {**(meta.get(key) or {}), **(given.get(key) or {})} for key in ("labels", "annotations")}
+    return {"metadata": {key: value for key, value in merged.items() if value}, "spec": spec}
+
+
+def _resources(job: Job, role: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    conf = _mapping(job, "spec.sparkConf", ("spec", "sparkConf"))
+    asked = conf.get(f"spark.kubernetes.{role}.request.cores") or conf.get(f"spark.{role}.cores")
+    cpu = str(given.get("coreRequest") or given.get("cores") or asked or 1)
+    requests: dict[str, str] = {"cpu": cpu, "memory": str(_memory(job, role, given, conf))}
+    limits = {"memory": requests["memory"]}
+    if given.get("coreLimit"):
+        limits["cpu"] = str(given["coreLimit"])
+    gpu = given.get("gpu")
+    if isinstance(gpu, Mapping) and gpu.get("quantity"):
+        limits[str(gpu.get("name"))] = requests[str(gpu.get("name"))] = str(gpu["quantity"])
+    return {"requests": requests, "limits": limits}
+
+
+def _memory(job: Job, role: str, given: Mapping[str, Any], conf: Mapping[str, Any]) -> int:
+    """Bytes that a pod of the role asks for."""
+    heap_at, overhead_at = f"spec.{role}.memory", f"spec.{role}.memoryOverhead"
+    heap = _bytes(job, heap_at, given.get("memory") or conf.get(f"spark.{role}.memory") or _DEFAULT_MEMORY)
+    overhead = given.get("memoryOverhead") or conf.get(f"spark.{role}.memoryOverhead")
+    kind = str(value_at(job, ("spec", "type")) or "").lower()
+    if overhead is not None:
+        beside = _bytes(job, overhead_at, overhead)
+    else:
+        beside = max(int(heap // _MIB * _factor(job, role, conf, kind)) * _MIB, _LEAST_OVERHEAD)
+    if role == "executor":
+        if kind == "python" and (more := conf.get("spark.executor.pyspark.memory")):
+            beside += _bytes(job, "spec.sparkConf", more)
+        if str(conf.get("spark.memory.offHeap.enabled")).lower() == "true":
+            beside += _bytes(job, "spec.sparkConf", conf.get("spark.memory.offHeap.size") or "0b", unit="b")
+    return heap + beside
+
+
+def _factor(job: Job, role: str, conf: Mapping[str, Any], kind: str) -> Fraction:
+    found = (
+        value_at(job, ("spec", "memoryOverheadFactor"))
+        or conf.get(f"spark.{role}.memoryOverheadFactor")
+        or conf.get("spark.kubernetes.memoryOverheadFactor")
+    )
+    if found is None:
+        return _FACTORS.get(kind, _FACTOR_OF_JVM)
+    if not _FACTOR.fullmatch(str(found)):
+        raise InvalidObject("spec.memoryOverheadFactor", found, "must be a number such as 0.1", name_of(job))
+    return Fraction(str(found))
+
+
+def _bytes(job: Job, where: str, text: Any, unit: str = "m") -> int:
+    """An amount as the JVM writes it: MiB where it names no unit. Raises InvalidObject."""
+    found = _MEMORY.fullmatch(str(text))
+    if found is None:
+        raise InvalidObject(where, text, "must be an amount of memory such as 512m or 4g", name_of(job))
+    return int(found.group(1)) * _UNITS[found.group(2).lower() or unit]
+
+
+def _mapping(job: Job, where: str, at: tuple[str, ...]) -> Mapping[str, Any]:
+    found = value_at(job, at)
+    if found is not None and not isinstance(found, Mapping):
+        raise InvalidObject(where, found, "must be an object", name_of(job))
+    return found or {}

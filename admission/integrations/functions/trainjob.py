@@ -1,0 +1,153 @@
+"""The pod sets of a TrainJob: those of its TrainingRuntime, with what the job itself says of its trainer.
+
+As Kubeflow Trainer v2.3 computes them: the runtime's replicated jobs, patched by `spec.runtimePatches`; the number of nodes is
+that of `spec.trainer`, else of the runtime's policy, and the trainer's containers named `node` get `resourcesPerNode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from admission.integrations.base import Job
+from admission.integrations.entries import MOST_PODS, DeclaredPodSet, name_of
+from admission.integrations.paths import value_at, with_value
+from admission.integrations.referenced import REFERENCED, MissingReference
+from api.errors import InvalidObject
+from api.job_kinds import PodSetRule
+from api.kube.resources import Resource
+from api.meta import object_key
+
+GROUP: Final = "trainer.kubeflow.org"
+RUNTIMES: Final = Resource(GROUP, "v1alpha1", "trainingruntimes", "TrainingRuntime")
+CLUSTER_RUNTIMES: Final = Resource(
+    GROUP, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", namespaced=False
+)
+_STEP: Final = f"{GROUP}/trainjob-ancestor-step"
+_MANAGER: Final = "kueue.x-k8s.io/manager"
+_NODE: Final = "node"
+_MOST_JOBS: Final = 64
+
+
+class RuntimePods:
+    """See the module."""
+
+    reads: Final = (RUNTIMES, CLUSTER_RUNTIMES)
+
+    def reference(self, job: Job) -> tuple[Resource, str] | None:
+        """The runtime."""
+        named = value_at(job, ("spec", "runtimeRef"))
+        named = named if isinstance(named, Mapping) else {}
+        kind, name = named.get("kind", CLUSTER_RUNTIMES.kind), named.get("name")
+        found = next((each for each in self.reads if each.kind == kind), None)
+        if found is None or not isinstance(name, str):
+            return None
+        return found, object_key(_namespace(job), name) if found.namespaced else name
+
+    def pod_sets(self, job: Job, rule: PodSetRule) -> Sequence[DeclaredPodSet]:
+        """See PodSetFunction."""
+        given, at = value_at(job, ("spec", "runtimeRef")), "spec.runtimeRef"
+        reference = self.reference(job)
+        if reference is None:
+            kinds = " or ".join(each.kind for each in self.reads)
+            raise InvalidObject(at, given, f"must name a {kinds}", name_of(job))
+        resource, key = reference
+        runtime = REFERENCED.get(resource, key)
+        if runtime is None:
+            raise MissingReference(at, key, f"must be a {resource.kind} that exists", name_of(job))
+        jobs = value_at(runtime, ("spec", "template", "spec", "replicatedJobs"))
+        if not isinstance(jobs, list) or not 1 <= len(jobs) <= _MOST_JOBS:
+            said = f"must be a {resource.kind} with 1 to {_MOST_JOBS} replicatedJobs"
+            raise InvalidObject(at, key, said, name_of(job))
+        policy = value_at(runtime, ("spec", "mlPolicy"))
+        return [self._pod_set(job, rule, one, policy if isinstance(policy, Mapping) else None) for one in jobs]
+
+    def _pod_set(self, job: Job, rule: PodSetRule, given: Any, policy: Mapping[str, Any] | None) -> DeclaredPodSet:
+        name = value_at(given, ("name",))
+        if not isinstance(name, str) or not name:
+            raise InvalidObject(
+                "spec.runtimeRef", given, "must be a runtime whose replicatedJobs have names", name_of(job)
+            )
+        for patch in _patches(job, name):
+            given = _merged(given, patch)
+        at = ("spec", "template", "spec", "replicatedJobs", name)
+        template = value_at(given, ("template", "spec", "template"))
+        if not isinstance(template, Mapping):
+            raise InvalidObject("spec.runtimeRef", template, f"must have a pod template in {name}", name_of(job))
+        trains = value_at(given, ("template", "metadata", "labels", _STEP)) == "trainer" and policy is not None
+        in_mpi = name == _NODE and value_at(policy, ("mpi", "runLauncherAsNode")) is True
+        resources = value_at(job, ("spec", "trainer", "resourcesPerNode"))
+        if (trains or in_mpi) and isinstance(resources, Mapping):
+            template = _with_resources(template, resources)
+        pods = _pods(job, name, given, policy or {}, trains=trains)
+        return DeclaredPodSet(at, name, {}, job, rule, template=template, count=pods)
+
+    def written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
+        """A runtime is not written: TrainJob has `writeBack`."""
+        return job
+
+
+def _pods(job: Job, name: str, given: Any, policy: Mapping[str, Any], *, trains: bool) -> int:
+    at, asked = "spec.trainer.numNodes", value_at(job, ("spec", "trainer", "numNodes"))
+    mpi = policy.get("mpi")
+    if mpi is None and trains and asked is not None:
+        found = asked
+    elif mpi is not None and name == _NODE and asked is not None:
+        as_node = value_at(mpi, ("runLauncherAsNode",)) is True
+        found = max(asked - 1, 1) if as_node and type(asked) is int else asked
+    elif trains:
+        at, found = "spec.runtimeRef", policy.get("numNodes", 1)
+    else:
+        at, found = "spec.runtimeRef", value_at(given, ("template", "spec", "parallelism"))
+        found = 1 if found is None else found
+    if type(found) is not int or not 0 <= found <= MOST_PODS:
+        raise InvalidObject(at, found, f"must be a whole number of pods for {name}", name_of(job))
+    return found
+
+
+def _patches(job: Job, name: str) -> list[Any]:
+    """What users' runtime patches say of the replicated job; our own entry is read with the pod set's template."""
+    entries = value_at(job, ("spec", "runtimePatches"))
+    found = []
+    for entry in entries if isinstance(entries, list) else ():
+        if value_at(entry, ("manager",)) == _MANAGER:
+            continue
+        jobs = value_at(entry, ("trainingRuntimeSpec", "template", "spec", "replicatedJobs"))
+        found += [one for one in jobs if value_at(one, ("name",)) == name] if isinstance(jobs, list) else []
+    return found
+
+
+def _with_resources(template: Mapping[str, Any], resources: Mapping[str, Any]) -> Mapping[str, Any]:
+    containers = value_at(template, ("spec", "containers"))
+    if not isinstance(containers, list):
+        return template
+    changed = []
+    for container in containers:
+        if value_at(container, ("name",)) == _NODE:
+            before = value_at(container, ("resources",))
+            container = {**container, "resources": _merged(before if isinstance(before, Mapping) else {}, resources)}
+        changed.append(container)
+    result: Mapping[str, Any] = with_value(template, ("spec", "containers"), changed)
+    return result
+
+
+def _merged(old: Any, patch: Any) -> Any:
+    """A strategic merge patch as far as pod templates need it: lists of what has names by name, null takes a field out."""
+    if isinstance(patch, Mapping):
+        out = dict(old) if isinstance(old, Mapping) else {}
+        for key, value in patch.items():
+            if value is None:
+                out.pop(key, None)
+            else:
+                out[key] = _merged(out.get(key), value)
+        return out
+    named = isinstance(patch, list) and all(isinstance(value_at(one, ("name",)), str) for one in patch)
+    if not named or not isinstance(old, list):
+        return patch
+    by_name = {one["name"]: one for one in patch}
+    kept = [_merged(one, by_name.pop(name)) if (name := value_at(one, ("name",))) in by_name else one for one in old]
+    return [*kept, *by_name.values()]
+
+
+def _namespace(job: Job) -> str:
+    return str((job.get("metadata") or {}).get("namespace") or "")

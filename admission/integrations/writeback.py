@@ -1,0 +1,123 @@
+"""Writing what a start adds to pods into a list of patches of the object (WriteBack of api/job_kinds.py). Pure.
+
+For kinds whose pod templates stand in another object, or belong to an object that they wrap. The pod set's template is read
+with what stands in the list, as the kind's own controller makes pods of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from admission.integrations.base import Job
+from admission.integrations.entries import FROM_AROUND, DeclaredPodSet
+from admission.integrations.paths import Location, fields, value_at, with_value, without
+from admission.integrations.podset import PodSetInfo
+from api.job_kinds import WriteBack
+
+Template = Mapping[str, Any]
+
+
+def overlaid(job: Job, entry: DeclaredPodSet, rule: WriteBack, template: Template) -> Template:
+    """The template with what the list adds to it. What cannot be read there adds nothing."""
+    found = _template_in_list(job, entry, rule)
+    if not found:
+        return template
+    parts = {part: dict(template.get(part) or {}) for part in ("metadata", "spec")}
+    for part, key in (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")):
+        added = value_at(found, (part, key))
+        if isinstance(added, Mapping) and added:
+            parts[part][key] = {**(parts[part].get(key) or {}), **added}
+    for key in ("tolerations", "schedulingGates"):
+        added = value_at(found, ("spec", key))
+        if isinstance(added, list) and added:
+            present = list(parts["spec"].get(key) or ())
+            parts["spec"][key] = [*present, *(one for one in added if one not in present)]
+    return {**template, **parts}
+
+
+def with_info(job: Job, entry: DeclaredPodSet, rule: WriteBack, info: PodSetInfo, size: int) -> Job:
+    """The job with the info in its list. `size`: how many pod sets stand around the entry."""
+    at, entries = _list(job, entry, rule)
+    if rule.entry is None:
+        entries = entries if len(entries) == size else [{} for _ in range(size)]
+        changed: Job = with_value(
+            job, at, [_flat(info) if n == entry.position else one for n, one in enumerate(entries)]
+        )
+        return changed
+    number = _known(entries, rule.entry)
+    if number is None:
+        entries, number = [*entries, dict(rule.entry)], len(entries)
+    items_at = fields(rule.items or "")
+    present = value_at(entries[number], items_at)
+    item = with_value({"name": entry.name}, fields(rule.template or ""), _template(info))
+    others = [one for one in present or () if isinstance(one, Mapping) and one.get("name") != entry.name]
+    entries = [with_value(one, items_at, [*others, item]) if n == number else one for n, one in enumerate(entries)]
+    written: Job = with_value(job, at, entries)
+    return written
+
+
+def cleared(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> Job:
+    """The job without what a start has written."""
+    at, entries = _list(job, entry, rule)
+    known = None if rule.entry is None else _known(entries, rule.entry)
+    if rule.entry is not None and known is None:
+        return job
+    left = [] if known is None else [*entries[:known], *entries[known + 1 :]]
+    changed: Job = with_value(job, at, left) if left else without(job, at)
+    return changed
+
+
+def _list(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> tuple[Location, list[Any]]:
+    path = rule.list
+    at = (
+        (*entry.around_at, *fields(path.removeprefix(FROM_AROUND)))
+        if path.startswith(FROM_AROUND)
+        else fields(path.removeprefix("$."))
+    )
+    found = value_at(job, at)
+    return at, found if isinstance(found, list) else []
+
+
+def _known(entries: list[Any], known_by: Mapping[str, str]) -> int | None:
+    """The position of the entry with these fields."""
+    return next(
+        (n for n, one in enumerate(entries) if isinstance(one, Mapping) and known_by.items() <= one.items()), None
+    )
+
+
+def _template_in_list(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> Template | None:
+    _, entries = _list(job, entry, rule)
+    if rule.entry is None:
+        found = entries[entry.position] if entry.position < len(entries) else None
+        if not isinstance(found, Mapping):
+            return None
+        return {
+            "metadata": {key: found.get(key) for key in ("labels", "annotations")},
+            "spec": {key: found.get(key) for key in ("nodeSelector", "tolerations", "schedulingGates")},
+        }
+    number = _known(entries, rule.entry)
+    items = None if number is None else value_at(entries[number], fields(rule.items or ""))
+    item = next((one for one in items or () if isinstance(one, Mapping) and one.get("name") == entry.name), None)
+    found = value_at(item, fields(rule.template or ""))
+    return found if isinstance(found, Mapping) else None
+
+
+def _flat(info: PodSetInfo) -> dict[str, Any]:
+    template = _template(info)
+    return {**template.get("metadata", {}), **template.get("spec", {})}
+
+
+def _template(info: PodSetInfo) -> dict[str, Any]:
+    """What the info adds, as part of a pod template."""
+    gates = [{"name": name} for name in info.scheduling_gates]
+    meta = {"labels": dict(info.labels), "annotations": dict(info.annotations)}
+    spec = {
+        "nodeSelector": dict(info.node_selector),
+        "tolerations": [dict(one) for one in info.tolerations],
+        "schedulingGates": gates,
+    }
+    parts: dict[str, dict[str, Any]] = {"metadata": meta, "spec": spec}
+    return {
+        part: kept for part, said in parts.items() if (kept := {key: value for key, value in said.items() if value})
+    }

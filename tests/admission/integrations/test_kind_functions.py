@@ -1,0 +1,212 @@
+"""TrainJob, AppWrapper, SparkApplication and RayJob: what their pods are, and what a start and a stop write (issue 18)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES
+from admission.integrations.job import BatchJob
+from admission.integrations.podset import PodSetInfo
+from admission.integrations.referenced import REFERENCED, MissingReference
+from admission.integrations.registry import BY_FRAMEWORK
+from api.errors import InvalidObject
+from api.pods import effective_requests, pod_spec
+from tests.admission.integrations.samples import merged, sample, template
+
+Object = dict[str, Any]
+MIB = 1 << 20
+
+
+def kind(name: str) -> DeclaredJob:
+    found = BY_FRAMEWORK[name]
+    assert isinstance(found, DeclaredJob)
+    return found
+
+
+RAY_JOB, TRAIN_JOB = kind("ray.io/rayjob"), kind("trainer.kubeflow.org/trainjob")
+WRAPPER, SPARK = kind("workload.codeflare.dev/appwrapper"), kind("sparkoperator.k8s.io/sparkapplication")
+
+
+def started(of: DeclaredJob, job: Object) -> Object:
+    infos = [
+        PodSetInfo(one.name, one.count, labels={"kueue.x-k8s.io/podset": one.name}, node_selector={"pool": one.name})
+        for one in of.pod_sets(job)
+    ]
+    found: Object = merged(job, of.start(job, infos))
+    return found
+
+
+def spark(**spec: Any) -> Object:
+    job = sample(SPARK)
+    job["spec"] = {**job["spec"], **spec}
+    return job
+
+
+@pytest.mark.parametrize(
+    ("spec", "role", "memory"),
+    [
+        pytest.param({}, "driver", (1024 + 384) * MIB, id="the least overhead"),
+        pytest.param({"executor": {"memory": "10g"}}, "executor", (10240 + 1024) * MIB, id="a tenth"),
+        pytest.param(
+            {"type": "Python", "executor": {"memory": "10g"}}, "executor", (10240 + 4096) * MIB, id="python's factor"
+        ),
+        pytest.param({"executor": {"memory": "1g", "memoryOverhead": "600"}}, "executor", 1624 * MIB, id="in MiB"),
+        pytest.param(
+            {"executor": {"memory": "10g"}, "memoryOverheadFactor": "0.5"}, "executor", 15360 * MIB, id="a factor"
+        ),
+        pytest.param(
+            {"sparkConf": {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size": "1g"}},
+            "executor",
+            (1024 + 384 + 1024) * MIB,
+            id="beside the heap",
+        ),
+    ],
+)
+def test_spark_pods_ask_for_what_spark_asks_for(spec: Object, role: str, memory: int) -> None:
+    (found,) = (one for one in SPARK.pod_sets(spark(**spec)) if one.name == role)
+    assert effective_requests(pod_spec(found.template))["memory"] == memory
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        pytest.param({"driver": {"memory": "much"}}, "spec.driver.memory: 'much': must be an amount", id="memory"),
+        pytest.param({"driver": 7}, "spec.driver: 7: must be an object", id="driver"),
+        pytest.param({"executor": {"instances": -1}}, "spec.executor.instances: -1: must be a whole", id="instances"),
+        pytest.param({"memoryOverheadFactor": "x"}, "spec.memoryOverheadFactor: 'x': must be a number", id="factor"),
+    ],
+)
+def test_a_spark_application_that_cannot_be_read_names_the_field(spec: Object, said: str) -> None:
+    with pytest.raises(InvalidObject, match=r".*") as error:
+        SPARK.pod_sets(spark(**spec))
+    assert said in str(error.value)
+
+
+def test_the_node_selector_of_a_whole_application_moves_into_its_roles() -> None:
+    """The operator refuses one beside those of a role."""
+    job = spark(nodeSelector={"disk": "ssd"}, driver={}, executor={})
+    running = started(SPARK, job)
+    assert "nodeSelector" not in running["spec"]
+    assert running["spec"]["driver"]["nodeSelector"] == {"disk": "ssd", "pool": "driver"}
+    assert running["spec"]["executor"]["nodeSelector"] == {"disk": "ssd", "pool": "executor"}
+
+
+def test_a_train_job_waits_for_its_runtime() -> None:
+    job = sample(TRAIN_JOB)
+    REFERENCED.keep(CLUSTER_RUNTIMES, {})
+    with pytest.raises(MissingReference, match="must be a ClusterTrainingRuntime that exists"):
+        TRAIN_JOB.pod_sets(job)
+    job["spec"]["runtimeRef"] = {"name": "torch", "kind": "Secret"}
+    with pytest.raises(InvalidObject, match="must name a TrainingRuntime or ClusterTrainingRuntime"):
+        TRAIN_JOB.pod_sets(job)
+
+
+@pytest.mark.parametrize(
+    ("as_node", "nodes", "counts"),
+    [
+        pytest.param(True, 4, {"node": 3, "launcher": 1}, id="the launcher is a node"),
+        pytest.param(False, 4, {"node": 4, "launcher": 1}, id="it is none"),
+        pytest.param(True, None, {"node": 1, "launcher": 1}, id="the runtime's own number"),
+    ],
+)
+def test_a_train_job_of_mpi_has_its_launcher_beside_the_nodes(
+    as_node: bool, nodes: int | None, counts: dict[str, int]
+) -> None:
+    step = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+    jobs = [
+        {"name": "node", "template": {"spec": {"template": template()}}},
+        {"name": "launcher", "template": {"metadata": {"labels": step}, "spec": {"template": template()}}},
+    ]
+    policy = {"numNodes": 1, "mpi": {"runLauncherAsNode": as_node}}
+    job = sample(TRAIN_JOB)
+    runtime = {"spec": {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": jobs}}}}
+    REFERENCED.keep(CLUSTER_RUNTIMES, {"torch": runtime})
+    job["spec"]["trainer"] = {"numNodes": nodes} if nodes else {}
+    assert {one.name: one.count for one in TRAIN_JOB.pod_sets(job)} == counts
+
+
+def test_a_start_of_a_train_job_leaves_the_patches_of_others() -> None:
+    job = sample(TRAIN_JOB)
+    other = {"manager": "example.com/other", "trainingRuntimeSpec": {}}
+    job["spec"]["runtimePatches"] = [other]
+    running = started(TRAIN_JOB, job)
+    theirs, ours = running["spec"]["runtimePatches"]
+    assert theirs == other
+    assert ours["manager"] == "kueue.x-k8s.io/manager"
+    patched = ours["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    assert {one["name"]: one["template"]["spec"]["template"]["spec"]["nodeSelector"]["pool"] for one in patched} == {
+        "dataset-initializer": "dataset-initializer",
+        "node": "node",
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod_sets", "said"),
+    [
+        pytest.param([{"path": "spec.template"}], "must be a path that begins with `template`", id="another root"),
+        pytest.param([{"path": "template.spec.nowhere"}], "must be a pod template", id="into nothing"),
+        pytest.param([{"path": "template.spec.template", "replicas": -1}], "must be a whole number", id="replicas"),
+        pytest.param([{"path": "template" + ".a" * 300}], "must be a path", id="endless"),
+    ],
+)
+def test_a_wrapper_whose_pods_are_not_there_is_refused(pod_sets: list[Object], said: str) -> None:
+    job = sample(WRAPPER)
+    job["spec"]["components"] = [{**job["spec"]["components"][0], "podSets": pod_sets}]
+    with pytest.raises(InvalidObject, match=said):
+        WRAPPER.pod_sets(job)
+
+
+def test_a_wrapped_job_is_a_part_only_with_the_pods_that_the_wrapper_says() -> None:
+    running = started(WRAPPER, sample(WRAPPER))
+    inner = sample(WRAPPER)["spec"]["components"][0]["template"]
+    job = {**inner, "metadata": {"name": "inner"}}
+    batch = BatchJob()
+    assert WRAPPER.child_fault(batch.resource, batch.pod_sets(job), running) == ""
+    job["spec"]["parallelism"] = job["spec"]["completions"] = 50
+    assert "has at most 3 pods in one pod set, not 50" in WRAPPER.child_fault(
+        batch.resource, batch.pod_sets(job), running
+    )
+
+
+def test_the_submitter_of_a_ray_job_counts_also_where_none_is_written() -> None:
+    job = sample(RAY_JOB)
+    del job["spec"]["submitterPodTemplate"]
+    found = {one.name: one for one in RAY_JOB.pod_sets(job)}
+    requests = effective_requests(pod_spec(found["submitter"].template))
+    assert (requests["cpu"], requests["memory"]) == (500, 200 * MIB)
+    running = started(RAY_JOB, job)
+    written = running["spec"]["submitterPodTemplate"]["spec"]
+    assert written["nodeSelector"] == {"pool": "submitter"}
+    assert written["containers"][0]["image"] == "x", "the head's"
+    running["spec"]["suspend"] = True
+    assert merged(running, RAY_JOB.stop(running, RAY_JOB.pod_sets(job)))["spec"] == job["spec"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "names", "cpu"),
+    [
+        pytest.param("K8sJobMode", ["head", "small", "large", "submitter"], 1000, id="a Job of its own"),
+        pytest.param("SidecarMode", ["head", "small", "large"], 1500, id="beside the head"),
+        pytest.param("HTTPMode", ["head", "small", "large"], 1000, id="by HTTP"),
+    ],
+)
+def test_a_ray_job_submits_as_its_mode_says(mode: str, names: list[str], cpu: int) -> None:
+    job = sample(RAY_JOB)
+    job["spec"]["submissionMode"] = mode
+    found = RAY_JOB.pod_sets(job)
+    assert [one.name for one in found] == names
+    assert effective_requests(pod_spec(found[0].template))["cpu"] == cpu
+
+
+def test_a_ray_job_on_a_cluster_of_others_is_not_managed_and_an_invalid_one_is_on_hold() -> None:
+    job = sample(RAY_JOB)
+    assert not RAY_JOB.is_skipped(job)
+    assert not RAY_JOB.is_on_hold(job)
+    job["status"] = {"jobDeploymentStatus": "ValidationFailed"}
+    assert RAY_JOB.is_on_hold(job)
+    assert not RAY_JOB.is_active(job)
+    job["spec"]["clusterSelector"] = {"ray.io/cluster": "shared"}
+    assert RAY_JOB.is_skipped(job)
