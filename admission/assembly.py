@@ -192,7 +192,7 @@ def whole_jobs(shared: Shared) -> ProcessPart:
     informers = {
         kind.framework: OptionalInformer(shared.kube, kind.resource, label_selector=shared.labels) for kind in ADAPTERS
     }
-    referenced = {kind: WhenServed(shared.kube, kind) for kind in REFERENCED_KINDS}
+    referenced = {kind: OptionalInformer(shared.kube, kind) for kind in REFERENCED_KINDS}
     jobs = JobController(
         shared.writer,
         ADAPTERS,
