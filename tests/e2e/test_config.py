@@ -24,8 +24,13 @@ NOT_SERVED = (
     "leaderworkerset.yaml",
     "mpijob.yaml",
     "raycluster.yaml",
+    "rayjob.yaml",
+    "trainjob.yaml",
+    "appwrapper.yaml",
+    "sparkapplication.yaml",
+    "by-pods.yaml",
 )
-"""Of the samples; the kinds of three of them are not installed here."""
+"""Of the samples: their kinds are not installed here."""
 QUEUE = {"kueue.x-k8s.io/queue-name": "user-queue"}
 
 

@@ -124,6 +124,7 @@ def test_only_pod_templates_are_left_open() -> None:
         # true and false, or words
         "JobKind.spec.suspend.suspended",
         "JobKind.spec.suspend.running",
+        "JobKind.spec.podSets[].defaultTemplate.template",
         # what Kueue no longer writes in v1beta1
         "ClusterQueue v1beta1.status.pendingWorkloadsStatus",
         "LocalQueue v1beta1.status.flavors[]",

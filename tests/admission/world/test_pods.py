@@ -88,7 +88,9 @@ def faults(made: World) -> list[str]:
 
 def test_the_samples_play_with_their_pods() -> None:
     made = from_files([SAMPLES])
-    [fault] = faults(made)
+    unread = [fault for fault in faults(made) if "a kind that has no part in admission" in fault]
+    assert [fault.partition(":")[0] for fault in unread] == ["Workflow default/steps", "DisaggregatedSet default/serve"]
+    [fault] = [fault for fault in faults(made) if fault not in unread]
     assert fault.startswith("ConfigMap default/cluster-tree: data.tree: the cluster has no node")
     titles = {about.title for about in made.about.values()}
     assert {
