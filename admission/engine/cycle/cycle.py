@@ -340,7 +340,8 @@ class _Cycle:
         if self._startable is not None and self._startable <= 0:
             return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         found = self._groups.start(head.workload)
-        if isinstance(found, GangPreemption | GroupNotStarted) and self._free_claim(head.workload) is not None:
+        in_vain = isinstance(found, GroupNotStarted) or (isinstance(found, GangPreemption) and bool(found.victims))
+        if in_vain and self._free_claim(head.workload) is not None:
             self._disclaim(head.workload)
         if isinstance(found, GangPreemption) and (why := self._too_often(head, queue, found.victims)) is not None:
             return why
@@ -418,9 +419,13 @@ class _Cycle:
         if found.victims:
             return self._preempt(head, queue, found, needs)
         if self._reservations.must_wait(found):
-            self._reserve_capacity(head, found, self._reservations.leaving, needs=needs)
-            return Wait(workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(workload, queue))
+            return self._defer(head, queue, found, needs)
         return self._start(head, queue, found)
+
+    def _defer(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None = None) -> Wait:
+        """It fits once the victims of others have left."""
+        self._reserve_capacity(head, found, self._reservations.leaving, needs=needs)
+        return Wait(head.workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(head.workload, queue))
 
     def _claimed(self, head: Head, queue: ClusterQueue) -> Decision | None:
         """Its victims have left: it starts as well as it can now, without evicting more."""
@@ -429,9 +434,11 @@ class _Cycle:
         nominator = Nominator(self._ledger, self._nobody, self._now, thorough=True)
         with self._reservations.afterwards(queue.name):
             found = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
-        if not found.starts or self._reservations.must_wait(found):
+        if not found.starts:
             self._disclaim(head.workload)
             return None
+        if self._reservations.must_wait(found):  # it counts on what the victims of other claims leave, and keeps its own
+            return self._defer(head, queue, found)
         return self._start(head, queue, found)
 
     def _disclaim(self, workload: Workload) -> None:
