@@ -75,7 +75,7 @@ class SchedulerState:
             self.ledger.apply(workload)
             stays = known is not None and known.evicted and not workload.evicted
             if stays:
-                self.queues.stays(workload.key)
+                self.queues.stays(workload)
             less = before is not None and self._requeue_if_less(before, workload.admission)
             weaker = known is not None and workload.priority < known.priority
             if weaker:  # more workloads may evict it now

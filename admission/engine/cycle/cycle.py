@@ -437,14 +437,25 @@ class _Cycle:
         if not found.starts:
             self._disclaim(head.workload)
             return None
-        if self._reservations.must_wait(found):  # it counts on what the victims of other claims leave, and keeps its own
-            return self._defer(head, queue, found)
+        if self._reservations.must_wait(found):  # it counts on what the victims of other claims leave
+            fewer = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
+            if not fewer.starts or not self._reservations.leave_quota_for(queue.name, fewer.assignment):
+                return self._defer(head, queue, found)
+            found = fewer
         return self._start(head, queue, found)
 
     def _disclaim(self, workload: Workload) -> None:
         for key in starting_together(workload):
             self._queues.disclaim(key)
         self._free_again(workload.cluster_queue)
+
+    def _disclaim_behind(self, head: Workload) -> None:
+        """The claims of workloads behind a StrictFIFO head end: they cannot start, and the head may need the capacity."""
+        for key, claim in tuple(self._queues.claims.items()):
+            owner = self._queues.workload(key)
+            behind = owner is not None and owner.key != head.key and owner.cluster_queue == head.cluster_queue
+            if behind and owner is not None and not claim.victims and key not in starting_together(head):
+                self._disclaim(owner)
 
     def _quota_alone(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> FlavorAssignment | None:
         """The flavors that a refused head keeps quota of: also those whose nodes do not hold it now, where they might."""
@@ -541,6 +552,8 @@ class _Cycle:
         if self._queues.lapsed(workload.key) or (kept and not self._queues.keeps(workload.key)):
             self._free_again(workload.cluster_queue)
         stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, hint=hint)
+        if stays:
+            self._disclaim_behind(workload)
         self._settle(head)
         never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)

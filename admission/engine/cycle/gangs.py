@@ -10,7 +10,8 @@ group is decided in one step while it holds nothing, so two groups never wait fo
    group as a whole gets a capacity reservation; no member is tried again until the victims have left.
 
 A member with quota that has not started has lost the rest of its group (a failed write, a crash half way). If the rest neither
-fits nor can preempt, the member loses its quota: no gang that cannot start holds capacity. Running members count as present.
+fits nor can preempt, the member loses its quota: no gang that cannot start holds capacity. Running members count as present,
+but no member starts or evicts others to join one that is being evicted: they start together when it has left.
 Called by cycle.py, which writes the decisions.
 """
 
@@ -165,7 +166,8 @@ class GangGroups:
         if asking.gang is not None and named != asking.gang.together:
             return because(f"gang {key} of the group names other gangs: {', '.join(named)}")
         if not waits:
-            return None
+            leaves = other.evicted or key in self._reservations.leaving
+            return because(f"gang {key} of the group is being evicted") if leaves else None
         if other.blocked is not None:
             return GroupNotStarted(key, Reason.WAITING_FOR_GANGS, other.blocked[1])
         if other.not_before > self._now:

@@ -175,8 +175,10 @@ class PendingQueues:
                 self._ready.add(name)
         self._end_reservations(self._reservations.end(names))
 
-    def stays(self, key: str) -> None:
-        """The eviction of an admitted workload was cancelled: requeue the workloads that wait for it."""
+    def stays(self, workload: Workload) -> None:
+        """The eviction of an admitted workload was cancelled: requeue the workloads that wait for it, or start with it."""
+        key = workload.key
+        self._requeue_group(workload)
         for owner, claim in list(self.claims.items()):
             if key in claim.evicted:
                 self.claims[owner] = replace(claim, evicted=claim.evicted - {key}, victims=claim.victims - {key})

@@ -152,6 +152,7 @@ class EvictionHistory:
                 self.owed.setdefault(preemptor, set())
                 self.since.pop(preemptor, None)
                 for victim in victims:
+                    self._group_broken(victim.workload)
                     self.owed[preemptor].add(victim.workload)
                     if victim.workload not in self.leaving:
                         self.evicted[preemptor, victim.workload] += 1
@@ -163,6 +164,12 @@ class EvictionHistory:
             case Wait(reason=Reason.REPEATED_PREEMPTION):
                 self.repeated += 1
                 self.owed.pop(decision.workload, None)
+
+    def _group_broken(self, victim: str) -> None:
+        """A gang that is to join the rest of its group needs more capacity than was made for it once the rest is evicted."""
+        evicted = self.world.ledger.workload(victim)
+        for key in evicted.gang.together if evicted is not None and evicted.gang is not None else ():
+            self.owed.pop(key, None)
 
     def _leaves(self, key: str) -> None:
         gone = self.world.ledger.workload(key)
@@ -265,6 +272,23 @@ def test_a_claim_covers_what_the_victims_of_other_claims_leave(
 ) -> None:
     """w3 takes two of the five that its victim leaves, w4 needs the rest: w5 has an earlier turn and gets none."""
     assert broken(range(24233, 24234), timed) == []
+
+
+@pytest.mark.parametrize("timed", [as_made, arriving])
+@pytest.mark.parametrize("seed", [15673, 19572])
+def test_a_preemptor_that_waits_for_the_victims_of_others_keeps_its_claim(
+    seed: int, timed: Callable[[Scene], Scene]
+) -> None:
+    assert broken(range(seed, seed + 1), timed) == []
+
+
+def test_a_gang_does_not_evict_others_to_join_one_that_is_being_evicted() -> None:
+    assert broken(range(27922, 27923), arriving) == []
+
+
+def test_a_claim_behind_the_head_of_a_strict_queue_ends() -> None:
+    """w5 has its victims evicted, and then w4 comes back before it: what w5 was to get is not kept idle."""
+    assert not live(scene(18496)).world.queues.claims
 
 
 @pytest.mark.parametrize("seed", [5, 245, 677, 1237, 1617, 2049])
