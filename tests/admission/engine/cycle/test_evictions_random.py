@@ -277,7 +277,7 @@ def test_a_claim_covers_what_the_victims_of_other_claims_leave(
 @pytest.mark.parametrize("timed", [as_made, arriving])
 @pytest.mark.parametrize("seed", [15673, 19572])
 def test_a_preemptor_that_waits_for_the_victims_of_others_keeps_its_claim(
-    seed: int, timed: Callable[[Scene], Scene]
+    seed: int, timed: Callable[[RandomEvictionCase], RandomEvictionCase]
 ) -> None:
     assert broken(range(seed, seed + 1), timed) == []
 
