@@ -3,6 +3,8 @@
 Each folder beside this file has the go.mod that pins one operator; it is built the first time that a cluster asks for it. The
 CRDs come from the same module, without its conversion webhooks. An operator's own webhooks are not registered: what refuses a
 malformed object in these tests is Stowage.
+
+The MPI operator listens on port 8080 of all addresses, which cannot be changed: one such cluster at a time on a machine.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ def _nothing(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator. `left_out` are CRD files of the module that another operator has in a newer version."""
+    """One operator. `left_out` are CRD files of the module that another operator has in a newer version; `health_port` is the
+    port that the program always takes, None where it is chosen."""
 
     name: str
     module: str
@@ -47,6 +50,8 @@ class Operator:
     left_out: frozenset[str] = frozenset()
     environment: Mapping[str, str] = field(default_factory=dict)
     prepare: Prepare = _nothing
+    health_port: int | None = None
+    health_path: str = "readyz"
 
     @property
     def recipe(self) -> Recipe:
@@ -56,7 +61,7 @@ class Operator:
 
     def health(self, ports: OperatorPorts) -> str:
         """The URL that answers 200 when it is ready."""
-        return f"http://127.0.0.1:{ports.health}/readyz"
+        return f"http://127.0.0.1:{self.health_port or ports.health}/{self.health_path}"
 
     def variables(self, site: ClusterPaths) -> dict[str, str]:
         """The environment of the process. Webhook servers look for their certificate below TMPDIR."""
@@ -67,6 +72,10 @@ class Operator:
         files = [path for path in sorted((module / self.crds).glob("*.yaml")) if path.name not in self.left_out]
         found = [document for path in files for document in manifests.read(path)]
         return {CRDS: [document for document in found if document.get("kind") == "CustomResourceDefinition"]}
+
+
+def _mpi(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
+    return ["--lock-namespace=default", "--kube-api-qps=500", "--kube-api-burst=1000"]
 
 
 def _training(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
@@ -118,6 +127,10 @@ def _serve_with(site: ClusterPaths, name: str) -> None:
     shutil.copy(site.pki(f"{name}.key"), folder / "tls.key")
 
 
+def _kuberay(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
+    return [f"--health-probe-bind-address=127.0.0.1:{ports.health}", "--metrics-addr=0", "--qps=500", "--burst=1000"]
+
+
 OPERATORS: Final[Mapping[str, Operator]] = {
     each.name: each
     for each in (
@@ -130,6 +143,22 @@ OPERATORS: Final[Mapping[str, Operator]] = {
             left_out=frozenset({"kubeflow.org_mpijobs.yaml"}),
             environment={"MY_POD_NAMESPACE": "kubeflow"},
             prepare=_prepare_training,
+        ),
+        Operator(
+            "mpi",
+            "github.com/kubeflow/mpi-operator",
+            "mpi-operator",
+            "manifests/base",
+            _mpi,
+            health_port=8080,
+            health_path="healthz",
+        ),
+        Operator(
+            "kuberay",
+            "github.com/ray-project/kuberay/ray-operator",
+            "ray-operator",
+            "config/crd/bases",
+            _kuberay,
         ),
     )
 }

@@ -98,6 +98,7 @@ SAMPLES: Mapping[str, Sample] = {
     "XGBoostJob": _kubeflow_sample("xgboostjob", "xgbReplicaSpecs", "Master", "xgboost"),
     "PaddleJob": _kubeflow_sample("paddlejob", "paddleReplicaSpecs", "Master", "paddle"),
     "JAXJob": _kubeflow_sample("jaxjob", "jaxReplicaSpecs", "", "jax"),
+    "MPIJob": _kubeflow_sample("mpijob", "mpiReplicaSpecs", "Launcher", "mpi"),
     "JobSet": Sample(
         JOBSETS,
         ("spec", "suspend"),
