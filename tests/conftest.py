@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import json
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +18,38 @@ from tests.conformance.summary import pytest_terminal_summary
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
+    from xdist.workermanage import WorkerController
 
 __all__ = ["pytest_terminal_summary"]
 
 HERE = Path(__file__).parent
 STAGES = tuple(HERE / name for name in ("scenarios", "attacks", "integration", "e2e"))
 """Suites that start processes. A worker takes them first, so that no worker is left with a long one at the end."""
+SHARING = (HERE / "attacks", HERE / "integration")
+"""Suites whose modules share what their package starts for a server: one worker runs all tests on that server."""
+GROUPS = "stowage_groups"
+"""The worker input that names the file in which the workers write the group of each test that has one.
+
+xdist appends the group to the node id, which pytest 9.2 no longer lets it change.
+"""
+_FILE = pytest.StashKey[Path]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionstart(session: pytest.Session) -> Iterator[None]:
+    """Before xdist starts its workers."""
+    with tempfile.NamedTemporaryFile(prefix="stowage-groups-", delete=False) as made:
+        session.config.stash[_FILE] = Path(made.name)
+    return (yield)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[_FILE].unlink(missing_ok=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    node.workerinput[GROUPS] = str(node.config.stash[_FILE])
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -26,24 +57,47 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     """One worker runs all tests of a file, or of a group (`pytest.mark.xdist_group`), since they share what they start."""
     if config.getvalue("dist") != "loadgroup":
         return None
-    from xdist.scheduler import LoadGroupScheduling
+    from xdist.scheduler import LoadScopeScheduling
 
-    class ByFileOrGroup(LoadGroupScheduling):  # type: ignore[misc]  # xdist has no types
+    class ByFileOrGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+        @functools.cached_property
+        def _groups(self) -> dict[str, str]:
+            found: dict[str, str] = json.loads(config.stash[_FILE].read_text())
+            return found
+
         def _split_scope(self, nodeid: str) -> str:
-            return str(super()._split_scope(nodeid)).partition("::")[0]
+            return self._groups.get(nodeid) or nodeid.partition("::")[0]
 
     return ByFileOrGroup(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if any(map(item.path.is_relative_to, STAGES)):
             item.add_marker(pytest.mark.stage)
+        if any(map(item.path.is_relative_to, SHARING)):
+            server = "real" if item.get_closest_marker("e2e") else "embedded"
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{server}"))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("stage") is None)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)  # before xdist tells what was collected
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What collection made lives as long as the tests: no later garbage collection has to walk through it again."""
+    _write_groups(session)
     gc.collect()
     gc.freeze()
+
+
+def _write_groups(session: pytest.Session) -> None:
+    """Each worker writes the same; the file is never seen half-written."""
+    target = getattr(session.config, "workerinput", {}).get(GROUPS)
+    if target is None:
+        return
+    marks = ((item.nodeid, item.get_closest_marker("xdist_group")) for item in session.items)
+    groups = {nodeid: mark.args[0] for nodeid, mark in marks if mark is not None}
+    part = Path(f"{target}.{os.getpid()}")
+    part.write_text(json.dumps(groups))
+    part.replace(target)
