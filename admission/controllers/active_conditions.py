@@ -1,6 +1,6 @@
 """Whether a queue can admit, and why not: the Active conditions of ClusterQueue, LocalQueue and Cohort. Pure.
 
-Reasons in the order in which they are looked at, the first one named, all messages joined (objects description, 1.3).
+Reasons are checked in this order; the first one is named, and all messages are joined (objects description, 1.3).
 """
 
 from __future__ import annotations

@@ -296,12 +296,13 @@ class Feed:
     def _lingers(self, key: str) -> bool:
         """An evicted workload has given its quota back, and pods of it still hold nodes that run: it is not gone yet.
 
-        Its booking stays, on its way out, until they have left: so nobody takes them for strangers in the way of the workload
-        that it was evicted for, and evicts more for that one. Pods on a node that does not answer may stay for ever.
+        Its allocation stays, marked as leaving, until they have left: so they do not count as foreign pods in the way
+        of the workload that it was evicted for, and evicts more for that one. Pods on a node that does not answer may
+        stay for ever.
         """
         ledger = self._state.ledger
-        booked = ledger.workload(key)
-        if booked is None or not booked.evicted:
+        admitted = ledger.workload(key)
+        if admitted is None or not admitted.evicted:
             return False
         nodes = (self._nodes.get(ledger.allocations.pods[pod].node) for pod in ledger.allocations.pods_of(key))
         return any(node is not None and node.usable for node in nodes)
@@ -311,7 +312,7 @@ class Feed:
         self._refresh([seen[key] for key in keys if key in self._lingering and key in seen])
 
     def _leave_out(self, workload: Workload) -> None:
-        """One that cannot be taken does not wait; its booking stays as long as it holds quota."""
+        """One that cannot be taken does not wait; its allocation stays as long as it holds quota."""
         if is_true(workload.status.conditions, QUOTA_RESERVED):
             self._state.queues.remove(workload.key)
         else:

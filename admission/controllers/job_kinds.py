@@ -24,7 +24,7 @@ from api.meta import Condition, find_condition, rfc3339, set_condition
 
 ACTIVE: Final = "Active"
 _LOOK_AGAIN: Final = 5.0
-"""Seconds until a kind that is not active is looked at again."""
+"""Seconds until an inactive kind is checked again."""
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ class NodeReplacements:
         self._request_cycle()
 
     def written(self, key: str) -> None:
-        """Nothing is being written of the workload any more: a failure that came meanwhile is looked at now."""
+        """A write of the workload has ended: handle a failure that occurred meanwhile."""
         if key in self._due:
             self._request_cycle()
 

@@ -26,7 +26,7 @@ _SHAPES: Final = 4096
 
 
 class ProjectedMeta(msgspec.Struct, frozen=True, gc=False):
-    """The identity that the informer goes by."""
+    """The identity that the informer uses."""
 
     name: str
     namespace: str

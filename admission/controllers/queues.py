@@ -110,7 +110,7 @@ class QueueController:
         return patience(self._period, self._cluster_queues.queue.planned + self._local_queues.queue.planned)
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
-        """What only the status tells is mostly what we wrote: looked at at once, the next would follow on its heels."""
+        """A change of the status alone is mostly our own write: handled at once, it would cause the next write."""
         if only_status(change):
             self._cluster_queues.add_after(change.key, self._patience())
         else:

@@ -109,7 +109,7 @@ def _completed(
 def _with_defaults(
     container: Mapping[str, Any], requests: Mapping[str, Any], bounds: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A limit stands for a request that is missing before any default does."""
+    """A missing request is the limit, if there is one, before any default applies."""
     given = container.get("resources") or {}
     asked, limited = given.get("requests") or {}, given.get("limits") or {}
     resources = {"requests": {**requests, **limited, **asked}, "limits": {**bounds, **limited}}

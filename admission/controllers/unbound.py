@@ -1,7 +1,7 @@
 """Pods that no node takes after their gate was opened: the Workload reports them, and is evicted whole if they stay unbound.
 
 What lets pods through counts on their binding. A pod from elsewhere may still take the place in between, and a pod may have a
-term that no rule here knows; then the stock scheduler says PodScheduled=False, Unschedulable. Such a pod is looked at again
+term that no rule here knows; then the stock scheduler says PodScheduled=False, Unschedulable. Such a pod is checked again
 after a moment, as it may be bound by then. The Workload's condition PodsUnschedulable lists them with the scheduler's words,
 and turns False once all are bound. If that takes longer than the settings allow, the workload is evicted and queues again, with
 the books as they are then. A workload of one plain pod only tells it: nothing would replace its pod.

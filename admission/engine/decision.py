@@ -226,7 +226,7 @@ class Certificate:
     """How good an answer is, in what is claimed, down to `level`; of `unproved` and the levels below it nothing is said.
 
     Feasible: the budget was spent; no answer can be better than `bound` (the objective's figures, most important first, as the
-    solver's docstring lists them; `cost` is the answer's). `expanded`: search nodes looked at.
+    solver's docstring lists them; `cost` is the answer's). `expanded`: search nodes examined.
     """
 
     proof: Proof

@@ -149,14 +149,14 @@ class Ledger:
         """What each workload takes on each node, and which pod belongs to which workload."""
         return self._allocations
 
-    # ---- bookings
+    # ---- allocations
 
     def admission(self, key: str) -> Admission | None:
         """The admission that is charged for the workload."""
         return self.admissions.get(key)
 
     def holders(self, queue: str) -> list[Allocation]:
-        """The bookings charged to the ClusterQueue, by key; without holds and the workloads in `away`."""
+        """The workloads charged to the ClusterQueue, by key; without holds and the workloads in `away`."""
         keys = sorted(self._allocations.by_queue.get(queue, set()) - self._held - self._away)
         return [self._allocations.by_workload[key] for key in keys]
 
@@ -286,7 +286,7 @@ class Ledger:
         return broken_levels(self._placer, requests)
 
     def fits(self, workload: Workload, admission: Admission) -> bool:
-        """Whether each domain still exists and, looked at alone, holds its pods (placement.md 5.14; quota is not asked)."""
+        """Whether each domain still exists and, taken alone, holds its pods (placement.md 5.14; quota is not asked)."""
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         return all(
             self._holds(self._allocations.flavor_of(got), got.assignment, pod_sets[got.name])

@@ -15,7 +15,7 @@ from api.meta import object_key
 
 
 class MemberMeta(msgspec.Struct, frozen=True, gc=False):
-    """The identity that the informer goes by."""
+    """The identity that the informer uses."""
 
     name: str
     namespace: str

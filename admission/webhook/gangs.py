@@ -1,11 +1,11 @@
 """Pods of gangs: the dialect in which a new pod names its gang is judged and written down in the one form. Pure.
 
-A pod that names a gang is held like a pod of a queue. Without a queue name it goes by the namespace's own queue (defaults.py),
+A pod that names a gang is held like a pod of a queue. Without a queue name it uses the namespace's own queue (defaults.py),
 or else by the queue GANG_QUEUE, which counts nothing; so a gang needs no queue to wait for all of its pods. What is wrong with
 the name, the minimum, the groups or the policy is told with its place; and what contradicts the pods of the gang that are there
 already, with the name of one of them. pod.py calls it.
 
-Pods of Sakkara groups are equal; without a queue name they go by the queue SAKKARA_QUEUE. The ConfigMap that describes a group
+Pods of Sakkara groups are equal; without a queue name they use the queue SAKKARA_QUEUE. The ConfigMap that describes a group
 is judged here, too.
 """
 
@@ -44,7 +44,7 @@ def queue_of(gang: PodGang) -> str:
 
 
 def role_of(spec: Pod, gang: PodGang | None) -> str:
-    """Of a pod: the same for those that may stand for each other."""
+    """The part of a pod that all members of the gang have in common."""
     return shape_of(spec).role if gang is not None and gang.sakkara else role_hash(spec)
 
 

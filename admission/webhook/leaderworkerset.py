@@ -59,7 +59,7 @@ KIND: Final = ReviewedKind("", templates, _create, lambda *_: [])
 def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
     """Change a LeaderWorkerSet that is created or updated in place; one that names no queue stays as it is.
 
-    A new one gets the namespace's own queue first, where there is one: otherwise its pods would go by that queue one by one,
+    A new one gets the namespace's own queue first, where there is one: otherwise its pods would use that queue one by one,
     and half a group could start.
     """
     is_new = not (obj.get("metadata") or {}).get("uid")

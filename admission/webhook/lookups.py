@@ -56,7 +56,7 @@ class Lookups:
         return self.cluster_queues.get(local.spec.cluster_queue) if local else None
 
     def has_elastic_quota(self, namespace: str) -> bool:
-        """Whether jobs of the namespace that name no queue go by an elastic quota."""
+        """Whether jobs of the namespace that name no queue use an elastic quota."""
         queue = self.local_queues.get(object_key(namespace, ELASTIC_QUOTA))
         return (queue is not None and ELASTIC_QUOTA_LABEL in queue.metadata.labels) or bool(
             self.elastic_quotas(namespace)

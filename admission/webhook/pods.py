@@ -1,6 +1,6 @@
 """A pod template in a Workload: that it can be read at all, and the resources that it asks for.
 
-The CRD leaves the template open, so what the controller reads of it is looked at here: fields of another type than a pod's,
+The CRD leaves the template open, so the fields that the controller reads are checked here: fields of another type than a pod's,
 amounts that are negative or none, and `pods`, which is not theirs to ask. Pure; called for the pod sets of Workloads.
 """
 

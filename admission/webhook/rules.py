@@ -48,7 +48,7 @@ def _unmanaged(*namespaces: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ReviewRules:
-    """What the reviews go by."""
+    """The rules of the reviews."""
 
     # Gates of Kueue that only the conformance cases change: no setting turns them.
     topology_aware: bool = True

@@ -154,7 +154,7 @@ class Handlers:
     clients: Collection[str] = ()
 
     async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
-        """One AdmissionReview, whatever comes of it. `call` does what takes long for a large one."""
+        """Answers one AdmissionReview, also with an error. `call` runs the slow parts of a large one."""
         try:
             asked = await self._with_owner(path, await call(decode, body))
             reply = await call(review, path, asked, self.lookups, self.rules)

@@ -130,7 +130,7 @@ class InputObjects:
     # ---- in place of the API server and of controllers
 
     def translate(self) -> None:
-        """What elastic quotas stand for, unless it stands in the files itself."""
+        """The queues of elastic quotas, unless the files contain them."""
         quotas = [(kind, document) for kind in elastic.KINDS for document in self.of(kind)]
         made, faults = elastic.queues_of(quotas)
         for document, text in faults:

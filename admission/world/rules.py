@@ -1,4 +1,4 @@
-"""What of the controller's settings a world goes by, as one value: it counts, places and holds back as the controller would.
+"""The settings of the controller that a world applies, as one value: it counts, places and holds back as the controller would.
 
 Read from the settings once (`rules_of`), by the command line; a test makes its own.
 """

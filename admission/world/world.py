@@ -80,7 +80,7 @@ class World:
 
     @classmethod
     def under(cls, rules: WorldRules, now: float = 0.0) -> World:
-        """An empty world that goes by these rules."""
+        """An empty world with these rules."""
         made = cls(rules.placement, now=now, budget=rules.budget)
         made.sharing, made.one_by_one = rules.sharing, rules.one_by_one
         return made

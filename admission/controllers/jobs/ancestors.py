@@ -21,7 +21,7 @@ from api.meta import OwnerReference, is_true, object_key
 from api.workloads import Workload
 
 _DEEPEST: Final = 8
-"""Jobs above one another that are looked at: owners may name each other in a circle."""
+"""The most ancestors that are followed: owners may name each other in a cycle."""
 
 
 class JobAncestors:

@@ -58,7 +58,7 @@ EXPECTATION: Final = 5.0
 PROGRESS: Final = 5.0
 """Seconds for which the ends of a running job's pods are collected before its Workload says how many need no quota any more:
 mostly the others end soon after, and each time costs as much as an admission."""
-# Seconds until a job of a kind that is not listed yet is looked at again.
+# Seconds until a job of a kind that is not listed yet is checked again.
 _UNLISTED: Final = 1.0
 _ORPHAN: Final = "workload"
 

@@ -115,7 +115,7 @@ def ending_with(workload: Workload, pods: Sequence[QueuedPod]) -> tuple[QueuedPo
     """The pods that a Workload which is being deleted takes with it, its owners last.
 
     All, unless it has lost every pod that owned it: then the garbage collector has it, and gated pods have come again. As long
-    as an owner is left to be ended the others are known to be its fellows, also by a successor that goes on with half of
+    as an owner is left to be ended the others are known to belong to it, also by a successor that goes on with half of
     them ended.
     """
     uids = {owner.uid for owner in workload.metadata.owner_references if _is_pod(owner)}

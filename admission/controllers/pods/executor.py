@@ -124,7 +124,7 @@ class PodExecutor:
     # ---- pods
 
     async def _together(self, actions: Sequence[PodAction]) -> bool:
-        """All of them, whatever becomes of one; raises the first failure afterwards."""
+        """Performs all of them, also after a failure; raises the first failure afterwards."""
         outcomes = await asyncio.gather(*(self._one(action) for action in actions), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):

@@ -112,7 +112,7 @@ class FreeQueueController:
         self._asked(change.object.metadata.namespace, change.object.labels.get(QUEUE_NAME_LABEL, ""))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        """Pods may name another queue than the one that they go by."""
+        """Pods may name another queue than the one that they use."""
         self._asked(change.object.metadata.namespace or "", change.object.spec.queue_name)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of a Workload whose set is deleted without its pods (--cascade=orphan). Pure; part of `setplan`.
+"""The Workload of a set that is deleted without its pods (--cascade=orphan). Pure; part of `setplan`.
 
 It keeps its quota as long as pods of it are there: only they own it then (compose.adopt), and it ends with the last one
 (plan_gone). A set of the same name that is made afterwards takes the pods over, and with them the Workload: it keeps the name,

@@ -207,7 +207,7 @@ class ResultController:
     # ---- pods
 
     async def _label(self, pods: Iterable[MemberPod], group_result: GroupResult) -> None:
-        """All pods whose labels differ, whatever becomes of one; raises the first failure afterwards."""
+        """Patches all pods whose labels differ, also after a failure; raises the first failure afterwards."""
         differ = [
             (pod, wanted) for pod in pods if (wanted := group_result.labels.get(pod.name)) and wanted != pod.given
         ]

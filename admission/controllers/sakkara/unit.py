@@ -58,7 +58,7 @@ class ExactUnit(GangUnit):
         return [pod for pod in self.pods if pod.metadata.name not in spare], counting[self.minimum :]
 
     def as_job(self) -> dict[str, Any]:
-        """Pods that name the group as a PodGroup's go by the queue of Sakkara groups all the same."""
+        """Pods that name the group as a PodGroup's use the queue of Sakkara groups as well."""
         job = super().as_job()
         labels = job["metadata"]["labels"]
         if labels.get(names.QUEUE_NAME_LABEL) == names.GANG_QUEUE:

@@ -10,8 +10,8 @@ The steps, repeated until nothing more fits or the budget is used up:
 5. *admit*: charged to the ledger at once, and the next workload of that queue is a head. Workloads that start together with
    others (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py).
 6. *make room*: where its queue may evict others, or it can start with fewer pods, it is nominated for that (nominate.py), as
-   things will stand when the victims of earlier ones have left and what those were promised is taken.
-   - *preempt*: its victims have to leave; what it then gets is promised to it, in this cycle and the next ones, until
+   things will stand when the victims of earlier ones have left and their reservations are used.
+   - *preempt*: its victims have to leave; what it then gets is reserved for it, in this cycle and the next ones, until
      something changes that lets it be considered again. Workloads after it start only if they fit now and also then.
    - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops, and keeps its unused quota from
      borrowers where it may not reclaim what it lends (kept_quota.py). Where the queue asks for backfill
@@ -241,7 +241,7 @@ class _Cycle:
     def _consider(self, head: Head) -> Decision | None:
         """The decision on a head whose turn it may be; None if it turns out that others come first."""
         workload = head.workload
-        self._reservations.drop(workload.key)  # a head is promised nothing: it was broken, maybe in this cycle
+        self._reservations.drop(workload.key)  # a head has no reservation: it was dropped, maybe in this cycle
         for key in starting_together(workload):
             if not self._queues.holds_reservation(key):
                 self._reservations.drop(key)  # what the claim of one of its group keeps is the group's
@@ -279,7 +279,7 @@ class _Cycle:
         workload, queue = head.workload, self._ledger.quota.spec(head.queue)
         has_quota = self._ledger.admission(workload.key) is not None
         if queue is not None and not has_quota and self._closed(workload, queue) is None:
-            # What cannot be looked at has its turn at once, and raises there.
+            # A head that cannot be evaluated comes next at once, and raises there.
             with suppress(Exception):
                 self._assign(head, queue)
 

@@ -45,7 +45,7 @@ class GroupFit:
     def charged(self, members: Iterable[Workload], *, spare: bool = True) -> Fitting | GroupNotStarted:
         """What each member gets, charged to the ledger; or why one gets nothing, and then nothing is changed.
 
-        `spare`: beside what others were promised; otherwise what was reserved for others counts as usage.
+        `spare`: beside capacity reserved for others; otherwise what was reserved for others counts as usage.
         """
         line = sorted(members, key=order_of)
         blamed: set[str] = set()

@@ -44,7 +44,7 @@ class CycleTrials(Trials):
         self._scene = scene
 
     def outcome(self, *changes: Change) -> AttemptResult:
-        """What comes of the workload in a whole cycle after the changes."""
+        """The decision on the workload in a whole cycle after the changes."""
         return AttemptResult(isinstance(self._own(self._cycle(*changes)), Admit))
 
     def sifted(

@@ -239,7 +239,7 @@ class _FlavorViews:
         self.unplaced_groups: list[UnplacedGroup] = []
 
     def of(self, workload: Workload) -> _FlavorViews:
-        """The same for another workload, its flavors looked at."""
+        """The same for another workload, with its flavors computed."""
         other = _FlavorViews(self._ledger, workload, self._queue, self._now)
         for _ in other.flavors():
             pass

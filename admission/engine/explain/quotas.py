@@ -1,6 +1,6 @@
 """Which queues have and use the quota that a workload asks for: one view for each resource of a flavor.
 
-Only reads the cohort tree and the bookings. Called by explain.py.
+Only reads the cohort tree and the usage. Called by explain.py.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class Trials:
         return self.outcome(*changes).fits
 
     def outcome(self, *changes: Change) -> AttemptResult:
-        """What comes of the workload after the changes."""
+        """The result of an attempt with the workload after the changes."""
         if self.budget.spent:
             return AttemptResult(False)
         self.budget.left -= 1

@@ -31,7 +31,7 @@ MOST_TOGETHER = 16
 """Of more taints and selectors no combination is looked for."""
 
 MOST_POD_SETS = 8
-"""Of workloads with more pod sets only the first ones are looked at one by one."""
+"""Of workloads with more pod sets only the first ones are tried one by one."""
 
 
 def relaxed(trying: Trials) -> Iterator[Change]:

@@ -1,1 +1,1 @@
-"""Which flavor each pod set would use: what suits it, what its quota leaves, and what comes of the attempt."""
+"""Which flavor each pod set would use: eligible flavors, free quota, and the result of the attempt."""

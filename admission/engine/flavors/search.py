@@ -7,7 +7,7 @@ afterwards (cycle/). A flavor that failed there comes back in `refused` and is p
 message among the reasons; so a workload gets into the second flavor when the first is too full or too torn to hold it,
 and hears of both when neither does. (Kueue tries no other flavor in that case.)
 
-A request beyond the free quota might be met by evicting others: the `oracle` is asked. What comes of it is in assign.py,
+A request beyond the free quota might be met by evicting others: the `oracle` is asked. The result is in assign.py,
 the policy in fungibility.py.
 """
 
@@ -52,7 +52,7 @@ class Scope:
     """Where a search looks.
 
     `refused`: flavors that are passed over, with what the placement said. `tried`: where the last search ended, by pod set
-    and resource (`FlavorAssignment.tried`); this one goes on behind it. `pinned`: the only flavor that is looked at, by pod
+    and resource (`FlavorAssignment.tried`); this one goes on behind it. `pinned`: the only flavor that is considered, by pod
     set and resource. `fair`: fair sharing is on, which lets a queue that reclaims preempt while it borrows.
     """
 
@@ -156,7 +156,7 @@ class FlavorSearch:
         total: Mapping[str, int],
         usage: Mapping[FlavorResource, int],
     ) -> FlavorTrial:
-        """The flavor for the group's resources; `resource` is the one that is looked at first."""
+        """The flavor for the group's resources; `resource` is the one that is considered first."""
         wanted = {name: total[name] for name in sorted(group.resources) if name in total}
         policy, best, reasons, why = self.queue.fungibility, FlavorTrial(Mode.NO_FIT), list[str](), None
         attempts: list[Attempt] = []

@@ -1,6 +1,6 @@
 """What workloads take of the trees' rows, as arrays: one arithmetic step removes or restores thousands of workloads.
 
-Only free amounts change; bookings, usage and quota stay. So it is done inside a question, undone before the question
+Only free amounts change; allocations, usage and quota stay. So it is done inside a question, undone before the question
 ends, and never seen by an audit. `Capacity.charge` and simulated_removal.py do the same for one workload at a time,
 with the journal. Called by ledger.py for cycle/projected_ledger.py.
 """

@@ -96,7 +96,7 @@ class Tree:
 
     @property
     def by_node(self) -> bool:
-        """Whether a row stands for a node, so that labels and taints apply."""
+        """Whether a row is a node, so that labels and taints apply."""
         return self.shape.by_host or self.shape.hidden_nodes
 
     def level_of(self, key: str) -> int | None:
