@@ -53,3 +53,13 @@ def test_cited_section_exists(name: str, section: str, cited_in: str) -> None:
     assert file is not None, f"{cited_in} cites {name}, which is not in the repository"
     headings = re.findall(r"^#+ ([A\d][.\d]*) ", file.read_text(), re.MULTILINE)
     assert not section or section in headings, f"{cited_in} cites {name} {section}, which has no heading"
+
+
+PRIVATE = re.compile(r"\bthe peer\b|\bthe field's\b|\bwhoever\b|\bcustoms office\b", re.IGNORECASE)
+PRODUCT = [file for file in SOURCES if file.relative_to(PROJECT).parts[0] != "tests"]
+WRITTEN = [*PRODUCT, PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+
+
+def test_product_and_docs_name_kueue_and_users_plainly() -> None:
+    """Issue 17, must be shown 2."""
+    assert [str(file.relative_to(PROJECT)) for file in WRITTEN if PRIVATE.search(file.read_text())] == []
