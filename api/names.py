@@ -79,7 +79,9 @@ MIN_PARALLELISM: Final = f"{GROUP}/job-min-parallelism"
 COMPLETIONS_EQUAL_PARALLELISM: Final = f"{GROUP}/job-completions-equal-parallelism"
 """On Jobs: completions follow parallelism when it starts with fewer pods."""
 ELASTIC_JOB: Final = f"{GROUP}/elastic-job"
-"""On Jobs: read and without effect."""
+"""On jobs: "true" lets the job grow and shrink while it runs; on their Workloads likewise."""
+REPLACEMENT_FOR: Final = f"{GROUP}/workload-slice-replacement-for"
+"""On Workloads of elastic jobs: the key of the admitted Workload that this one takes the place of."""
 ADMISSION_GATED_BY: Final = f"{GROUP}/admission-gated-by"
 """On jobs: names that must be removed before the job is considered."""
 PRIORITY_BOOST: Final = f"{GROUP}/priority-boost"
@@ -118,7 +120,7 @@ TAS_ANNOTATIONS: Final = (
 WORKLOAD_ANNOTATION: Final = f"{GROUP}/workload"
 """On pods: their Workload."""
 WORKLOAD_SLICE_NAME: Final = f"{GROUP}/workload-slice-name"
-"""On pods: the first Workload of an elastic job."""
+"""On pods, and on the later Workloads of an elastic job: the name of its first Workload."""
 TOPOLOGY_WORKLOAD: Final = f"{GROUP}/topology-workload"
 """On pods: as `workload`, in the first form."""
 TOPOLOGY_PODSET: Final = f"{GROUP}/topology-podset"
@@ -127,6 +129,9 @@ TOPOLOGY_GATE: Final = f"{GROUP}/topology"
 """The scheduling gate that the ungater removes when the pod has its domain."""
 ADMISSION_GATE: Final = f"{GROUP}/admission"
 """The scheduling gate of plain pods; removed when their Workload is admitted."""
+
+ELASTIC_GATE: Final = ELASTIC_JOB
+"""The scheduling gate of an elastic job's pods; removed from as many of them as are admitted."""
 
 # ---- finalizers
 IN_USE_FINALIZER: Final = f"{GROUP}/resource-in-use"
@@ -239,6 +244,8 @@ class FinishedReason:
     """The job is gone."""
     FAILED_TO_START: Final = "FailedToStart"
     """The job cannot start as it was admitted."""
+    WORKLOAD_SLICE_REPLACED: Final = "WorkloadSliceReplaced"
+    """Another Workload of the same elastic job has taken its place."""
 
 
 class RequeuedReason:

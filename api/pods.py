@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from api.names import TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
+from api.names import ELASTIC_GATE, TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
 from api.quantity import Resources, parse_list
 
 
@@ -165,8 +165,13 @@ class Pod(_Wire, frozen=True):
 
     @property
     def gated(self) -> bool:
-        """Whether the topology gate still holds it."""
-        return any(gate.name == TOPOLOGY_GATE for gate in self.spec.scheduling_gates)
+        """Whether the topology gate or that of an elastic job still holds it."""
+        return bool(self.closed_gates)
+
+    @property
+    def closed_gates(self) -> tuple[str, ...]:
+        """Those of these two gates that it has."""
+        return tuple(gate.name for gate in self.spec.scheduling_gates if gate.name in (TOPOLOGY_GATE, ELASTIC_GATE))
 
     @property
     def topology_aware(self) -> bool:

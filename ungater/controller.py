@@ -29,7 +29,7 @@ from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
 from ungater.metrics import GATE_REMOVAL, OPENINGS
 from ungater.patches import opening_patch, sending_patch
-from ungater.plan import GateChange, awaits_rank, expected_pods, may_open, plan, workload_key
+from ungater.plan import GateChange, awaits_rank, expected_pods, may_open, plan, slice_key, slice_of, workload_key
 from ungater.settings import UngaterSection
 
 log = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 _BY_WORKLOAD = "workload"
 _GATED = "workload of a gated pod"
 _BY_HOSTNAME = "hostname"
+_BY_SLICE = "slice"
 _decode_pod = msgspec.json.Decoder(Pod).decode
 
 
@@ -61,6 +62,7 @@ class Ungater:
         self._reconciler = Reconciler("ungater", self._reconcile, workers=settings.workers)
         pods.add_index(_BY_WORKLOAD, lambda pod: [key] if (key := workload_key(pod)) else [])
         pods.add_index(_GATED, lambda pod: [key] if pod.gated and (key := workload_key(pod)) else [])
+        workloads.add_index(_BY_SLICE, lambda workload: [slice_key(workload)])
         nodes.add_index(_BY_HOSTNAME, lambda node: [node.metadata.labels.get(HOSTNAME_LABEL, "")])
         workloads.add_handler(self._workload_changed)
         pods.add_handler(self._pod_changed)
@@ -72,8 +74,9 @@ class Ungater:
     # ---- what wakes it
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        if change.type is not ChangeType.DELETED and may_open(change.object) and self._pods.count(_GATED, change.key):
-            self._reconciler.add(change.key)
+        key = slice_key(change.object)
+        if change.type is not ChangeType.DELETED and may_open(change.object) and self._pods.count(_GATED, key):
+            self._reconciler.add(key)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
         pod, key = change.object, workload_key(change.object)
@@ -94,11 +97,15 @@ class Ungater:
             self._batch(key)
 
     def _batch(self, key: str) -> None:
-        workload = self._workloads.objects.get(key)
+        workload = self._workload_of(key)
         if workload is None or not may_open(workload):
             return  # its admission will be the event
         complete = self._pods.count(_BY_WORKLOAD, key) >= expected_pods(workload)
         self._reconciler.add_after(key, 0.0 if complete else self._settings.batch_period)
+
+    def _workload_of(self, key: str) -> Workload | None:
+        """The Workload whose admission the pods follow that declare this one."""
+        return slice_of(key, self._workloads.by_index(_BY_SLICE, key))
 
     def _pods_of(self, key: str) -> list[Pod]:
         """The workload's pods as far as known; the answer to a patch is newer than what the watch has shown so far."""
@@ -107,7 +114,7 @@ class Ungater:
     # ---- one pass
 
     async def _reconcile(self, key: str) -> float | None:
-        workload = self._workloads.objects.get(key)
+        workload = self._workload_of(key)
         if workload is None or not may_open(workload):
             return None
         for uid in self._expectations.pending(key):

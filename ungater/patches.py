@@ -1,4 +1,4 @@
-"""The one patch that opens a pod's gate: gate out, nodeSelector in, and for a single host its name into the affinity. Pure.
+"""The one patch that opens a pod's gates: gates out, nodeSelector in, and for a single host its name into the affinity. Pure.
 
 Strategic merge: it removes the named gate only, so other gates stay. Narrowing the required node affinity
 by `metadata.name` lets the stock scheduler look at one node instead of all; the nodeSelector stays the contract. The API
@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from api.names import TOPOLOGY_GATE
 from api.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 
 
@@ -23,7 +22,7 @@ def sending_patch(pod: Pod, node_labels: Mapping[str, str]) -> dict[str, Any]:
 
 def opening_patch(pod: Pod, node_labels: Mapping[str, str], node_name: str | None) -> dict[str, Any]:
     """Body of the strategic merge patch. `node_name`: the one node of the domain, None where it may be several."""
-    spec: dict[str, Any] = {"schedulingGates": [{"name": TOPOLOGY_GATE, "$patch": "delete"}]}
+    spec: dict[str, Any] = {"schedulingGates": [{"name": gate, "$patch": "delete"} for gate in pod.closed_gates]}
     if node_labels:
         spec["nodeSelector"] = dict(node_labels)
     if node_name is not None:

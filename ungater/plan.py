@@ -11,6 +11,8 @@ Two ways of matching (ungater description, 6.4 and 6.5):
 Pods of a Sakkara group get their nodes first and lose the gate once they have their rank (the controller sets it as soon as
 all of them have nodes), so that an environment variable made from the label has a value. The wait for a rank is bounded.
 
+An elastic job may have more pods than were admitted, and several Workloads, its slices: `slice_of` gives the one that counts.
+
 If a pod set of an admitted workload got no topology, its gated pods lose the gate and get no node selector. Pods that ended do
 not count (their replacement takes their place); terminating ones do. Never matched: pods of a workload that is not admitted.
 """
@@ -28,11 +30,13 @@ from api.errors import InvalidObject
 from api.meta import find_condition, is_true, parse_time
 from api.names import (
     ADMITTED,
+    ELASTIC_GATE,
     EVICTED,
     FINISHED,
     HOSTNAME_LABEL,
     POD_INDEX_OFFSET,
     PODSET_LABEL,
+    REPLACEMENT_FOR,
     SAKKARA_GROUP_ANNOTATION,
     SAKKARA_RANK,
     TOPOLOGY_PODSET,
@@ -91,6 +95,33 @@ def workload_key(pod: Pod) -> str | None:
     return f"{pod.metadata.namespace}/{name}" if name else None
 
 
+def slice_key(workload: Workload) -> str:
+    """The key of the Workload that its pods declare: of an elastic job the first slice's."""
+    name = workload.metadata.annotations.get(WORKLOAD_SLICE_NAME) or workload.metadata.name
+    return f"{workload.metadata.namespace}/{name}"
+
+
+def slice_of(key: str, workloads: Iterable[Workload]) -> Workload | None:
+    """Of the Workloads with that `slice_key`, the one whose admission the pods follow; None if there is none.
+
+    That is one whose pods may go on, and of several slices the last: the one that no other takes the place of. A slice counts
+    only if the job that controls it controls the first one too, as far as that one is still there.
+    """
+    found = list(workloads)
+    first = next((w for w in found if w.key == key), None)
+    mine = [
+        w for w in found if w is first or first is None or (_controller(w) and _controller(w) == _controller(first))
+    ]
+    going = [w for w in mine if may_open(w)]
+    replaced = {w.metadata.annotations.get(REPLACEMENT_FOR) for w in going}
+    last = sorted((w for w in going if w.key not in replaced), key=lambda w: w.key)
+    return last[0] if last else first
+
+
+def _controller(workload: Workload) -> str:
+    return next((owner.uid for owner in workload.metadata.owner_references if owner.controller), "")
+
+
 def may_open(workload: Workload) -> bool:
     """Whether gates of this workload's pods may open: admitted, and neither evicted nor finished."""
     conditions = workload.status.conditions
@@ -132,16 +163,35 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
     unhealthy = {node.name for node in workload.status.unhealthy_nodes}
     openings: list[GateChange] = []
     for pod_set, ranks in _ranked(workload):
-        own = by_pod_set.get(pod_set.name, [])
+        own = _by_index(by_pod_set.get(pod_set.name, []), _request(workload, pod_set.name).pod_index_label)
         if pod_set.topology_assignment is None:
             # The first form's webhook gated these at creation; any other gate waits for an assignment, as in Kueue.
             openings += [
                 GateChange(pod, {}) for pod in own if pod.gated and TOPOLOGY_PODSET in pod.metadata.annotations
-            ]
+            ] or _open_elastic(pod_set, own)
         elif any(pod.gated for pod in own):
             found = _open_pod_set(_resolve(workload, pod_set, own, ranks), own, unhealthy)
             openings += _after_ranks(workload, found, now)
     return openings
+
+
+def _open_elastic(pod_set: PodSetAssignment, pods: Sequence[Pod]) -> list[GateChange]:
+    """An elastic job without topology: as many pods as were admitted, the foremost first."""
+    through = sum(not pod.gated for pod in pods)
+    waiting = [pod for pod in pods if pod.closed_gates == (ELASTIC_GATE,)]
+    return [GateChange(pod, {}) for pod in waiting[: max(0, (pod_set.count or 0) - through)]]
+
+
+def _by_index(pods: Sequence[Pod], label: str | None) -> Sequence[Pod]:
+    """The pods of an elastic job by their index: of those that it has too many, the last ones wait."""
+    if label is None or not any(ELASTIC_GATE in pod.closed_gates for pod in pods):
+        return pods
+
+    def index(pod: Pod) -> tuple[int, str]:
+        text = pod.metadata.labels.get(label, "")
+        return (int(text), "") if text.isascii() and text.isdigit() and len(text) < 10 else (2**31, text)
+
+    return sorted(pods, key=index)
 
 
 def _after_ranks(workload: Workload, openings: Iterable[GateChange], now: float) -> Iterator[GateChange]:

@@ -18,7 +18,10 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class AdmissionContext:
-    """`cluster_queue_active`: its Active condition is true; `checks`: the admission checks that apply to the Workload now."""
+    """`cluster_queue_active`: its Active condition is true; `checks`: the admission checks that apply to the Workload now.
+
+    `waits_for_slice`: why it cannot take the place of the slice of an elastic job that it names.
+    """
 
     local_queue: LocalQueue | None
     cluster_queue: ClusterQueue | None
@@ -26,6 +29,7 @@ class AdmissionContext:
     namespace_matches: bool = True
     validation_error: str | None = None
     checks: tuple[str, ...] = ()
+    waits_for_slice: str | None = None
 
 
 def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | None:
@@ -59,6 +63,8 @@ def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | 
         return Reason.MISCONFIGURED, f"ClusterQueue {target} is inactive"
     if not context.namespace_matches:
         return Reason.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
+    if context.waits_for_slice is not None:
+        return Reason.MISCONFIGURED, context.waits_for_slice
     if context.validation_error is not None:
         return Reason.MISCONFIGURED, f"resources validation failed: {context.validation_error}"
     return None

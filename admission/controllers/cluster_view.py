@@ -18,6 +18,7 @@ from admission.controllers.elastic.unreserved_usage import UnreservedUsage
 from admission.controllers.projection import NodeReader, PodReader, ProjectedPod
 from admission.controllers.resources import LimitRange, RuntimeClass
 from admission.controllers.sakkara.trees import Trees
+from admission.controllers.slices import replaced_key, waits_for
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.resources import (
@@ -53,6 +54,7 @@ T = TypeVar("T")
 BY_QUEUE = "queue"
 BY_CLUSTER_QUEUE = "clusterQueue"
 BY_NAMESPACE = "namespace"
+BY_REPLACED = "replaced"
 BY_HOSTNAME = "hostname"
 BOUND_PODS = "spec.nodeName!="
 
@@ -140,6 +142,9 @@ class ClusterView:
             namespace_matches=queue is not None and self.namespace_matches(queue, workload.metadata.namespace),
             validation_error=validation_error,
             checks=own_checks(workload) + (checks_for(queue, workload.status.admission) if queue else ()),
+            waits_for_slice=waits_for(workload, self.workloads.objects.get(key))
+            if (key := replaced_key(workload))
+            else None,
         )
 
 
@@ -176,6 +181,7 @@ class Views(ClusterView):
 def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue], limit_ranges: Copy[LimitRange]) -> None:
     """Makes the indexes that are asked for."""
     limit_ranges.add_index(BY_NAMESPACE, lambda limits: [limits.metadata.namespace])
+    workloads.add_index(BY_REPLACED, lambda w: [key] if (key := replaced_key(w)) else [])
     workloads.add_index(BY_QUEUE, lambda w: [object_key(w.metadata.namespace, w.spec.queue_name)])
     local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
 

@@ -19,12 +19,13 @@ import msgspec
 from cachetools import LRUCache
 
 from admission.controllers.admission_context import blocker
-from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, ClusterView
+from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, BY_REPLACED, ClusterView
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.lifecycle import not_before
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.resources import Limit, LimitRange, RuntimeClass, completed, defect
 from admission.controllers.sakkara.trees import TreesChanged
+from admission.controllers.slice_index import SliceIndex
 from admission.engine import convert, model
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.scheduler_state import SchedulerState
@@ -67,6 +68,7 @@ class Feed:
         self._validation_errors: dict[str, str] = {}
         self._held: set[str] = set()
         self._lingering: set[str] = set()
+        self._slices = SliceIndex(views, state)
         views.topologies.add_handler(self._topology_changed)
         views.trees.add_handler(self._trees_changed)
         views.flavors.add_handler(self._flavor_changed)
@@ -234,9 +236,11 @@ class Feed:
         pod = None if change.type is _DELETED else change.object.bound
         if pod == (change.old.bound if change.old else None):
             return
+        if pod is not None and (key := self._slices.current(pod.workload)) != pod.workload:
+            pod = replace(pod, workload=key)
         self._tell(model.ObjectRemoved(model.RemovedKind.POD, change.key) if pod is None else pod)
         if self._lingering and change.old is not None and change.old.bound is not None:
-            self._retake((change.old.bound.workload or "",))
+            self._retake((self._slices.current(change.old.bound.workload) or "",))
 
     def _tell(self, event: model.Event) -> None:
         if self._state.apply(event):
@@ -254,16 +258,20 @@ class Feed:
         workload = self._views.workloads.objects.get(key)
         if workload is None:
             self._gone(key)
+            self._refresh(self._views.workloads.by_index(BY_REPLACED, key))
         else:
             self._take(workload)
+            self._refresh(self._slices.beside(workload))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.key in self._held:
             return
         if change.type is _DELETED:
+            self._slices.forget(change.object)
             self._gone(change.key)
         else:
             self._take(change.object)
+        self._refresh(self._slices.beside(change.object))
 
     def _refresh(self, workloads: Iterable[Workload]) -> None:
         for workload in workloads:
@@ -277,7 +285,7 @@ class Feed:
 
     def _take(self, workload: Workload) -> None:
         key = workload.key
-        if is_true(workload.status.conditions, FINISHED):
+        if is_true(workload.status.conditions, FINISHED) or self._slices.has_successor(workload):
             self._gone(key)
             return
         try:
@@ -292,6 +300,9 @@ class Feed:
             return
         self._lingering.discard(key)
         self._tell(taken)
+        if taken.admission is not None:
+            for pod in self._slices.pods_to_move(workload):
+                self._tell(pod)
 
     def _lingers(self, key: str) -> bool:
         """An evicted workload has given its quota back, and pods of it still hold nodes that run: it is not gone yet.
@@ -333,6 +344,7 @@ class Feed:
             rules=self._rules,
             by_eviction=self._by_eviction,
             known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
+            replaces=self._slices.replaces(workload),
         )
 
     def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:

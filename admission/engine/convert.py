@@ -16,6 +16,7 @@ import msgspec
 
 from admission.engine import model
 from admission.engine.quota.charging import PLAIN, ResourceRules
+from admission.engine.topology.assignment_parts import first_pods
 from api import assignment, constraints, pods, quantity, queues, topology, untrusted_text, workloads
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true, object_key, parse_time
@@ -36,6 +37,7 @@ from api.names import (
     QUOTA_RESERVED,
     TOPOLOGY_PODSET,
     TOPOLOGY_WORKLOAD,
+    WORKLOAD_SLICE_NAME,
     EvictedReason,
 )
 
@@ -85,12 +87,13 @@ def workload(
     rules: ResourceRules = PLAIN,
     by_eviction: bool = True,
     known: tuple[model.PodSet, ...] | None = None,
+    replaces: str = "",
 ) -> model.Workload:
     """A Workload. The admission is taken while it holds quota (QuotaReserved is True). Raises InvalidObject.
 
     Pods that are done (reclaimable) are not asked for any more while it waits, and not charged to quota while it runs; their
     places stay taken (lifecycle.md 3.7). `by_eviction`: one whose pods were not ready in time lines up again from then on.
-    `known`: what `pod_sets` gives for an equal spec, where no pods are done.
+    `known`: what `pod_sets` gives for an equal spec, where no pods are done. `replaces`: as model.Workload has it.
     """
     meta, status = w.metadata, w.status
     done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
@@ -117,6 +120,7 @@ def workload(
             admitted=_since(w, ADMITTED) if is_true(status.conditions, ADMITTED) else None,
             gated=closed_gate(w),
             one_pod=w.of_one_pod,
+            replaces=replaces,
         )
 
 
@@ -292,25 +296,30 @@ def _admission(
 
 
 def _pod_set_admission(given: workloads.PodSetAssignment, field: str, asked: int, done: int) -> model.PodSetAdmission:
-    """Quota is charged for as many of the admitted pods as the pod set has (`asked`) and are not done."""
+    """Quota is charged for as many of the admitted pods as the pod set has (`asked`) and are not done.
+
+    A pod set that shrank has fewer places too: the last ones of its list are free.
+    """
     usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
     count = given.count or 0
     left = max(0, min(count, asked) - done)
+    shrunk = asked if asked < count else None
     if count and left < count:
         usage = {resource: amount // count * left for resource, amount in usage.items()}
     return model.PodSetAdmission(
         name=given.name,
         flavors=given.flavors,
         usage={resource: amount for resource, amount in usage.items() if resource in given.flavors},
-        count=given.count or 0,
-        assignment=_assignment(given.topology_assignment, field) if given.topology_assignment else None,
+        count=min(count, asked),
+        assignment=_assignment(given.topology_assignment, field, shrunk) if given.topology_assignment else None,
     )
 
 
-def _assignment(given: workloads.TopologyAssignment, field: str) -> model.Assignment:
+def _assignment(given: workloads.TopologyAssignment, field: str, most: int | None) -> model.Assignment:
     with _within(f"{field}."):
         domains = assignment.decode(given)
-    return model.Assignment(given.levels, tuple(model.DomainCount(values, count) for values, count in domains))
+    placed = model.Assignment(given.levels, tuple(model.DomainCount(values, count) for values, count in domains))
+    return placed if most is None else first_pods(placed, most)
 
 
 def admission(decided: model.Admission) -> workloads.Admission:
@@ -488,12 +497,13 @@ def bound_pod(given: pods.Pod) -> model.BoundPod | None:
     if not given.spec.node_name or given.terminated:
         return None
     meta = given.metadata
-    first_form = meta.annotations.get(TOPOLOGY_WORKLOAD)
+    first_form = f"{meta.namespace}/{name}" if (name := meta.annotations.get(TOPOLOGY_WORKLOAD)) else None
+    of_slices = meta.annotations.get(WORKLOAD_SLICE_NAME)
     with _about("Pod", given.key), _within("spec: "):
         return model.BoundPod(
             key=given.key,
             node=given.spec.node_name,
             requests=pods.effective_requests(given.spec),
-            workload=given.workload or (f"{meta.namespace}/{first_form}" if first_form else None),
+            workload=f"{meta.namespace}/{of_slices}" if of_slices else given.workload or first_form,
             pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
         )

@@ -178,6 +178,20 @@ class Ledger:
         self._allocations.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
 
+    def charge_instead(self, old: str, workload: Workload, admission: Admission) -> None:
+        """Charge the admission in the place of that of the workload `old`, whose bound pods are this workload's from now on.
+
+        Without an admission of `old`, and where `old` is empty, it is charged as any other.
+        """
+        if old not in self.admissions:
+            self.charge(workload, admission)
+            return
+        pods = [self._allocations.pods[key] for key in self._allocations.pods_of(old)]
+        self.vacate(old)
+        self.charge(workload, admission)
+        for pod in pods:
+            self._allocations.set_pod(replace(pod, workload=workload.key))
+
     def hold(self, workload: Workload, admission: Admission) -> None:
         """Keep this free for a workload that waits for others to leave: counted like an admission, and never a victim."""
         self.charge(workload, admission)

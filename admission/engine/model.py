@@ -354,7 +354,8 @@ class Workload:
     `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
     `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came. `time_limit`: how many seconds it may
     still run, None: for ever; `admitted`: since when it runs, None while it does not. `gated`: a preemption gate of its is
-    closed, so it may not evict. `one_pod`: it stands for one plain pod, which nothing replaces.
+    closed, so it may not evict. `one_pod`: it stands for one plain pod, which nothing replaces. `replaces`: the key of
+    the admitted workload of the same elastic job that this one takes the place of, with other pod counts; empty for none.
     """
 
     key: str
@@ -377,6 +378,7 @@ class Workload:
     admitted: float | None = None
     gated: bool = False
     one_pod: bool = False
+    replaces: str = ""
 
     @property
     def ends(self) -> float | None:

@@ -131,6 +131,15 @@ class SelectiveJob(Protocol):
         """The object beside the job that says what its pods are, with its key; None for none."""
 
 
+@runtime_checkable
+class ElasticKind(Protocol):
+    """A kind whose jobs may change their numbers of pods while they run."""
+
+    @property
+    def elastic(self) -> bool:
+        """Whether they may."""
+
+
 # To ask whether a class has all members of a protocol is slow, and what a kind can do never changes: asked once of each.
 
 
@@ -162,6 +171,12 @@ def as_selective(kind: JobIntegration) -> SelectiveJob | None:
 def as_overlookable(kind: JobIntegration) -> Overlookable | None:
     """The kind as one whose jobs may be overlooked; None where it is none."""
     return kind if isinstance(kind, Overlookable) else None
+
+
+@cache
+def as_elastic(kind: JobIntegration) -> ElasticKind | None:
+    """The kind as one whose jobs may change their size; None where they may not."""
+    return kind if isinstance(kind, ElasticKind) and kind.elastic else None
 
 
 def condition(job: Job, kind: str) -> Mapping[str, Any] | None:

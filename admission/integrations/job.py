@@ -40,6 +40,7 @@ class BatchJob:
 
     framework: Final = "batch/job"
     resource: Final[Resource] = JOBS
+    elastic: Final = True
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
         """See JobKind."""

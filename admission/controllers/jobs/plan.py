@@ -10,7 +10,8 @@ is made again with every change of the job or its Workload, so nothing is rememb
     runs and is not admitted     -> stop, and once it rests restore the templates
     runs, but was overlooked     -> wake its own controller
 
-Jobs on hold, and those that cannot be read, are in holding.py. Not here: elastic slices. `jobs` calls it and acts.
+Jobs on hold, and those that cannot be read, are in holding.py. An elastic job has more than one Workload while it grows
+(elastic.py). `jobs` calls it and acts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,17 @@ from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.elastic import (
+    Slices,
+    counts_of,
+    is_elastic,
+    lacks_pods,
+    replacement_message,
+    shrunk,
+    slice_annotations,
+    slices_of,
+    with_counts,
+)
 from admission.controllers.jobs.equivalence import (
     bears_start,
     same_pod_sets,
@@ -56,7 +68,7 @@ from admission.integrations.base import Job, JobIntegration, as_selective
 from api import names
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true
-from api.workloads import Workload
+from api.workloads import PodSet, Workload
 
 
 def plan(job: Job, kind: JobIntegration, workloads: Sequence[Workload], context: JobContext, now: float) -> JobPlan:
@@ -94,6 +106,8 @@ class _JobPlanner:
     def __init__(self, job: Job, kind: JobIntegration, context: JobContext, now: float) -> None:
         self._job, self._kind, self._context, self._now = job, kind, context, now
         self._pod_sets = kind.pod_sets(job, topology=context.options.topology)
+        self._elastic = is_elastic(job, kind)
+        self._names: set[str] = set()
 
     def plan(self, workloads: Sequence[Workload]) -> JobPlan:
         key = prebuilt_key(self._job)
@@ -102,6 +116,12 @@ class _JobPlanner:
             return plan_ended([prebuilt] if prebuilt else workloads, end, self._now)
         if key:
             return self._prebuilt(prebuilt)
+        if self._elastic:
+            self._names = {workload.metadata.name for workload in workloads}
+            slices = slices_of(workloads)
+            if slices.current is not None or slices.replaced or slices.stale:
+                return self._sliced(slices)
+            workloads = slices.others
         fitting = next((workload for workload in workloads if self._fits(workload)), None)
         if fitting is None:
             return self._none_fits(workloads)
@@ -114,12 +134,74 @@ class _JobPlanner:
 
     def _fits(self, workload: Workload) -> bool:
         """A job that runs is held to what was admitted; one that is suspended may show either shape."""
+        if self._elastic:
+            workload = self._resized(workload)
         waits = self._kind.is_suspended(self._job) or workload.status.admission is None
         return (
             (waits and same_pod_sets(self._pod_sets, workload.spec.pod_sets))
             or started_pod_sets(self._pod_sets, workload, self._runs_admitted(workload))
             or self._lost_admission(workload)
         )
+
+    def _resized(self, workload: Workload) -> Workload:
+        """The Workload of an elastic job with the pod counts that the job has now."""
+        pod_sets = with_counts(workload.spec.pod_sets, counts_of(self._pod_sets))
+        return workload.model_copy(update={"spec": workload.spec.model_copy(update={"pod_sets": pod_sets})})
+
+    # ---- the slices of an elastic job
+
+    def _sliced(self, slices: Slices) -> JobPlan:
+        """Its Workloads put in order; then what follows for the job from the one that has quota."""
+        made = JobPlan(tuple(action for workload in slices.over for action in let_go(workload)))
+        for old, new in slices.replaced:
+            reason, message = names.FinishedReason.WORKLOAD_SLICE_REPLACED, replacement_message(new)
+            made = made.then(finish(old, reason, message, self._now, PlannedEvent(reason, message)))
+        made = made.then(*self._deleted(slices.stale, "").actions)
+        current = slices.current
+        if made.actions or current is None:
+            return made
+        if not self._fits(current):
+            return self._none_fits([current, *([slices.following] if slices.following else [])])
+        try:
+            return self._grown(current, slices.following)
+        except PriorityClassMissing as error:
+            return _with_class_missing(NOTHING, error)
+
+    def _grown(self, current: Workload, following: Workload | None) -> JobPlan:
+        """The slice that has quota shrinks with the job; a job that lacks pods has a next slice, which follows it."""
+        wanted = counts_of(self._pod_sets)
+        if (patch := shrunk(current, wanted)) is not None:
+            event = PlannedEvent("UpdatedWorkload", f"Updated not matching Workload for elastic job: {current.key}")
+            return JobPlan((PatchWorkload(current, patch, (event,)),))
+        if not lacks_pods(current, wanted):
+            if following is not None:
+                return self._deleted([following], "")
+            return self._with_workload(current, correct=True)
+        asked = with_counts(current.spec.pod_sets, wanted)
+        if following is None:
+            rest = self._with_workload(current, correct=True)
+            return rest if self._stops(rest) else rest.then(self._next_slice(current, asked))
+        first = self._followed_by(following, asked)
+        rest = self._with_workload(current, correct=True)
+        return JobPlan((*first.actions, *rest.actions), (*first.events, *rest.events), rest.again_in, rest.note)
+
+    @staticmethod
+    def _stops(made: JobPlan) -> bool:
+        """Whether the plan is to stop the job or to end its Workload."""
+        return any(isinstance(action, PatchJob | SetStatus | DeleteWorkload) for action in made.actions)
+
+    def _next_slice(self, current: Workload, asked: tuple[PodSet, ...]) -> CreateWorkload:
+        """Named after the job's generation, as Kueue does; a second one of a generation also after the slice before it."""
+        generation = str((self._job.get("metadata") or {}).get("generation") or 0)
+        made = composed(self._job, self._kind, self._context, generation)
+        if made.metadata.name in self._names:
+            made = composed(self._job, self._kind, self._context, f"{generation}/{current.metadata.name}")
+        spec = made.spec.model_copy(update={"pod_sets": asked})
+        meta = made.metadata.model_copy(
+            update={"annotations": {**made.metadata.annotations, **slice_annotations(current)}}
+        )
+        event = PlannedEvent("CreatedWorkload", f"Created Workload: {made.key}")
+        return CreateWorkload(made.model_copy(update={"spec": spec, "metadata": meta}), (event,))
 
     def _lost_admission(self, workload: Workload) -> bool:
         """Whether the admission was taken from the Workload that the job was started with, with no eviction (Kueue allows it).
@@ -170,13 +252,17 @@ class _JobPlanner:
             asked = workload.spec.pod_sets
             if not same_pod_sets(self._pod_sets, asked):
                 asked = self._pod_sets
-            wanted = wanted_spec(self._job, self._kind, asked, self._context, workload.spec)
+            return self._followed_by(workload, asked)
         except PriorityClassMissing as error:
             return _with_class_missing(NOTHING, error)
+
+    def _followed_by(self, workload: Workload, asked: tuple[PodSet, ...]) -> JobPlan:
+        """The Workload, which has no quota, with these pod sets and all else that the job says. Raises PriorityClassMissing."""
+        wanted = wanted_spec(self._job, self._kind, asked, self._context, workload.spec)
         patch = spec_patch(workload, self._job, wanted)
         changed = patch.get("spec", {}).keys()
         text = f"Updated not matching Workload for suspended job: {workload.key}"
-        if changed & {"priority", "priorityClassRef"} and "podSets" not in changed:
+        if changed & {"priority", "priorityClassRef"} and ("podSets" not in changed or self._elastic):
             text = f"Updated workload priority class: {workload.key}"
         events = () if changed == {"queueName"} else (PlannedEvent("UpdatedWorkload", text),)
         return JobPlan((PatchWorkload(workload, patch, events),)) if patch else NOTHING
@@ -245,8 +331,15 @@ class _JobPlanner:
             status = with_reclaimable(status, self._kind, self._job)
         if options.wait_for_pods_ready:
             generation = workload.metadata.generation
-            status = with_pods_ready(status, self._kind.pods_ready(self._job), self._now, generation)
+            status = with_pods_ready(status, self._pods_ready(workload), self._now, generation)
         return SetStatus(workload, status) if status is not workload.status else None
+
+    def _pods_ready(self, workload: Workload) -> bool:
+        """Whether the pods that were admitted are ready. Those that an elastic job lacks are not waited for."""
+        if self._kind.pods_ready(self._job):
+            return True
+        lacking = self._elastic and lacks_pods(workload, counts_of(self._pod_sets))
+        return lacking and self._kind.is_active(self._job)
 
     def _evicted(self, workload: Workload) -> JobPlan | None:
         """Quota goes back only when the job's pods are gone and its templates are its own again; None when it has."""

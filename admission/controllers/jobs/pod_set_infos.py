@@ -3,7 +3,8 @@
 The list is Kueue's (objects description, 2.5); the adapters merge it into the templates. Where all pods of a pod set
 go to one domain, be it a rack or a host, the template itself names it and the gate goes out: its pods are made open, and
 not one of them needs a patch. A template can't follow when its host fails, so the job then restarts (start.py), and a
-host that has failed is never named: its pods wait at the gate until they have another one.
+host that has failed is never named: its pods wait at the gate until they have another one. An elastic job's pods are always
+made with a gate: those that it makes later go elsewhere.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import re
 from collections.abc import Mapping
 
 from admission.controllers.jobs.context import JobOptions
+from admission.controllers.slices import first_key
 from admission.integrations.podset import PodSetInfo
 from api import names
 from api.assignment import decode
 from api.errors import StowageError
+from api.meta import split_key
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSet, PodSetAssignment, Workload, WorkloadStatus
 
@@ -50,16 +53,21 @@ def _info(
     flavors: Mapping[str, ResourceFlavor],
     options: JobOptions,
 ) -> PodSetInfo:
-    domain = _one_domain(psa, workload.status) if options.open_templates else {}
+    elastic = workload.metadata.annotations.get(names.ELASTIC_JOB) == "true"
+    domain = _one_domain(psa, workload.status) if options.open_templates and not elastic else {}
     gate = (names.TOPOLOGY_GATE,) if psa.topology_assignment else ()
+    gates = (*gate, names.ELASTIC_GATE) if elastic else gate
     opened = {names.OPENED_LABEL: "true"} if domain else {}
     info = PodSetInfo(
         psa.name,
         pod_set.count if psa.count is None else psa.count,
         labels={names.PODSET_LABEL: psa.name, **_queue_labels(workload, admission, options), **opened},
-        annotations=_annotations(workload.metadata.name, psa, pod_set) if options.topology else {},
+        annotations={
+            **(_annotations(workload.metadata.name, psa, pod_set) if options.topology else {}),
+            **(_slice_annotations(workload) if elastic else {}),
+        },
         node_selector=domain,
-        scheduling_gates=() if domain else gate,
+        scheduling_gates=() if domain else gates,
         opened=gate if domain else (),
     )
     for name in sorted(set(psa.flavors.values())):
@@ -78,6 +86,12 @@ def _info(
                     source=check.name,
                 )
     return info
+
+
+def _slice_annotations(workload: Workload) -> dict[str, str]:
+    """By which the pods of an elastic job find the slice that has quota, whichever that is by then (slices.py)."""
+    first = split_key(first_key(workload))[1]
+    return {names.WORKLOAD_ANNOTATION: workload.metadata.name, names.WORKLOAD_SLICE_NAME: first}
 
 
 def _one_domain(psa: PodSetAssignment, status: WorkloadStatus) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from admission.controllers.actions import PatchWorkload
 from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.elastic import is_elastic
 from admission.controllers.jobs.equivalence import normal
 from admission.integrations.base import Job, JobIntegration, as_prioritized
 from admission.integrations.names import workload_name
@@ -68,18 +69,22 @@ def prebuilt_key(job: Job) -> str | None:
     return object_key((job.get("metadata") or {}).get("namespace"), name) if name else None
 
 
-def composed(job: Job, kind: JobIntegration, context: JobContext) -> Workload:
-    """A new Workload for the job. Raises InvalidObject for a job that cannot be read, PriorityClassMissing."""
+def composed(job: Job, kind: JobIntegration, context: JobContext, extra: str = "") -> Workload:
+    """A new Workload for the job. Raises InvalidObject for a job that cannot be read, PriorityClassMissing.
+
+    `extra`: makes its name differ from that of the job's other Workloads.
+    """
     meta, options = job["metadata"], context.options
     uid = meta.get("uid", "")
     fields: dict[str, Any] = {
-        "name": workload_name(kind.resource, meta["name"], uid, short=options.short_names),
+        "name": workload_name(kind.resource, meta["name"], uid, extra=extra, short=options.short_names),
         "namespace": meta.get("namespace"),
         "labels": {**copied_labels(labels_of(job), context), **uid_label(uid)},
         "finalizers": (names.IN_USE_FINALIZER,),
         "owner_references": (owner_reference(job, kind),),
     }
-    if copied := copied_annotations(job, context):
+    elastic = {names.ELASTIC_JOB: "true"} if is_elastic(job, kind) else {}
+    if copied := {**copied_annotations(job, context), **elastic}:
         fields["annotations"] = copied
     pod_sets = kind.pod_sets(job, topology=options.topology)
     return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, context))

@@ -32,6 +32,7 @@ from functools import partial
 
 from admission.engine.cycle.admission_attempt import cannot_run
 from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
+from admission.engine.cycle.elastic import grow, slice_released
 from admission.engine.cycle.gang_fit import GroupNotStarted
 from admission.engine.cycle.gang_preemption import GangPreemption
 from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, group_order, is_grouped, starting_together
@@ -42,7 +43,7 @@ from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.reservations import Reservations
-from admission.engine.cycle.solve import flavors_of, place, refusals
+from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
 from admission.engine.decision import (
     PREEMPTION_GATED,
     Admit,
@@ -256,6 +257,8 @@ class _Cycle:
             return self._wait(head, queue, *closed, hint=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
+        if self._ledger.admission(workload.replaces) is not None:
+            return self._grow(head, queue)
         if self._queues.stays_inadmissible(workload.key, self._hints.free(queue)):
             self._settle(head)
             return None
@@ -288,8 +291,16 @@ class _Cycle:
         if head.assignment is None:
             oracle = self._preemptions.about(head.workload) if _evicts(queue) else self._nobody
             scope = Scope(head.refused, fair=self._fair)
-            head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle)
+            with slice_released(self._ledger, head.workload):
+                head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle)
         return head.assignment
+
+    def _grow(self, head: Head, queue: ClusterQueue) -> Decision | None:
+        """The slice of an elastic job that takes the place of the admitted one, with as many pods as fit beside others."""
+        found = grow(self._ledger, head.workload, queue, self._now, self._reservations.leave_quota_for, fair=self._fair)
+        if isinstance(found, Unsolved):
+            return self._wait(head, queue, found.reason, found.message)
+        return None if self._order.yields(head, found.assignment.level) else self._start(head, queue, found)
 
     # ---- step 4: place
 
@@ -318,7 +329,7 @@ class _Cycle:
         workload, admission = found.workload, found.admission()
         admitted = running(workload, queue, self._now)
         with self._ledger.trial() as trial:  # all of it or nothing
-            self._ledger.charge(admitted, admission)
+            self._ledger.charge_instead(workload.replaces, admitted, admission)
             trial.keep()
         self._requeued |= self._backfill.taken(admitted, admission, found.assignment.level)
         self._queues.keep(workload.key, None)

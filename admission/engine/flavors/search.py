@@ -52,13 +52,15 @@ class Scope:
     """Where a search looks.
 
     `refused`: flavors that are passed over, with what the placement said. `tried`: where the last search ended, by pod set
-    and resource (`FlavorAssignment.tried`); this one goes on behind it. `pinned`: the only flavor that is considered, by pod
-    set and resource. `fair`: fair sharing is on, which lets a queue that reclaims preempt while it borrows.
+    and resource (`FlavorAssignment.tried`); this one goes on behind it. `pinned`: the only flavor that is looked at, by pod
+    set and resource. `kept`: likewise, the flavor that the pods of an elastic job have already. `fair`: fair sharing is on,
+    which lets a queue that reclaims preempt while it borrows.
     """
 
     refused: Refused = field(default_factory=dict)
     tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
     pinned: Mapping[tuple[str, str], str] | None = None
+    kept: Mapping[tuple[str, str], str] = field(default_factory=dict)
     fair: bool = False
 
 
@@ -189,6 +191,9 @@ class FlavorSearch:
     ) -> FlavorTrial:
         if (elsewhere := self._pinned_elsewhere(name, members, wanted)) is not None:
             return FlavorTrial(Mode.NO_FIT, reasons=(elsewhere,))
+        if (before := self._kept_elsewhere(name, members, wanted)) is not None:
+            text = f"could not assign {name} flavor since the original workload is assigned: {before}"
+            return FlavorTrial.refusal(text, Reason.NO_MATCHING_FLAVOR)
         flavor = self.flavors.get(name)
         if flavor is None:
             return FlavorTrial.refusal(f"flavor {name} not found", Reason.NO_MATCHING_FLAVOR)
@@ -207,6 +212,11 @@ class FlavorSearch:
             if not any(pinned.get((member.name, resource)) == name for member in members):
                 return f"skipping flavor {name} as it is not found in the nomination mapping for resource {resource}"
         return None
+
+    def _kept_elsewhere(self, name: str, members: Sequence[PodSet], wanted: Iterable[str]) -> str | None:
+        """The other flavor that one of the pod sets has already (cycle.md 4.4)."""
+        kept = (self.scope.kept.get((member.name, resource), name) for member in members for resource in wanted)
+        return next((flavor for flavor in kept if flavor != name), None)
 
     def _try_quota(self, name: str, wanted: Mapping[str, int], usage: Mapping[FlavorResource, int]) -> FlavorTrial:
         worst = FlavorTrial(Mode.FIT)

@@ -24,7 +24,7 @@ from tests.conformance.runner import Case, gates, scenarios
 
 Json = dict[str, Any]
 OUTSIDE = {
-    "workload slice preemption": "out of scope: elastic workload slices (two of them share one quota)",
+    "does not fit in the original workload resource flavor": "ours names what all pods need, not what the new ones add",
 }
 # Kueue knows four modes of a flavor; ours tell apart what evicting would do.
 MODES = {
@@ -60,7 +60,7 @@ def run(case: Case) -> None:
         want = scenario["want"]
         if "wantAssignment" in want:
             assert MODES[found.mode] == want["wantRepMode"]
-            compare(found, want["wantAssignment"])
+            compare(found, want["wantAssignment"], _replaced_usage(scenario))
         else:
             assert MODES[found.mode] == want["wantMode"]
             [pod_set] = found.pod_sets
@@ -83,7 +83,9 @@ def assign(case: Case) -> FlavorAssignment:
             quota.add(queue.name, _usage(given.get(f"{key}Usage") or {}))
     spec = quota.spec(given[target]["metadata"]["name"])
     assert spec is not None
-    scope = Scope(fair=given.get("enableFairSharing", False))
+    replaced = _replaced(case)
+    kept = {(pod_set["name"], name): flavor for pod_set in replaced for name, flavor in pod_set["flavors"].items()}
+    scope = Scope(kept=kept, fair=given.get("enableFairSharing", False))
     search = FlavorSearch(spec, _flavors(given), quota, FixedOracle(given.get("simulationResult") or {}), scope)
     reclaimed = given.get("wlReclaimablePods") if gates(case)["ReclaimablePods"] else None
     workload = {
@@ -92,6 +94,21 @@ def assign(case: Case) -> FlavorAssignment:
         "status": {"reclaimablePods": reclaimed or []},
     }
     return search.assign(convert.workload(Workload.from_wire(workload), cluster_queue=spec.name))
+
+
+def _replaced(case: Case) -> list[Json]:
+    """The pod sets of the slice that the workload is to replace."""
+    return (case["input"].get("preemptWorkloadSlice") or {}).get("totalRequests") or []
+
+
+def _replaced_usage(case: Case) -> dict[FlavorResource, int]:
+    """What that slice has; Kueue's figures are without it."""
+    had: dict[FlavorResource, int] = {}
+    for pod_set in _replaced(case):
+        for resource, amount in pod_set["requests"].items():
+            pair = pod_set["flavors"][resource], resource
+            had[pair] = had.get(pair, 0) + amount
+    return had
 
 
 def _usage(given: Mapping[str, int]) -> dict[FlavorResource, int]:
@@ -110,10 +127,11 @@ def _topology(flavor: ResourceFlavor, named: Mapping[str, Json]) -> Topology | N
     return None if found is None else Topology.from_wire(found)
 
 
-def compare(found: FlavorAssignment, want: Json) -> None:
-    """The whole assignment."""
+def compare(found: FlavorAssignment, want: Json, replaced: Mapping[FlavorResource, int]) -> None:
+    """The whole assignment. `replaced`: quota that the slice before it has."""
     assert found.level == want["borrowing"]
-    assert {"/".join(fr): amount for fr, amount in found.usage.items()} == want["usage"]["quota"]["assigned"]
+    more = {"/".join(fr): amount - replaced.get(fr, 0) for fr, amount in found.usage.items()}
+    assert more == want["usage"]["quota"]["assigned"]
     if found.mode is Mode.NO_FIT and all(p.error is None for p in found.pod_sets):
         assert found.reason == want["noFitReason"]
     wanted = {pod_set["name"]: pod_set for pod_set in want["podSets"]}

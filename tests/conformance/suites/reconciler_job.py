@@ -9,6 +9,7 @@ test server keeps.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -42,8 +43,6 @@ SKIPPED = {
     "when workload is evicted but suspended, reset startTime and restore node affinity": (
         "the API server refuses to restore a template while pods are active (1.36); ours waits for them"
     ),
-    "the workload slice": "out of scope: elastic workload slices",
-    "the admitted slice": "out of scope: elastic workload slices",
 }
 
 
@@ -207,7 +206,7 @@ def shown_job(job: Object) -> Any:
 
 def shown(workloads: list[Object]) -> Any:
     """In any order, without what the comparison leaves out (names stand in the events)."""
-    return sorted((_shown(workload) for workload in workloads), key=repr)
+    return sorted((_shown(workload) for workload in workloads), key=lambda one: json.dumps(one, sort_keys=True))
 
 
 def _shown(workload: Object) -> Any:

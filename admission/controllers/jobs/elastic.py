@@ -1,0 +1,120 @@
+"""An elastic job (annotation `elastic-job`) that changes its size while it has quota: its slices. Pure; part of `plan`.
+
+- It grows: a further Workload, its next slice, asks for all pods and names the slice that has quota. The next slice gets what
+  fits (engine/cycle/elastic.py); then the older one is Finished. While the next slice waits it follows the job.
+- It got fewer pods than it asks for: likewise, until it has all of them.
+- It shrinks: the counts of the slice that has quota go down, which gives quota and places back.
+
+Pods beyond those admitted wait at their gate, so nothing of the job stops for any of this. A job that loses its quota is
+admitted anew with one Workload: the slices that were to replace it are deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from admission.controllers.slices import first_key, is_replaced, replaced_key
+from admission.integrations.base import Job, JobIntegration, as_elastic
+from api import names
+from api.meta import is_true, split_key
+from api.workloads import PodSet, Workload
+
+Counts = Mapping[str, int]
+
+
+def is_elastic(job: Job, kind: JobIntegration) -> bool:
+    """Whether the job may change its size while it runs: it says so, and its kind can."""
+    annotations: Mapping[str, str] = (job.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(names.ELASTIC_JOB) == "true" and as_elastic(kind) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """The Workloads of an elastic job. `current`: the one whose quota it has; `following`: the one that is to replace it.
+
+    `replaced`: had quota, until a later slice got it (with that slice); `stale`: wait in vain, and are to go; `over`: Finished
+    since they were replaced; `others`: what is left of a job without quota.
+    """
+
+    current: Workload | None
+    following: Workload | None = None
+    replaced: tuple[tuple[Workload, Workload], ...] = ()
+    stale: tuple[Workload, ...] = ()
+    over: tuple[Workload, ...] = ()
+    others: tuple[Workload, ...] = ()
+
+
+def slices_of(workloads: Sequence[Workload]) -> Slices:
+    """The job's Workloads by what is to be done about them."""
+    over = tuple(w for w in workloads if is_replaced(w))
+    live = [w for w in workloads if w not in over]
+    successors = {replaced_key(w): w for w in live if is_true(w.status.conditions, names.ADMITTED) and replaced_key(w)}
+    replaced = tuple((w, successors[w.key]) for w in live if w.key in successors)
+    live = [w for w in live if w.key not in successors]
+    current = next((w for w in live if _has_quota(w)), None)
+    keys = {w.key for w in live}
+    waiting = sorted((w for w in live if replaced_key(w) in keys), key=lambda w: w.metadata.name)
+    if current is None:
+        others = tuple(w for w in live if w not in waiting)
+        return Slices(None, None, replaced, tuple(waiting), over, others)
+    after = [w for w in waiting if replaced_key(w) == current.key and not w.metadata.deletion_timestamp]
+    following = after[0] if after else None
+    stale = tuple(w for w in live if w is not current and w is not following)
+    return Slices(current, following, replaced, stale, over)
+
+
+def _has_quota(workload: Workload) -> bool:
+    state = workload.status.conditions
+    reserved = is_true(state, names.QUOTA_RESERVED) and workload.status.admission is not None
+    return reserved and not (
+        is_true(state, names.EVICTED) or is_true(state, names.FINISHED) or workload.metadata.deletion_timestamp
+    )
+
+
+def counts_of(pod_sets: Sequence[PodSet]) -> dict[str, int]:
+    """Pods by pod set."""
+    return {pod_set.name: pod_set.count for pod_set in pod_sets}
+
+
+def with_counts(pod_sets: Sequence[PodSet], counts: Counts) -> tuple[PodSet, ...]:
+    """The pod sets with these numbers of pods."""
+    return tuple(p.model_copy(update={"count": counts.get(p.name, p.count)}) for p in pod_sets)
+
+
+def admitted_counts(workload: Workload) -> dict[str, int]:
+    """For how many pods of each pod set the Workload has quota."""
+    asked, admission = counts_of(workload.spec.pod_sets), workload.status.admission
+    given = {psa.name: psa.count for psa in admission.pod_set_assignments} if admission else {}
+    granted = {name: given.get(name) for name in asked}
+    return {name: asked[name] if count is None else min(asked[name], count) for name, count in granted.items()}
+
+
+def lacks_pods(workload: Workload, wanted: Counts) -> bool:
+    """Whether the job asks for more pods than it has quota for."""
+    granted = admitted_counts(workload)
+    return any(count > granted.get(name, 0) for name, count in wanted.items())
+
+
+def shrunk(workload: Workload, wanted: Counts) -> dict[str, Any] | None:
+    """The patch that takes the counts down to what the job asks for; None where no pod set has more."""
+    pod_sets = workload.spec.pod_sets
+    less = {p.name: min(p.count, wanted.get(p.name, p.count)) for p in pod_sets}
+    if less == counts_of(pod_sets):
+        return None
+    return {"spec": {"podSets": [pod_set.to_wire() for pod_set in with_counts(pod_sets, less)]}}
+
+
+def slice_annotations(current: Workload) -> dict[str, str]:
+    """What the next slice says of the one that it is to replace."""
+    _, first = split_key(first_key(current))
+    return {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: first, names.REPLACEMENT_FOR: current.key}
+
+
+def replacement_message(by: Workload) -> str:
+    """Why the older slice is Finished, in Kueue's words."""
+    job = by.metadata.labels.get(names.JOB_UID_LABEL, "")
+    return (
+        f"Replaced to accommodate a workload (UID: {by.metadata.uid}, JobUID: {job}) due to workload slice aggregation"
+    )

@@ -1,0 +1,66 @@
+"""Which slice of an elastic job holds its quota, and the bound pods that count for it. Part of the feed, by slices.py's rules.
+
+Two slices of one job can show quota at once: the newer one was admitted, and the older one is not Finished yet. Then only the
+newer one counts, and it does for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from admission.controllers.cluster_view import BY_REPLACED, ClusterView
+from admission.controllers.slices import first_key, refusal, replaced_key, same_job
+from admission.engine.model import BoundPod
+from admission.engine.scheduler_state import SchedulerState
+from api.workloads import Workload
+
+
+class SliceIndex:
+    """Kept by the feed."""
+
+    def __init__(self, views: ClusterView, state: SchedulerState) -> None:
+        self._views, self._state = views, state
+        self._current: dict[str, str] = {}
+
+    def replaces(self, workload: Workload) -> str:
+        """The key of the slice whose place the Workload takes; empty where it may take none."""
+        old = self._named(workload)
+        return "" if old is None or refusal(workload, old) is not None else old.key
+
+    def beside(self, workload: Workload) -> list[Workload]:
+        """The slice that the Workload names, and those that name it: what is to be taken again when it changes."""
+        old = self._named(workload)
+        return [*([] if old is None else [old]), *self._views.workloads.by_index(BY_REPLACED, workload.key)]
+
+    def has_successor(self, workload: Workload) -> bool:
+        """Whether a later slice of its job has quota."""
+        later = self._views.workloads.by_index(BY_REPLACED, workload.key)
+        return any(self._state.ledger.admission(w.key) and refusal(w, workload) is None for w in later)
+
+    def current(self, key: str | None) -> str | None:
+        """The Workload that pods belong to now which name this one."""
+        return self._current.get(key, key) if key is not None else None
+
+    def pods_to_move(self, workload: Workload) -> Iterator[BoundPod]:
+        """The bound pods of its job that do not count for it yet, though it is the slice that has quota. Notes that it is."""
+        first = first_key(workload)
+        others = {first, self._current.get(first, first)}
+        others |= {later.key for later in self._views.workloads.by_index(BY_REPLACED, workload.key)}
+        others.discard(workload.key)
+        named = self._views.workloads.objects.get(first)
+        if not others or (named is not None and not same_job(workload, named)):
+            return
+        self._current[first] = workload.key
+        allocations = self._state.ledger.allocations
+        for pod in [pod for key in sorted(others) for pod in allocations.pods_of(key)]:
+            yield replace(allocations.pods[pod], workload=workload.key)
+
+    def forget(self, workload: Workload) -> None:
+        """The Workload is deleted."""
+        if self._current.get(first_key(workload)) == workload.key:
+            del self._current[first_key(workload)]
+
+    def _named(self, workload: Workload) -> Workload | None:
+        key = replaced_key(workload)
+        return self._views.workloads.objects.get(key) if key else None

@@ -1,0 +1,145 @@
+"""An elastic job that grows: how many of its new pods start now, and where. Pure; called by cycle.py.
+
+The job's new Workload (its slice) asks for all pods, old and new, and takes the place of the admitted one. So it is judged as
+if the admitted one were gone: its quota counts as free, and its pods keep their flavors and places (topology/resize.py). The
+slice starts if at least one pod more fits; it gets as many of the new pods as fit, found by bisection, and the job asks for the
+others with its next slice. No other workload is evicted for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.solve import RESERVED, LeavesQuota, Unsolved, flavors_of, place
+from admission.engine.decision import Reason
+from admission.engine.flavors.assign import Mode
+from admission.engine.flavors.search import Scope
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, Assignment, ClusterQueue, PlacementRequest, Workload
+from admission.engine.requests import placement_requests
+from admission.engine.topology.assignment_parts import first_pods, stale
+
+OTHER_QUEUE = "it cannot take the place of {}, which has its quota in ClusterQueue {}"
+NOTHING_MORE = "it asks for no pod more than {} has"
+
+
+@contextmanager
+def slice_released(ledger: Ledger, workload: Workload) -> Iterator[Admission | None]:
+    """A trial in which the slice that the workload replaces holds nothing; yields what that one had."""
+    held = ledger.admission(workload.replaces)
+    if held is None:
+        yield None
+        return
+    with ledger.trial():
+        ledger.vacate(workload.replaces)
+        yield held
+
+
+def grow(
+    ledger: Ledger,
+    workload: Workload,
+    queue: ClusterQueue,
+    now: float,
+    leaves_quota: LeavesQuota,
+    *,
+    fair: bool = False,
+) -> Nomination | Unsolved:
+    """What the slice gets, with the most pods that fit; or why not even one more does. `now` in epoch seconds.
+
+    `workload.replaces` has to be charged to the ledger.
+    """
+    with slice_released(ledger, workload) as held:
+        if held is None or held.cluster_queue != queue.name:
+            text = OTHER_QUEUE.format(workload.replaces, "" if held is None else held.cluster_queue)
+            return Unsolved(workload.key, Reason.MISCONFIGURED, text)
+        had = {pod_set.name: pod_set.count for pod_set in held.pod_sets}
+        more = [max(0, pod_set.count - had.get(pod_set.name, 0)) for pod_set in workload.pod_sets]
+        total = sum(more)
+        if not total:
+            return Unsolved(workload.key, Reason.MISCONFIGURED, NOTHING_MORE.format(workload.replaces))
+        best: Nomination | None = None
+        least, low, high = None, 0, total
+        while low < high:
+            left_out = (low + high) // 2 if best or low else 0
+            found = _fit(ledger, _without(workload, more, left_out), queue, now, leaves_quota, held, fair=fair)
+            if isinstance(found, Nomination):
+                best, high = found, left_out
+            else:
+                least, low = found, left_out + 1
+        assert best is not None or least is not None  # noqa: S101  one of them was found for each number that was tried
+        return best or least  # type: ignore[return-value]  # as asserted
+
+
+def _without(workload: Workload, more: list[int], left_out: int) -> Workload:
+    """With so many of the new pods less, taken from the pod sets in proportion to what each asks for."""
+    total, cut = sum(more), list[int]()
+    for each in more:
+        share = -(-left_out * each // total) if total else 0
+        cut.append(min(share, left_out - sum(cut)))
+    pod_sets = (replace(p, count=p.count - less) for p, less in zip(workload.pod_sets, cut, strict=True))
+    return replace(workload, pod_sets=tuple(pod_sets))
+
+
+def _fit(
+    ledger: Ledger,
+    workload: Workload,
+    queue: ClusterQueue,
+    now: float,
+    leaves_quota: LeavesQuota,
+    held: Admission,
+    *,
+    fair: bool,
+) -> Nomination | Unsolved:
+    kept = {(got.name, resource): flavor for got in held.pod_sets for resource, flavor in got.flavors.items()}
+    found = flavors_of(ledger, workload, queue, Scope(kept=kept, fair=fair))
+    if found.mode is not Mode.FIT:
+        return Unsolved(workload.key, found.reason, found.message(), found)
+    if not leaves_quota(queue.name, found):
+        return Unsolved(workload.key, Reason.WAITING_FOR_QUOTA, RESERVED, found)
+    places = {got.name: got.assignment for got in held.pod_sets}
+    requests = [
+        replace(request, previous=places.get(request.pod_set.name))
+        for request in placement_requests(workload, queue, found, ledger.flavors, now)
+    ]
+    placed = _places(ledger, requests)
+    if isinstance(placed, str):
+        return Unsolved(workload.key, Reason.TOPOLOGY_PLACEMENT_FAILED, placed, found)
+    return Nomination(workload, found, placed)
+
+
+def _places(ledger: Ledger, requests: Sequence[PlacementRequest]) -> dict[str, Assignment] | str:
+    """Places of each pod set, or why one has none. Each is placed beside what all the others keep and got."""
+    found: dict[str, Assignment] = {}
+    for request in requests:
+        if request.previous is None:
+            continue
+        tree = ledger.capacity.trees.get(request.flavor)
+        if tree is None or (gone := stale(tree, request.previous)) is not None:
+            where = f"{'/'.join(gone.values)} is" if tree is not None and gone is not None else "its nodes are"
+            return (
+                f"pod set {request.pod_set.name}: {where} not in the topology; it grows when its pods there were moved"
+            )
+        found[request.pod_set.name] = first_pods(request.previous, request.count)
+    for members in _together(requests):
+        mine = {member.pod_set.name for member in members}
+        others = [(r, found[r.pod_set.name]) for r in requests if r.pod_set.name in found.keys() - mine]
+        with ledger.trial():
+            ledger.assume(others)
+            result = place(ledger, members)
+        if not result.fits:
+            return next(iter(result.failures.values())).message
+        found.update(result.assignments)
+    return found
+
+
+def _together(requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
+    """Pod sets of one placement group together, where the first of them stands."""
+    groups: dict[str, list[PlacementRequest]] = {}
+    for request in requests:
+        ask = request.pod_set.topology
+        name = f"group {ask.group}" if ask is not None and ask.group else f"pod set {request.pod_set.name}"
+        groups.setdefault(name, []).append(request)
+    return list(groups.values())
