@@ -50,6 +50,19 @@ RECONCILE_ERRORS: Final = Counter(
 EVENTS_SENT: Final = Counter("stowage_events_sent_total", "Events written.", ("component",))
 EVENTS_DROPPED: Final = Counter("stowage_events_dropped_total", "Events lost, by why.", ("component", "why"))
 
+# Up to the lease's duration. A step that holds the loop for more than 50 ms is a defect.
+_LAGS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+LOOP_LAG: Final = Histogram(
+    "stowage_loop_lag_seconds",
+    "By how much a timer of the event loop fired too late, measured fifty times a second.",
+    buckets=_LAGS,
+)
+LOOP_HELD: Final = Histogram(
+    "stowage_loop_held_seconds",
+    "The part of stowage_loop_lag_seconds that the process itself can have caused; other processes caused the rest.",
+    buckets=_LAGS,
+)
+
 LEADER: Final = Gauge("stowage_leader", "1 while this process holds the Lease.", ("lease",))
 
 # 1, 2.5, 5, then doubling: Kueue's buckets for waiting times, with finer ones below a second for small jobs

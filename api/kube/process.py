@@ -27,6 +27,7 @@ import uvloop
 
 from api.kube import logs
 from api.kube.health import HealthServer, MayRead, Page, PathAccess, Readiness, nobody_asked, not_yet
+from api.kube.lag import watch_loop
 from api.kube.settings import ProcessSettings
 
 log = logging.getLogger(__name__)
@@ -114,14 +115,16 @@ def _listen(process: Process) -> None:
 async def _work(main: Main, process: Process) -> int:
     work = asyncio.create_task(_call(main, process), name=process.settings.name)
     stopping = asyncio.create_task(process.stopping.wait(), name="stopping")
+    watching = asyncio.create_task(watch_loop(), name="loop lag")
     try:
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
         work.cancel()
         await asyncio.wait({work}, timeout=process.settings.grace)
     finally:
-        stopping.cancel()
-        with suppress(asyncio.CancelledError):
-            await stopping
+        for task in (stopping, watching):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
     if not work.done():
         _end_hard(f"no end within {process.settings.grace} s")
     if work.cancelled():

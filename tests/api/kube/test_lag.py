@@ -1,0 +1,46 @@
+"""The loop's lag, and whether this process or the machine caused it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import Histogram
+
+from api.kube import metrics
+from api.kube.lag import watch_loop
+
+
+def _beyond(histogram: Histogram, seconds: float) -> float:
+    samples = [sample for metric in histogram.collect() for sample in metric.samples if sample.name.endswith("_bucket")]
+    within = {sample.labels["le"]: sample.value for sample in samples}
+    return within["+Inf"] - within[str(seconds)]
+
+
+def _compute() -> None:
+    began = time.process_time()
+    while time.process_time() - began < 0.2:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("hold", "ours"),
+    [
+        pytest.param(_compute, True, id="the-process-computes"),
+        pytest.param(lambda: time.sleep(0.2), False, id="it-does-not-run"),
+    ],
+)
+async def test_a_held_loop_is_seen_and_told_from_a_busy_machine(hold: Callable[[], None], ours: bool) -> None:
+    lag, held = _beyond(metrics.LOOP_LAG, 0.1), _beyond(metrics.LOOP_HELD, 0.1)
+    watching = asyncio.create_task(watch_loop())
+    await asyncio.sleep(0)
+    hold()
+    while _beyond(metrics.LOOP_LAG, 0.1) == lag:  # noqa: ASYNC110  # the timer is due
+        await asyncio.sleep(0)
+    assert (_beyond(metrics.LOOP_HELD, 0.1) > held) is ours
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
