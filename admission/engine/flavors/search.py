@@ -52,7 +52,7 @@ class Scope:
     """Where a search looks.
 
     `refused`: flavors that are passed over, with what the placement said. `tried`: where the last search ended, by pod set
-    and resource (`FlavorAssignment.tried`); this one goes on behind it. `pinned`: the only flavor that is looked at, by pod
+    and resource (`FlavorAssignment.tried`); this one goes on behind it. `pinned`: the only flavor that is considered, by pod
     set and resource. `kept`: likewise, the flavor that the pods of an elastic job have already. `fair`: fair sharing is on,
     which lets a queue that reclaims preempt while it borrows.
     """
