@@ -128,7 +128,13 @@ def _serve_with(site: ClusterPaths, name: str) -> None:
 
 
 def _kuberay(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
-    return [f"--health-probe-bind-address=127.0.0.1:{ports.health}", "--metrics-addr=0", "--qps=500", "--burst=1000"]
+    return [
+        f"--health-probe-bind-address=127.0.0.1:{ports.health}",
+        "--metrics-addr=0",
+        "--enable-leader-election=false",
+        "--qps=500",
+        "--burst=1000",
+    ]
 
 
 OPERATORS: Final[Mapping[str, Operator]] = {

@@ -60,6 +60,23 @@ def test_it_is_active_while_pods_of_it_may_be(status: Object, active: bool) -> N
 
 
 @pytest.mark.parametrize(
+    ("status", "active"),
+    [
+        pytest.param({}, False, id="never started"),
+        pytest.param(conditions(RayClusterSuspended="False"), True, id="its pods start"),
+        pytest.param({"state": "suspended", **conditions(RayClusterSuspended="False")}, True, id="started anew"),
+        pytest.param({"state": "ready", **conditions(RayClusterSuspended="False")}, True, id="its pods run or go"),
+        pytest.param({"state": "suspended", **conditions(RayClusterSuspended="True")}, False, id="its pods are gone"),
+        pytest.param({"state": "ready"}, True, id="no conditions: it runs"),
+        pytest.param({"state": "suspended"}, False, id="no conditions: it was suspended"),
+    ],
+)
+def test_a_ray_cluster_is_active_until_its_last_pod_is_gone(status: Object, active: bool) -> None:
+    """KubeRay says `ready` only once all pods are."""
+    assert BY_FRAMEWORK["ray.io/raycluster"].is_active({"status": status}) is active
+
+
+@pytest.mark.parametrize(
     ("status", "success"),
     [
         pytest.param(conditions(Succeeded="True"), True, id="ok"),

@@ -74,6 +74,15 @@ def _named(template: Object, name: str) -> Object:
     return {**template, "spec": {**template["spec"], "containers": [container]}}
 
 
+def _ray(template: Object) -> Object:
+    ray = {**template, "spec": {k: v for k, v in template["spec"].items() if k != "restartPolicy"}}
+    group = {"groupName": "small", "replicas": PODS - 1, "minReplicas": PODS - 1, "maxReplicas": PODS - 1}
+    return {
+        "headGroupSpec": {"rayStartParams": {}, "template": ray},
+        "workerGroupSpecs": [{**group, "rayStartParams": {}, "template": ray}],
+    }
+
+
 def _jobset(template: Object) -> Object:
     job = {"spec": {"parallelism": PODS, "completions": PODS, "backoffLimit": 0, "template": template}}
     return {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": job}]}
@@ -99,6 +108,19 @@ SAMPLES: Mapping[str, Sample] = {
     "PaddleJob": _kubeflow_sample("paddlejob", "paddleReplicaSpecs", "Master", "paddle"),
     "JAXJob": _kubeflow_sample("jaxjob", "jaxReplicaSpecs", "", "jax"),
     "MPIJob": _kubeflow_sample("mpijob", "mpiReplicaSpecs", "Launcher", "mpi"),
+    "RayCluster": Sample(
+        BY_FRAMEWORK["ray.io/raycluster"].resource,
+        ("spec", "suspend"),
+        _ray,
+        "ray.io/cluster",
+        (
+            ("spec", "workerGroupSpecs"),
+            [{"groupName": "small", "replicas": -1, "template": {"spec": {"containers": []}}}],
+        ),
+        "spec.workerGroupSpecs",
+        operator="kuberay",
+        ends=False,
+    ),
     "JobSet": Sample(
         JOBSETS,
         ("spec", "suspend"),
