@@ -64,7 +64,7 @@ class HeadOrder(Protocol):
         """It was next and is not settled: it has its turn again."""
 
     def leave(self, head: Head) -> None:
-        """It is settled."""
+        """It is settled. A queue that was requeued in this cycle may have no head here, only a gang that starts."""
 
     def next(self) -> Head | None:
         """Whose turn it is."""
@@ -105,7 +105,7 @@ class ClassicalOrder:
 
     def leave(self, head: Head) -> None:
         """It is settled."""
-        del self._heads[head.queue]
+        self._heads.pop(head.queue, None)
 
     def next(self) -> Head | None:
         """The foremost; what became outdated in the line drops out here."""
@@ -173,9 +173,10 @@ class FairOrder:
         """It is settled."""
         tree = self._ledger.quota.tree_of(head.queue)
         self._winners.pop(tree, None)
-        del self._trees[tree][head.queue]
-        if not self._trees[tree]:
-            del self._trees[tree]
+        heads = self._trees.get(tree, {})
+        heads.pop(head.queue, None)
+        if not heads:
+            self._trees.pop(tree, None)
 
     def next(self) -> Head | None:
         """The foremost of the trees' winners."""

@@ -412,3 +412,9 @@ def test_the_engine_agrees_with_the_recomputation_over_20_000_events(part: int) 
 @pytest.mark.parametrize("part", range(10))
 def test_the_engine_agrees_with_the_recomputation_over_a_million_events(part: int) -> None:
     play(range(200 * part, 200 * part + 200))
+
+
+@pytest.mark.parametrize("seed", [138, 225])
+def test_a_gang_starts_from_a_queue_that_was_requeued_in_the_same_cycle(seed: int) -> None:
+    """Its group was charged, the cycle raised and told no admission: what was charged was lost."""
+    play(range(seed, seed + 1))
