@@ -9,12 +9,15 @@ missing request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from api.names import ELASTIC_GATE, TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
 from api.quantity import Resources, parse_list
+
+HOST_PORT: Final = "host port "
+"""How the name of what `host_ports` counts begins; no resource has such a name."""
 
 
 class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
@@ -100,10 +103,19 @@ class ResourceRequirements(_Wire, frozen=True):
     limits: dict[str, str | int | float] = msgspec.field(default_factory=dict)
 
 
+class Port(_Wire, frozen=True):
+    """A port of a container; `host_port` 0: not a port of the node."""
+
+    host_port: int = 0
+    container_port: int = 0
+    protocol: str = ""
+
+
 class Container(_Wire, frozen=True):
-    """A container's resources; `restart_policy` Always on an init container makes it a sidecar."""
+    """A container's resources and ports; `restart_policy` Always on an init container makes it a sidecar."""
 
     name: str = ""
+    ports: tuple[Port, ...] = ()
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str | None = None
 
@@ -125,6 +137,7 @@ class PodSpec(_Wire, frozen=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    host_network: bool = False
     resources: ResourceRequirements | None = None
     priority_class_name: str = ""
     priority: int | None = None
@@ -257,6 +270,21 @@ def _init_peak(init_containers: Iterable[Container]) -> tuple[Resources, Resourc
             _add(turn, own)
             _raise_to(peak, turn)
     return sidecars, peak
+
+
+def host_ports(spec: PodSpec) -> Resources:
+    """The ports of the node that one pod takes, as amounts that add up like resources: 1 of each.
+
+    On the node's network each port of a container is a port of the node; a template does not say so yet. As the scheduler
+    does, ordinary init containers are left out. The address (hostIP) does not count: two pods with one port never share a node.
+    """
+    sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
+    found: Resources = {}
+    for port in (port for container in (*spec.containers, *sidecars) for port in container.ports):
+        number, protocol = port.host_port or (port.container_port if spec.host_network else 0), port.protocol or "TCP"
+        if 0 < number < 65536 and protocol in ("TCP", "UDP", "SCTP"):
+            found[f"{HOST_PORT}{protocol}/{number}"] = 1
+    return found
 
 
 def effective_requests(spec: PodSpec) -> Resources:

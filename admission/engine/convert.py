@@ -212,6 +212,7 @@ def _pod_set(pod_set: workloads.PodSet, field: str, done: int, rules: ResourceRu
         affinity=required,
         preferred_affinity=preferred,
         tolerations=spec.tolerations,
+        ports=pods.host_ports(spec),
     )
 
 
@@ -506,4 +507,5 @@ def bound_pod(given: pods.Pod) -> model.BoundPod | None:
             requests=pods.effective_requests(given.spec),
             workload=f"{meta.namespace}/{of_slices}" if of_slices else given.workload or first_form,
             pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
+            ports=pods.host_ports(given.spec),
         )

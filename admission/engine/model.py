@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from api.names import HOSTNAME_LABEL
-from api.pods import NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
+from api.pods import HOST_PORT, NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
 from api.quantity import CPU, LARGEST, PODS, to_text
 from api.queues import QueueingStrategy, StopPolicy
 
 __all__ = [
     "CPU",
     "HOSTNAME_LABEL",
+    "HOST_PORT",
     "LARGEST",
     "PODS",
     "NodeSelectorRequirement",
@@ -54,13 +55,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class BoundPod:
-    """A pod that holds a node (bound, not terminated). `workload`: key of the Workload it declares itself part of."""
+    """A pod that holds a node (bound, not terminated). `workload`: key of the Workload it declares itself part of.
+
+    `ports`: as api.pods.host_ports counts them.
+    """
 
     key: str
     node: str
     requests: Amounts
     workload: str | None = None
     pod_set: str | None = None
+    ports: Amounts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +275,7 @@ class PodSet:
     """Pods of one shape. `requests` are of a single pod, without the `pods` slot; affinity terms None: no affinity.
 
     `charged`: what a single pod counts for in quota where that is not what it requests of its node (resources excluded or
-    transformed); None: the same.
+    transformed); None: the same. `ports`: of a single pod, as api.pods.host_ports counts them.
     """
 
     name: str
@@ -283,6 +288,7 @@ class PodSet:
     preferred_affinity: tuple[PreferredTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     charged: Amounts | None = None
+    ports: Amounts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,4 +58,5 @@ def _question(request: PlacementRequest) -> Hashable:
         pod_set.affinity,
         pod_set.preferred_affinity,
         pod_set.tolerations,
+        frozenset(pod_set.ports),
     )

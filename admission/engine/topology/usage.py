@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from zlib import crc32
 
-from admission.engine.model import Amounts, Node
+from admission.engine.model import HOST_PORT, Amounts, Node
 
 Vector = tuple[tuple[int, int], ...]
 """Amounts by column."""
@@ -17,12 +18,21 @@ LIMIT = 1 << 55
 """No node has more of anything; larger numbers come from wrong input and must not overflow an int64."""
 
 
+_PORTS, _SHARED = 256, 64
+"""Host ports with a column of their own, and columns that all further ones share. Names come from what any user writes."""
+
+
 class Columns:
-    """A number for each resource name, assigned on first use, the same for all trees."""
+    """A number for each resource name, assigned on first use, the same for all trees.
+
+    Host ports are such names as well; `ports` has their columns. Beyond some hundred different ones several share a column, and
+    count as one port: then a node is thought taken that is not, never the other way round.
+    """
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {}
         self.names: list[str] = []
+        self.ports: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -30,9 +40,21 @@ class Columns:
     def of(self, resource: str) -> int:
         """The resource's column."""
         column = self.index.get(resource)
+        if column is None and resource.startswith(HOST_PORT):
+            return self._port(resource)
         if column is None:
             column = self.index[resource] = len(self.names)
             self.names.append(resource)
+        return column
+
+    def _port(self, name: str) -> int:
+        shared = f"{HOST_PORT}shared {crc32(name.encode()) % _SHARED}" if len(self.ports) >= _PORTS else name
+        column = self.index.get(shared)
+        if column is None:
+            column = self.index[shared] = len(self.names)
+            self.names.append(shared)
+            self.ports.add(column)
+        self.index[name] = column
         return column
 
     def vector(self, amounts: Amounts) -> Vector:

@@ -19,7 +19,7 @@ import numpy as np
 from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node
 from admission.engine.topology.tree.level import Ints, Level, grown
 from admission.engine.topology.tree.match import Matcher
-from admission.engine.topology.usage import Columns, Nodes, UsageTables, Vector
+from admission.engine.topology.usage import LIMIT, Columns, Nodes, UsageTables, Vector
 
 Values = tuple[str, ...]
 
@@ -104,7 +104,10 @@ class Tree:
         return self.shape.levels.index(key) if key in self.shape.levels else None
 
     def free(self, column: int) -> Ints | None:
-        """Free amounts of the resource, by row; None if no row ever had it."""
+        """Free amounts of the resource, by row; None if no row ever had it. Of each host port a row has one."""
+        if column in self.columns.ports:
+            self._reach(column)
+            return self._free[column, : self.rows.size] + self._ports
         return self._free[column, : self.rows.size] if column < len(self._free) else None
 
     def used(self, column: int) -> Ints:
@@ -113,7 +116,13 @@ class Tree:
 
     def free_at(self, row: int, column: int) -> int:
         """One cell."""
-        return int(self._free[column, row]) if column < len(self._free) else 0
+        own = self._ports if column in self.columns.ports else 0
+        return own + int(self._free[column, row]) if column < len(self._free) else own
+
+    @property
+    def _ports(self) -> int:
+        """How many pods of one host port a row holds; a row of several nodes cannot tell, and limits nothing."""
+        return 1 if self.by_node else LIMIT
 
     def members(self, row: int) -> list[str]:
         """The names of the row's nodes, ascending."""
