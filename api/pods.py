@@ -9,15 +9,12 @@ missing request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from api.names import ELASTIC_GATE, TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
 from api.quantity import Resources, parse_list
-
-HOST_PORT: Final = "host port "
-"""How the name of what `host_ports` counts begins; no resource has such a name."""
 
 
 class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
@@ -90,10 +87,28 @@ class NodeAffinity(_Wire, frozen=True):
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
 
 
+class PodAffinityTerm(_Wire, frozen=True):
+    """Which pods a term selects, and the domain that it speaks of."""
+
+    topology_key: str = ""
+    label_selector: dict[str, Any] | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: dict[str, Any] | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class PodAntiAffinity(_Wire, frozen=True):
+    """The pods that a pod keeps away."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+
+
 class Affinity(_Wire, frozen=True):
-    """Affinity; only the node part is read."""
+    """Affinity; of the part about pods only anti-affinity is read."""
 
     node_affinity: NodeAffinity | None = None
+    pod_anti_affinity: PodAntiAffinity | None = None
 
 
 class ResourceRequirements(_Wire, frozen=True):
@@ -270,21 +285,6 @@ def _init_peak(init_containers: Iterable[Container]) -> tuple[Resources, Resourc
             _add(turn, own)
             _raise_to(peak, turn)
     return sidecars, peak
-
-
-def host_ports(spec: PodSpec) -> Resources:
-    """The ports of the node that one pod takes, as amounts that add up like resources: 1 of each.
-
-    On the node's network each port of a container is a port of the node; a template does not say so yet. As the scheduler
-    does, ordinary init containers are left out. The address (hostIP) does not count: two pods with one port never share a node.
-    """
-    sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
-    found: Resources = {}
-    for port in (port for container in (*spec.containers, *sidecars) for port in container.ports):
-        number, protocol = port.host_port or (port.container_port if spec.host_network else 0), port.protocol or "TCP"
-        if 0 < number < 65536 and protocol in ("TCP", "UDP", "SCTP"):
-            found[f"{HOST_PORT}{protocol}/{number}"] = 1
-    return found
 
 
 def effective_requests(spec: PodSpec) -> Resources:

@@ -350,6 +350,8 @@ class Feed:
     def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
         """Converted once for all Workloads that share a spec (reading.py) as it stands, however often they change."""
         spec = workload.spec
+        if not convert.same_for_all(spec):
+            return convert.pod_sets(workload, self._rules)
         kept = self._converted.get(id(spec))
         if kept is None or kept[0] is not spec:
             kept = self._converted[id(spec)] = (spec, convert.pod_sets(workload, self._rules))

@@ -48,7 +48,7 @@ class PodReader:
 
     def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(Pod).decode
-        self._ports: LRUCache[tuple[str, ...], Mapping[str, int]] = LRUCache(_SHAPES)
+        self._exclusive: LRUCache[tuple[str, ...], Mapping[str, int]] = LRUCache(_SHAPES)
         self._shapes: LRUCache[tuple[tuple[str, int], ...], Mapping[str, int]] = LRUCache(_SHAPES)
 
     def __call__(self, data: bytes) -> ProjectedPod:
@@ -65,7 +65,7 @@ class PodReader:
             requests=self._shapes.setdefault(tuple(pod.requests.items()), pod.requests),
             workload=pod.workload and intern(pod.workload),
             pod_set=pod.pod_set and intern(pod.pod_set),
-            ports=self._ports.setdefault(tuple(pod.ports), pod.ports),
+            exclusive=self._exclusive.setdefault(tuple(pod.exclusive), pod.exclusive),
         )
 
 

@@ -19,6 +19,7 @@ from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.topology.assignment_parts import first_pods
 from api import assignment, constraints, pods, quantity, queues, topology, untrusted_text, workloads
 from api.errors import InvalidObject
+from api.exclusive import exclusive
 from api.meta import find_condition, is_true, object_key, parse_time
 from api.names import (
     ADMITTED,
@@ -56,6 +57,9 @@ def _about(kind: str, key: str) -> Iterator[None]:
         yield
     except InvalidObject as bad:
         raise InvalidObject(bad.field, bad.given, bad.allowed, f"{kind} {key}") from bad
+
+
+_JOB_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 
 
 @contextmanager
@@ -104,7 +108,7 @@ def workload(
             uid=meta.uid,
             queue=f"{meta.namespace}/{w.spec.queue_name}",
             cluster_queue=cluster_queue,
-            pod_sets=known if known is not None else _pod_sets(w.spec, {} if reserved else done, rules),
+            pod_sets=known if known is not None else _pod_sets(w, {} if reserved else done, rules),
             priority=w.spec.priority or 0,
             queued=_queued(w, by_eviction),
             not_before=not_before,
@@ -127,11 +131,32 @@ def workload(
 def pod_sets(w: workloads.Workload, rules: ResourceRules = PLAIN) -> tuple[model.PodSet, ...]:
     """The pod sets of a Workload as they are asked for at first. Raises InvalidObject."""
     with _about("Workload", w.key):
-        return _pod_sets(w.spec, {}, rules)
+        return _pod_sets(w, {}, rules)
 
 
-def _pod_sets(spec: workloads.WorkloadSpec, done: Mapping[str, int], rules: ResourceRules) -> tuple[model.PodSet, ...]:
-    return tuple(_pod_set(p, f"spec.podSets[{i}]", done.get(p.name, 0), rules) for i, p in enumerate(spec.pod_sets))
+def same_for_all(spec: workloads.WorkloadSpec) -> bool:
+    """Whether `pod_sets` is the same for each Workload of this spec: no term depends on its namespace or its owner."""
+    return not any(_keeps_pods_away(pod_set.template) for pod_set in spec.pod_sets)
+
+
+def _keeps_pods_away(template: Mapping[str, Any]) -> bool:
+    affinity = (template.get("spec") or {}).get("affinity")
+    return isinstance(affinity, Mapping) and "podAntiAffinity" in affinity
+
+
+def _pod_sets(w: workloads.Workload, done: Mapping[str, int], rules: ResourceRules) -> tuple[model.PodSet, ...]:
+    return tuple(
+        _pod_set(w, p, f"spec.podSets[{i}]", done.get(p.name, 0), rules) for i, p in enumerate(w.spec.pod_sets)
+    )
+
+
+def _pod_labels(w: workloads.Workload, template: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of the pods: the template's, and those that the Job controller adds, by which a term may select them."""
+    given = (template.get("metadata") or {}).get("labels")
+    labels = given if isinstance(given, Mapping) else {}
+    jobs = [owner.name for owner in w.metadata.owner_references if owner.controller and owner.kind == "Job"]
+    added = {key: name for name in jobs for key in _JOB_NAME_LABELS}
+    return {**{str(key): str(value) for key, value in labels.items()}, **added}
 
 
 def closed_gate(w: workloads.Workload) -> bool:
@@ -196,7 +221,9 @@ def _queued(w: workloads.Workload, by_eviction: bool) -> float:
     return parse_time(moment) or 0.0
 
 
-def _pod_set(pod_set: workloads.PodSet, field: str, done: int, rules: ResourceRules) -> model.PodSet:
+def _pod_set(
+    w: workloads.Workload, pod_set: workloads.PodSet, field: str, done: int, rules: ResourceRules
+) -> model.PodSet:
     spec = _template_spec(pod_set.template, f"{field}.template")
     required, preferred = _node_affinity(spec)
     asked = pod_set.topology_request
@@ -212,7 +239,7 @@ def _pod_set(pod_set: workloads.PodSet, field: str, done: int, rules: ResourceRu
         affinity=required,
         preferred_affinity=preferred,
         tolerations=spec.tolerations,
-        ports=pods.host_ports(spec),
+        exclusive=exclusive(spec, w.metadata.namespace or "", _pod_labels(w, pod_set.template)),
     )
 
 
@@ -507,5 +534,5 @@ def bound_pod(given: pods.Pod) -> model.BoundPod | None:
             requests=pods.effective_requests(given.spec),
             workload=f"{meta.namespace}/{of_slices}" if of_slices else given.workload or first_form,
             pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
-            ports=pods.host_ports(given.spec),
+            exclusive=exclusive(given.spec, meta.namespace, meta.labels),
         )

@@ -319,7 +319,7 @@ class Ledger:
         domain = tree.domain_row(values)
         if domain is None:
             return -1
-        vector = self._capacity.columns.vector({**pod_set.requests, **pod_set.ports})
+        vector = self._capacity.columns.vector({**pod_set.requests, **pod_set.exclusive})
         return sum(pods_that_fit(tree, row, vector) for row in tree.rows_of_domain(domain))
 
     def generation(self, flavor: str) -> int:
@@ -381,5 +381,5 @@ class Ledger:
 
 
 def _takes(workload: Workload) -> list[tuple[str, dict[str, int]]]:
-    """The requests and host ports of a workload, on which its allocation depends."""
-    return [(pod_set.name, {**pod_set.requests, **pod_set.ports}) for pod_set in workload.pod_sets]
+    """The requests and exclusive names of a workload, on which its allocation depends."""
+    return [(pod_set.name, {**pod_set.requests, **pod_set.exclusive}) for pod_set in workload.pod_sets]

@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from api.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
 from api.names import HOSTNAME_LABEL
-from api.pods import HOST_PORT, NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
+from api.pods import NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
 from api.quantity import CPU, LARGEST, PODS, to_text
 from api.queues import QueueingStrategy, StopPolicy
 
 __all__ = [
     "CPU",
+    "EXCLUSIVE_PREFIXES",
     "HOSTNAME_LABEL",
-    "HOST_PORT",
     "LARGEST",
     "PODS",
     "NodeSelectorRequirement",
@@ -57,7 +58,7 @@ class Node:
 class BoundPod:
     """A pod that holds a node (bound, not terminated). `workload`: key of the Workload it declares itself part of.
 
-    `ports`: as api.pods.host_ports counts them.
+    `exclusive`: what only one pod of a node can have (api.exclusive).
     """
 
     key: str
@@ -65,7 +66,7 @@ class BoundPod:
     requests: Amounts
     workload: str | None = None
     pod_set: str | None = None
-    ports: Amounts = field(default_factory=dict)
+    exclusive: Amounts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +276,8 @@ class PodSet:
     """Pods of one shape. `requests` are of a single pod, without the `pods` slot; affinity terms None: no affinity.
 
     `charged`: what a single pod counts for in quota where that is not what it requests of its node (resources excluded or
-    transformed); None: the same. `ports`: of a single pod, as api.pods.host_ports counts them.
+    transformed); None: the same. `exclusive`: what only one pod of a node can have
+    (api.exclusive).
     """
 
     name: str
@@ -288,7 +290,7 @@ class PodSet:
     preferred_affinity: tuple[PreferredTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     charged: Amounts | None = None
-    ports: Amounts = field(default_factory=dict)
+    exclusive: Amounts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

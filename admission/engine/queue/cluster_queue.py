@@ -60,7 +60,7 @@ def _pod_set_shape(pod_set: PodSet) -> Hashable:
         pod_set.affinity,
         pod_set.preferred_affinity,
         pod_set.tolerations,
-        frozenset(pod_set.ports),
+        frozenset(pod_set.exclusive),
     )
 
 

@@ -130,8 +130,8 @@ def groups_of(requests: Iterable[PlacementRequest]) -> list[Group]:
 
 
 def pod_amounts(pod_set: PodSet) -> dict[str, int]:
-    """What one pod uses of a node: its requests (capped at what no node has), its host ports, and one pod slot."""
-    return {**{name: min(amount, LIMIT) for name, amount in pod_set.requests.items()}, **pod_set.ports, PODS: 1}
+    """What one pod uses of a node: requests (capped at what no node has), its exclusive names, and one pod slot."""
+    return {**{name: min(amount, LIMIT) for name, amount in pod_set.requests.items()}, **pod_set.exclusive, PODS: 1}
 
 
 def wants_of(pod_set: PodSet, flavor: Flavor | None) -> Wants:
@@ -174,8 +174,8 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
     problem = malformed((*(wants.affinity or ()), *(() if leader_wants is None else leader_wants.affinity or ())))
     if problem:
         return problem
-    for port in (*request.pod_set.ports, *(() if group.leader is None else group.leader.pod_set.ports)):
-        tree.columns.of(port)  # no node offers one, so the first question may be the first to name it
+    for name in (*request.pod_set.exclusive, *(() if group.leader is None else group.leader.pod_set.exclusive)):
+        tree.columns.of(name)  # no node offers it, so this request may be the first to name it
     unconstrained = asked.unconstrained is True or request.implied or slice_only
     profile = request.profile or options.profile
     return Ask(

@@ -58,5 +58,5 @@ def _question(request: PlacementRequest) -> Hashable:
         pod_set.affinity,
         pod_set.preferred_affinity,
         pod_set.tolerations,
-        frozenset(pod_set.ports),
+        frozenset(pod_set.exclusive),
     )

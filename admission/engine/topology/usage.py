@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from admission.engine.model import HOST_PORT, Amounts, Node
+from admission.engine.model import EXCLUSIVE_PREFIXES, Amounts, Node
 
 Vector = tuple[tuple[int, int], ...]
 """Amounts by column."""
@@ -18,21 +18,22 @@ LIMIT = 1 << 55
 """No node has more of anything; larger numbers come from wrong input and must not overflow an int64."""
 
 
-_PORTS, _SHARED = 256, 64
-"""Host ports with a column of their own, and columns that all further ones share. Names come from what any user writes."""
+_OWN, _SHARED = 256, 64
+"""Exclusive names with a column of their own, and columns that all further ones share. Any user writes such names."""
 
 
 class Columns:
     """A number for each resource name, assigned on first use, the same for all trees.
 
-    Host ports are such names as well; `ports` has their columns. Beyond some hundred different ones several share a column, and
-    count as one port: then a node is thought taken that is not, never the other way round.
+    What only one pod of a node can have (model.EXCLUSIVE_PREFIXES) is such a name too; `exclusive` has its columns. Beyond
+    `_OWN` different ones several names share a column and count as one: a free node may then count as taken, but a taken one
+    never counts as free.
     """
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {}
         self.names: list[str] = []
-        self.ports: set[int] = set()
+        self.exclusive: set[int] = set()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -40,20 +41,22 @@ class Columns:
     def of(self, resource: str) -> int:
         """The resource's column."""
         column = self.index.get(resource)
-        if column is None and resource.startswith(HOST_PORT):
-            return self._port(resource)
+        if column is None and resource.startswith(EXCLUSIVE_PREFIXES):
+            return self._exclusive(resource)
         if column is None:
             column = self.index[resource] = len(self.names)
             self.names.append(resource)
         return column
 
-    def _port(self, name: str) -> int:
-        shared = f"{HOST_PORT}shared {crc32(name.encode()) % _SHARED}" if len(self.ports) >= _PORTS else name
+    def _exclusive(self, name: str) -> int:
+        shared = name
+        if len(self.exclusive) >= _OWN:
+            shared = f"{EXCLUSIVE_PREFIXES[0]}shared {crc32(name.encode()) % _SHARED}"
         column = self.index.get(shared)
         if column is None:
             column = self.index[shared] = len(self.names)
             self.names.append(shared)
-            self.ports.add(column)
+            self.exclusive.add(column)
         self.index[name] = column
         return column
 

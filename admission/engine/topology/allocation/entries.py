@@ -120,4 +120,4 @@ def pods_that_fit(tree: Tree, row: int, vector: Vector) -> int:
 
 def held(pod: BoundPod) -> dict[str, int]:
     """What a bound pod uses of its node."""
-    return {**pod.requests, **pod.ports, PODS: 1}
+    return {**pod.requests, **pod.exclusive, PODS: 1}

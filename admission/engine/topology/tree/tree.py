@@ -104,10 +104,10 @@ class Tree:
         return self.shape.levels.index(key) if key in self.shape.levels else None
 
     def free(self, column: int) -> Ints | None:
-        """Free amounts of the resource, by row; None if no row ever had it. Of each host port a row has one."""
-        if column in self.columns.ports:
+        """Free amounts of the resource, by row; None if no row ever had it. Of what is exclusive a row has one."""
+        if column in self.columns.exclusive:
             self._reach(column)
-            return self._free[column, : self.rows.size] + self._ports
+            return self._free[column, : self.rows.size] + self._exclusive
         return self._free[column, : self.rows.size] if column < len(self._free) else None
 
     def used(self, column: int) -> Ints:
@@ -116,12 +116,12 @@ class Tree:
 
     def free_at(self, row: int, column: int) -> int:
         """One cell."""
-        own = self._ports if column in self.columns.ports else 0
+        own = self._exclusive if column in self.columns.exclusive else 0
         return own + int(self._free[column, row]) if column < len(self._free) else own
 
     @property
-    def _ports(self) -> int:
-        """How many pods of one host port a row holds; a row of several nodes cannot tell, and limits nothing."""
+    def _exclusive(self) -> int:
+        """How often a row has each exclusive name. A row of several nodes cannot tell, and limits nothing."""
         return 1 if self.by_node else LIMIT
 
     def members(self, row: int) -> list[str]:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
-    HOST_PORT,
     HOSTNAME_LABEL,
     Admission,
     BoundPod,
@@ -23,7 +22,8 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from api.pods import Container, PodSpec, Port, host_ports
+from api.exclusive import HOST_PORT, host_ports
+from api.pods import Container, PodSpec, Port
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, RACK, ledger, shown
 
 WEB = {f"{HOST_PORT}TCP/8080": 1}
@@ -41,7 +41,7 @@ def book(number: int) -> Ledger:
 
 
 def request(count: int, ports: dict[str, int], level: str = BLOCK) -> PlacementRequest:
-    pod_set = PodSet("main", count, {"cpu": 1000}, topology=TopologyAsk(required=level), ports=ports)
+    pod_set = PodSet("main", count, {"cpu": 1000}, topology=TopologyAsk(required=level), exclusive=ports)
     return PlacementRequest(pod_set, FLAVOR, count)
 
 
@@ -52,7 +52,7 @@ def test_a_gang_of_one_port_takes_a_node_for_each_pod() -> None:
 
 def test_a_port_that_is_taken_is_named() -> None:
     of = book(2)
-    of.apply(BoundPod("ns/daemon", "n0", {}, ports=WEB))
+    of.apply(BoundPod("ns/daemon", "n0", {}, exclusive=WEB))
     text = shown(of.place([request(2, WEB)]), "main")
     assert text == (
         'topology "default" allows to fit only 1 out of 2 pod(s). '
@@ -86,7 +86,7 @@ def test_as_many_pods_fit_as_nodes_have_all_ports_free(
 ) -> None:
     of = book(4)
     for i, (node, port) in enumerate(taken):
-        of.apply(BoundPod(f"ns/p{i}", f"n{node}", {}, ports={f"{HOST_PORT}TCP/{port}": 1}))
+        of.apply(BoundPod(f"ns/p{i}", f"n{node}", {}, exclusive={f"{HOST_PORT}TCP/{port}": 1}))
     free = [not any((node, port) in taken for port in wanted) for node in range(4)]
     each = [(1 if wanted else 8) * here for here in free]
     holds = {BLOCK: sum(each), RACK: max(each[0] + each[2], each[1] + each[3]), HOSTNAME_LABEL: max(each)}[level]
@@ -99,7 +99,7 @@ def test_as_many_pods_fit_as_nodes_have_all_ports_free(
 def test_thousands_of_different_ports_are_bounded_and_never_double_booked() -> None:
     of = book(2)
     for port in range(1000, 4000):
-        of.apply(BoundPod(f"ns/p{port}", "n0", {}, ports={f"{HOST_PORT}UDP/{port}": 1}))
+        of.apply(BoundPod(f"ns/p{port}", "n0", {}, exclusive={f"{HOST_PORT}UDP/{port}": 1}))
     assert len(of.capacity.columns) < 400
     found = of.place([request(1, {f"{HOST_PORT}UDP/3500": 1})]).assignments["main"]
     assert found.domains == (DomainCount(("n1",), 1),)

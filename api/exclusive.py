@@ -1,0 +1,108 @@
+"""What only one pod of a node can have: its host ports, and the node itself where pods keep others like them away.
+
+Both become amounts that add up like resources: a pod takes 1 of each name, and a node has 1. So the capacity of a node, the
+usage of bound pods and the placement of a gang need no rule of their own.
+
+Of required pod anti-affinity this covers the terms with the topology key `kubernetes.io/hostname` by which a pod keeps away
+others that bear the same term. A pod that a term selects but that does not bear it is not counted. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final
+
+from api.labels import matches
+from api.names import HOSTNAME_LABEL
+from api.pods import PodAffinityTerm, PodSpec
+from api.quantity import Resources
+
+HOST_PORT: Final = "host port "
+ANTI_AFFINITY: Final = "pod anti-affinity "
+PREFIXES: Final = (HOST_PORT, ANTI_AFFINITY)
+"""How the names begin. No resource has such a name."""
+
+_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+# How many ports and terms of one pod are counted, and how long a name may be: any user writes them.
+_MOST, _LONGEST = 64, 120
+
+
+def exclusive(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Resources:
+    """The names of which a pod with this namespace and these labels takes one each."""
+    return {**host_ports(spec), **_kept_away(spec, namespace, labels)}
+
+
+def host_ports(spec: PodSpec) -> Resources:
+    """The ports of the node that one pod takes.
+
+    On the node's network each port of a container is a port of the node; a template does not say so yet. As in
+    kube-scheduler, ordinary init containers are left out. The address (hostIP) is not compared: two pods with the same port
+    never share a node here.
+    """
+    sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
+    found: Resources = {}
+    for port in (port for container in (*spec.containers, *sidecars) for port in container.ports):
+        number, protocol = port.host_port or (port.container_port if spec.host_network else 0), port.protocol or "TCP"
+        if 0 < number < 65536 and protocol in _PROTOCOLS and len(found) < _MOST:
+            found[f"{HOST_PORT}{protocol}/{number}"] = 1
+    return found
+
+
+def _kept_away(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Resources:
+    anti = spec.affinity.pod_anti_affinity if spec.affinity else None
+    terms = anti.required_during_scheduling_ignored_during_execution if anti else ()
+    found: Resources = {}
+    for term in terms[:_MOST]:
+        if term.topology_key == HOSTNAME_LABEL and _in_namespace(term, namespace):
+            selector = _selector(term, labels)
+            if _selects(selector, labels):
+                found[_name(namespace, selector)] = 1
+    return found
+
+
+def _in_namespace(term: PodAffinityTerm, namespace: str) -> bool:
+    """Whether the term looks into the pod's own namespace; a namespaceSelector is taken for yes only where it is empty."""
+    if term.namespace_selector is not None and not term.namespace_selector:
+        return True
+    if term.namespaces:
+        return namespace in term.namespaces
+    return term.namespace_selector is None
+
+
+def _selector(term: PodAffinityTerm, labels: Mapping[str, str]) -> dict[str, Any] | None:
+    """The term's selector with what the API server adds for matchLabelKeys and mismatchLabelKeys."""
+    if term.label_selector is None:
+        return None
+    expressions = list(term.label_selector.get("matchExpressions") or ())
+    for keys, operator in ((term.match_label_keys, "In"), (term.mismatch_label_keys, "NotIn")):
+        for key in keys:
+            added = {"key": key, "operator": operator, "values": [labels.get(key)]}
+            if key in labels and added not in expressions:
+                expressions.append(added)
+    return {"matchLabels": term.label_selector.get("matchLabels") or {}, "matchExpressions": expressions}
+
+
+def _selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """False for a selector that cannot be read: the API server refuses a pod that has it."""
+    try:
+        return matches(selector, labels)
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
+def _name(namespace: str, selector: Mapping[str, Any] | None) -> str:
+    """One name for selectors that select the same pods by the same words in any order."""
+    given = selector or {}
+    words = [f"{key}={value}" for key, value in given.get("matchLabels", {}).items()]
+    words += [_words(expression) for expression in given.get("matchExpressions", ())]
+    name = f"{ANTI_AFFINITY}{namespace}/{' and '.join(sorted(words))}"
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[: _LONGEST - 17]} {sha256(json.dumps(sorted(words)).encode()).hexdigest()[:16]}"
+
+
+def _words(expression: Mapping[str, Any]) -> str:
+    values = ",".join(sorted(map(str, expression.get("values") or ())))
+    return f"{expression['key']} {expression['operator']} {values}".strip()

@@ -1,0 +1,71 @@
+"""Required anti-affinity by which a pod keeps others like it away from its node, as one name a term."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.exclusive import ANTI_AFFINITY, exclusive
+from api.names import HOSTNAME_LABEL
+from api.pods import pod_spec
+
+LABELS = {"app": "train", "job-name": "j1"}
+
+
+def names(*terms: dict[str, Any], namespace: str = "ns", labels: dict[str, str] = LABELS) -> list[str]:
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
+    spec = pod_spec({"spec": {"containers": [], "affinity": affinity}})
+    return [name.removeprefix(ANTI_AFFINITY) for name in exclusive(spec, namespace, labels)]
+
+
+def term(selector: dict[str, Any] | None, **more: Any) -> dict[str, Any]:
+    return {"topologyKey": HOSTNAME_LABEL, "labelSelector": selector, **more}
+
+
+APP = {"matchLabels": {"app": "train"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(term(APP), ["ns/app=train"], id="keeps its like away"),
+        pytest.param(term({"matchLabels": {"app": "other"}}), [], id="keeps others away"),
+        pytest.param({**term(APP), "topologyKey": "example.com/rack"}, [], id="another level"),
+        pytest.param(term(None), [], id="no selector selects nothing"),
+        pytest.param(term({}), ["ns/"], id="an empty selector selects all"),
+        pytest.param(term(APP, namespaces=["other"]), [], id="another namespace"),
+        pytest.param(term(APP, namespaces=["other", "ns"]), ["ns/app=train"], id="its namespace named"),
+        pytest.param(term(APP, namespaceSelector={}), ["ns/app=train"], id="all namespaces"),
+        pytest.param(term(APP, namespaceSelector={"matchLabels": {"a": "b"}}), [], id="namespaces by their labels"),
+        pytest.param(
+            term(APP, matchLabelKeys=["job-name"]), ["ns/app=train and job-name In j1"], id="matchLabelKeys are merged"
+        ),
+        pytest.param(term(APP, mismatchLabelKeys=["job-name"]), [], id="mismatchLabelKeys leave out its like"),
+        pytest.param(
+            term({"matchExpressions": [{"key": "app", "operator": "In", "values": ["z", "train"]}]}),
+            ["ns/app In train,z"],
+            id="an expression",
+        ),
+        pytest.param(term({"matchExpressions": [{"operator": "In"}]}), [], id="an expression that cannot be read"),
+        pytest.param(term({"matchExpressions": "x"}), [], id="expressions that are no list"),
+    ],
+)
+def test_a_term_becomes_a_name(given: dict[str, Any], expected: list[str]) -> None:
+    assert names(given) == expected
+
+
+def test_the_order_of_words_does_not_matter() -> None:
+    first = {"matchLabels": {"app": "train", "job-name": "j1"}}
+    second = {"matchLabels": {"job-name": "j1", "app": "train"}}
+    assert names(term(first)) == names(term(second))
+
+
+def test_a_hostile_selector_gives_a_short_name_and_few_terms() -> None:
+    many = {f"k{n}": "v" * 60 for n in range(1000)}
+    [name] = names(term({"matchLabels": many}), labels=many)
+    [other] = names(term({"matchLabels": {**many, "k0": "w"}}), labels={**many, "k0": "w"})
+    assert len(name) <= 120
+    assert name != other
+    each = [term({"matchLabels": {f"k{n}": "v" * 60}}) for n in range(1000)]
+    assert len(names(*each, labels=many)) <= 64
