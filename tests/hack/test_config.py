@@ -53,6 +53,7 @@ ONE_BY_ONE = {
     "deployment.yaml",
     "statefulset.yaml",
     "leaderworkerset.yaml",
+    "job-elastic.yaml",
     "job-kind.yaml",
     "kubeflow.yaml",
     "mpijob.yaml",

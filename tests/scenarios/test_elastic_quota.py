@@ -404,7 +404,7 @@ async def test_a_queue_of_its_name_with_another_owner_stays_as_it_is(site: MakeS
         quota = await here.kube.get(ELASTIC_QUOTAS, "quota", here.name)
         conditions = (quota.get("status") or {}).get("conditions", ())
         return [(c["type"], c["status"], c["reason"], c["message"]) for c in conditions] == [
-            ("Active", "False", "NameTaken", "the LocalQueue elastic-quota is somebody else's")
+            ("Active", "False", "NameTaken", "the LocalQueue elastic-quota is managed by another owner")
         ]
 
     await eventually("told that the name is taken", told)
