@@ -129,6 +129,16 @@ async def test_a_train_job_without_its_runtime_waits_until_that_is_there(site: M
     await state(here, TRAIN, suspended=False)
 
 
+async def test_a_ray_job_that_kuberay_finds_invalid_gives_its_quota_back(site: MakeSite) -> None:
+    here = site("invalid-ray")
+    await open_queue(here)
+    await made(here, RAY_JOB.resource, "one", spec_of(here, RAY_JOB))
+    await state(here, RAY_JOB, suspended=False)
+    status = {"status": {"jobDeploymentStatus": "ValidationFailed"}}
+    await here.kube.patch(RAY_JOB.resource, "one", status, here.name, kind=PatchKind.MERGE, subresource="status")
+    await here.waits("one", "OnHold", "")
+
+
 @pytest.mark.parametrize(
     ("of", "change", "said"),
     [

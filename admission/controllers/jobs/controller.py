@@ -267,6 +267,7 @@ class JobController:
         meta, options = job["metadata"], self._options
         telling = as_reclaiming(adapter) if options.reclaimable_pods else None
         prebuilt = context.workloads.get(prebuilt_key(job) or "")
+        selective = as_selective(adapter)
         return (
             meta.get("uid"),
             job.get("spec"),
@@ -275,6 +276,7 @@ class JobController:
             meta.get("deletionTimestamp"),
             adapter.finished(job),
             adapter.is_active(job),
+            selective is not None and (selective.is_skipped(job), selective.is_on_hold(job)),
             options.wait_for_pods_ready and adapter.pods_ready(job),
             telling.reclaimable_pods(job) if telling and (workloads or prebuilt) else None,
             context.ancestor_admitted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from admission.integrations.base import JobIntegration
+from admission.integrations.base import JobIntegration, as_selective
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ADMITTED, EVICTED
@@ -19,6 +19,9 @@ def is_progress(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:
     if old is None or change.type is ChangeType.DELETED or kind.is_suspended(new):
         return False
     if kind.is_active(old) != kind.is_active(new) or kind.finished(new):
+        return False
+    selective = as_selective(kind)
+    if selective is not None and selective.is_on_hold(new):
         return False
     was, now = old["metadata"], new["metadata"]
     return old.get("spec") == new.get("spec") and all(was.get(part) == now.get(part) for part in _TOLD)
