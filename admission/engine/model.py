@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from api.exclusive import HOST_PORT
 from api.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
 from api.names import HOSTNAME_LABEL
 from api.pods import NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
@@ -21,6 +22,7 @@ __all__ = [
     "CPU",
     "EXCLUSIVE_PREFIXES",
     "HOSTNAME_LABEL",
+    "HOST_PORT",
     "LARGEST",
     "PODS",
     "NodeSelectorRequirement",

@@ -5,11 +5,12 @@ Plain records. tree.py computes over domains; allocations.py defines what is cha
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from admission.engine.model import EXCLUSIVE_PREFIXES, Amounts, Node
+from admission.engine.model import EXCLUSIVE_PREFIXES, HOST_PORT, Amounts, Node
 
 Vector = tuple[tuple[int, int], ...]
 """Amounts by column."""
@@ -18,22 +19,28 @@ LIMIT = 1 << 55
 """No node has more of anything; larger numbers come from wrong input and must not overflow an int64."""
 
 
-_OWN, _SHARED = 256, 64
-"""Exclusive names with a column of their own, and columns that all further ones share. Any user writes such names."""
+_OWN, _SHARED, _KEPT = 256, 64, 4096
+"""Exclusive names with a column of their own, and columns that all further host ports share; further names that are
+remembered. Any user writes such names."""
+
+_UNCOUNTED = "pod anti-affinity that is not counted"
 
 
 class Columns:
     """A number for each resource name, assigned on first use, the same for all trees.
 
-    What only one pod of a node can have (model.EXCLUSIVE_PREFIXES) is such a name too; `exclusive` has its columns. Beyond
-    `_OWN` different ones several names share a column and count as one: a free node may then count as taken, but a taken one
-    never counts as free.
+    What only one pod of a node can have (model.EXCLUSIVE_PREFIXES) is such a name too; `exclusive` has its columns. Of
+    more than `_OWN` different ones, further host ports share columns: a free node may then count as taken, but a taken one
+    never counts as free. Further anti-affinity terms are often unique to a job, so sharing would refuse free nodes to jobs
+    that have nothing in common: they all go to the column `uncounted`, which limits nothing.
     """
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {}
         self.names: list[str] = []
         self.exclusive: set[int] = set()
+        self.uncounted: int | None = None
+        self._further: deque[str] = deque()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -49,15 +56,24 @@ class Columns:
         return column
 
     def _exclusive(self, name: str) -> int:
-        shared = name
-        if len(self.exclusive) >= _OWN:
-            shared = f"{EXCLUSIVE_PREFIXES[0]}shared {crc32(name.encode()) % _SHARED}"
-        column = self.index.get(shared)
+        if len(self.exclusive) < _OWN:
+            return self._added(name)
+        if name.startswith(HOST_PORT):
+            column = self._added(f"{HOST_PORT}shared {crc32(name.encode()) % _SHARED}")
+        else:
+            column = self.uncounted = self._added(_UNCOUNTED)
+        self.index[name] = column  # until as many others came: a request asks `of` before it is counted
+        self._further.append(name)
+        if len(self._further) > _KEPT:
+            self.index.pop(self._further.popleft(), None)
+        return column
+
+    def _added(self, name: str) -> int:
+        column = self.index.get(name)
         if column is None:
-            column = self.index[shared] = len(self.names)
-            self.names.append(shared)
+            column = self.index[name] = len(self.names)
+            self.names.append(name)
             self.exclusive.add(column)
-        self.index[name] = column
         return column
 
     def vector(self, amounts: Amounts) -> Vector:

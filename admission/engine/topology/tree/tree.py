@@ -107,7 +107,7 @@ class Tree:
         """Free amounts of the resource, by row; None if no row ever had it. Of what is exclusive a row has one."""
         if column in self.columns.exclusive:
             self._reach(column)
-            return self._free[column, : self.rows.size] + self._exclusive
+            return self._free[column, : self.rows.size] + self._has(column)
         return self._free[column, : self.rows.size] if column < len(self._free) else None
 
     def used(self, column: int) -> Ints:
@@ -116,13 +116,12 @@ class Tree:
 
     def free_at(self, row: int, column: int) -> int:
         """One cell."""
-        own = self._exclusive if column in self.columns.exclusive else 0
+        own = self._has(column) if column in self.columns.exclusive else 0
         return own + int(self._free[column, row]) if column < len(self._free) else own
 
-    @property
-    def _exclusive(self) -> int:
-        """How often a row has each exclusive name. A row of several nodes cannot tell, and limits nothing."""
-        return 1 if self.by_node else LIMIT
+    def _has(self, column: int) -> int:
+        """How often a row has the exclusive name. A row of several nodes cannot tell, and limits nothing."""
+        return 1 if self.by_node and column != self.columns.uncounted else LIMIT
 
     def members(self, row: int) -> list[str]:
         """The names of the row's nodes, ascending."""

@@ -22,22 +22,22 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
-from api.exclusive import HOST_PORT, host_ports
+from api.exclusive import ANTI_AFFINITY, HOST_PORT, host_ports
 from api.pods import Container, PodSpec, Port
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, RACK, ledger, shown
 
 WEB = {f"{HOST_PORT}TCP/8080": 1}
 
 
-def nodes(number: int) -> list[Node]:
+def nodes(number: int, pods: int = 10) -> list[Node]:
     return [
-        Node(f"n{i}", {BLOCK: "b", RACK: f"r{i % 2}", HOSTNAME_LABEL: f"n{i}"}, {"cpu": 8000, "pods": 10})
+        Node(f"n{i}", {BLOCK: "b", RACK: f"r{i % 2}", HOSTNAME_LABEL: f"n{i}"}, {"cpu": 8000, "pods": pods})
         for i in range(number)
     ]
 
 
-def book(number: int) -> Ledger:
-    return ledger(PlacementOptions(), nodes(number))
+def book(number: int, pods: int = 10) -> Ledger:
+    return ledger(PlacementOptions(), nodes(number, pods))
 
 
 def request(count: int, ports: dict[str, int], level: str = BLOCK) -> PlacementRequest:
@@ -103,6 +103,18 @@ def test_thousands_of_different_ports_are_bounded_and_never_double_booked() -> N
     assert len(of.capacity.columns) < 400
     found = of.place([request(1, {f"{HOST_PORT}UDP/3500": 1})]).assignments["main"]
     assert found.domains == (DomainCount(("n1",), 1),)
+    assert of.audit() == []
+
+
+def test_terms_beyond_those_that_are_counted_refuse_no_node() -> None:
+    """Terms are often unique to a job: hundreds of them, of any user, must not keep unrelated jobs off free nodes."""
+    of = book(2, pods=1000)
+    for job in range(1000):
+        of.apply(BoundPod(f"ns/p{job}", f"n{job % 2}", {}, exclusive={f"{ANTI_AFFINITY}ns/job={job}": 1}))
+    assert len(of.capacity.columns) < 300
+    counted, late = ({f"{ANTI_AFFINITY}ns/job={job}": 1} for job in (0, 999))
+    assert of.place([request(2, counted)]).failures["main"].fits == 1
+    assert of.place([request(2, late)]).failures == {}
     assert of.audit() == []
 
 
