@@ -55,11 +55,20 @@ def _kept_away(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Reso
     terms = anti.required_during_scheduling_ignored_during_execution if anti else ()
     found: Resources = {}
     for term in terms[:_MOST]:
-        if term.topology_key == HOSTNAME_LABEL and _in_namespace(term, namespace):
-            selector = _selector(term, labels)
-            if _selects(selector, labels):
-                found[_name(namespace, selector)] = 1
+        if term.topology_key != HOSTNAME_LABEL or not _in_namespace(term, namespace):
+            continue
+        if (name := _term_name(term, namespace, labels)) is not None:
+            found[name] = 1
     return found
+
+
+def _term_name(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> str | None:
+    """The term's name; None where it does not select the pod itself, or cannot be read: no such pod is ever created."""
+    try:
+        selector = _selector(term, labels)
+        return _name(namespace, selector) if matches(selector, labels) else None
+    except (AttributeError, KeyError, TypeError):
+        return None
 
 
 def _in_namespace(term: PodAffinityTerm, namespace: str) -> bool:
@@ -82,14 +91,6 @@ def _selector(term: PodAffinityTerm, labels: Mapping[str, str]) -> dict[str, Any
             if key in labels and added not in expressions:
                 expressions.append(added)
     return {"matchLabels": term.label_selector.get("matchLabels") or {}, "matchExpressions": expressions}
-
-
-def _selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """False for a selector that cannot be read: the API server refuses a pod that has it."""
-    try:
-        return matches(selector, labels)
-    except (AttributeError, KeyError, TypeError):
-        return False
 
 
 def _name(namespace: str, selector: Mapping[str, Any] | None) -> str:

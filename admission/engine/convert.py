@@ -140,8 +140,7 @@ def same_for_all(spec: workloads.WorkloadSpec) -> bool:
 
 
 def _keeps_pods_away(template: Mapping[str, Any]) -> bool:
-    affinity = (template.get("spec") or {}).get("affinity")
-    return isinstance(affinity, Mapping) and "podAntiAffinity" in affinity
+    return "podAntiAffinity" in _part(_part(template, "spec"), "affinity")
 
 
 def _pod_sets(w: workloads.Workload, done: Mapping[str, int], rules: ResourceRules) -> tuple[model.PodSet, ...]:
@@ -150,10 +149,15 @@ def _pod_sets(w: workloads.Workload, done: Mapping[str, int], rules: ResourceRul
     )
 
 
+def _part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A map inside a template; empty where any user has written something else."""
+    found = of.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
 def _pod_labels(w: workloads.Workload, template: Mapping[str, Any]) -> dict[str, str]:
     """The labels of the pods: the template's, and those that the Job controller adds, by which a term may select them."""
-    given = (template.get("metadata") or {}).get("labels")
-    labels = given if isinstance(given, Mapping) else {}
+    labels = _part(_part(template, "metadata"), "labels")
     jobs = [owner.name for owner in w.metadata.owner_references if owner.controller and owner.kind == "Job"]
     added = {key: name for name in jobs for key in _JOB_NAME_LABELS}
     return {**{str(key): str(value) for key, value in labels.items()}, **added}

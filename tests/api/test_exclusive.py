@@ -48,6 +48,13 @@ APP = {"matchLabels": {"app": "train"}}
             id="an expression",
         ),
         pytest.param(term({"matchExpressions": [{"operator": "In"}]}), [], id="an expression that cannot be read"),
+        pytest.param(term({"matchExpressions": 5}), [], id="expressions that are a number"),
+        pytest.param(term({"matchLabels": [1]}), [], id="labels that are a list"),
+        pytest.param(
+            term({"matchExpressions": [{"key": "app", "operator": "Exists", "values": 5}]}),
+            [],
+            id="values that are a number",
+        ),
         pytest.param(term({"matchExpressions": "x"}), [], id="expressions that are no list"),
     ],
 )

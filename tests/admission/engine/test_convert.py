@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from fractions import Fraction
 from typing import Any
 
@@ -473,3 +474,18 @@ def test_no_other_profile_is_taken() -> None:
     queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": {PLACEMENT_PROFILE: "Best"}}})
     with pytest.raises(InvalidObject, match=r"ClusterQueue cq: .*'Best': must be one of Exact, Compatible, LeastFree"):
         convert.cluster_queue(queue)
+
+
+@pytest.mark.parametrize(
+    "template", [{"spec": []}, {"metadata": 5}, {"metadata": {"labels": []}}, {"spec": {"affinity": 1}}]
+)
+def test_a_template_of_a_wrong_shape_is_read_or_refused_but_never_ends_the_reader(template: dict[str, object]) -> None:
+    read = workloads.Workload.from_wire(
+        {
+            "metadata": {"name": "w", "namespace": "ns"},
+            "spec": {"podSets": [{"name": "main", "count": 1, "template": template}]},
+        }
+    )
+    assert convert.same_for_all(read.spec)
+    with contextlib.suppress(InvalidObject):
+        convert.pod_sets(read)
