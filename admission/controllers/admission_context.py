@@ -20,7 +20,8 @@ from api.workloads import Workload
 class AdmissionContext:
     """`cluster_queue_active`: its Active condition is true; `checks`: the admission checks that apply to the Workload now.
 
-    `waits_for_slice`: why it cannot take the place of the slice of an elastic job that it names.
+    `waits_for_slice`: why it cannot take the place of the slice of an elastic job that it names. `refusal`: why its pods would
+    be refused, or could not be bound, whatever is free: (reason, message).
     """
 
     local_queue: LocalQueue | None
@@ -30,6 +31,7 @@ class AdmissionContext:
     validation_error: str | None = None
     checks: tuple[str, ...] = ()
     waits_for_slice: str | None = None
+    refusal: tuple[str, str] | None = None
 
 
 def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | None:
@@ -63,6 +65,8 @@ def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | 
         return Reason.MISCONFIGURED, f"ClusterQueue {target} is inactive"
     if not context.namespace_matches:
         return Reason.MISCONFIGURED, "workload namespace doesn't match ClusterQueue selector"
+    if context.refusal is not None:
+        return context.refusal
     if context.waits_for_slice is not None:
         return Reason.MISCONFIGURED, context.waits_for_slice
     if context.validation_error is not None:

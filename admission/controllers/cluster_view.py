@@ -16,7 +16,8 @@ from admission.controllers.admission_context import AdmissionContext
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.elastic.unreserved_usage import UnreservedUsage
 from admission.controllers.projection import NodeReader, PodReader, ProjectedPod
-from admission.controllers.resources import LimitRange, RuntimeClass
+from admission.controllers.resources import LimitRange
+from admission.controllers.runtime_classes import RuntimeClass, refusal
 from admission.controllers.sakkara.trees import Trees
 from admission.controllers.slices import replaced_key, waits_for
 from api.kube.client import Kube
@@ -142,6 +143,7 @@ class ClusterView:
             namespace_matches=queue is not None and self.namespace_matches(queue, workload.metadata.namespace),
             validation_error=validation_error,
             checks=own_checks(workload) + (checks_for(queue, workload.status.admission) if queue else ()),
+            refusal=refusal(workload, self.runtime_classes.objects),
             waits_for_slice=waits_for(workload, self.workloads.objects.get(key))
             if (key := replaced_key(workload))
             else None,

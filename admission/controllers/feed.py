@@ -23,7 +23,8 @@ from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, B
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.lifecycle import not_before
 from admission.controllers.projection import ProjectedPod
-from admission.controllers.resources import Limit, LimitRange, RuntimeClass, completed, defect
+from admission.controllers.resources import Limit, LimitRange, completed, defect
+from admission.controllers.runtime_classes import RuntimeClass, scheduled
 from admission.controllers.sakkara.trees import TreesChanged
 from admission.controllers.slice_index import SliceIndex
 from admission.engine import convert, model
@@ -193,7 +194,7 @@ class Feed:
         self._request_cycle()
 
     def _runtime_changed(self, change: Change[RuntimeClass]) -> None:
-        if change.type is not _DELETED and change.old is not None and change.old.overhead == change.object.overhead:
+        if change.type is not _DELETED and change.old is not None and change.old.given == change.object.given:
             return
         name = change.object.metadata.name
         self._refresh(
@@ -333,8 +334,8 @@ class Feed:
         """The Workload as the engine takes it, with what keeps it from being considered. Raises InvalidObject."""
         local = self._views.local_queue_of(workload)
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
-        given, workload = workload, workload if reserved else self._completed(workload)
-        context = None if reserved else self._views.context(workload)
+        given, workload = workload, self._completed(workload, reserved=reserved)
+        context = None if reserved else self._views.context(given)
         return convert.workload(
             workload,
             cluster_queue=local.spec.cluster_queue if local else "",
@@ -361,10 +362,16 @@ class Feed:
         found = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
         return [limit for each in sorted(found, key=lambda each: each.metadata.name) for limit in each.spec.limits]
 
-    def _completed(self, workload: Workload) -> Workload:
-        """With what the API server gives its pods. What cannot be read the intake names."""
+    def _completed(self, workload: Workload, *, reserved: bool) -> Workload:
+        """With what the API server gives its pods; once it holds quota, only with what decides where they may run.
+
+        What cannot be read the intake names.
+        """
+        classes = self._views.runtime_classes.objects
         try:
-            return completed(workload, self._limits(workload), self._views.runtime_classes.objects)
+            if reserved:
+                return scheduled(workload, classes)
+            return completed(workload, self._limits(workload), classes)
         except (AttributeError, TypeError, ValueError):
             return workload
 

@@ -1,9 +1,9 @@
 """The resources of a Workload's pods as the API server will complete them, and whether it will take them at all.
 
-Pure. A job's template says nothing of what its pods are given when they are made: the overhead of their RuntimeClass, and the
-defaults of the namespace's LimitRanges. Both count (`completed`). Pods whose requests are not within their limits and the
-LimitRanges would be refused once the job starts, so the job waits and says why (`defect`; lifecycle.md 3.2). Called where a
-Workload is taken in.
+Pure. A job's template says nothing of what its pods are given when they are made: what their RuntimeClass gives them
+(runtime_classes.py), and the defaults of the namespace's LimitRanges. Both count (`completed`). Pods whose requests are not
+within their limits and the LimitRanges would be refused once the job starts, so the job waits and says why (`defect`;
+lifecycle.md 3.2). Called where a Workload is taken in.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from admission.controllers.runtime_classes import RuntimeClass, overhead_of, scheduled
 from api import pods
 from api.quantity import parse_list
 from api.workloads import Workload
@@ -51,22 +52,10 @@ class LimitRange(msgspec.Struct, frozen=True, rename="camel"):
     spec: LimitRangeSpec = LimitRangeSpec()
 
 
-class Overhead(msgspec.Struct, frozen=True, rename="camel"):
-    """What a runtime takes for itself."""
-
-    pod_fixed: dict[str, str | int | float] = {}
-
-
-class RuntimeClass(msgspec.Struct, frozen=True, rename="camel"):
-    """A way of running containers."""
-
-    metadata: pods.Meta = pods.Meta()
-    overhead: Overhead = Overhead()
-
-
 def completed(workload: Workload, limits: Sequence[Limit], classes: Mapping[str, RuntimeClass]) -> Workload:
     """The Workload with what the API server gives its pods; the same object where that is nothing."""
     requests, bounds = _defaults(limits)
+    workload = scheduled(workload, classes)
     spec = workload.spec
     templates = [_completed(pod_set.template, requests, bounds, classes) for pod_set in spec.pod_sets]
     if all(new is pod_set.template for new, pod_set in zip(templates, spec.pod_sets, strict=True)):
@@ -95,8 +84,7 @@ def _completed(
     classes: Mapping[str, RuntimeClass],
 ) -> Mapping[str, Any]:
     spec = template.get("spec") or {}
-    runtime = classes.get(spec.get("runtimeClassName") or "")
-    overhead = runtime.overhead.pod_fixed if runtime is not None and not spec.get("overhead") else {}
+    overhead = overhead_of(spec, classes)
     if not overhead and not requests and not bounds:
         return template
     changed = {**spec, "overhead": overhead} if overhead else dict(spec)

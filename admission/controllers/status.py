@@ -41,6 +41,7 @@ def written_reason(reason: str) -> str:
 _LEGACY_OF: Mapping[str, str] = {
     Reason.MISCONFIGURED: LegacyQuotaReason.INADMISSIBLE,
     Reason.SUSPENDED: LegacyQuotaReason.INADMISSIBLE,
+    Reason.WAITING_FOR_OBJECTS: LegacyQuotaReason.INADMISSIBLE,
     Reason.DEACTIVATED: LegacyQuotaReason.INADMISSIBLE,
     Reason.OWNER_NOT_MANAGED: LegacyQuotaReason.INADMISSIBLE,
     Reason.WAITING_FOR_PODS_READY: LegacyQuotaReason.WAITING,

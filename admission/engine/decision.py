@@ -79,6 +79,11 @@ class Reason(StrEnum):
         True,
     )
     MISCONFIGURED = "Misconfigured", "a queue is missing, or cannot admit as it is set up", ReasonOwner.CONTROLLERS
+    WAITING_FOR_OBJECTS = (
+        "WaitingForObjects",
+        "an object that its pods name is missing or not ready yet, so they would be refused or never bound",
+        ReasonOwner.CONTROLLERS,
+    )
     SUSPENDED = "Suspended", "a queue is stopped", ReasonOwner.CONTROLLERS
     PENDING_EVALUATION = (
         "PendingEvaluation",

@@ -17,7 +17,8 @@ from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
 from admission.controllers.projection import PodReader
-from admission.controllers.resources import LimitRange, RuntimeClass
+from admission.controllers.resources import LimitRange
+from admission.controllers.runtime_classes import RuntimeClass
 from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.terms import as_described
 from admission.engine import convert, model

@@ -3,6 +3,7 @@
 Rules of validation in kubernetes 1.36 (ValidatePodUpdate), judged on the OLD pod: gates may only be removed; while gated
 the node selector may only grow and required node affinity only narrow; tolerations may be added at any time; nothing else
 but images and activeDeadlineSeconds. The binding subresource is in binding.py.
+A pod gets what its PriorityClass and its RuntimeClass say.
 Left out: validation of a new pod's fields beyond containers, in-place resize, ephemeral containers.
 """
 
@@ -35,6 +36,7 @@ class PodRules(StorageRules):
 
     def admit_create(self, cluster: ClusterLookup, obj: Obj) -> None:
         _priority(cluster, obj)
+        _runtime(cluster, obj)
         _default_tolerations(obj["spec"])
 
     def admit_update(self, cluster: ClusterLookup, obj: Obj) -> None:
@@ -78,6 +80,29 @@ def _priority(cluster: ClusterLookup, pod: Obj) -> None:
         raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
     spec.setdefault("priority", int(found.get("value", 0)) if found else 0)
     spec.setdefault("preemptionPolicy", (found or {}).get("preemptionPolicy", "PreemptLowerPriority"))
+
+
+def _runtime(cluster: ClusterLookup, pod: Obj) -> None:
+    """The RuntimeClass plugin: overhead, node selector and tolerations of the class, or 403."""
+    spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
+    if not name:
+        return
+    found = cluster.find("node.k8s.io", "runtimeclasses", name)
+    if found is None:
+        why = f'pod rejected: RuntimeClass "{name}" not found'
+        raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
+    if overhead := (found.get("overhead") or {}).get("podFixed"):
+        spec["overhead"] = overhead
+    scheduling, own = found.get("scheduling") or {}, spec.get("nodeSelector") or {}
+    for key, value in (scheduling.get("nodeSelector") or {}).items():
+        if own.setdefault(key, value) != value:
+            why = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own[key]}"
+            raise forbidden(_PODS, pod["metadata"].get("name", ""), why)
+    if own:
+        spec["nodeSelector"] = own
+    known = spec.get("tolerations") or []
+    if more := [each for each in scheduling.get("tolerations") or () if each not in known]:
+        spec["tolerations"] = [*known, *more]
 
 
 def _default_tolerations(spec: Obj) -> None:

@@ -105,7 +105,7 @@ DEFAULTS = [{"type": "Container", "default": {"cpu": "4"}, "defaultRequest": {"c
         pytest.param(DEFAULTS, {}, {"cpu": "2"}, "", 2000, id="own-limit-stands-for-the-request"),
         pytest.param([{"type": "Container", "default": {"cpu": "2"}}], {}, {}, "", 2000, id="default-limit"),
         pytest.param(
-            [{"type": "Pod", "default": {"cpu": "2"}}], {"cpu": "1"}, {}, "none", 1000, id="nothing-of-containers"
+            [{"type": "Pod", "default": {"cpu": "2"}}], {"cpu": "1"}, {}, "", 1000, id="nothing-of-containers"
         ),
     ],
 )

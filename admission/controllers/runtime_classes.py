@@ -1,0 +1,108 @@
+"""What a RuntimeClass gives the pods that name it when the API server creates them: overhead, node selector, tolerations.
+
+Pure. The template of a job does not have them yet, and they decide what a pod takes and which nodes take it. Pods whose
+RuntimeClass is missing, or contradicts them, are refused when they are created: their Workload waits and says so (`refusal`).
+Called where a Workload is taken in (resources.py, cluster_view.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from admission.engine.decision import Reason
+from api import pods
+from api.workloads import Workload
+
+
+class Overhead(msgspec.Struct, frozen=True, rename="camel"):
+    """What a runtime takes for itself."""
+
+    pod_fixed: dict[str, str | int | float] = {}
+
+
+class RuntimeScheduling(msgspec.Struct, frozen=True, rename="camel"):
+    """Which nodes have the runtime, and what its pods tolerate."""
+
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+
+
+class RuntimeClass(msgspec.Struct, frozen=True, rename="camel"):
+    """A way of running containers."""
+
+    metadata: pods.Meta = pods.Meta()
+    overhead: Overhead | None = None
+    scheduling: RuntimeScheduling | None = None
+
+    @property
+    def given(self) -> tuple[Overhead | None, RuntimeScheduling | None]:
+        """All that matters here."""
+        return self.overhead, self.scheduling
+
+
+Classes = Mapping[str, RuntimeClass]
+
+
+def named(workload: Workload) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """(field, spec, RuntimeClass) of each pod set that names one."""
+    for index, pod_set in enumerate(workload.spec.pod_sets):
+        spec: Any = pod_set.template.get("spec")
+        if isinstance(spec, Mapping) and (name := spec.get("runtimeClassName")) and isinstance(name, str):
+            yield f"spec.podSets[{index}].template.spec", spec, name
+
+
+def overhead_of(spec: Mapping[str, Any], classes: Classes) -> dict[str, str | int | float]:
+    """The overhead that the pods get; empty where they have one already, or get none."""
+    runtime = classes.get(spec.get("runtimeClassName") or "")
+    return runtime.overhead.pod_fixed if runtime and runtime.overhead and not spec.get("overhead") else {}
+
+
+def scheduled(workload: Workload, classes: Classes) -> Workload:
+    """The Workload with node selectors and tolerations of its RuntimeClasses; the same object where that is nothing."""
+    changed = dict[int, dict[str, Any]]()
+    for index, pod_set in enumerate(workload.spec.pod_sets):
+        spec = pod_set.template.get("spec") or {}
+        runtime = classes.get(spec.get("runtimeClassName") or "")
+        if runtime is not None and (given := runtime.scheduling) and (given.node_selector or given.tolerations):
+            changed[index] = {**pod_set.template, "spec": _with(spec, given)}
+    if not changed:
+        return workload
+    pod_sets = tuple(
+        pod_set.model_copy(update={"template": changed[index]}) if index in changed else pod_set
+        for index, pod_set in enumerate(workload.spec.pod_sets)
+    )
+    return workload.model_copy(update={"spec": workload.spec.model_copy(update={"pod_sets": pod_sets})})
+
+
+def _with(spec: Mapping[str, Any], given: RuntimeScheduling) -> dict[str, Any]:
+    own = list(spec.get("tolerations") or ())
+    return {
+        **spec,
+        "nodeSelector": {**(spec.get("nodeSelector") or {}), **given.node_selector},
+        "tolerations": [*own, *(each for each in given.tolerations if each not in own)],
+    }
+
+
+def refusal(workload: Workload, classes: Classes) -> tuple[str, str] | None:
+    """Why the API server would refuse pods of the Workload: (reason, message); None where it would not."""
+    for field, spec, name in named(workload):
+        runtime = classes.get(name)
+        if runtime is None:
+            text = f'{field}.runtimeClassName: RuntimeClass "{name}" does not exist: its pods would be refused'
+            return Reason.WAITING_FOR_OBJECTS, text
+        if said := _conflict(spec, runtime):
+            return Reason.MISCONFIGURED, f"{field}: the pods would be refused: {said}"
+    return None
+
+
+def _conflict(spec: Mapping[str, Any], runtime: RuntimeClass) -> str | None:
+    own, name = spec.get("nodeSelector") or {}, runtime.metadata.name
+    if not isinstance(own, Mapping):
+        return None
+    for key, value in sorted(runtime.scheduling.node_selector.items()) if runtime.scheduling else ():
+        if key in own and own[key] != value:
+            return f'nodeSelector[{key}] is "{own[key]}", RuntimeClass {name} requires "{value}"'
+    return None
