@@ -43,7 +43,6 @@ from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.unbound import UnboundController, unbound_informer
-from admission.controllers.unmanaged import UnmanagedKinds
 from admission.controllers.wait_reasons import WaitReporter
 from admission.controllers.workloads import WorkloadController
 from admission.engine.ledger import Ledger
@@ -205,10 +204,9 @@ def whole_jobs(shared: Shared) -> ProcessPart:
     )
     views.namespaces.add_handler(lambda change: jobs.namespace_changed(change.key))
     kinds = JobKindController(shared.writer, shared.job_kinds, jobs, shared.labels, time.time)
-    unmanaged = UnmanagedKinds(shared.kube, shared.recorder)
     return ProcessPart(
-        (*informers.values(), *referenced.values(), shared.job_kinds.informer, *unmanaged.informers.values()),
-        (("jobs", jobs.run), ("job kinds", kinds.run), ("kinds that are not managed", unmanaged.run)),
+        (*informers.values(), *referenced.values(), shared.job_kinds.informer),
+        (("jobs", jobs.run), ("job kinds", kinds.run)),
     )
 
 

@@ -17,6 +17,8 @@ import yaml
 
 from admission.integrations.registry import ADAPTERS, DECLARED, REFERENCED_KINDS
 from admission.integrations.sets import SETS
+from admission.integrations.unmanaged import PASSED_GROUPS, is_custom
+from api.names import QUEUE_NAME_LABEL
 
 TOP = Path(__file__).resolve().parents[1]
 CONFIG = TOP / "config"
@@ -52,6 +54,7 @@ def webhooks(text: str) -> str:
     """The entries of JobSet in a webhook configuration: once with a rule for each declared kind, once without rules.
 
     The webhook process writes rules into the latter for the kinds that JobKinds declare (admission/webhook/declared_rules.py).
+    Last comes the one for kinds that are not managed.
     """
     head, _, rest = text.partition(BEGIN)
     entries = re.split(r"(?m)^(?=  - name: )", head + rest.partition(END)[2])
@@ -59,7 +62,61 @@ def webhooks(text: str) -> str:
     of_jobset = re.sub(r"path: /(mutate|validate)-jobset[^}]*}", r"path: /\1-declared-job}", of_jobset)
     built_in = re.sub(r"    rules:\n(      .*\n)+", _with_rules, of_jobset)
     later = re.sub(r"    rules:\n(      .*\n)+", "", of_jobset)
-    return _named(built_in, "kind") + _named(later, "declared")
+    notice = _notice() if "  - name: vjobset" in of_jobset else ""
+    return _named(built_in, "kind") + _named(later, "declared") + notice
+
+
+def _notice() -> str:
+    """The webhook for objects of kinds that are not managed. It refuses nothing; those without a queue name do not reach it.
+
+    It is not asked about kinds that are managed, those of the API server's own groups, and ours.
+    """
+    kinds = [*(each.resource for each in ADAPTERS), *(each.resource for each in SETS)]
+    managed = sorted(f"{kind.group}/{kind.plural}" for kind in kinds if is_custom(kind.group))
+    return NOTICE.format(managed=_listed(managed), passed=_listed(PASSED_GROUPS), label=QUEUE_NAME_LABEL)
+
+
+def _listed(names: Iterable[str]) -> str:
+    lines = textwrap.wrap(", ".join(f"'{name}'" for name in names), 100, break_on_hyphens=False)
+    return "\n            ".join(lines)
+
+
+NOTICE = """  - name: vunmanaged.stowage.dev
+    admissionReviewVersions: [v1]
+    sideEffects: NoneOnDryRun # an event
+    failurePolicy: Ignore
+    matchPolicy: Exact
+    timeoutSeconds: 2
+    clientConfig:
+      service: {{name: stowage-webhook, namespace: stowage-system, path: /notice-unmanaged-kind}}
+    rules:
+      - apiGroups: ["*"]
+        apiVersions: ["*"]
+        operations: [CREATE, UPDATE]
+        resources: ["*"]
+        scope: Namespaced
+    namespaceSelector:
+      matchExpressions:
+        - {{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, stowage-system]}}
+    objectSelector:
+      matchExpressions:
+        - {{key: {label}, operator: Exists}}
+    matchConditions:
+      - name: of-a-custom-resource
+        expression: >-
+          request.resource.group.contains('.') && !(request.resource.group in [
+            {passed}])
+      - name: of-a-kind-that-is-not-managed
+        expression: >-
+          !(request.resource.group + '/' + request.resource.resource in [
+            {managed}])
+      - name: names-another-queue
+        expression: >-
+          request.operation == 'CREATE' || !has(oldObject.metadata.labels)
+          || !('{label}' in oldObject.metadata.labels)
+          || !has(object.metadata.labels) || !('{label}' in object.metadata.labels)
+          || object.metadata.labels['{label}'] != oldObject.metadata.labels['{label}']
+"""
 
 
 def _named(entries: str, name: str) -> str:

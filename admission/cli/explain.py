@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from admission.cli.connection import connect, worded
 from admission.cli.explanation import show, show_placement
+from admission.cli.strangers import unmanaged
 from admission.engine.decision import Reason
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
@@ -31,6 +33,8 @@ from api.kube.resources import CONFIG_MAPS
 
 EXPLAINED, NOT_EXPLAINED = 0, 2
 _WIDTH = 120
+NOT_MANAGED = "NotManaged"
+"""In place of a verdict: an object names a queue, and nobody queues its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +60,14 @@ def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, 
         world = from_files([asked.snapshot], rules) if asked.snapshot else asyncio.run(_live(asked, rules))
         key, others = found(world, asked.name)
         explanation = explained(world, key)
+    except UnknownWorkload as unknown:
+        said = None if asked.snapshot else _said_of_stranger(asked)
+        if said is None:
+            return _failed(unknown, err)
+        _show_stranger(asked, said, out)
+        return EXPLAINED
     except (StowageError, OSError, TimeoutError) as failed:
-        err.print(f"cannot explain: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
-        return NOT_EXPLAINED
+        return _failed(failed, err)
     notes = [f"there is also Workload {other}, of an earlier one of that name" for other in others]
     notes += [str(fault) for fault in world.faults if fault.object.startswith(CONFIG_MAPS.kind)]
     for note in notes:
@@ -69,6 +78,32 @@ def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, 
         show(explanation, world.title(key), out)
         show_placement(world.ledger.admissions.get(key), world.unbound.get(key, ""), out)
     return EXPLAINED
+
+
+def _failed(why: BaseException, err: Console) -> int:
+    err.print(f"cannot explain: {worded(why)}", style="red", markup=False, soft_wrap=True, highlight=False)
+    return NOT_EXPLAINED
+
+
+def _said_of_stranger(asked: ExplainArguments) -> str | None:
+    """What is to be said of an object of that name whose kind is not managed; None for none, or where it is not known."""
+
+    async def read() -> str | None:
+        async with await connect(asked.kubeconfig, asked.context) as kube:
+            return await unmanaged(kube, *asked.name.split("/", 1))
+
+    try:
+        return asyncio.run(read())
+    except (StowageError, OSError, TimeoutError):
+        return None
+
+
+def _show_stranger(asked: ExplainArguments, said: str, out: Console) -> None:
+    if asked.as_json:
+        out.file.write(json.dumps({"title": asked.name, "verdict": NOT_MANAGED, "headline": said}, indent=2) + "\n")
+    else:
+        out.print(Text(f"{asked.name}: ").append("not managed", style="yellow"), soft_wrap=True)
+        out.print(Text(f"  {said}"), soft_wrap=True)
 
 
 def _console() -> Console:

@@ -32,6 +32,11 @@ def managed_kinds() -> tuple[str, ...]:
     return tuple(sorted(resource.kind for resource in (*_OWNERS, DEPLOYMENTS, *declared)))
 
 
+def is_managed_kind(kind: tuple[str, str]) -> bool:
+    """Whether objects of this API group and kind may name a queue."""
+    return kind in _MANAGED or kind == (DEPLOYMENTS.group, DEPLOYMENTS.kind) or KINDS.is_declared(kind)
+
+
 def foreign_owner(workload: Workload) -> OwnerReference | None:
     """The controller that owns the Workload and that Stowage does not start; None where there is a managed owner, or none.
 

@@ -9,6 +9,7 @@ Read in this order: `review` (one AdmissionReview in, one answer out) and `endpo
     workloads, pods          Workloads, the templates in them, their status (workload_status); gates: admission gates
     queues, flavors, elastic queues and cohorts; flavors and topologies; elastic quotas
     fields, formats          errors in the API server's words; names, selectors, taints
+    owners, notices          owners that have to be read; the event on an object whose kind nobody manages
     rules, lookups           what is on (from the settings); what may be looked up; patch: the answer's JSON patch
 
 All of these are pure, and so is `conversion`: objects in another version. `app` builds the process, `server` answers requests,

@@ -25,6 +25,7 @@ from admission.webhook.certs import (
 from admission.webhook.declared_rules import DeclaredRules
 from admission.webhook.gang_pods import gang_keys, read_member
 from admission.webhook.lookups import Lookups
+from admission.webhook.notices import Notices
 from admission.webhook.owners import Owners
 from admission.webhook.rules import webhook_rules
 from admission.webhook.server import Handlers, Serving, serving
@@ -90,7 +91,15 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
         process.may_read = Access(kube).may_read
         process.ready = missing
         rules, clients = webhook_rules(settings), settings.webhook.client_names
-        handlers = Handlers(lookups, rules, lambda: missing() is None, owners=Owners(kube), clients=clients)
+        notices = Notices(kube, f"stowage-{WEBHOOK}", lookups)
+        handlers = Handlers(
+            lookups,
+            rules,
+            lambda: missing() is None,
+            owners=Owners(kube),
+            clients=clients,
+            tell=notices.tell,
+        )
 
         async def serve() -> None:
             await loaded.wait()
@@ -111,6 +120,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             group.create_task(kept, name="certificates")
             group.create_task(serve(), name="server")
             group.create_task(declared.run(), name="rules of declared kinds")
+            group.create_task(notices.run(), name="notices")
 
 
 def _lookups(kube: Kube) -> tuple[Lookups, tuple[Informer[Any], ...]]:

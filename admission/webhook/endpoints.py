@@ -10,7 +10,7 @@ completes objects without a webhook (world/jobs.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import errors_of
 from admission.integrations.registry import KINDS, GroupKind
+from admission.integrations.unmanaged import group_kind, notice
 from admission.webhook import (
     defaults,
     deployment,
@@ -67,6 +68,7 @@ class Request(msgspec.Struct, rename="camel"):
     object: Wire | None = None
     old_object: Wire | None = None
     user_info: RequestUser = RequestUser()
+    dry_run: bool = False
     written: Wire | None = None
     """The new object as its user wrote it, where `object` is completed already."""
     owner: Wire | None = None
@@ -294,7 +296,9 @@ VALIDATING: Final[Mapping[str, Endpoint]] = {e.path("validate"): e for e in ENDP
 
 MUTATE_DECLARED, VALIDATE_DECLARED = "/mutate-declared-job", "/validate-declared-job"
 """The paths for all kinds that are declared, built in or by a JobKind: the object says which kind it is of."""
-PATHS: Final = frozenset((*MUTATING, *VALIDATING, MUTATE_DECLARED, VALIDATE_DECLARED))
+NOTICE_UNMANAGED: Final = "/notice-unmanaged-kind"
+"""The path for objects of kinds that are not managed: all are allowed, and a queue name is answered with a warning."""
+PATHS: Final = frozenset((*MUTATING, *VALIDATING, MUTATE_DECLARED, VALIDATE_DECLARED, NOTICE_UNMANAGED))
 
 
 def is_mutating(path: str) -> bool:
@@ -304,11 +308,18 @@ def is_mutating(path: str) -> bool:
 
 def endpoint_of(path: str, request: Request) -> Endpoint:
     """The endpoint of a path. Raises KeyError for a path that is none of ours."""
-    if path not in (MUTATE_DECLARED, VALIDATE_DECLARED):
+    if path not in (MUTATE_DECLARED, VALIDATE_DECLARED, NOTICE_UNMANAGED):
         return MUTATING.get(path) or VALIDATING[path]
-    obj = request.object or request.old_object or {}
-    group, kind = str(obj.get("apiVersion") or "").rpartition("/")[0], str(obj.get("kind") or "")
-    return declared_endpoint((group, kind)) or Endpoint(Resource(group, "", "", kind), None, lambda *_: [])
+    kind = group_kind(request.object or request.old_object or {})
+    unknown = Endpoint(Resource(kind[0], "", "", kind[1]), None, lambda *_: [])
+    if path == NOTICE_UNMANAGED:
+        return replace(unknown, warn=_warn_of_unmanaged)
+    return declared_endpoint(kind) or unknown
+
+
+def _warn_of_unmanaged(obj: Wire, _: ReviewRules) -> list[str]:
+    said = notice(obj)
+    return [said] if said else []
 
 
 def declared_endpoint(kind: GroupKind) -> Endpoint | None:

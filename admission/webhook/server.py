@@ -37,7 +37,7 @@ from msgspec import structs
 from admission.webhook.certificate_authority import ServingCertificate
 from admission.webhook.connection_limits import OldestFirstLimit, address, cut
 from admission.webhook.conversion import converted
-from admission.webhook.endpoints import PATHS, Request, owner_to_read
+from admission.webhook.endpoints import NOTICE_UNMANAGED, PATHS, Request, owner_to_read
 from admission.webhook.handshakes import Handshakes
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
@@ -144,6 +144,7 @@ class Handlers:
     """What answers requests; `ready` says whether the look-ups have seen the cluster, `owners` reads what they do not hold.
 
     `clients`: the common names of the certificates whose owners may ask for reviews; none: all that TLS lets in may.
+    `tell` gets those that were answered with a warning about a kind that is not managed.
     """
 
     lookups: Lookups
@@ -152,6 +153,7 @@ class Handlers:
     observe: Callable[[str, str], None] = field(default=lambda path, outcome: None)
     owners: Owners | None = None
     clients: Collection[str] = ()
+    tell: Callable[[Request], None] = field(default=lambda request: None)
 
     async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
         """Answers one AdmissionReview, also with an error. `call` runs the slow parts of a large one."""
@@ -167,6 +169,8 @@ class Handlers:
             self.observe(path, "failed")
             return web.Response(status=500, text=f"internal error: {type(failure).__name__}: {failure}\n")
         self.observe(path, "allowed" if reply["response"]["allowed"] else "denied")
+        if path == NOTICE_UNMANAGED and "warnings" in reply["response"]:
+            self.tell(asked)
         return web.Response(body=encoded, content_type="application/json")
 
     async def convert(self, body: bytearray, call: RunFunction) -> web.Response:

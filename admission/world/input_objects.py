@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from admission.integrations.referenced import keep_referenced
 from admission.integrations.registry import REFERENCED_KINDS
+from admission.integrations.unmanaged import notice
 from admission.job_kinds import declare
 from admission.world import elastic, pod_units
 from admission.world.documents import Document
@@ -79,7 +80,7 @@ class InputObjects:
         """What is wrong with it."""
         kind, meta = document.resource, document.object.get("metadata")
         if kind is None or (kind not in _READ and kind not in self._comers):
-            return _unknown(document)
+            return notice(document.object) or _unknown(document)
         if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
             return "metadata.name is missing"
         if kind.namespaced:

@@ -108,7 +108,7 @@ SIGS_ELASTIC_QUOTAS: Final = Resource(ELASTIC_SIGS_GROUP, ELASTIC_VERSION, "elas
 POD_GROUPS: Final = Resource(COSCHEDULING, COSCHEDULING_VERSION, "podgroups", "PodGroup")
 SIGS_POD_GROUPS: Final = Resource(COSCHEDULING_SIGS, COSCHEDULING_VERSION, "podgroups", "PodGroup")
 
-# Kinds that users give a queue name and that Stowage queues by their pods or parts: only read, to say so.
+# Kinds that users give a queue name and that Stowage queues by their pods or parts; not asked for.
 NOT_MANAGED: Final[Mapping[str, Resource]] = {
     "argoproj.io/workflow": Resource("argoproj.io", "v1alpha1", "workflows", "Workflow"),
     "disaggregatedset.x-k8s.io/disaggregatedset": Resource(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from admission.integrations.registry import DECLARED, REFERENCED_KINDS
-from api.kube.resources import ALL, NOT_MANAGED
+from api.kube.resources import ALL
 
 READ = ("get", "list", "watch")
 OURS = "stowage-system"
@@ -69,11 +69,7 @@ ALLOWED = [
     ),
     *_each(CONTROLLER, READ, "statefulsets", group="apps", namespace="a"),
     *_each(CONTROLLER, READ, "leaderworkersets", group="leaderworkerset.x-k8s.io", namespace="a"),
-    *(
-        right
-        for one in (*NOT_MANAGED.values(), *REFERENCED_KINDS)
-        for right in _each(CONTROLLER, READ[1:], one.plural, group=one.group)
-    ),
+    *(right for one in REFERENCED_KINDS for right in _each(CONTROLLER, READ[1:], one.plural, group=one.group)),
     *_each(CONTROLLER, ("update",), "statefulsets/finalizers", group="apps", namespace="a"),
     *_each(CONTROLLER, (*READ, "patch", "create", "delete"), "workloads", group=KUEUE, namespace="a"),
     *_each(CONTROLLER, ("patch",), "workloads/status", "localqueues/status", group=KUEUE, namespace="a"),
@@ -117,6 +113,7 @@ ALLOWED = [
         )
     ),
     *_each(WEBHOOK, READ, "namespaces", "pods"),
+    *_each(WEBHOOK, ("create", "patch"), "events", namespace="a"),
     *_each(WEBHOOK, ("get",), "jobs", group="batch", namespace="a"),
     *_each(WEBHOOK, ("get",), "jobsets", group="jobset.x-k8s.io", namespace="a"),
     *(
@@ -184,6 +181,8 @@ DENIED = [
     *_each(UNGATER, WRITE, "workloads", "workloads/status", group=KUEUE, namespace="a"),
     *_each(UNGATER, READ, "jobs", group="batch"),
     *_each(WEBHOOK, READ, "nodes"),
+    *_each(WEBHOOK, READ, "events", namespace="a"),
+    *_each(CONTROLLER, READ, "workflows", group="argoproj.io", namespace="a"),
     *_each(WEBHOOK, WRITE, "pods", namespace="a"),
     *_each(WEBHOOK, WRITE, "localqueues", "clusterqueues", "workloads", group=KUEUE, namespace="a"),
     *_each(

@@ -13,7 +13,7 @@ import yaml
 
 from admission.controllers.sakkara.output_record import RECORD, WRITTEN
 from admission.settings import AdmissionSettings
-from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, VALIDATE_DECLARED, VALIDATING
+from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, NOTICE_UNMANAGED, VALIDATE_DECLARED, VALIDATING
 from hack import runtime_lock
 from tests.hack.rights import ALLOWED, DENIED, Right
 from ungater.settings import UngaterSettings
@@ -111,6 +111,8 @@ def test_every_endpoint_of_the_process_is_called_for_its_kind(verb: str, endpoin
     declared = {"mutating": MUTATE_DECLARED, "validating": VALIDATE_DECLARED}[verb]
     called = {hook["clientConfig"]["service"]["path"]: hook.get("rules", [None])[0] for hook in hooks(verb)}
     assert called.pop(declared, "none") is None, "the webhooks of kinds that JobKinds declare come last, without rules"
+    if verb == "validating":
+        assert called.pop(NOTICE_UNMANAGED)["apiGroups"] == ["*"], "custom resources of any group"
     assert called.keys() == endpoints.keys()
     for path, rule in called.items():
         resource = endpoints[path].resource
@@ -125,7 +127,11 @@ OWN_GROUPS = ("kueue.x-k8s.io", "scheduling.x-k8s.io", "scheduling.sigs.k8s.io",
 def test_strangers_never_depend_on_us(verb: str) -> None:
     for hook in hooks(verb):
         rules = hook.get("rules", [])
-        assert "*" not in str(rules)
+        if hook["name"] == "vunmanaged.stowage.dev":  # asked about any kind, and only for what it says
+            assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
+        else:
+            assert "*" not in str(rules)
+            assert hook["failurePolicy"] == "Fail"
         assert not any({"DELETE", "CONNECT"} & {*rule["operations"]} for rule in rules)
         rule = rules[0] if rules else {"apiGroups": [""], "resources": []}
         if rule["apiGroups"][0] not in OWN_GROUPS:
