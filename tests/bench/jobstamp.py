@@ -2,9 +2,9 @@
 
     python -m tests.bench.jobstamp KUBECONFIG
 
-A Workload is made, its status gets the admission, the Job gets its template: the three writes that any queueing by
-kueue.x-k8s.io/v1beta2 owes a job, beside what the Job controller writes for a job that is suspended first. No webhook, no
-queue, no quota; the hosts of the load tool take turns, each a whole job.
+A Workload is made, its status gets the admission, the Job gets its template, each pod loses its gate: the writes that any
+queueing by kueue.x-k8s.io/v1beta2 with gates owes a job, beside what the Job controller writes for a job that is suspended
+first. No webhook, no queue, no quota; the hosts of the load tool take turns, each a whole job.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,13 @@ from api.assignment import encode
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
-from api.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
+from api.kube.resources import CLUSTER_QUEUES, JOBS, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
 from api.kube.store import Change, ChangeType
+from api.pods import Pod
 from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSetAssignment, Workload
+from ungater.patches import opening_patch
 
 _WRITES_AT_ONCE = 32
 _LEVELS = ("example.com/block", "example.com/rack", "kubernetes.io/hostname")
@@ -44,6 +46,8 @@ _KIND = BatchJob()
 async def stamp(kubeconfig: Path) -> None:
     """Until cancelled."""
     waiting: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    gated: asyncio.Queue[Pod] = asyncio.Queue()
+    placed: dict[str, dict[str, str]] = {}
     async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
         informer = Informer(kube, JOBS, dict)
 
@@ -51,13 +55,21 @@ async def stamp(kubeconfig: Path) -> None:
             if change.type is ChangeType.ADDED and change.object["spec"].get("suspend"):
                 waiting.put_nowait(change.object)
 
+        def pod_changed(change: Change[Pod]) -> None:
+            if change.type is ChangeType.ADDED and change.object.spec.scheduling_gates:
+                gated.put_nowait(change.object)
+
         informer.add_handler(changed)
+        pods = Informer(kube, PODS, Pod)
+        pods.add_handler(pod_changed)
         hosts = itertools.cycle(_hosts())
         async with asyncio.TaskGroup() as group:
             group.create_task(informer.run())
+            group.create_task(pods.run())
             group.create_task(_open_queue(kube))
             for _ in range(_WRITES_AT_ONCE):
-                group.create_task(_start(kube, waiting, hosts))
+                group.create_task(_start(kube, waiting, hosts, placed))
+                group.create_task(_open(kube, gated, placed))
 
 
 async def _open_queue(kube: Kube) -> None:
@@ -82,17 +94,32 @@ def _hosts() -> Iterator[tuple[str, str, str]]:
     return ((f"b{n // 100:03}", f"r{n // 10:04}", f"n{n:05}") for n in range(1000))
 
 
-async def _start(kube: Kube, waiting: asyncio.Queue[dict[str, Any]], hosts: Iterator[tuple[str, str, str]]) -> None:
+async def _start(
+    kube: Kube,
+    waiting: asyncio.Queue[dict[str, Any]],
+    hosts: Iterator[tuple[str, str, str]],
+    placed: dict[str, dict[str, str]],
+) -> None:
     while True:
         job = await waiting.get()
+        host = next(hosts)
+        placed[job["metadata"]["name"]] = dict(zip(_LEVELS, host, strict=True))
         made = composed(job, _KIND, JobContext(flavors={"gpu": _FLAVOR}))
         workload = Workload.from_wire(await kube.create(WORKLOADS, made))
-        status = conditions.reserved(workload.status, _admission(workload, next(hosts)), 0.0, 1)
+        status = conditions.reserved(workload.status, _admission(workload, host), 0.0, 1)
         workload = await patch_status(kube, workload, conditions.synced_admitted(status, 0.0, 1))
-        patch = _KIND.start(job, pod_set_infos(workload, {"gpu": _FLAVOR}, JobOptions(open_templates=True)))
+        patch = _KIND.start(job, pod_set_infos(workload, {"gpu": _FLAVOR}, JobOptions()))
         patch.pop("metadata", None)  # the Job controller has said Suspended meanwhile
         meta = job["metadata"]
         await kube.patch(JOBS, meta["name"], patch, meta["namespace"], kind=PatchKind.MERGE)
+
+
+async def _open(kube: Kube, gated: asyncio.Queue[Pod], placed: Mapping[str, dict[str, str]]) -> None:
+    while True:
+        pod = await gated.get()
+        domain = placed[pod.metadata.labels["batch.kubernetes.io/job-name"]]
+        patch = opening_patch(pod, domain, domain[_LEVELS[-1]])
+        await kube.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace, kind=PatchKind.STRATEGIC)
 
 
 def _admission(workload: Workload, host: tuple[str, str, str]) -> Admission:
