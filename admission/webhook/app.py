@@ -53,8 +53,8 @@ from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, WorkloadPriorit
 from api.topology import ResourceFlavor, Topology
 
 WEBHOOK = "webhook"
-_COLLECTION = 1.0
-"""Seconds between looks for reference cycles."""
+_COLLECTION = 10.0
+"""Seconds between searches for reference cycles. One beside a thousand connections takes 20 ms, for which the loop stands."""
 # Parameters of glibc's mallopt (malloc.h).
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 _TLS_BUFFER = 32 * 1024
@@ -108,8 +108,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
                 gc.collect()
                 gc.freeze()
                 while True:
-                    # Connections that were cut are in cycles, with buffers of up to a megabyte; objects so few do not make
-                    # Python look for them soon.
+                    # Connections that were cut before TLS stood are in cycles; objects so few do not make Python search soon.
                     await asyncio.sleep(_COLLECTION)
                     gc.collect()
 

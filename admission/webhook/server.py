@@ -27,11 +27,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.web_protocol import RequestHandler, _ErrInfo
 from msgspec import structs
 
 from admission.webhook.certificate_authority import ServingCertificate
@@ -51,8 +51,10 @@ T = TypeVar("T")
 _GRACE: Final = 5.0
 # Longer than the API server keeps a connection that is idle (90 s): else a request meets a connection that is being closed.
 _IDLE: Final = 120.0
-# Seconds for which the rest of a request that was refused is read and thrown away, so that the answer arrives.
 _LINGER: Final = 1.0
+"""Seconds for which the connection of a refused request stays open after the answer, so that the client can read it."""
+_READ_AHEAD: Final = 64 * 1024
+"""Bytes of TLS that a connection whose reading is paused holds."""
 _TRIES: Final = 5
 _LONGEST_REST: Final = 0.5
 """Seconds that a thread rests where others wait for it."""
@@ -234,7 +236,7 @@ class _Listener:
             try:
                 response = await self._routed(request, held)
             except _Refused as refusal:
-                await self._discard(request)
+                _stop_reading(request)
                 response = web.Response(status=refusal.status, text=f"{refusal}\n")
                 response.force_close()
             _finished(request)
@@ -305,17 +307,6 @@ class _Listener:
         async with self._turn:
             await asyncio.sleep(0)
 
-    async def _discard(self, request: web.BaseRequest) -> None:
-        """Read on for a little: a client whose connection is closed while it still writes does not read the answer."""
-        left = self.limits.body
-        with contextlib.suppress(TimeoutError, OSError, web.RequestPayloadError):
-            async with asyncio.timeout(min(_LINGER, self.limits.whole / 2)):
-                async for chunk in request.content.iter_any():
-                    left -= len(chunk)
-                    if left < 0:
-                        return
-                    await self._pause()
-
     async def _send(self, request: web.BaseRequest, response: web.Response) -> None:
         """Cut off a client that does not read the answer in time, or that has more to say."""
         long = not isinstance(response.body, bytes) or len(response.body) > self.limits.small
@@ -333,6 +324,8 @@ class _Listener:
             if long:
                 self._sending.leave(request.protocol)
         if not request.content.is_eof():
+            # Closing now would reset the connection, and a client that still writes may lose the answer.
+            await asyncio.sleep(min(_LINGER, self.limits.whole / 2))
             cut(request.transport)
 
 
@@ -388,6 +381,13 @@ def allowed_names(certificate: Mapping[str, Any] | None) -> set[str]:
     return {value for part in subject for key, value in part if key == "commonName"}
 
 
+@runtime_checkable
+class _BoundsReading(Protocol):
+    """A TLS transport, of asyncio or uvloop."""
+
+    def set_read_buffer_limits(self, high: int) -> None: ...
+
+
 class _Connection(RequestHandler):
     """Ends a connection that does not send its first request within the time, or when it is the oldest of too many."""
 
@@ -408,6 +408,8 @@ class _Connection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        if isinstance(transport, _BoundsReading):
+            transport.set_read_buffer_limits(_READ_AHEAD)
         self._late = asyncio.get_running_loop().call_later(2 * self._face.limits.whole, self._abort)
         self._face.unfinished.enter(self, address(transport), self._abort)
 
@@ -415,6 +417,16 @@ class _Connection(RequestHandler):
         self._arrived()
         self._face.served.leave(self)
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read no further once a message is no HTTP: nothing after it can be understood."""
+        super().data_received(data)
+        for message, _ in self._messages:
+            if isinstance(message, _ErrInfo):
+                # Its frames hold `data` and the error itself: only Python's search for cycles would free them.
+                message.exc.__traceback__ = None
+                if self.transport is not None:
+                    self.transport.pause_reading()
 
     def finished(self) -> None:
         """A whole request was sent."""
@@ -449,6 +461,15 @@ class _Server(web.Server):
 
     def __call__(self) -> RequestHandler:
         return _Connection(self._face, self, asyncio.get_running_loop())
+
+
+def _stop_reading(request: web.BaseRequest) -> None:
+    """The rest of a refused body stays with the client: to read it would cost as much as to accept it."""
+    if request.content.is_eof() or request.transport is None:
+        return
+    request.transport.pause_reading()
+    with contextlib.suppress(OSError, web.RequestPayloadError):
+        request.content.read_nowait(-1)
 
 
 def _finished(request: web.BaseRequest) -> None:
