@@ -1,7 +1,8 @@
 """apps/v1 Deployment: it is not admitted itself, its pods are, one by one. Pure; endpoints.py calls it.
 
 The queue and the priority class that it names go into its pod template, so that each pod queues by itself; that they are
-of something above them is said there too: such a pod needs no finalizer, the next one is made in its place anyway.
+of something above them is said there too: such a pod needs no finalizer, the next one is made in its place anyway. Pods of a
+gang do need it, for it shows that a member had been bound before it was lost: their template gets only the queue.
 A change of the queue rolls the Deployment over, as any change of its template does.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.webhook import schedulers, sets
+from admission.webhook import gangs, schedulers, sets
 from admission.webhook.defaults import in_managed_namespace
 from admission.webhook.fields import Errors, FieldPath
 from admission.webhook.formats import subdomain
@@ -34,7 +35,8 @@ def set_defaults(deployment: Deployment, namespace: str, lookups: Lookups, rules
     template = deployment.setdefault("spec", {}).setdefault("template", {})
     own = labels_of(deployment)
     _add(template, "labels", {key: own[key] for key in _PROPAGATED if key in own})
-    _add(template, "annotations", {names.POD_SUSPENDING_PARENT: FRAMEWORK})
+    if gangs.reading(template, namespace).gang is None:
+        _add(template, "annotations", {names.POD_SUSPENDING_PARENT: FRAMEWORK})
     schedulers.take_over_templates(templates(deployment), rules)
 
 

@@ -1,4 +1,7 @@
-"""The controller killed while it writes a GangGroup: its successor lets all of its gangs run, or none."""
+"""The controller killed while it writes a GangGroup: its successor lets all of its gangs run, or none.
+
+And killed as a gang runs, before it has written that: its successor sees it in the pods, also in one that was lost meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from api.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from api.kube.resources import CLUSTER_QUEUES, DEPLOYMENTS, EVENTS, POD_GROUPS, PODS, WORKLOADS
 from api.meta import is_true
-from api.names import ADMITTED, GANG_MINIMUM, GANG_NAME, QUEUE_NAME_LABEL, QUOTA_RESERVED, SIGS_GANG_GROUPS
+from api.names import ADMITTED, GANG_LABEL, GANG_MINIMUM, GANG_NAME, QUEUE_NAME_LABEL, QUOTA_RESERVED, SIGS_GANG_GROUPS
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import GPU, Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.test_gangs import a_pod, create, phases, story
+from tests.scenarios.test_lost_members import named, owner_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
@@ -103,3 +107,64 @@ async def test_killed_while_a_group_is_half_written_all_of_it_runs_or_none(
         return (await phases(here))["Running"] == GANGS
 
     await eventually("all run", all_run)
+
+
+TIMEOUT = 5
+"""Seconds that a gang has to get bound: fewer than the controller takes to come back."""
+
+
+async def running(here: Site) -> dict[str, dict[str, Any]]:
+    """Members that run and stay, by UID."""
+    found = (await here.kube.list(PODS, here.name)).items
+    lasting = (p for p in found if p["metadata"]["name"] != "foreign" and not p["metadata"].get("deletionTimestamp"))
+    return {pod["metadata"]["uid"]: pod for pod in lasting if pod.get("status", {}).get("phase") == "Running"}
+
+
+async def evictions(here: Site) -> list[str]:
+    events = (await here.kube.list(EVENTS, here.name)).items
+    return [event["message"] for event in events if event["reason"].startswith("Evicted")]
+
+
+@pytest.mark.parametrize("owner", ["pods", "deployment"])
+async def test_a_member_lost_while_no_controller_ran_had_been_bound(site: MakeSite, stage: Stage, owner: str) -> None:
+    """Issue 16, A1: its successor has no node for longer than the timeout, and the others run on."""
+    if owner == "deployment" and stage.name == "embedded":
+        pytest.skip("the embedded API server has no controller of Deployments")
+    here = site(f"lost-unseen-{owner}")
+    here.gpus_per_host = 1
+    await here.open({"b": {"r": 3}})
+    spec = {"minMember": 3, "scheduleTimeoutSeconds": TIMEOUT}
+    await here.make(POD_GROUPS, {"metadata": {"name": "g", "namespace": here.name}, "spec": spec})
+    member = a_pod(here, "p", {GANG_LABEL: "g"}, gpus=1)
+    if owner == "pods":
+        await create(here, *(named(member, f"p-{number}") for number in range(3)))
+    else:
+        await here.make(DEPLOYMENTS, owner_of(here, owner, member))
+
+    async def all_run() -> dict[str, dict[str, Any]] | None:
+        found = await running(here)
+        return found if len(found) == 3 else None
+
+    before = await eventually("all run", all_run)
+    await stage.processes.crash("controller")
+    lost = next(iter(before.values()))
+    foreign = a_pod(here, "foreign", {}, gpus=1)
+    foreign["spec"]["nodeName"] = lost["spec"]["nodeName"]
+    await here.kube.delete(PODS, lost["metadata"]["name"], here.name)
+    await create(here, foreign)
+    if owner == "pods":
+        await create(here, named(member, "p-next"))
+    await stage.processes.restart("controller")
+    others = before.keys() - {lost["metadata"]["uid"]}
+
+    async def others_end() -> bool:
+        return not others <= (await running(here)).keys()
+
+    try:
+        await never("the others run on", others_end, seconds=TIMEOUT + 3.0)
+        await here.kube.delete(PODS, "foreign", here.name)
+        after = await eventually("the successor runs", all_run)
+    except AssertionError as failed:
+        raise AssertionError(f"{failed}; {await story(here)}") from None
+    assert others < after.keys(), await story(here)
+    assert await evictions(here) == []

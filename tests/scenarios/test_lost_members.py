@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from admission.controllers.conditions import GANG_BOUND
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
     CONFIG_MAPS,
@@ -34,7 +33,6 @@ from api.kube.resources import (
     WORKLOADS,
     Resource,
 )
-from api.meta import is_true
 from api.names import (
     GANG_LABEL,
     GANG_MINIMUM,
@@ -50,7 +48,6 @@ from api.names import (
     SIGS_GANG_MINIMUM,
     SIGS_GANG_NAME,
 )
-from api.workloads import Workload
 from tests.scenarios.site import Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.test_gangs import a_pod, story
@@ -60,7 +57,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 Texts = Mapping[str, str]
 SIZE = 3
 TIMEOUT = 5
-"""Seconds that a gang has to get bound. Sakkara knows no such limit."""
+"""Seconds that a gang has to get bound, whoever has seen that it is. Sakkara knows no such limit."""
 AT_ONCE = 8
 """Rows that start at the same time: the scheduler binds no more than some tens of pods a second."""
 LIMIT = 150.0
@@ -209,8 +206,6 @@ async def play(here: Site, seen: ObservedMembers, row: LostMemberRow, starting: 
     async with starting:
         member = await begin(here, row)
         before = await told(here, f"{size} pods run", all_run)
-        if row.dialect != "sakkara":
-            await told(here, "the controller has seen that the gang is bound", lambda: seen_bound(here))
     workloads = await workloads_of(here)
     lost = min(
         (pod for pod in before.values() if pod["metadata"]["name"] != OTHER), key=lambda p: p["metadata"]["name"]
@@ -235,13 +230,6 @@ async def play(here: Site, seen: ObservedMembers, row: LostMemberRow, starting: 
         assert not any(c["type"] in ("Failed", "FailureTarget") for c in status.get("conditions") or ()), status
     kept = {uid: ranks(before)[uid] for uid in others}
     assert ranks(after).items() >= kept.items(), "the others keep their ranks, the successor has that of the lost one"
-
-
-async def seen_bound(here: Site) -> bool:
-    """From then on the timeout is over; a member that is lost earlier counts as one that was not bound in time."""
-    found = (await here.kube.list(WORKLOADS, here.name)).items
-    states = [Workload.from_wire(item).status.conditions for item in found]
-    return bool(states) and all(is_true(state, GANG_BOUND) for state in states)
 
 
 async def workloads_of(here: Site) -> set[str]:

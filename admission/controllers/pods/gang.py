@@ -7,6 +7,7 @@ operator can raise and lower the minimum of pods that wait. Of a Sakkara group i
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from admission.integrations.base import JobResult
 from admission.integrations.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of
 from admission.integrations.gangplacement import alone, check_likeness, effective, said_of, together
 from admission.integrations.pod import QueuedPod
-from admission.integrations.podgroup import PodUnit, UnlikePods
+from admission.integrations.podgroup import PodUnit, SortedMembers, UnlikePods
 from api import names
 from api.groups import PodGroup
 from api.meta import object_key, parse_time, rfc3339
@@ -166,6 +167,18 @@ def counted(pods: Iterable[QueuedPod], policy: MatchPolicy) -> int:
             return waiting + running
         case MatchPolicy.WAITING_RUNNING_SUCCEED:
             return waiting + running + succeeded
+
+
+def places_bound(members: SortedMembers, joined: Iterable[QueuedPod]) -> int:
+    """How many places of a gang have got a node, whichever pods had them; `joined` came late, each with a place of its own.
+
+    A member that was lost keeps its node's name, and our finalizer keeps the member until the controller lets it go. A
+    successor that is still gated has its place. One that is open does not count for it: the look that opened it saw the
+    lost one.
+    """
+    lost = Counter(pod.role for pod in members.replaced if pod.bound)
+    successors = Counter(pod.role for pod in members.kept if pod.gated)
+    return sum(pod.bound or pod.succeeded for pod in (*members.kept, *joined)) + (lost & successors).total()
 
 
 def shortage(found: int, terms: GangTerms) -> str | None:

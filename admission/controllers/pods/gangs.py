@@ -36,6 +36,7 @@ from admission.controllers.pods.gang import (
     GangUnit,
     LateUnit,
     counted,
+    places_bound,
     shortage,
     staying_away,
     stopped,
@@ -236,7 +237,7 @@ class _Gang:
         if taking := self._taking_places(workload, found.kept):
             return taking
         unit = self._unit.only(members)
-        if (whole := self._bound_whole(workload, unit, found.kept)) is not None:
+        if (whole := self._bound_whole(workload, unit, found)) is not None:
             return whole
         if (overdue := self._overdue(workload, unit)) is not None:
             return overdue
@@ -349,12 +350,12 @@ class _Gang:
             return None
         return max(0.0, deadline - self._now)
 
-    def _bound_whole(self, workload: Workload, unit: GangUnit, kept: Sequence[QueuedPod]) -> PodGroupPlan | None:
+    def _bound_whole(self, workload: Workload, unit: GangUnit, members: SortedMembers) -> PodGroupPlan | None:
         """Says so once as many as the minimum have got a node, whatever became of them since; None where there is no need.
 
-        Our finalizer keeps members that ended until their successors are there, so none is overlooked.
+        It is written before any of them is let go, so none is overlooked, by the next controller either.
         """
-        found = sum(pod.bound or pod.succeeded for pod in (*kept, *self._joined))
+        found = places_bound(members, self._joined)
         if self._deadline(workload, unit) is None or found < unit.minimum or unit.finished() is not None:
             return None
         text = f"{found} pods were bound, {unit.minimum} are needed: a member that is lost now ends none of the others"

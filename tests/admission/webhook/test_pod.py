@@ -181,6 +181,16 @@ def test_a_deployment_hands_queue_and_class_to_its_pods(operation: str) -> None:
     assert "finalizers" not in pod["metadata"]
 
 
+def test_a_member_of_a_gang_is_kept_after_its_end_though_its_deployment_makes_another() -> None:
+    """Issue 16, A1: whether the gang had been bound whole stands in the members that were lost."""
+    deployment = a_deployment()
+    deployment["spec"]["template"]["metadata"]["labels"] |= {names.GANG_NAME: "g", names.GANG_MINIMUM: "2"}
+    template = made(MUTATE_DEPLOYMENT, deployment)["spec"]["template"]
+    pod = made(MUTATE, {"metadata": {"name": "p", **template["metadata"]}, "spec": template["spec"]})
+    assert (pod["metadata"]["labels"][names.QUEUE_NAME_LABEL], pod["spec"]["schedulingGates"]) == ("team", GATES)
+    assert pod["metadata"]["finalizers"] == [names.MANAGED_FINALIZER]
+
+
 def test_a_deployment_without_a_queue_stays_as_it_is() -> None:
     assert made(MUTATE_DEPLOYMENT, a_deployment(queue="")) == a_deployment(queue="")
 

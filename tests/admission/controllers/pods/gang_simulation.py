@@ -163,7 +163,7 @@ class GangSimulation:
             for key in sorted(self.workloads):
                 self._live(key)
             crash_after = self._cycle(crash_after)
-            self._bind()
+            self.bind()
             self._collect_workloads()
             if before == (self.pods, {key: w.to_wire() for key, w in self.workloads.items()}):
                 return
@@ -313,7 +313,8 @@ class GangSimulation:
         status = conditions.with_checks(status, own_checks(workload), self.now)
         self._status(decision.workload, conditions.synced_admitted(status, self.now))
 
-    def _bind(self) -> None:
+    def bind(self) -> None:
+        """The scheduler binds what it can, though nobody looks."""
         for name, pod in self.pods.items():
             if not pod.gated and pod.phase == "Pending" and not pod.deleted and name not in self.disliked:
                 self.pods[name] = replace(pod, bound=True, phase="Running", ready=True)
