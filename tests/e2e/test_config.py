@@ -4,11 +4,13 @@ webhook that is down (here: none runs) stops nobody but those who asked for us."
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hack.controlplane.api import eventually
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.errors import RequestError
 from hack.controlplane.options import ClusterOptions
@@ -100,6 +102,41 @@ def test_applying_again_leaves_the_certificates_alone(installed: ControlPlane) -
     installed.kubectl("apply", "-k", str(PROJECT / "config" / "default"))
     assert installed.api.get(path)["data"] == {"tls.crt": "Yw=="}
     assert all(hook["clientConfig"].get("caBundle") for hook in installed.api.get(hooks)["webhooks"])
+
+
+_LEASE = ("get", "lease", "any", "-n", "stowage-system")
+_PODS = ("get", "pods", "-n", "default")
+
+
+@pytest.mark.parametrize(
+    ("account", "asked", "level"),
+    [
+        pytest.param("stowage-controller", _PODS, "stowage", id="controller"),
+        pytest.param("stowage-ungater", _PODS, "stowage", id="ungater"),
+        pytest.param("stowage-webhook", _PODS, "stowage", id="webhook"),
+        pytest.param("stowage-controller", _LEASE, "leader-election", id="lease-of-the-controller"),
+        pytest.param("stowage-ungater", _LEASE, "leader-election", id="lease-of-the-ungater"),
+        pytest.param("other", _PODS, "workload-low", id="any-other-account"),
+    ],
+)
+def test_our_requests_have_seats_of_their_own(
+    installed: ControlPlane, account: str, asked: tuple[str, ...], level: str
+) -> None:
+    """Issue 19, 4: a tenant that floods the API server fills the seats of `workload-low`, not ours."""
+    if account == "other":
+        installed.kubectl("create", "serviceaccount", account, "-n", "stowage-system")
+    kubeconfig = installed.service_account("stowage-system", account)
+
+    def answered_at() -> str:
+        told = installed.try_kubectl(f"--kubeconfig={kubeconfig}", *asked, "-v=8").stderr
+        found = re.search(r"X-Kubernetes-Pf-Prioritylevel-Uid: (\S+)", told, re.IGNORECASE)
+        return found.group(1) if found else told
+
+    uid = installed.api.get(f"/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/{level}")["metadata"][
+        "uid"
+    ]
+    # The API server takes up new FlowSchemas by a watch.
+    assert eventually(f"{account} is served by {level}", lambda: uid in answered_at())
 
 
 def _some_ca(cluster: ControlPlane) -> str:
