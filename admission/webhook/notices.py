@@ -1,8 +1,8 @@
 """The event on an object of a kind that is not managed and that names a queue (integrations/unmanaged.py).
 
-This process has no right to read such an object, and needs none: the review carries it. Whoever reaches the port can send a
-review, so that an event has no text of theirs but names, is about an object of a namespace that is there, and is written at a
-bounded rate; what is beyond that is dropped and counted (`stowage_events_dropped_total`).
+This process has no right to read such an object, and needs none: the review carries it. Any client that reaches the port can
+send a review. So an event carries no text from the review except names, it is about an object of a namespace that exists, and
+events are written at a bounded rate; those beyond it are dropped and counted (`stowage_events_dropped_total`).
 """
 
 from __future__ import annotations
