@@ -74,13 +74,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if any(map(item.path.is_relative_to, STAGES)):
+        if _is_below(item.path, STAGES):
             item.add_marker(pytest.mark.stage)
-        if any(map(item.path.is_relative_to, SHARING)):
+        if _is_below(item.path, SHARING):
             server = "real" if item.get_closest_marker("e2e") else "embedded"
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{server}"))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("stage") is None)
+
+
+@functools.cache  # thousands of tests are in some hundred files
+def _is_below(path: Path, folders: tuple[Path, ...]) -> bool:
+    return any(map(path.is_relative_to, folders))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist tells what was collected

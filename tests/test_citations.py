@@ -15,6 +15,7 @@ SOURCES = [
     for file in sorted((PROJECT / top).rglob("*"))
     if file.suffix in (".py", ".yaml") and file != Path(__file__)
 ]
+CITING = re.compile(r"^.*\.md\b.*$", re.MULTILINE)
 DOCUMENT = re.compile(r"(?<![\w/.])((?:[\w-]+/)*[\w-]+\.md)\b([^\n;]*)")
 QUIRK = re.compile(r"\bquirks (A\.\d)")
 SECTION = re.compile(r"\b[A\d]\.\d+(?:\.\d+)*\b")
@@ -23,7 +24,7 @@ SECTION = re.compile(r"\b[A\d]\.\d+(?:\.\d+)*\b")
 def citations(text: str) -> set[tuple[str, str]]:
     """Document and section; the section is empty where only the document is named."""
     found = {("quirks.md", section) for section in QUIRK.findall(text)}
-    for document, rest in DOCUMENT.findall(text):
+    for document, rest in DOCUMENT.findall("\n".join(CITING.findall(text))):  # few lines have one
         found |= {(document, section) for section in SECTION.findall(rest.partition(".md")[0])} or {(document, "")}
     return found
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from api.errors import AlreadyExists
 from api.kube.client import Kube
 from api.kube.resources import (
@@ -22,14 +20,13 @@ from api.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
+from api.manifests import read
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 
 _RESOURCES: dict[str, Resource] = {
     resource.kind: resource for resource in (NAMESPACES, CRDS, SECRETS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 }
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's, where PyYAML was built with it, reads the CRDs six times as fast."""
 _FOLDERS = ("namespace", "crd", "selfsigned", "webhook")
 
 
@@ -37,9 +34,7 @@ def manifests(config: Path = CONFIG) -> Iterator[dict[str, Any]]:
     """The objects to install, in order."""
     for folder in _FOLDERS:
         for path in sorted((config / folder).glob("*.yaml")):
-            for obj in yaml.load_all(path.read_text(), Loader=_LOADER):
-                if obj and obj.get("kind") in _RESOURCES:
-                    yield obj
+            yield from (obj for obj in read(path) if obj.get("kind") in _RESOURCES)
 
 
 async def install(kube: Kube, webhook_url: str, config: Path = CONFIG) -> None:

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
-from api import job_kinds
+from api import job_kinds, manifests
 
 GroupKind = tuple[str, str]
 
@@ -25,9 +23,8 @@ FOLDER: Final = Path(__file__).with_name("kinds")
 
 def _declared() -> Iterator[DeclaredJob]:
     """Those of the folder, by name."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for file in sorted(FOLDER.glob("*.yaml")):
-        yield DeclaredJob(job_kinds.JobKind.from_wire(yaml.load(file.read_bytes(), loader)).spec)  # noqa: S506 - a safe one
+        yield DeclaredJob(job_kinds.JobKind.from_wire(manifests.read_one(file)).spec)
 
 
 DECLARED: Final = tuple(_declared())

@@ -15,17 +15,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from api.manifests import read
 from hack.controlplane.errors import BuildError
 
 Manifest = dict[str, Any]
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the CRD is 0.8 MB: seconds without the C parser
-
-
-def read(path: Path) -> list[Any]:
-    """The documents of a YAML file."""
-    return [document for document in yaml.load_all(path.read_text(), Loader=_Loader) if document]
 
 
 def jobset_crds(module: Path) -> list[Manifest]:

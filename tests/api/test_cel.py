@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api.cel import CelError, compile_cel
+from api.manifests import read_one
 
 SCOPE: dict[str, Any] = {
     "object": {"metadata": {"name": "x", "labels": {"a.b/c": "d"}}, "spec": {"n": 3, "list": ["p", "q"]}},
@@ -93,7 +93,7 @@ def test_work_is_bounded_however_macros_nest() -> None:
 
 def _ours() -> list[str]:
     folder = Path(__file__).parents[2] / "config" / "webhook"
-    documents = [yaml.safe_load(path.read_text()) for path in sorted(folder.glob("*ating.yaml"))]
+    documents = [read_one(path) for path in sorted(folder.glob("*ating.yaml"))]
     conditions = [
         item for document in documents for hook in document["webhooks"] for item in hook.get("matchConditions", [])
     ]

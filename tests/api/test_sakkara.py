@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from api.manifests import read
 from api.names import HOSTNAME_LABEL, SAKKARA_GROUP, SAKKARA_TOPOLOGY
 from api.sakkara import SakkaraGroup, label_of_level, read_group, read_topology
 from api.workloads import PlacementConstraint
@@ -193,7 +193,7 @@ def test_a_tree_of_absurd_depth_is_refused_not_followed() -> None:
 
 def _samples(label: str) -> list[dict[str, Any]]:
     folder = Path(__file__).resolve().parents[2] / "config" / "samples"
-    found = [made for file in sorted(folder.glob("sakkara-*.yaml")) for made in yaml.safe_load_all(file.read_text())]
+    found = [made for file in sorted(folder.glob("sakkara-*.yaml")) for made in read(file)]
     return [made for made in found if label in (made["metadata"].get("labels") or {})]
 
 

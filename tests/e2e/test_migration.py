@@ -16,6 +16,7 @@ import yaml
 
 from admission.cli.install import CONFIG
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, PODS, WORKLOADS, Resource
+from api.manifests import read_one
 from api.names import GROUP, HOSTNAME_LABEL, IN_USE_FINALIZER
 from hack.controlplane.api import eventually
 from hack.controlplane.cluster import ControlPlane
@@ -28,7 +29,6 @@ from tests.scenarios.site import eventually as soon
 from tests.scenarios.stage import real
 
 CONTROL_PLANE = ClusterOptions()
-CRDS = [yaml.safe_load(path.read_text()) for path in sorted((CONFIG / "crd").glob(f"{GROUP}_*.yaml"))]
 Obj = dict[str, Any]
 FLAVOR, QUEUE = "gpu", "research"
 
@@ -42,10 +42,15 @@ KUEUE_S_CONVERSION = {
 }
 
 
+def our_crds() -> list[Obj]:
+    """Those of Kueue's kinds, as we install them."""
+    return [read_one(path) for path in sorted((CONFIG / "crd").glob(f"{GROUP}_*.yaml"))]
+
+
 def kueue_crds(*versions: str) -> str:
     """The CRDs as a Kueue has them that stores the last of these versions."""
     documents = []
-    for crd in copy.deepcopy(CRDS):
+    for crd in our_crds():
         kept = [each for each in crd["spec"]["versions"] if each["name"] in versions]
         crd["spec"]["versions"] = [{**each, "storage": each["name"] == versions[-1]} for each in kept]
         crd["spec"]["conversion"] = KUEUE_S_CONVERSION if len(versions) > 1 else {"strategy": "None"}
@@ -213,7 +218,7 @@ async def test_there_and_back_without_a_new_pod(
     # and back: our webhooks go first, then Kueue's CRDs are applied again
     cluster.kubectl("delete", "mutatingwebhookconfiguration", "stowage-mutating-webhook-configuration")
     cluster.kubectl("delete", "validatingwebhookconfiguration", "stowage-validating-webhook-configuration")
-    for crd in CRDS:  # of the development installation: the address by URL
+    for crd in our_crds():  # of the development installation: the address by URL
         remove = '[{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]'
         cluster.kubectl("patch", "crd", crd["metadata"]["name"], "--type=json", "-p", remove)
     crds = kueue_crds("v1beta1", "v1beta2")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 from admission.controllers.sakkara.output_record import RECORD, WRITTEN
 from admission.settings import AdmissionSettings
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, NOTICE_UNMANAGED, VALIDATE_DECLARED, VALIDATING
+from api.manifests import read, read_one
 from hack import runtime_lock
 from tests.hack.rights import ALLOWED, DENIED, Right
 from ungater.settings import UngaterSettings
@@ -30,18 +32,23 @@ def name_of(file: Path) -> str:
 
 
 def documents(file: Path) -> list[Any]:
-    return [document for document in yaml.safe_load_all(file.read_text()) if document]
+    return read(file)
 
 
 def built(folder: Path) -> Iterator[Doc]:
     """The objects of a kustomization and of those it names, unpatched."""
-    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    kustomization = read_one(folder / "kustomization.yaml")
     for entry in [*kustomization.get("resources", ()), *kustomization.get("components", ())]:
         target = (folder / entry).resolve()
         yield from built(target) if target.is_dir() else documents(target)
 
 
-DEFAULT = list(built(CONFIG / "default"))
+@functools.cache
+def default() -> tuple[Doc, ...]:
+    """What config/default installs."""
+    return tuple(built(CONFIG / "default"))
+
+
 ONE_BY_ONE = {
     "jobset-prefer.yaml",
     "job-constraints.yaml",
@@ -70,8 +77,9 @@ ONE_BY_ONE = {
 """Samples that are applied by themselves."""
 
 
-def of_kind(kind: str, objects: list[Doc] = DEFAULT) -> dict[str, Doc]:
-    return {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == kind}
+def of_kind(kind: str, objects: Iterable[Doc] | None = None) -> dict[str, Doc]:
+    """By name, of what config/default installs or of these."""
+    return {obj["metadata"]["name"]: obj for obj in objects or default() if obj["kind"] == kind}
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)
@@ -81,7 +89,7 @@ def test_file_parses(file: Path) -> None:
 
 @pytest.mark.parametrize("file", KUSTOMIZATIONS, ids=name_of)
 def test_what_a_kustomization_names_exists_and_nothing_lies_about(file: Path) -> None:
-    content, folder = yaml.safe_load(file.read_text()), file.parent
+    content, folder = read_one(file), file.parent
     patches = [patch["path"] for patch in content.get("patches", ())]
     generated = [entry.split("=")[1] for one in content.get("configMapGenerator", ()) for entry in one["files"]]
     named = [*content.get("resources", ()), *content.get("components", ()), *patches, *generated]
@@ -93,7 +101,7 @@ def test_what_a_kustomization_names_exists_and_nothing_lies_about(file: Path) ->
 
 
 def test_no_object_is_given_twice() -> None:
-    keys = [(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in DEFAULT]
+    keys = [(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]) for o in default()]
     assert len(keys) == len(set(keys))
 
 
@@ -149,7 +157,7 @@ def test_names_of_webhooks_are_unique() -> None:
 
 @pytest.mark.parametrize("verb", ["mutating", "validating"])
 def test_development_calls_the_same_paths_by_url(verb: str) -> None:
-    patch = yaml.safe_load((CONFIG / "development" / f"{verb}.yaml").read_text())
+    patch = read_one(CONFIG / "development" / f"{verb}.yaml")
     assert [op["path"] for op in patch] == [f"/webhooks/{i}/clientConfig" for i in range(len(hooks(verb)))]
     for op, hook in zip(patch, hooks(verb), strict=True):
         assert op["value"]["url"].endswith(f":9443{hook['clientConfig']['service']['path']}")
@@ -164,7 +172,7 @@ def granted(right: Right) -> bool:
 
 
 def _rules(right: Right) -> Iterator[Doc]:
-    for binding in DEFAULT:
+    for binding in default():
         namespace = binding["metadata"].get("namespace")
         if binding["kind"] not in ("RoleBinding", "ClusterRoleBinding") or (namespace and namespace != right.namespace):
             continue
@@ -281,7 +289,7 @@ def test_dockerfile_copies_what_there_is() -> None:
 
 def test_make_image_builds_what_the_deployments_run() -> None:
     """Issue 16, D3."""
-    manager = yaml.safe_load((CONFIG / "manager" / "kustomization.yaml").read_text())
+    manager = read_one(CONFIG / "manager" / "kustomization.yaml")
     (image,) = manager["images"]
     run = f"{image.get('newName', image['name'])}:{image['newTag']}"
     shown = subprocess.run(

@@ -18,6 +18,7 @@ import typer
 import yaml
 from cryptography import x509
 
+from api.manifests import read
 from hack.controlplane import __main__ as commands
 from hack.controlplane import (
     api,
@@ -245,7 +246,7 @@ def test_tmpfs_puts_etcds_data_into_memory(tmp_path: Path) -> None:
 
 
 def test_the_stages_play_nodes_and_pods() -> None:
-    documents = list(yaml.safe_load_all(options.STAGES.read_text()))
+    documents = read(options.STAGES)
     stages = {
         item["metadata"]["name"]: item["spec"]["resourceRef"]["kind"] for item in documents if item["kind"] == "Stage"
     }

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jsonschema
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from api.conversion import V1BETA1
+from api.manifests import read
 from api.names import CONVERT_PATH, COSCHEDULING_SIGS
 from hack.crds import __main__ as crds
-from hack.crds.kinds import KINDS
+from hack.crds.kinds import KINDS, CrdKind
 from hack.crds.manifest import manifest
 from tests.hack import refused, taken
 from tests.hack.objects import Obj
 
 SAMPLES = Path(__file__).resolve().parents[2] / "config" / "samples"
-VERSIONS = {kind.name: {each["name"]: each for each in manifest(kind)["spec"]["versions"]} for kind in KINDS}
-SCHEMAS = {kind.name: VERSIONS[kind.name][kind.version]["schema"]["openAPIV3Schema"] for kind in KINDS}
-OLDER = {
-    f"{name} {V1BETA1}": found[V1BETA1]["schema"]["openAPIV3Schema"]
-    for name, found in VERSIONS.items()
-    if V1BETA1 in found
-}
+
+
+@functools.cache
+def schemas() -> dict[str, Obj]:
+    """Those of the present versions, by kind."""
+    return {kind.name: _schema(kind, kind.version) for kind in KINDS}
+
+
+@functools.cache
+def older() -> dict[str, Obj]:
+    """Those of v1beta1, by kind and version."""
+    served = (kind for kind in KINDS if any(each["name"] == V1BETA1 for each in _versions(kind)))
+    return {f"{kind.name} {V1BETA1}": _schema(kind, V1BETA1) for kind in served}
+
+
+@functools.cache
+def _versions(kind: CrdKind) -> list[Obj]:
+    found: list[Obj] = manifest(kind)["spec"]["versions"]
+    return found
+
+
+def _schema(kind: CrdKind, version: str) -> Obj:
+    (schema,) = (each["schema"]["openAPIV3Schema"] for each in _versions(kind) if each["name"] == version)
+    return cast("Obj", schema)
 
 
 def nodes(schema: Obj, path: str = "") -> Iterator[tuple[str, Obj]]:
@@ -40,7 +58,7 @@ def nodes(schema: Obj, path: str = "") -> Iterator[tuple[str, Obj]]:
 
 
 def every_node() -> Iterator[tuple[str, Obj]]:
-    for name, schema in (SCHEMAS | OLDER).items():
+    for name, schema in (schemas() | older()).items():
         yield from nodes(schema, name)
 
 
@@ -51,7 +69,7 @@ def cel_messages() -> set[str]:
 
 def fits(obj: Obj) -> None:
     """As jsonschema sees it: everything but CEL, list keys, formats and int-or-string."""
-    jsonschema.validate(obj, SCHEMAS[obj["kind"]], cls=jsonschema.Draft7Validator)
+    jsonschema.validate(obj, schemas()[obj["kind"]], cls=jsonschema.Draft7Validator)
 
 
 def test_files_are_what_the_types_say() -> None:
@@ -192,7 +210,7 @@ def test_every_message_about_a_change_is_that_of_a_rule(obj: Obj, message: str) 
 
 def sample_documents() -> Iterator[Any]:
     for file in sorted(SAMPLES.glob("*.yaml")):
-        for document in yaml.safe_load_all(file.read_text()):
+        for document in read(file):
             if document["apiVersion"].startswith(("kueue.x-k8s.io/", "scheduling.x-k8s.io/")):
                 yield pytest.param(document, id=f"{file.name} {document['kind']}")
 
@@ -200,7 +218,7 @@ def sample_documents() -> Iterator[Any]:
 @pytest.mark.parametrize("document", list(sample_documents()))
 def test_samples_fit_and_have_no_unknown_field(document: Obj) -> None:
     fits(document)
-    assert _unknown(document, SCHEMAS[document["kind"]]) == []
+    assert _unknown(document, schemas()[document["kind"]]) == []
 
 
 def _unknown(value: Any, schema: Obj, path: str = "") -> list[str]:

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS
 from admission.webhook.endpoints import MUTATE_DECLARED, MUTATING, VALIDATE_DECLARED, VALIDATING
+from api.manifests import read
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 KINDS = pytest.mark.parametrize("kind", ADAPTERS, ids=lambda kind: kind.framework)
 
 
 def documents(name: str) -> list[Any]:
-    return [document for document in yaml.safe_load_all((CONFIG / name).read_text()) if document]
+    return read(CONFIG / name)
 
 
 def verbs(file: str, kind: JobIntegration) -> set[str]:

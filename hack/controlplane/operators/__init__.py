@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from api.manifests import read
 from hack.controlplane import manifests
 from hack.controlplane.api import Api
 from hack.controlplane.build import Recipe
@@ -70,7 +71,7 @@ class Operator:
 
     def _shipped(self, module: Path) -> dict[str, list[manifests.Manifest]]:
         files = [path for path in sorted((module / self.crds).glob("*.yaml")) if path.name not in self.left_out]
-        found = [document for path in files for document in manifests.read(path)]
+        found = [document for path in files for document in read(path)]
         return {CRDS: [document for document in found if document.get("kind") == "CustomResourceDefinition"]}
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from admission.controllers.job_kinds import JobKindController
 from admission.integrations.declared import DeclaredJob
@@ -20,6 +19,7 @@ from admission.job_kinds import JobKinds
 from api.errors import NotFound
 from api.job_kinds import JobKind
 from api.kube.resources import CRDS, JOB_KINDS, WORKLOADS
+from api.manifests import read_one
 from api.meta import find_condition
 from api.names import QUEUE_NAME_LABEL
 from tests.admission.controllers.jobs.world import CONFIG, JobCluster, embedded, eventually
@@ -32,7 +32,7 @@ CRANES = DeclaredJob(read(GOOD).spec).resource
 @pytest.fixture
 async def here(tmp_path: Path) -> AsyncIterator[JobCluster]:
     async with embedded(tmp_path) as made:
-        await made.kube.create(CRDS, yaml.safe_load((CONFIG / "stowage.dev_jobkinds.yaml").read_text()))
+        await made.kube.create(CRDS, read_one(CONFIG / "stowage.dev_jobkinds.yaml"))
         await eventually(lambda: _made(made, JOB_KINDS, GOOD))
         yield made
         KINDS.withdraw((CRANES.group, CRANES.kind))

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from api.fake.status import StatusError
 from api.fake.store import Storage
 from api.kube.resources import CLUSTER_QUEUES, CRDS, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS
+from api.manifests import read_one
 from api.names import API_VERSION
 
 FOLDER = Path(__file__).parents[3] / "config" / "crd"
@@ -20,7 +20,7 @@ FOLDER = Path(__file__).parents[3] / "config" / "crd"
 def store() -> Storage:
     store = Storage(seed=1)
     for path in sorted(FOLDER.glob("kueue*.yaml")):
-        store.create(CRDS, yaml.safe_load(path.read_text()))
+        store.create(CRDS, read_one(path))
     return store
 
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import yaml
-
 from admission.controllers import conditions
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller import JobController
@@ -38,6 +36,7 @@ from api.kube.resources import (
     WORKLOADS,
 )
 from api.kube.settings import ClientSettings
+from api.manifests import read_one
 from api.names import QUEUE_NAME_LABEL
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
@@ -178,7 +177,7 @@ async def _is_empty(kube: Kube) -> bool:
 
 
 def _crds() -> list[Object]:
-    ours = [yaml.safe_load(path.read_text()) for path in sorted(CONFIG.glob("kueue*.yaml"))]
+    ours = [read_one(path) for path in sorted(CONFIG.glob("kueue*.yaml"))]
     return [*ours, *(crd_of(adapter.resource) for adapter in DECLARED)]
 
 

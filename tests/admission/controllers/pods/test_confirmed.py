@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
 from admission.controllers.pods.controller import PodController
 from admission.controllers.workload_writer import Recorder
@@ -22,6 +21,7 @@ from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.resources import CRDS, NAMESPACES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
+from api.manifests import read_one
 from api.meta import find_condition
 from api.workloads import Workload
 
@@ -81,7 +81,7 @@ async def test_a_gang_is_not_overdue_whose_pods_were_bound_while_the_controller_
 ) -> None:
     """Issue 16, A1: a paused controller knows the time, but not yet what happened meanwhile."""
     async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
-        server.store.create(CRDS, yaml.safe_load((CRD / "kueue.x-k8s.io_workloads.yaml").read_text()))
+        server.store.create(CRDS, read_one(CRD / "kueue.x-k8s.io_workloads.yaml"))
         settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
         async with await Kube.connect(settings) as kube:
             await make(kube)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from admission.controllers.cluster_view import BY_HOSTNAME, hostname
 from admission.controllers.pods.pod_indexes import BY_GROUP, group_keys
@@ -29,6 +28,7 @@ from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, NODES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
+from api.manifests import read_one
 from api.names import (
     HOSTNAME_LABEL,
     IS_GROUP_WORKLOAD,
@@ -161,7 +161,7 @@ class SakkaraCluster:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[SakkaraCluster]:
     async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
-        server.store.create(CRDS, yaml.safe_load((CRD / "kueue.x-k8s.io_workloads.yaml").read_text()))
+        server.store.create(CRDS, read_one(CRD / "kueue.x-k8s.io_workloads.yaml"))
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             made = SakkaraCluster(kube, kubeconfig)
