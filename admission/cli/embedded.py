@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from admission.cli.install import install
-from admission.cli.processes import COMMANDS, StowageProcesses
+from admission.cli.processes import COMMANDS, Start, StowageProcesses, start_interpreter
 from api.fake.server import FakeServer, FakeSettings
 from api.fake.workers.driver import Workers
 from api.kube.client import Kube
@@ -33,13 +33,15 @@ class EmbeddedCluster:
 
 @contextlib.asynccontextmanager
 async def embedded(
-    folder: Path, environment: Mapping[str, str] | None = None, settings: FakeSettings | None = None
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    settings: FakeSettings | None = None,
+    launch: Start = start_interpreter,
 ) -> AsyncIterator[EmbeddedCluster]:
     """Everything is ready inside. `folder` takes kubeconfigs and logs; `environment` goes to the processes.
 
     The server knows each process by its ServiceAccount (the token is the process's name), and users that `settings` names by
-    a token. Raises ProcessFailed when one
-    does not come up.
+    a token; `launch` starts a process. Raises ProcessFailed when one does not come up.
     """
     tokens = {name: f"system:serviceaccount:{NAMESPACE}:stowage-{name}" for name in COMMANDS}
     settings = settings or FakeSettings()
@@ -50,7 +52,7 @@ async def embedded(
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
         workers = asyncio.create_task(Workers(server.store).run(), name="workers")
         stack.push_async_callback(_ended, workers)
-        processes = StowageProcesses(kubeconfigs, folder, environment or {})
+        processes = StowageProcesses(kubeconfigs, folder, environment or {}, launch=launch)
         await install(kube, processes.webhook_url)
         await stack.enter_async_context(processes)
         yield EmbeddedCluster(kube, processes, server)

@@ -11,11 +11,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import aiohttp
 
@@ -33,6 +33,44 @@ _MOST = 3
 """Times the seconds without progress within which a process has to be ready in any case."""
 
 
+class RunningProcess(Protocol):
+    """What is used of a child's handle: asyncio's own has it."""
+
+    @property
+    def pid(self) -> int:
+        """Of the operating system."""
+        ...
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; negative for the signal that ended it."""
+        ...
+
+    async def wait(self) -> int:
+        """Its return code, once it has ended."""
+        ...
+
+    def send_signal(self, signal: int, /) -> None:
+        """Raises ProcessLookupError where it has ended."""
+        ...
+
+    def kill(self) -> None:
+        """The same with SIGKILL."""
+        ...
+
+
+Start = Callable[[Sequence[str], Mapping[str, str], Path], Awaitable[RunningProcess]]
+"""Starts a module: its name and arguments, the environment, and the file that takes what it writes."""
+
+
+async def start_interpreter(command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
+    """`python -m ...`, as an operator starts it."""
+    with log.open("ab") as out:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", *command, env=environment, stdout=out, stderr=out
+        )
+
+
 class ProcessFailed(RuntimeError):
     """A child ended or did not become ready; carries the end of its log."""
 
@@ -45,16 +83,14 @@ class ChildProcess:
     environment: Mapping[str, str]
     log: Path
     health_port: int
-    process: asyncio.subprocess.Process | None = None
+    process: RunningProcess | None = None
+    launch: Start = start_interpreter
     _told_to_end: bool = field(init=False, default=False)
 
     async def start(self) -> None:
         """Starts it; does not wait for readiness."""
         environment = {**os.environ, **self.environment, "STOWAGE_HEALTH_PORT": str(self.health_port)}
-        with self.log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", *COMMANDS[self.name], env=environment, stdout=log, stderr=log
-            )
+        self.process = await self.launch(COMMANDS[self.name], environment, self.log)
         self._told_to_end = False  # not before: until now it is the one that was ended
 
     async def ready(self, seconds: float) -> None:
@@ -108,7 +144,7 @@ class ChildProcess:
 
 @dataclass
 class StowageProcesses:
-    """All three. `kubeconfigs` by process name; `environment` for all of them; `folder` takes the logs."""
+    """All three. `kubeconfigs` by process name; `environment` for all of them; `folder` takes the logs; `launch` starts one."""
 
     kubeconfigs: Mapping[str, Path]
     folder: Path
@@ -116,6 +152,7 @@ class StowageProcesses:
     # seconds; a machine that runs other things as well starts three interpreters slowly
     ready_within: float = 120.0
     webhook_port: int = field(default_factory=free_port)
+    launch: Start = start_interpreter
     children: dict[str, ChildProcess] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -128,7 +165,7 @@ class StowageProcesses:
                     "STOWAGE_WEBHOOK__URL": self.webhook_url,
                 }
             self.children[name] = ChildProcess(
-                name, {**own, **self.environment}, self.folder / f"{name}.log", free_port()
+                name, {**own, **self.environment}, self.folder / f"{name}.log", free_port(), launch=self.launch
             )
 
     @property

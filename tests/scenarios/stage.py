@@ -1,7 +1,8 @@
 """The two stages: the embedded API server with its stand-ins, and the real control plane with kwok nodes.
 
-On both the three processes run as real processes; on the real one under their own ServiceAccounts, so that config/rbac is
-what is tested, installed by `kubectl apply -k config/development`.
+On both the three processes run as real processes, forked from one that has imported them (forked_processes.py); on the real
+one under their own ServiceAccounts, so that config/rbac is what is tested, installed by
+`kubectl apply -k config/development`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from api.kube.resources import ALL, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from api.kube.settings import ClientSettings
 from api.names import GROUP
 from hack.controlplane.cluster import ControlPlane
+from tests.scenarios.forked_processes import start_forked
 from tests.scenarios.stage_processes import playing
 
 
@@ -54,7 +56,7 @@ async def embedded(
     folder: Path, environment: Mapping[str, str] | None = None, settings: FakeSettings | None = None
 ) -> AsyncIterator[Stage]:
     """An embedded API server of its own."""
-    async with embedded_cluster(folder, environment, settings) as found:
+    async with embedded_cluster(folder, environment, settings, start_forked) as found:
         with playing(found.processes):
             yield Stage("embedded", found.kube, found.processes, found.server)
 
@@ -70,7 +72,7 @@ async def real(
     }
     settings = WebhookSection()
     async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig)) as kube:
-        processes = StowageProcesses(kubeconfigs, folder, environment or {})
+        processes = StowageProcesses(kubeconfigs, folder, environment or {}, launch=start_forked)
         configurations = (settings.mutating_configuration, settings.validating_configuration)
         await point_webhooks(kube, processes.webhook_url, *configurations)
         async with processes:
