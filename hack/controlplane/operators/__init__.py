@@ -9,6 +9,7 @@ The MPI operator listens on port 8080 of all addresses, which cannot be changed:
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ CRDS: Final = "crds"
 _MOUNTED_CERTIFICATE = Path("/tmp/k8s-webhook-server/serving-certs/tls.crt")
 _ROTATED = "validator.training-operator.kubeflow.org"
 _NAMESPACES = "/api/v1/namespaces"
+_APP_WRAPPER_CONFIG = "appwrapper-operator-config"
 _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 Arguments = Callable[[ClusterPaths, OperatorPorts], list[str]]
@@ -138,6 +140,24 @@ def _kuberay(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
     ]
 
 
+def _appwrapper(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
+    return [f"--config={_APP_WRAPPER_CONFIG}"]
+
+
+def _prepare_appwrapper(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
+    """Its addresses stand in a ConfigMap. Without its webhooks it needs no certificate; all else is as it ships."""
+    config = {
+        "controllerManager": {
+            "metrics": {"bindAddress": "0"},
+            "health": {"bindAddress": f"127.0.0.1:{ports.health}"},
+        },
+        "webhooksEnabled": False,
+    }
+    metadata = {"name": _APP_WRAPPER_CONFIG}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"config.yaml": json.dumps(config)}}
+    api.create(f"{_NAMESPACES}/default/configmaps", body)
+
+
 OPERATORS: Final[Mapping[str, Operator]] = {
     each.name: each
     for each in (
@@ -166,6 +186,17 @@ OPERATORS: Final[Mapping[str, Operator]] = {
             "ray-operator",
             "config/crd/bases",
             _kuberay,
+        ),
+        Operator(
+            "appwrapper",
+            "github.com/project-codeflare/appwrapper",
+            "cmd",
+            "config/crd/bases",
+            _appwrapper,
+            environment={"NAMESPACE": "default"},
+            prepare=_prepare_appwrapper,
+            # whether it is ready it says only with its webhooks
+            health_path="healthz",
         ),
     )
 }

@@ -159,6 +159,18 @@ def test_a_wrapper_whose_pods_are_not_there_is_refused(pod_sets: list[Object], s
         WRAPPER.pod_sets(job)
 
 
+@pytest.mark.parametrize("deployed", [False, True])
+@pytest.mark.parametrize(("phase", "ends"), [("Succeeded", (True, True)), ("Failed", (False, True)), ("Running", ())])
+def test_a_wrapper_that_has_succeeded_is_over_while_what_it_wraps_is_kept(
+    deployed: bool, phase: str, ends: tuple[bool, ...]
+) -> None:
+    """It keeps that for a week; of one that failed, pods may still run until then."""
+    condition = {"type": "ResourcesDeployed", "status": "True" if deployed else "False"}
+    job = {**sample(WRAPPER), "status": {"phase": phase, "conditions": [condition]}}
+    end = WRAPPER.finished(job)
+    assert (() if end is None else (end.success, True)) == (() if deployed and phase == "Failed" else ends)
+
+
 def test_a_wrapped_job_is_a_part_only_with_the_pods_that_the_wrapper_says() -> None:
     running = started(WRAPPER, sample(WRAPPER))
     inner = sample(WRAPPER)["spec"]["components"][0]["template"]

@@ -29,7 +29,7 @@ class Sample:
     suspend: tuple[str, ...]
     spec: Callable[[Object], Object]
     name_label: str
-    wrong: tuple[tuple[str, ...], Any]
+    wrong: tuple[tuple[str | int, ...], Any]
     said: str
     operator: str | None = None
     ends: bool = True
@@ -88,6 +88,20 @@ def _jobset(template: Object) -> Object:
     return {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": job}]}
 
 
+class WrappedJob(Sample):
+    """An AppWrapper of one Job, which has its name."""
+
+    def job(self, here: Site, name: str) -> Object:
+        made = super().job(here, name)
+        made["spec"]["components"][0]["template"]["metadata"]["name"] = name
+        return made
+
+
+def _wrapped(template: Object) -> Object:
+    spec = {"parallelism": PODS, "completions": PODS, "backoffLimit": 0, "template": template}
+    return {"components": [{"template": {"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": spec}}]}
+
+
 def _kubeflow_sample(plural: str, field: str, leader: str, container: str) -> Sample:
     make = _kubeflow(field, leader) if leader else _jax
     return Sample(
@@ -120,6 +134,15 @@ SAMPLES: Mapping[str, Sample] = {
         "spec.workerGroupSpecs",
         operator="kuberay",
         ends=False,
+    ),
+    "AppWrapper": WrappedJob(
+        BY_FRAMEWORK["workload.codeflare.dev/appwrapper"].resource,
+        ("spec", "suspend"),
+        _wrapped,
+        "workload.codeflare.dev/appwrapper",
+        (("spec", "components", 0, "podSets"), [{"path": "template.spec.nowhere"}]),
+        "spec.components[0]",
+        operator="appwrapper",
     ),
     "JobSet": Sample(
         JOBSETS,

@@ -10,7 +10,7 @@ import pytest
 from admission.integrations.paths import value_at
 from api.errors import ApiError
 from api.kube.client import PatchKind
-from api.kube.resources import JOBS, PODS, WORKLOADS
+from api.kube.resources import CONFIG_MAPS, JOBS, PODS, WORKLOADS
 from api.meta import is_true
 from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
@@ -18,6 +18,7 @@ from hack.controlplane.operators import OPERATORS
 from hack.controlplane.options import ClusterOptions
 from tests.e2e.kinds.samples import PODS as COUNT
 from tests.e2e.kinds.samples import SAMPLES, Object, Sample
+from tests.scenarios import test_sakkara as sakkara
 from tests.scenarios.site import Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.tenants import prioritized
@@ -161,3 +162,35 @@ async def test_a_malformed_job_is_refused_with_its_field(stage: Stage, kind: str
         return await here.workload_of("bad") is not None
 
     await never("a Workload of the bad job", queued, seconds=0.5)
+
+
+async def test_a_wrapped_job_of_no_queue_runs_again_when_its_group_was_evicted(stage: Stage) -> None:
+    """Issue 16, A4: the AppWrapper counts no failure, no retry and no missing part, and succeeds in the end."""
+    kind, here = SAMPLES["AppWrapper"].resource, Site(stage.kube, "wrapped-group")
+    async with sakkara.tree(here, {"r0": [4, 4]}):
+        await here.make(CONFIG_MAPS, sakkara.a_group(here, "low", 8))
+        job = sakkara.a_job(here, "low", 8)
+        del job["spec"]["backoffLimit"]  # 6: fewer than the pods that are evicted
+        wrapped = {"template": {"apiVersion": JOBS.api_version, "kind": JOBS.kind, **job}}
+        metadata = {"name": "low", "namespace": here.name}
+        await here.make(kind, {"metadata": metadata, "spec": {"components": [wrapped]}})
+        await sakkara.are(here, "low-", Running=8)
+        uid = (await here.get_job("low"))["metadata"]["uid"]
+        await here.make(CONFIG_MAPS, sakkara.a_group(here, "high", 8, priority="5"))
+        await sakkara.create(here, "high", 8)
+        await sakkara.are(here, "high-", Running=8)
+        await sakkara.are(here, "low-", Gated=8)
+        for number in range(8):
+            await here.kube.delete(PODS, f"high-{number}", here.name)
+        await sakkara.are(here, "low-", Running=8)
+        found = await here.get_job("low")
+        assert (found["metadata"]["uid"], found["status"].get("failed", 0)) == (uid, 0)
+        await here.finish("low")
+
+        async def succeeded() -> bool:
+            status = (await here.get_job("low", kind)).get("status", {})
+            assert not status.get("retries"), status
+            assert status.get("phase") in ("Running", "Succeeded"), status
+            return bool(status["phase"] == "Succeeded")
+
+        await eventually("the AppWrapper succeeds", succeeded, seconds=90)
