@@ -25,6 +25,7 @@ from admission.webhook.certs import (
 from admission.webhook.declared_rules import DeclaredRules
 from admission.webhook.gang_pods import gang_keys, read_member
 from admission.webhook.lookups import Lookups
+from admission.webhook.metrics import count_review
 from admission.webhook.notices import Notices
 from admission.webhook.owners import Owners
 from admission.webhook.rules import webhook_rules
@@ -96,6 +97,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             lookups,
             rules,
             lambda: missing() is None,
+            observe=count_review,
             owners=Owners(kube),
             clients=clients,
             tell=notices.tell,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import re
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +33,9 @@ class _AdmissionReview(msgspec.Struct, rename="camel"):
     request: Request | None = None
 
 
+_UID: Final = re.compile(rb'"request":\{"uid":"([0-9A-Za-z-]{1,64})"')
+_UID_WITHIN: Final = 1024
+"""Bytes in which the API server has written the uid of a review."""
 _decoder: Final = msgspec.json.Decoder(_AdmissionReview)
 API_VERSION: Final = "admission.k8s.io/v1"
 
@@ -52,6 +56,23 @@ def decode(body: bytes | bytearray) -> Request:
     if review.request is None:
         raise BadReview("the AdmissionReview has no request")
     return review.request
+
+
+def busy(body: bytes | bytearray) -> Wire | None:
+    """The answer to a review that is not decoded because too many wait: a denial with status 429 and a time to try again.
+
+    Without it the user would wait for the API server's timeout and get an internal error. None: the uid is not found.
+    """
+    found = _UID.search(body[:_UID_WITHIN])
+    if found is None:
+        return None
+    status = {
+        "code": 429,
+        "reason": "TooManyRequests",
+        "message": "the webhook of Stowage has too many large objects to check; try again",
+        "details": {"retryAfterSeconds": 1},
+    }
+    return _reply(found.group(1).decode(), allowed=False, status=status)
 
 
 def review(path: str, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
@@ -107,5 +128,9 @@ def _refusal(endpoint: Endpoint, request: Request, errors: Errors) -> Wire:
 
 
 def _answer(request: Request, *, allowed: bool, **more: Any) -> Wire:
-    response = {"uid": request.uid, "allowed": allowed, **more}
+    return _reply(request.uid, allowed=allowed, **more)
+
+
+def _reply(uid: str, *, allowed: bool, **more: Any) -> Wire:
+    response = {"uid": uid, "allowed": allowed, **more}
     return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}

@@ -41,7 +41,7 @@ from admission.webhook.endpoints import NOTICE_UNMANAGED, PATHS, Request, owner_
 from admission.webhook.handshakes import Handshakes
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
-from admission.webhook.review import BadReview, count_values, decode, review
+from admission.webhook.review import BadReview, busy, count_values, decode, review
 from admission.webhook.rules import ReviewRules
 from api.names import CONVERT_PATH
 
@@ -86,7 +86,7 @@ class ServerLimits:
     large: int = 16
     """Large bodies that are being read."""
     waiting: int = 8
-    """Large reviews that wait for their thread, and conversions for theirs; more get status 503."""
+    """Large reviews that wait for their thread, and conversions for theirs; more reviews are denied with status 429."""
     sending: int = 16
     """Answers longer than `small` that are being sent."""
 
@@ -260,6 +260,9 @@ class _Listener:
                 return await self._handlers.convert(body, thread.call)
         if len(body) <= self.limits.small:
             return await self._handlers.answer(request.path, body, _at_once)
+        if self._reviewing.is_full and (denial := busy(body)):
+            self._handlers.observe(request.path, "busy")
+            return web.Response(body=msgspec.json.encode(denial), content_type="application/json")
         with self._reviewing.line():
             return await self._handlers.answer(request.path, body, self._reviewing.call)
 
@@ -337,10 +340,14 @@ class _WorkerThread:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._limit, self._waiting, self._rest = limit, 0, 0.0
 
+    @property
+    def is_full(self) -> bool:
+        return self._waiting >= self._limit
+
     @contextlib.contextmanager
     def line(self) -> Iterator[None]:
         """While one waits for its turn and has it. Raises _Refused where too many do."""
-        if self._waiting >= self._limit:
+        if self.is_full:
             raise _Refused(503, "too many large requests at once")
         self._waiting += 1
         try:

@@ -88,9 +88,9 @@ def waiting_command() -> None:
 
 
 @app.command("webhook")
-def webhook_command() -> None:
-    """Reviews at many clients at once."""
-    webhook.run()
+def webhook_command(creations: int = 0) -> None:
+    """Reviews at many clients at once, or a storm of creations."""
+    webhook.run(creations)
 
 
 @app.command("simulate")

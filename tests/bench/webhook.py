@@ -1,18 +1,22 @@
 """The webhook under load: reviews answered a second, and how long the slowest wait, by one process over TLS.
 
-    python -m tests.bench webhook
+    python -m tests.bench webhook [--creations 500000]
 
 The webhook runs for real beside an embedded API server, with the certificate it makes for itself. As many clients as
 loads.json says send AdmissionReviews of jobs and Workloads over kept connections, each its next one as soon as the last
 was answered, from this process and so from the same cores.
+
+`--creations`: so many pods with a queue, each of another name, over 64 connections; prints failures, waits and memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 import tempfile
 import time
+from array import array
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +24,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+import uvloop
 
 from admission.cli.embedded import NAMESPACE as STOWAGE
 from admission.cli.install import install
@@ -36,10 +41,13 @@ RACK = "example.com/rack"
 Load = dict[str, Any]
 
 
-def run() -> None:
-    """Prints one line a kind of review."""
+def run(creations: int = 0) -> None:
+    """Prints one line a kind of review, or one for a storm of creations."""
     with tempfile.TemporaryDirectory(prefix="stowage-bench-") as folder:
-        asyncio.run(_measure(Path(folder), loads("webhook")))
+        if creations:
+            uvloop.run(_storm(Path(folder), creations))
+        else:
+            asyncio.run(_measure(Path(folder), loads("webhook")))
 
 
 async def _measure(folder: Path, load: Load) -> None:
@@ -66,6 +74,41 @@ async def _webhook(folder: Path) -> AsyncIterator[StowageProcesses]:
             await install(kube, processes.webhook_url)
         async with processes:
             yield processes
+
+
+async def _storm(folder: Path, creations: int) -> None:
+    async with _webhook(folder) as processes:
+        pid, numbers, waits, failed = processes.pids[0], itertools.count(), array("f"), array("q")
+        before, began = cost(pid), time.perf_counter()
+        clients = (_create(processes.webhook_port, numbers, creations, waits, failed) for _ in range(_CONNECTIONS))
+        await asyncio.gather(*clients)
+        seconds, after = time.perf_counter() - began, cost(pid)
+    ordered = sorted(waits)
+    p50, p99, longest = (ordered[min(len(ordered) - 1, int(len(ordered) * part))] * 1000 for part in (0.5, 0.99, 1.0))
+    print(
+        f"SUMMARY webhook storm: {creations} creations over {_CONNECTIONS} connections, {len(failed)} failed, "
+        f"{creations / seconds:.0f}/s, p50 {p50:.1f} p99 {p99:.1f} most {longest:.1f} ms, "
+        f"CPU {(after.cpu - before.cpu) / creations * 1000:.2f} ms each, "
+        f"memory {before.resident:.0f} to {after.resident:.0f}, highest {after.highest:.0f} MiB"
+    )
+
+
+async def _create(port: int, numbers: Iterator[int], creations: int, waits: array[float], failed: array[int]) -> None:
+    """One connection: the next creation when the last is answered."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    while (number := next(numbers)) < creations:
+        body = _POD.replace(b"NUMBER", b"%09d" % number)
+        began = time.perf_counter()
+        writer.write(_HEAD % len(body) + body)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+        answer = await reader.readexactly(length)
+        waits.append(time.perf_counter() - began)
+        if b'"allowed":true' not in answer:
+            failed.append(number)
+    writer.close()
 
 
 async def _send(session: aiohttp.ClientSession, path: str, body: bytes, requests: int, concurrent: int) -> list[float]:
@@ -144,6 +187,14 @@ def _workload() -> Load:
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": _meta(), "spec": spec}
 
 
+def _pod() -> Load:
+    meta = {**_meta(labels={names.QUEUE_NAME_LABEL: "lq"}), "name": "pod-NUMBER"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod_template(cpu="1")["spec"]}
+
+
+_CONNECTIONS = 64
+_POD = _review("pods", "Pod", _pod())
+_HEAD = b"POST /mutate-core-v1-pod HTTP/1.1\r\nHost: webhook\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 REVIEWS = {
     "job": ("/mutate-batch-v1-job", _review("jobs", "Job", _job())),
     "jobset": ("/mutate-jobset-x-k8s-io-v1alpha2-jobset", _review("jobsets", "JobSet", _jobset())),

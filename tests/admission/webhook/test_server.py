@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from admission.webhook.certificate_authority import ServingCertificate, issue
@@ -214,6 +215,17 @@ async def test_a_large_review_is_answered_aside() -> None:
     async with running(limits=ServerLimits(small=10)) as (port, authority, _):
         assert (await asked(port, authority, VALIDATE_JOB, body(job())))[0] == 200
         assert (await asked(port, authority, VALIDATE_JOB, b"[" * 5000))[0] == 400
+
+
+async def test_a_large_review_beyond_those_that_wait_is_denied_and_may_come_again() -> None:
+    """Issue 19, 4: shed before blocking. 429 with a time, so that clients of the API server try again by themselves."""
+    sent = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0b4c-9","kind":{}}}'
+    async with running(limits=ServerLimits(small=10, waiting=0)) as (port, authority, _):
+        status, text = await asked(port, authority, VALIDATE_JOB, sent)
+        response = msgspec.json.decode(text)["response"]
+        assert (status, response["uid"], response["allowed"]) == (200, "0b4c-9", False)
+        assert (response["status"]["code"], response["status"]["details"]) == (429, {"retryAfterSeconds": 1})
+        assert (await asked(port, authority, VALIDATE_JOB, b"[" * 5000))[0] == 503, "no uid to answer to"
 
 
 async def test_a_large_review_looks_again_where_the_copy_changed_meanwhile() -> None:

@@ -1,0 +1,18 @@
+"""Metrics of the webhook process."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import Counter
+
+REVIEWS: Final = Counter(
+    "stowage_reviews_total",
+    "Reviews answered, by path and by outcome: allowed, denied, busy (denied with status 429), malformed, failed.",
+    ("path", "outcome"),
+)
+
+
+def count_review(path: str, outcome: str) -> None:
+    """`path` is one of endpoints.PATHS, so the number of series is bounded."""
+    REVIEWS.labels(path, outcome).inc()
