@@ -75,7 +75,7 @@ class _Controller:
 
     def missing(self) -> str | None:
         """What the process still waits for before it is ready."""
-        unlisted = [informer.resource.plural for informer in self.views.all() if not informer.has_synced]
+        unlisted = [informer.resource.plural for informer in self.views.all() if not informer.is_settled]
         return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
     def snapshot(self) -> bytes:

@@ -141,6 +141,20 @@ class Gate(_Wire, frozen=True):
     name: str
 
 
+class ClaimSource(_Wire, frozen=True):
+    """A claim that a pod names."""
+
+    claim_name: str = ""
+
+
+class PodVolume(_Wire, frozen=True):
+    """A volume of a pod. `ephemeral`: it is a claim that was made for this pod."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: dict[str, Any] | None = None
+
+
 class PodSpec(_Wire, frozen=True):
     """The read part of a pod's or template's spec."""
 
@@ -156,6 +170,7 @@ class PodSpec(_Wire, frozen=True):
     resources: ResourceRequirements | None = None
     priority_class_name: str = ""
     priority: int | None = None
+    volumes: tuple[PodVolume, ...] = ()
 
 
 class StatusCondition(_Wire, frozen=True):
@@ -205,6 +220,16 @@ class Pod(_Wire, frozen=True):
     def topology_aware(self) -> bool:
         """Whether it declares itself part of a topology assignment (any of the topology annotations)."""
         return any(name in self.metadata.annotations for name in TAS_ANNOTATIONS)
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """`namespace/name` of the PersistentVolumeClaims that it uses."""
+        sources = ((volume, volume.persistent_volume_claim) for volume in self.spec.volumes)
+        names = (
+            source.claim_name if source else f"{self.metadata.name}-{volume.name}" if volume.ephemeral else ""
+            for volume, source in sources
+        )
+        return tuple(f"{self.metadata.namespace}/{name}" for name in names if name)
 
     @property
     def workload(self) -> str | None:

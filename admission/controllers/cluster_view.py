@@ -20,10 +20,13 @@ from admission.controllers.resources import LimitRange
 from admission.controllers.runtime_classes import RuntimeClass, refusal
 from admission.controllers.sakkara.trees import Trees
 from admission.controllers.slices import replaced_key, waits_for
+from admission.controllers.volumes.view import VolumeView
 from api.kube.client import Kube
 from api.kube.informer import Informer
+from api.kube.lazy_informer import LazyInformer
 from api.kube.resources import (
     ADMISSION_CHECKS,
+    CLAIMS,
     CLUSTER_QUEUES,
     COHORTS,
     CONFIG_MAPS,
@@ -35,19 +38,22 @@ from api.kube.resources import (
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
+    STORAGE_CLASSES,
     TOPOLOGIES,
+    VOLUMES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
 from api.kube.store import Change
 from api.labels import matches
-from api.meta import object_key
-from api.names import HOSTNAME_LABEL, SAKKARA_TOPOLOGY
+from api.meta import is_true, object_key
+from api.names import HOSTNAME_LABEL, QUOTA_RESERVED, SAKKARA_TOPOLOGY
 from api.pods import Namespace, Node
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.reading import read_workload
 from api.sakkara import TOPOLOGY_NAMESPACE, ConfigMap
 from api.topology import ResourceFlavor, Topology
+from api.volumes import Claim, StorageClass, Volume, read_claim, read_volume
 from api.workloads import Workload
 
 T = TypeVar("T")
@@ -82,6 +88,7 @@ class ClusterView:
     """What is known of a cluster, wherever it comes from, and the questions about it.
 
     `trees`: what the topology ConfigMaps (`topology_maps`) come to. `outside`: what pods hold that no Workload counts.
+    `volumes`: what claims and their volumes mean for each Workload.
     """
 
     nodes: Copy[Node]
@@ -89,6 +96,9 @@ class ClusterView:
     namespaces: Copy[Namespace]
     limit_ranges: Copy[LimitRange]
     runtime_classes: Copy[RuntimeClass]
+    claims: Copy[Claim]
+    persistent_volumes: Copy[Volume]
+    storage_classes: Copy[StorageClass]
     topologies: Copy[Topology]
     topology_maps: Copy[ConfigMap]
     flavors: Copy[ResourceFlavor]
@@ -101,11 +111,14 @@ class ClusterView:
     priorities: Copy[dict[str, Any]]
     trees: Trees = field(init=False)
     outside: UnreservedUsage = field(init=False)
+    volumes: VolumeView = field(init=False)
 
     def __post_init__(self) -> None:
         """Called before other handlers: a handler of a node or flavor finds the trees as they are then."""
         self.nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
         object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
+        volumes = VolumeView(self.claims, self.persistent_volumes, self.storage_classes, self.workloads, self.pods)
+        object.__setattr__(self, "volumes", volumes)
         object.__setattr__(self, "outside", UnreservedUsage(self.pods, self.workloads))
 
     def node_named(self, host: str) -> Node | None:
@@ -143,11 +156,17 @@ class ClusterView:
             namespace_matches=queue is not None and self.namespace_matches(queue, workload.metadata.namespace),
             validation_error=validation_error,
             checks=own_checks(workload) + (checks_for(queue, workload.status.admission) if queue else ()),
-            refusal=refusal(workload, self.runtime_classes.objects),
+            refusal=self._refusal(workload),
             waits_for_slice=waits_for(workload, self.workloads.objects.get(key))
             if (key := replaced_key(workload))
             else None,
         )
+
+    def _refusal(self, workload: Workload) -> tuple[str, str] | None:
+        """Why its pods would be refused or never bound, by what else they name; nothing is asked of one that has quota."""
+        if is_true(workload.status.conditions, QUOTA_RESERVED):
+            return None
+        return refusal(workload, self.runtime_classes.objects) or self.volumes.refusal(workload)
 
 
 @dataclass(frozen=True)
@@ -159,6 +178,9 @@ class Views(ClusterView):
     namespaces: Informer[Namespace]
     limit_ranges: Informer[LimitRange]
     runtime_classes: Informer[RuntimeClass]
+    claims: Informer[Claim]
+    persistent_volumes: Informer[Volume]
+    storage_classes: Informer[StorageClass]
     topologies: Informer[Topology]
     topology_maps: Informer[ConfigMap]
     flavors: Informer[ResourceFlavor]
@@ -199,6 +221,9 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> View
         namespaces=Informer(kube, NAMESPACES, Namespace),
         limit_ranges=limit_ranges,
         runtime_classes=Informer(kube, RUNTIME_CLASSES, RuntimeClass),
+        claims=LazyInformer(kube, CLAIMS, read_claim),
+        persistent_volumes=LazyInformer(kube, VOLUMES, read_volume),
+        storage_classes=LazyInformer(kube, STORAGE_CLASSES, StorageClass),
         topologies=Informer(kube, TOPOLOGIES, Topology),
         topology_maps=Informer(
             kube, CONFIG_MAPS, ConfigMap, namespace=topology_namespace, label_selector=SAKKARA_TOPOLOGY

@@ -80,6 +80,7 @@ class Feed:
         views.namespaces.add_handler(self._namespace_changed)
         views.limit_ranges.add_handler(self._limits_changed)
         views.runtime_classes.add_handler(self._runtime_changed)
+        views.volumes.add_handler(self._volumes_changed)
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
         views.pods.add_handler(self._pod_changed)
@@ -202,6 +203,10 @@ class Feed:
             for workload in self._views.workloads.objects.values()
             if any((p.template.get("spec") or {}).get("runtimeClassName") == name for p in workload.spec.pod_sets)
         )
+        self._request_cycle()
+
+    def _volumes_changed(self, workloads: Iterable[Workload]) -> None:
+        self._refresh(workloads)
         self._request_cycle()
 
     def _refresh_queue(self, name: str) -> None:
@@ -336,7 +341,7 @@ class Feed:
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
         given, workload = workload, self._completed(workload, reserved=reserved)
         context = None if reserved else self._views.context(given)
-        return convert.workload(
+        made = convert.workload(
             workload,
             cluster_queue=local.spec.cluster_queue if local else "",
             blocked=blocker(workload, context) if context else None,
@@ -347,6 +352,7 @@ class Feed:
             known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
             replaces=self._slices.replaces(workload),
         )
+        return self._views.volumes.placed(workload, made)
 
     def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
         """Converted once for all Workloads that share a spec (reading.py) as it stands, however often they change."""

@@ -36,11 +36,15 @@ class ProjectedMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ProjectedPod:
-    """`bound` is None for a pod that holds no node (any more); `deleting`: it is on its way out."""
+    """`bound` is None for a pod that holds no node (any more); `deleting`: it is on its way out.
+
+    `claims`: `namespace/name` of the PersistentVolumeClaims that it uses.
+    """
 
     metadata: ProjectedMeta
     bound: BoundPod | None
     deleting: bool = False
+    claims: tuple[str, ...] = ()
 
 
 class PodReader:
@@ -55,7 +59,10 @@ class PodReader:
         pod = self._decode(data)
         bound = convert.bound_pod(pod)
         return ProjectedPod(
-            _meta(pod.metadata), self._shared(bound) if bound else None, bool(pod.metadata.deletion_timestamp)
+            _meta(pod.metadata),
+            self._shared(bound) if bound else None,
+            bool(pod.metadata.deletion_timestamp),
+            pod.claims if bound and pod.spec.volumes else (),
         )
 
     def _shared(self, pod: BoundPod) -> BoundPod:

@@ -42,6 +42,7 @@ _LEGACY_OF: Mapping[str, str] = {
     Reason.MISCONFIGURED: LegacyQuotaReason.INADMISSIBLE,
     Reason.SUSPENDED: LegacyQuotaReason.INADMISSIBLE,
     Reason.WAITING_FOR_OBJECTS: LegacyQuotaReason.INADMISSIBLE,
+    Reason.UNSUPPORTED_POD_TERMS: LegacyQuotaReason.INADMISSIBLE,
     Reason.DEACTIVATED: LegacyQuotaReason.INADMISSIBLE,
     Reason.OWNER_NOT_MANAGED: LegacyQuotaReason.INADMISSIBLE,
     Reason.WAITING_FOR_PODS_READY: LegacyQuotaReason.WAITING,

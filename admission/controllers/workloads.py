@@ -66,6 +66,7 @@ class WorkloadController:
         views.cohorts.add_handler(lambda _: self._all_waiting())
         views.namespaces.add_handler(lambda _: self._all_waiting())
         views.runtime_classes.add_handler(lambda _: self._all_waiting())
+        views.volumes.add_handler(self._add)
         views.workload_priorities.add_handler(self._class_changed)
 
     async def run(self) -> None:

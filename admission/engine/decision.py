@@ -84,6 +84,11 @@ class Reason(StrEnum):
         "an object that its pods name is missing or not ready yet, so they would be refused or never bound",
         ReasonOwner.CONTROLLERS,
     )
+    UNSUPPORTED_POD_TERMS = (
+        "UnsupportedPodTerms",
+        "its pods have a term of which nobody here can tell which nodes take them",
+        ReasonOwner.CONTROLLERS,
+    )
     SUSPENDED = "Suspended", "a queue is stopped", ReasonOwner.CONTROLLERS
     PENDING_EVALUATION = (
         "PendingEvaluation",
@@ -179,12 +184,13 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """Why nodes did not count: how many by nodeSelector, affinity, each taint, each resource that ran short first."""
+    """Why nodes did not count: how many by nodeSelector, affinity, volumes, each taint, each resource that ran short first."""
 
     total_nodes: int = 0
     node_selector: int = 0
     affinity: int = 0
     topology_domain: int = 0
+    volumes: int = 0
     taints: Mapping[str, int] = field(default_factory=dict)
     resources: Mapping[str, int] = field(default_factory=dict)
 

@@ -278,8 +278,8 @@ class PodSet:
     """Pods of one shape. `requests` are of a single pod, without the `pods` slot; affinity terms None: no affinity.
 
     `charged`: what a single pod counts for in quota where that is not what it requests of its node (resources excluded or
-    transformed); None: the same. `exclusive`: what only one pod of a node can have
-    (api.exclusive).
+    transformed); None: the same. `exclusive`: what only one pod of a node can have (api.exclusive). `volumes`: for each of its
+    volumes that not every node reaches, the terms of which its node meets one.
     """
 
     name: str
@@ -293,6 +293,7 @@ class PodSet:
     tolerations: tuple[Toleration, ...] = ()
     charged: Amounts | None = None
     exclusive: Amounts = field(default_factory=dict)
+    volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

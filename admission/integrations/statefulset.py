@@ -35,7 +35,7 @@ class StatefulSet:
         replicas = count_of(spec, "replicas")
         if replicas < 1:
             return (ReplicaGroup(0, workload, on_hold=True),)
-        template = kept_template(spec.get("template") or {})
+        template = _with_claims(kept_template(spec.get("template") or {}), spec.get("volumeClaimTemplates"))
         fields: dict[str, Any] = {"name": MAIN, "template": template, "count": replicas}
         if topology:
             asked = (obj.get("metadata") or {}).get("annotations")
@@ -59,6 +59,26 @@ class StatefulSet:
         start = ((obj.get("spec") or {}).get("ordinals") or {}).get("start") or 0
         offset = {names.POD_INDEX_OFFSET: str(start)} if start else {}
         return PodMembership(_workload(obj, short), MAIN, offset)
+
+
+def _with_claims(template: dict[str, Any], claims: Any) -> dict[str, Any]:
+    """The template with the claims that each pod gets of its own, as volumes of the form that a pod has for such claims.
+
+    So placement asks where they can be bound. A volume of the template with the name of a claim gives way to it.
+    """
+    lasting = {"annotations": {names.LASTING_CLAIM: "true"}}
+    made = [
+        {
+            "name": claim["metadata"]["name"],
+            "ephemeral": {"volumeClaimTemplate": {"metadata": lasting, "spec": claim.get("spec") or {}}},
+        }
+        for claim in claims or ()
+    ]
+    if not made:
+        return template
+    taken = {volume["name"] for volume in made}
+    others = [volume for volume in template["spec"].get("volumes") or () if volume.get("name") not in taken]
+    return {**template, "spec": {**template["spec"], "volumes": [*others, *made]}}
 
 
 def _workload(obj: Mapping[str, Any], short: bool) -> str:

@@ -21,18 +21,35 @@ from admission.world.workload_facts import about, take_gangs, take_states
 from admission.world.world import RejectedObject, World
 from api.errors import Forbidden, InvalidObject, NotFound
 from api.kube.client import Kube
-from api.kube.resources import CONFIG_MAPS, JOB_KINDS, POD_GROUPS, PODS, SIGS_POD_GROUPS, Resource
+from api.kube.resources import (
+    CLAIMS,
+    CONFIG_MAPS,
+    JOB_KINDS,
+    POD_GROUPS,
+    PODS,
+    SIGS_POD_GROUPS,
+    STORAGE_CLASSES,
+    VOLUMES,
+    Resource,
+)
 from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
 
 CLUSTER = "the cluster"
 _PAGE = 500
+_DISPENSABLE = {
+    CONFIG_MAPS: "Sakkara's trees and groups",
+    CLAIMS: "claims of pods",
+    VOLUMES: "the volumes of claims",
+    STORAGE_CLASSES: "the classes of claims",
+}
+"""What matters in few clusters, so that a user may go without it."""
 
 
 async def from_cluster(kube: Kube, rules: WorldRules | None = None, *, now: float | None = None) -> World:
     """What the controller sees, at this moment. Raises api.errors.ApiError where the cluster does not answer.
 
     Kinds that are not installed count as empty. Objects that do not decode are left out; `faults` names them, and says if the
-    user may not read ConfigMaps (few clusters have any that matter here).
+    user may not read ConfigMaps or volumes (in few clusters they matter here).
     """
     return (await load_cluster(kube, rules, now=now))[0]
 
@@ -51,10 +68,10 @@ async def load_cluster(
             try:
                 await _take(kube, kind, selection, world, objects)
             except Forbidden as refused:
-                if kind is not CONFIG_MAPS:
+                if kind not in _DISPENSABLE:
                     raise
-                message = f"Sakkara's trees and groups are not known: {refused.message}"
-                world.faults.append(RejectedObject(CLUSTER, "ConfigMaps", message))
+                message = f"{_DISPENSABLE[kind]} are not known: {refused.message}"
+                world.faults.append(RejectedObject(CLUSTER, f"{kind.kind}s", message))
                 break
     workloads = objects.view.workloads.objects.values()
     for workload in workloads:

@@ -31,6 +31,7 @@ from api.groups import PodGroup
 from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
 from api.kube.resources import (
     ADMISSION_CHECKS,
+    CLAIMS,
     CLUSTER_QUEUES,
     COHORTS,
     CONFIG_MAPS,
@@ -43,7 +44,9 @@ from api.kube.resources import (
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
+    STORAGE_CLASSES,
     TOPOLOGIES,
+    VOLUMES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
@@ -54,6 +57,7 @@ from api.pods import Namespace, Node
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.sakkara import ConfigMap
 from api.topology import ResourceFlavor, Topology
+from api.volumes import StorageClass, read_claim, read_volume
 from api.workloads import Workload
 
 # What depends on others comes after them, so that each is taken once.
@@ -66,6 +70,9 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
     NAMESPACES: ("namespaces", lambda: decoder_for(Namespace)),
     LIMIT_RANGES: ("limit_ranges", lambda: decoder_for(LimitRange)),
     RUNTIME_CLASSES: ("runtime_classes", lambda: decoder_for(RuntimeClass)),
+    STORAGE_CLASSES: ("storage_classes", lambda: decoder_for(StorageClass)),
+    VOLUMES: ("persistent_volumes", lambda: decoder_for(read_volume)),
+    CLAIMS: ("claims", lambda: decoder_for(read_claim)),
     NODES: ("nodes", lambda: decoder_for(Node)),
     CLUSTER_QUEUES: ("cluster_queues", lambda: decoder_for(ClusterQueue)),
     LOCAL_QUEUES: ("local_queues", lambda: decoder_for(LocalQueue)),

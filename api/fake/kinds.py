@@ -93,6 +93,10 @@ BUILTIN: tuple[ServedKind, ...] = (
     ServedKind("", "v1", "limitranges", "LimitRange", short_names=("limits",)),
     ServedKind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False),
     ServedKind("", "v1", "podtemplates", "PodTemplate"),
+    ServedKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, True, short_names=("pvc",)),
+    ServedKind("", "v1", "persistentvolumes", "PersistentVolume", False, True, short_names=("pv",)),
+    ServedKind("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, short_names=("sc",)),
+    ServedKind("storage.k8s.io", "v1", "csinodes", "CSINode", False),
     ServedKind("coordination.k8s.io", "v1", "leases", "Lease", unconditional=False),
     ServedKind(
         "batch", "v1", "jobs", "Job", True, True, True,

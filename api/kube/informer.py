@@ -105,6 +105,11 @@ class Informer(Generic[T]):
         """Whether the first list is in `objects` and was shown to the handlers."""
         return self._synced.is_set()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether a process need not wait for it any more."""
+        return self.has_synced
+
     def add_handler(self, fn: Callable[[Change[T]], None]) -> None:
         """Sync, called on the loop in order; objects already known are shown as ADDED at once."""
         self._store.add_handler(fn)

@@ -64,6 +64,10 @@ SERVICES: Final = Resource("", "v1", "services", "Service")
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 LIMIT_RANGES: Final = Resource("", "v1", "limitranges", "LimitRange")
 RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+CSI_NODES: Final = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
 POD_TEMPLATES: Final = Resource("", "v1", "podtemplates", "PodTemplate")
 
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
@@ -128,6 +132,10 @@ ALL: Final[tuple[Resource, ...]] = (
     SERVICE_ACCOUNTS,
     LIMIT_RANGES,
     RUNTIME_CLASSES,
+    CLAIMS,
+    VOLUMES,
+    STORAGE_CLASSES,
+    CSI_NODES,
     POD_TEMPLATES,
     LEASES,
     PRIORITY_CLASSES,

@@ -68,8 +68,10 @@ def named_levels(pod_set: PodSet) -> list[str]:
 
 
 def _labels_match(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
-    """Node selector and required affinity, as far as they speak of the flavor's labels."""
+    """Node selector, required affinity and volumes, as far as they speak of the flavor's labels."""
     if any(key in labels and labels[key] != value for key, value in pod_set.node_selector.items()):
+        return False
+    if not all(any(_term_matches(term, labels) for term in terms) for terms in pod_set.volumes):
         return False
     return not pod_set.affinity or any(_term_matches(term, labels) for term in pod_set.affinity)
 

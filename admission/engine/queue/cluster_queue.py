@@ -61,6 +61,7 @@ def _pod_set_shape(pod_set: PodSet) -> Hashable:
         pod_set.preferred_affinity,
         pod_set.tolerations,
         frozenset(pod_set.exclusive),
+        pod_set.volumes,
     )
 
 

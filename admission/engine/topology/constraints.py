@@ -141,6 +141,7 @@ def wants_of(pod_set: PodSet, flavor: Flavor | None) -> Wants:
         selector=tuple(sorted(pod_set.node_selector.items())),
         affinity=pod_set.affinity,
         preferred=pod_set.preferred_affinity,
+        volumes=pod_set.volumes,
     )
 
 

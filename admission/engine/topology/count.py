@@ -155,6 +155,7 @@ class Counter:
             node_selector=excluded.selector,
             affinity=excluded.affinity,
             topology_domain=int(feasible.sum()) - int(inside.sum()),
+            volumes=excluded.volumes,
             taints=excluded.taints,
             resources=self._short(inside),
         )

@@ -59,4 +59,5 @@ def _question(request: PlacementRequest) -> Hashable:
         pod_set.preferred_affinity,
         pod_set.tolerations,
         frozenset(pod_set.exclusive),
+        pod_set.volumes,
     )

@@ -259,6 +259,7 @@ def exclusion_text(exclusions: Exclusions) -> str:
         "nodeSelector": exclusions.node_selector,
         "affinity": exclusions.affinity,
         "topologyDomain": exclusions.topology_domain,
+        "volumes": exclusions.volumes,
     }
     parts += [f"{name}: {count}" for name, count in plain.items() if count]
     if not parts:

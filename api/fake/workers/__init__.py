@@ -1,1 +1,1 @@
-"""Stand-ins for Job controller, JobSet controller, kube-scheduler and kubelet, stepped by the store's given clock."""
+"""Stand-ins for the controllers of Jobs, JobSets and volumes, for kube-scheduler and kubelet. The store's clock steps them."""

@@ -1,4 +1,4 @@
-"""Which nodes a pod may use: taints, node selector, required and preferred affinity.
+"""Which nodes a pod may use: taints, node selector, required and preferred affinity, and the nodes that its volumes allow.
 
 Facts of nodes are kept as classes: each row has the number of its taints' class, and of its value for each label key
 that was ever asked about (the first question creates the column). So a question is answered once per distinct value and
@@ -33,11 +33,12 @@ class Wants:
     selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[NodeSelectorTerm, ...] | None = None
     preferred: tuple[PreferredTerm, ...] = ()
+    volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
 
     @property
     def selects(self) -> bool:
         """Whether labels matter at all."""
-        return bool(self.selector) or self.affinity is not None
+        return bool(self.selector) or self.affinity is not None or bool(self.volumes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Excluded:
     taints: Mapping[str, int]
     selector: int
     affinity: int
+    volumes: int = 0
 
 
 def taint_text(taint: Taint) -> str:
@@ -186,7 +188,7 @@ class Matcher:
     def feasible(self, wants: Wants, size: int) -> Bools | None:
         """Which of the first `size` rows may be used; None: all of them."""
         mask = self._tolerated(wants, size)
-        for part in (self._selected(wants, size), self._attracted(wants, size)):
+        for part in (self._selected(wants, size), self._attracted(wants, size), self._reached(wants, size)):
             if part is not None:
                 mask = part if mask is None else mask & part
         return mask
@@ -209,7 +211,10 @@ class Matcher:
         after = int(left.sum())
         if (attracted := self._attracted(wants, size)) is not None:
             left = left & attracted
-        return Excluded(counts, before - after, after - int(left.sum()))
+        matching = int(left.sum())
+        if (reached := self._reached(wants, size)) is not None:
+            left = left & reached
+        return Excluded(counts, before - after, after - matching, matching - int(left.sum()))
 
     def scores(self, wants: Wants, size: int) -> Ints:
         """Sum of the weights of the preferred terms that match, by row."""
@@ -241,10 +246,19 @@ class Matcher:
         return mask
 
     def _attracted(self, wants: Wants, size: int) -> Bools | None:
-        if wants.affinity is None:
-            return None
+        return None if wants.affinity is None else self._any_term(wants.affinity, size)
+
+    def _reached(self, wants: Wants, size: int) -> Bools | None:
+        """The nodes that reach all volumes."""
+        mask: Bools | None = None
+        for terms in wants.volumes:
+            part = self._any_term(terms, size)
+            mask = part if mask is None else mask & part
+        return mask
+
+    def _any_term(self, terms: Sequence[NodeSelectorTerm], size: int) -> Bools:
         mask = np.zeros(size, dtype=np.bool_)
-        for term in wants.affinity:
+        for term in terms:
             mask |= self._term(term, size)
         return mask
 

@@ -1,0 +1,228 @@
+"""What one claim means for the pods that use it: the nodes that reach its volume, or why it cannot be bound now. Pure.
+
+The rules are those of kube-scheduler's filters VolumeBinding, VolumeZone and VolumeRestrictions (Kubernetes 1.36):
+
+    bound                       the node affinity and the zone labels of its volume
+    unbound, class waits        a volume that is there and matches, or one that the class makes: its allowed topologies
+    unbound, class does not     no pod that uses it is bound before the claim is
+
+A claim that several pods share and that is to get one of several local volumes goes with the smallest that matches, as the
+scheduler picks it. Not asked: whether a driver has the capacity (CSIStorageCapacity), and in which part of the cluster a
+volume will be made for a class that does not wait for its pod; how many local volumes a node has for claims of each pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from admission.controllers.volumes.pod_claims import ClaimUse
+from admission.engine.decision import Reason
+from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm
+from api.errors import InvalidObject
+from api.labels import matches
+from api.quantity import to_int
+from api.volumes import SELECTED_NODE, Claim, ClaimSpec, StorageClass, Volume
+
+Selector = tuple[NodeSelectorTerm, ...]
+"""Terms, ORed, as a pod's required node affinity has them."""
+
+_MOST_TERMS: Final = 64
+"""Terms of one selector that are kept: others are dropped, so a node may be refused, and is never taken wrongly."""
+_STORAGE: Final = "storage"
+
+
+class CannotBind(Exception):
+    """Why no pod that uses the claim can be bound now: the reason and message of the wait."""
+
+    def __init__(self, message: str, reason: Reason = Reason.WAITING_FOR_OBJECTS) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+class Storage(Protocol):
+    """What is looked up: the copies of the cluster's objects."""
+
+    def claim(self, key: str) -> Claim | None:
+        """The claim of that key (`namespace/name`)."""
+
+    def volume(self, name: str) -> Volume | None:
+        """The PersistentVolume."""
+
+    def storage_class(self, name: str | None) -> StorageClass | None:
+        """The class of that name; the default class for None."""
+
+    def volumes_of_class(self, name: str) -> Sequence[Volume]:
+        """The volumes of the class that no claim has, or that are kept for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTo:
+    """The nodes that reach the claim's volume: all selectors hold. `driver`: what attaches it, empty where unknown."""
+
+    selectors: tuple[Selector, ...] = ()
+    driver: str = ""
+
+
+def of_named(key: str, pods: int, storage: Storage) -> BoundTo:
+    """A claim that `pods` pods name. Raises CannotBind."""
+    claim = storage.claim(key)
+    name = key.partition("/")[2]
+    if claim is None:
+        raise CannotBind(f"waits for PersistentVolumeClaim {name} to be created")
+    if claim.metadata.deletion_timestamp:
+        raise CannotBind(f"PersistentVolumeClaim {name} is being deleted")
+    if claim.status.phase == "Lost":
+        raise CannotBind(f"PersistentVolumeClaim {name} has lost its volume")
+    if claim.bound:
+        return _bound(claim, name, storage)
+    found = storage.storage_class(claim.spec.storage_class_name) if claim.spec.storage_class_name else None
+    if claim.spec.volume_name or found is None or not found.waits_for_pods:
+        raise CannotBind(f"waits for PersistentVolumeClaim {name} to be bound")
+    if node := claim.metadata.annotations.get(SELECTED_NODE):
+        return BoundTo(((_named_node(node),),), found.provisioner)
+    return _to_be_bound(claim.spec, found, f"PersistentVolumeClaim {name}", storage, key, shared=pods > 1)
+
+
+def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
+    """Claims that are made for each pod. Raises CannotBind.
+
+    Those that outlive their pods may be bound already, so that nothing is waited for.
+    """
+    name = spec.storage_class_name
+    found = storage.storage_class(name) if name != "" else None
+    if found is not None and found.provisions:
+        return BoundTo(_selectors(_allowed(found)), found.provisioner)
+    if use.lasting:
+        return BoundTo()
+    if found is None and name is None:
+        raise CannotBind(f"volume {use.volume}: names no StorageClass, and the cluster has no default one")
+    if found is None and name:
+        raise CannotBind(f"volume {use.volume}: waits for StorageClass {name} to be created")
+    fitting = [volume for volume in storage.volumes_of_class(name or "") if _fits(volume, spec, "")]
+    if len(fitting) < use.pods:
+        text = f"waits for {use.pods} PersistentVolumes of StorageClass {name or '(none)'} that match, {len(fitting)} are there"
+        raise CannotBind(f"volume {use.volume}: {text}")
+    return _one_of([_reach(volume) for volume in fitting], "")
+
+
+def _bound(claim: Claim, name: str, storage: Storage) -> BoundTo:
+    volume = storage.volume(claim.spec.volume_name)
+    if volume is None:
+        raise CannotBind(f"PersistentVolumeClaim {name}: waits for PersistentVolume {claim.spec.volume_name}")
+    return BoundTo((*_selectors(_reach(volume)), *_selectors(_zone(volume))), _driver(volume))
+
+
+def _to_be_bound(
+    spec: ClaimSpec, found: StorageClass, said: str, storage: Storage, key: str, *, shared: bool
+) -> BoundTo:
+    fitting = sorted((v for v in storage.volumes_of_class(found.key) if _fits(v, spec, key)), key=_size)
+    if not fitting and not found.provisions:
+        raise CannotBind(f"{said}: waits for a PersistentVolume of StorageClass {found.key} that matches")
+    if shared and not found.provisions:
+        fitting = fitting[:1]
+    reached = [_reach(volume) for volume in fitting]
+    if found.provisions:
+        reached.append(_allowed(found))
+    return _one_of(reached, found.provisioner)
+
+
+def _one_of(reached: Sequence[Selector | None], driver: str) -> BoundTo:
+    """The nodes that one of these allows."""
+    if any(each is None for each in reached):
+        return BoundTo((), driver)
+    return BoundTo((_merged(term for each in reached for term in each or ()),), driver)
+
+
+def _selectors(terms: Selector | None) -> tuple[Selector, ...]:
+    return () if terms is None else (terms,)
+
+
+def _reach(volume: Volume) -> Selector | None:
+    """The nodes that reach the volume; None: all."""
+    required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+    return required.node_selector_terms[:_MOST_TERMS] if required else None
+
+
+def _zone(volume: Volume) -> Selector | None:
+    """The nodes with the volume's zone labels, and those that have no such labels at all."""
+    zones = volume.zones
+    if not zones:
+        return None
+    alike = tuple(NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in zones.items())
+    without = tuple(NodeSelectorRequirement(key=key, operator="DoesNotExist") for key in zones)
+    return NodeSelectorTerm(match_expressions=alike), NodeSelectorTerm(match_expressions=without)
+
+
+def _allowed(found: StorageClass) -> Selector | None:
+    """The nodes for which the class makes volumes; None: all."""
+    terms = tuple(
+        NodeSelectorTerm(
+            match_expressions=tuple(
+                NodeSelectorRequirement(key=each.key, operator="In", values=each.values)
+                for each in term.match_label_expressions
+            )
+        )
+        for term in found.allowed_topologies[:_MOST_TERMS]
+    )
+    return terms or None
+
+
+def _named_node(name: str) -> NodeSelectorTerm:
+    return NodeSelectorTerm(match_fields=(NodeSelectorRequirement(key="metadata.name", operator="In", values=(name,)),))
+
+
+def _fits(volume: Volume, spec: ClaimSpec, key: str) -> bool:
+    """Whether the volume can be bound to the claim of that key."""
+    has, ref = volume.spec, volume.spec.claim_ref
+    if volume.metadata.deletion_timestamp or has.volume_mode != spec.volume_mode:
+        return False
+    if ref is not None:
+        return f"{ref.namespace}/{ref.name}" == key
+    if volume.status.phase not in ("", "Available") or not set(spec.access_modes) <= set(has.access_modes):
+        return False
+    if spec.selector is not None and not _selected(spec, volume):
+        return False
+    return _amount(has.capacity) >= _amount(spec.resources.requests)
+
+
+def _selected(spec: ClaimSpec, volume: Volume) -> bool:
+    try:
+        return matches(spec.selector, volume.metadata.labels)
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
+def _size(volume: Volume) -> tuple[bool, int, str]:
+    """Those that are kept for the claim come first, then the smallest."""
+    return volume.spec.claim_ref is None, _amount(volume.spec.capacity), volume.key
+
+
+def _amount(given: Mapping[str, str | int | float]) -> int:
+    try:
+        return to_int(_STORAGE, given.get(_STORAGE, 0))
+    except InvalidObject:
+        return 0
+
+
+def _driver(volume: Volume) -> str:
+    return volume.spec.csi.driver if volume.spec.csi else ""
+
+
+def _merged(terms: Iterable[NodeSelectorTerm]) -> Selector:
+    """The same nodes in fewer terms: those that only name values of one label are one."""
+    values, others = dict[str, dict[str, None]](), dict[NodeSelectorTerm, None]()
+    for term in terms:
+        one = term.match_expressions[0] if len(term.match_expressions) == 1 and not term.match_fields else None
+        if one is not None and one.operator == "In":
+            values.setdefault(one.key, {}).update(dict.fromkeys(one.values))
+        else:
+            others[term] = None
+    made = (
+        NodeSelectorTerm(
+            match_expressions=(NodeSelectorRequirement(key=key, operator="In", values=tuple(sorted(each))),)
+        )
+        for key, each in sorted(values.items())
+    )
+    return (*made, *others)[:_MOST_TERMS]

@@ -1,0 +1,74 @@
+"""Which PersistentVolumeClaims the pods of a Workload use: by name, or one made for each pod. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from api.meta import object_key
+from api.names import GANG, IS_GROUP_WORKLOAD, LASTING_CLAIM
+from api.volumes import ClaimPerPod, ClaimSpec
+from api.workloads import Workload
+
+_MOST: Final = 128
+"""Volumes of one pod that are looked at. No node attaches more, and any user writes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimUse:
+    """One volume of a pod set that is a claim. `claim`: its name; empty where each pod gets one of its own, by `spec`.
+
+    `pods`: of how many pods. `example`: they may differ, and this is the volume of one of them (a group of pods). `lasting`:
+    a pod's own claim outlives it (a StatefulSet), so it may be bound already.
+    """
+
+    pod_set: str
+    volume: str
+    pods: int
+    claim: str = ""
+    spec: ClaimSpec | None = None
+    example: bool = False
+    lasting: bool = False
+
+
+def claim_uses(workload: Workload) -> list[ClaimUse]:
+    """In the order of pod sets and volumes. What cannot be read is left out: such a pod is never made."""
+    grouped = bool({IS_GROUP_WORKLOAD, GANG} & workload.metadata.annotations.keys())
+    uses = (
+        _use(volume, pod_set.name, pod_set.count, grouped and pod_set.count > 1)
+        for pod_set in workload.spec.pod_sets
+        for volume in volumes_of(pod_set.template)
+    )
+    return [use for use in uses if use is not None]
+
+
+def claim_keys(workload: Workload) -> list[str]:
+    """`namespace/name` of the claims that the Workload's pods name, each once."""
+    named = {use.claim for use in claim_uses(workload) if use.claim}
+    return [object_key(workload.metadata.namespace, name) for name in sorted(named)]
+
+
+def volumes_of(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The volumes of a template that are claims."""
+    spec = template.get("spec")
+    volumes = spec.get("volumes") if isinstance(spec, Mapping) else None
+    for volume in volumes[:_MOST] if isinstance(volumes, (list, tuple)) else ():
+        if isinstance(volume, Mapping) and ("persistentVolumeClaim" in volume or "ephemeral" in volume):
+            yield volume
+
+
+def _use(volume: Mapping[str, Any], pod_set: str, pods: int, example: bool) -> ClaimUse | None:
+    name, source = str(volume.get("name", "")), volume.get("persistentVolumeClaim")
+    if isinstance(source, Mapping):
+        claim = source.get("claimName")
+        return ClaimUse(pod_set, name, pods, claim, example=example) if claim and isinstance(claim, str) else None
+    try:
+        made = msgspec.convert(volume.get("ephemeral") or {}, ClaimPerPod)
+    except msgspec.ValidationError:
+        return None
+    template = made.volume_claim_template
+    lasting = LASTING_CLAIM in template.metadata.annotations
+    return ClaimUse(pod_set, name, pods, spec=template.spec, example=example, lasting=lasting)

@@ -1,0 +1,214 @@
+"""The little of PersistentVolumeClaims, PersistentVolumes, StorageClasses and CSINodes that decides which nodes take a pod.
+
+Decoded straight into these; all else is skipped. Never written back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from api.pods import Meta, NodeSelector, ResourceRequirements, _Wire
+
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+"""The labels of a volume that its node must have too; each may list several values, separated by `__`."""
+_OLD_ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
+_KEPT_ANNOTATIONS: Final = (BIND_COMPLETED, SELECTED_NODE, DEFAULT_CLASS)
+
+
+class ClaimSpec(_Wire, frozen=True):
+    """What is claimed. `storage_class_name` None: the default class, once there is one."""
+
+    storage_class_name: str | None = None
+    volume_name: str = ""
+    volume_mode: str = "Filesystem"
+    access_modes: tuple[str, ...] = ()
+    selector: dict[str, Any] | None = None
+    resources: ResourceRequirements = ResourceRequirements()
+
+
+class _Phase(_Wire, frozen=True):
+    phase: str = ""
+
+
+class Claim(_Wire, frozen=True):
+    """A PersistentVolumeClaim."""
+
+    metadata: Meta = Meta()
+    spec: ClaimSpec = ClaimSpec()
+    status: _Phase = _Phase()
+
+    @property
+    def bound(self) -> bool:
+        """Whether binding is complete: the claim names its volume, and the volume controller is done."""
+        return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
+
+
+class _Driver(_Wire, frozen=True):
+    driver: str = ""
+
+
+class _ClaimRef(_Wire, frozen=True):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class VolumeAffinity(_Wire, frozen=True):
+    """Which nodes reach a volume."""
+
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(_Wire, frozen=True):
+    """Where a volume is and who has it. `csi`: its driver, None for other kinds of volume."""
+
+    storage_class_name: str = ""
+    volume_mode: str = "Filesystem"
+    access_modes: tuple[str, ...] = ()
+    capacity: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+    claim_ref: _ClaimRef | None = None
+    node_affinity: VolumeAffinity | None = None
+    csi: _Driver | None = None
+
+
+class Volume(_Wire, frozen=True):
+    """A PersistentVolume."""
+
+    metadata: Meta = Meta()
+    spec: VolumeSpec = VolumeSpec()
+    status: _Phase = _Phase()
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @property
+    def zones(self) -> dict[str, tuple[str, ...]]:
+        """The values of its zone labels, by the label that nodes have."""
+        labels = self.metadata.labels
+        found = {
+            new: labels.get(old, labels.get(new, "")) for new, old in zip(ZONE_LABELS, _OLD_ZONE_LABELS, strict=True)
+        }
+        return {key: tuple(text.split("__")) for key, text in found.items() if text}
+
+
+class TopologyExpression(_Wire, frozen=True):
+    """One key of a topology term, and the values that are allowed."""
+
+    key: str
+    values: tuple[str, ...] = ()
+
+
+class TopologyTerm(_Wire, frozen=True):
+    """Expressions, all ANDed."""
+
+    match_label_expressions: tuple[TopologyExpression, ...] = ()
+
+
+class StorageClass(_Wire, frozen=True):
+    """How volumes are made and bound."""
+
+    metadata: Meta = Meta()
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: tuple[TopologyTerm, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @property
+    def waits_for_pods(self) -> bool:
+        """Whether claims are bound only once a pod that uses them is placed."""
+        return self.volume_binding_mode == "WaitForFirstConsumer"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether claims that name no class are of this one."""
+        return self.metadata.annotations.get(DEFAULT_CLASS) == "true"
+
+    @property
+    def provisions(self) -> bool:
+        """Whether volumes are made on demand."""
+        return self.provisioner not in ("", NO_PROVISIONER)
+
+
+class _Allocatable(_Wire, frozen=True):
+    count: int | None = None
+
+
+class NodeDriver(_Wire, frozen=True):
+    """A CSI driver on a node."""
+
+    name: str = ""
+    allocatable: _Allocatable | None = None
+
+
+class _CsiNodeSpec(_Wire, frozen=True):
+    drivers: tuple[NodeDriver, ...] = ()
+
+
+class CsiNode(_Wire, frozen=True):
+    """The CSI drivers of the node of the same name."""
+
+    metadata: Meta = Meta()
+    spec: _CsiNodeSpec = _CsiNodeSpec()
+
+    @property
+    def key(self) -> str:
+        """Its name, which is the node's."""
+        return self.metadata.name
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """How many volumes of each driver the node can have; drivers without a limit are left out."""
+        given = ((each.name, each.allocatable.count if each.allocatable else None) for each in self.spec.drivers)
+        return {name: count for name, count in given if count is not None}
+
+
+class _ClaimTemplate(_Wire, frozen=True):
+    metadata: Meta = Meta()
+    spec: ClaimSpec = ClaimSpec()
+
+
+class ClaimPerPod(_Wire, frozen=True):
+    """A generic ephemeral volume: a claim that is made for each pod."""
+
+    volume_claim_template: _ClaimTemplate = _ClaimTemplate()
+
+
+class _Reader:
+    """Decodes one kind, without the annotations that nobody reads. Raises msgspec's errors."""
+
+    def __init__(self, kind: type[Any]) -> None:
+        self._decode = msgspec.json.Decoder(kind).decode
+
+    def __call__(self, data: bytes) -> Any:
+        found = self._decode(data)
+        meta: Meta = found.metadata
+        kept = {key: meta.annotations[key] for key in _KEPT_ANNOTATIONS if key in meta.annotations}
+        return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, annotations=kept))
+
+
+def read_claim(data: bytes) -> Claim:
+    """A PersistentVolumeClaim. Raises msgspec's errors."""
+    found: Claim = _CLAIM(data)
+    return found
+
+
+def read_volume(data: bytes) -> Volume:
+    """A PersistentVolume. Raises msgspec's errors."""
+    found: Volume = _VOLUME(data)
+    return found
+
+
+_CLAIM: Final = _Reader(Claim)
+_VOLUME: Final = _Reader(Volume)

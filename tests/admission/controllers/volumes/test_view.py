@@ -1,0 +1,160 @@
+"""What the volumes of a Workload's pods require is placed by, and told (issue 19, 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admission.engine.decision import Admit, Wait
+from admission.engine.queue.queues import NotEvaluated
+from api.kube.resources import CLAIMS, NODES, PODS, RESOURCE_FLAVORS, STORAGE_CLASSES, VOLUMES, WORKLOADS
+from api.names import HOSTNAME_LABEL, IS_GROUP_WORKLOAD
+from tests.admission.controllers.test_feed_resources import FeedCluster
+from tests.admission.controllers.test_runtime_classes import host_of
+from tests.admission.controllers.volumes.test_binding import among, claim, storage_class, volume
+
+
+class VolumeCluster(FeedCluster):
+    """Nodes a, b and c, each with four CPUs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add(RESOURCE_FLAVORS, {"metadata": {"name": "any"}, "spec": {"topology": {"levels": [HOSTNAME_LABEL]}}})
+        for name in "abc":
+            meta = {"name": name, "labels": {HOSTNAME_LABEL: name}}
+            status = {"allocatable": {"cpu": "4", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
+            self.add(NODES, {"metadata": meta, "spec": {}, "status": status})
+
+    def uses(self, *sources: dict[str, Any], count: int = 1, name: str = "w", group: bool = False) -> None:
+        """A Workload whose pods have these volumes."""
+        volumes = [{"name": f"v{n}", **source} for n, source in enumerate(sources)]
+        spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "volumes": volumes}
+        pod_set = {"name": "main", "count": count, "template": {"spec": spec}}
+        annotations = {IS_GROUP_WORKLOAD: "true"} if group else {}
+        meta = {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        self.add(
+            WORKLOADS,
+            {"metadata": {**meta, "annotations": annotations}, "spec": {"queueName": "lq", "podSets": [pod_set]}},
+        )
+
+    def told(self) -> Any:
+        report = self.world.cycle()
+        found: list[Any] = [*report.decisions, *report.notices]
+        return found[-1] if found else None
+
+    def says(self) -> str:
+        told = self.told()
+        assert isinstance(told, NotEvaluated)
+        return f"{told.reason}: {told.message}"
+
+
+DATA = {"persistentVolumeClaim": {"claimName": "data"}}
+
+
+def scratch(name: str) -> dict[str, Any]:
+    return {
+        "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": name, "accessModes": ["ReadWriteOnce"]}}}
+    }
+
+
+@pytest.mark.parametrize("first", ["volumes", "workload"])
+def test_pods_go_where_their_volume_is(first: str) -> None:
+    cluster = VolumeCluster()
+    if first == "workload":
+        cluster.uses(DATA, count=2)
+        assert cluster.says() == "WaitingForObjects: waits for PersistentVolumeClaim data to be created"
+    cluster.add(CLAIMS, claim(volume="v"))
+    cluster.add(VOLUMES, volume("v", among(HOSTNAME_LABEL, "c")))
+    if first == "volumes":
+        cluster.uses(DATA, count=2)
+    told = cluster.told()
+    assert isinstance(told, Admit)
+    assert host_of(told) == "c"
+
+
+def test_it_waits_until_its_claim_is_bound() -> None:
+    cluster = VolumeCluster()
+    cluster.add(STORAGE_CLASSES, storage_class("local", waits=False))
+    cluster.add(CLAIMS, claim())
+    cluster.uses(DATA)
+    assert cluster.says() == "WaitingForObjects: waits for PersistentVolumeClaim data to be bound"
+    cluster.add(VOLUMES, volume("v", among(HOSTNAME_LABEL, "b"), phase="Bound"))
+    cluster.add(CLAIMS, claim(volume="v"))
+    told = cluster.told()
+    assert isinstance(told, Admit)
+    assert host_of(told) == "b"
+
+
+def test_too_many_pods_for_the_node_of_a_volume_wait_and_say_so() -> None:
+    cluster = VolumeCluster()
+    cluster.add(VOLUMES, volume("v", among(HOSTNAME_LABEL, "b")))
+    cluster.add(CLAIMS, claim(volume="v"))
+    cluster.uses(DATA, count=5)
+    told = cluster.told()
+    assert isinstance(told, Wait)
+    assert "volumes: 2" in told.message
+
+
+def test_local_volumes_become_known_one_by_one() -> None:
+    cluster = VolumeCluster()
+    cluster.add(STORAGE_CLASSES, storage_class("local", provisioner="kubernetes.io/no-provisioner"))
+    cluster.add(CLAIMS, claim())
+    cluster.uses(DATA)
+    assert "waits for a PersistentVolume of StorageClass local that matches" in cluster.says()
+    cluster.add(VOLUMES, volume("v", among(HOSTNAME_LABEL, "b")))
+    assert isinstance(cluster.told(), Admit)
+
+
+@pytest.mark.parametrize(
+    ("name", "host"), [pytest.param("fast", "c", id="allowed"), pytest.param("any", "a", id="anywhere")]
+)
+def test_claims_that_are_made_for_each_pod_go_where_their_class_makes_volumes(name: str, host: str) -> None:
+    cluster = VolumeCluster()
+    topologies = [{"matchLabelExpressions": [{"key": HOSTNAME_LABEL, "values": ["c"]}]}]
+    cluster.add(STORAGE_CLASSES, storage_class("fast") | {"allowedTopologies": topologies})
+    cluster.add(STORAGE_CLASSES, storage_class("any"))
+    cluster.uses(scratch(name), count=3)
+    told = cluster.told()
+    assert isinstance(told, Admit)
+    assert host_of(told) == host
+
+
+ALONE = claim(volume="v", accessModes=["ReadWriteOncePod"])
+
+
+def test_a_claim_for_one_pod_that_two_pods_name_never_binds_and_says_so() -> None:
+    cluster = VolumeCluster()
+    cluster.add(VOLUMES, volume("v"))
+    cluster.add(CLAIMS, ALONE)
+    cluster.uses(DATA, count=2)
+    expected = "PersistentVolumeClaim data is ReadWriteOncePod, and 2 pods of this workload name it"
+    assert cluster.says() == f"Misconfigured: {expected}"
+
+
+def test_a_claim_for_one_pod_waits_for_the_pod_that_has_it() -> None:
+    cluster = VolumeCluster()
+    cluster.add(VOLUMES, volume("v"))
+    cluster.add(CLAIMS, ALONE)
+    spec = {"nodeName": "a", "containers": [], "volumes": [{"name": "v", **DATA}]}
+    user = {"metadata": {"name": "user", "namespace": "ns"}, "spec": spec, "status": {"phase": "Running"}}
+    cluster.add(PODS, user)
+    cluster.uses(DATA)
+    expected = "PersistentVolumeClaim data is ReadWriteOncePod, and pod user uses it"
+    assert cluster.says() == f"WaitingForObjects: {expected}"
+    cluster.add(PODS, user | {"status": {"phase": "Succeeded"}})
+    assert isinstance(cluster.told(), Admit)
+
+
+def test_the_claim_of_one_pod_of_a_group_does_not_say_where_the_others_go() -> None:
+    cluster = VolumeCluster()
+    cluster.add(VOLUMES, volume("v", among(HOSTNAME_LABEL, "b")))
+    cluster.add(CLAIMS, claim(volume="v"))
+    cluster.uses(DATA, count=5, group=True)
+    assert isinstance(cluster.told(), Admit)
+
+
+def test_volumes_of_other_kinds_are_of_no_interest() -> None:
+    cluster = VolumeCluster()
+    cluster.uses({"emptyDir": {}}, {"persistentVolumeClaim": {}}, {"hostPath": {"path": "/data"}})
+    assert isinstance(cluster.told(), Admit)

@@ -1,0 +1,133 @@
+"""Volumes say which nodes take a pod: placement knows, so what is let through is bound (issue 19, 1).
+
+On the real control plane its volume controller binds the claims, and kube-scheduler judges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.kube.resources import CLAIMS, STATEFUL_SETS, STORAGE_CLASSES, VOLUMES
+from api.names import HOSTNAME_LABEL, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
+from api.volumes import NO_PROVISIONER
+from tests.scenarios.site import BLOCK, RACK, Site, eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SHARES_STAGE = True
+MakeSite = Callable[[str], Site]
+
+
+def with_claim(job: dict[str, Any], name: str = "data") -> dict[str, Any]:
+    job["spec"]["template"]["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+    return job
+
+
+async def make_volume(here: Site, name: str, hosts: list[str], *, claim: str = "", mode: str = "ReadWriteOnce") -> None:
+    """A PersistentVolume that these hosts reach, kept for the claim."""
+    term = {"matchExpressions": [{"key": HOSTNAME_LABEL, "operator": "In", "values": hosts}]}
+    spec: dict[str, Any] = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": [mode],
+        "storageClassName": here.name,
+        "local": {"path": "/data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+    }
+    if claim:
+        spec["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": here.name, "name": claim}
+    await here.make(
+        VOLUMES, {"metadata": {"name": f"{here.name}-{name}"}, "spec": spec, "status": {"phase": "Available"}}
+    )
+
+
+async def make_claim(here: Site, name: str = "data", volume: str = "", mode: str = "ReadWriteOnce") -> None:
+    """A claim; one that names its volume gets bound."""
+    spec: dict[str, Any] = {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}}
+    spec["storageClassName"] = here.name
+    if volume:
+        spec["volumeName"] = f"{here.name}-{volume}"
+    await here.make(CLAIMS, {"metadata": {"name": name, "namespace": here.name}, "spec": spec})
+
+
+async def make_class(here: Site, mode: str = "WaitForFirstConsumer") -> None:
+    """A class of local volumes, which nobody makes."""
+    metadata = {"name": here.name}
+    await here.make(STORAGE_CLASSES, {"metadata": metadata, "provisioner": NO_PROVISIONER, "volumeBindingMode": mode})
+
+
+async def test_pods_go_to_the_nodes_of_their_bound_volume(site: MakeSite) -> None:
+    here = site("bound-volume")
+    await here.open({"b1": {"r1": 3, "r2": 2}})
+    hosts = [f"{here.name}-b1-r2-{n}" for n in range(2)]
+    await here.submit(with_claim(here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    await here.waits("gang", "WaitingForObjects", "waits for PersistentVolumeClaim data to be created")
+    await make_volume(here, "v", hosts, claim="data")
+    await make_claim(here, volume="v")
+    assert await here.racks(await here.running("gang", 2)) == {"b1/r2": 2}
+    await here.submit(with_claim(here.job("large", 3, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    await here.waits("large", "TopologyPlacementFailed", "volumes: 3")
+
+
+async def test_a_claim_of_a_local_class_waits_for_a_volume_and_goes_to_its_node(site: MakeSite) -> None:
+    here = site("local-volume")
+    await here.open({"b1": {"r1": 2, "r2": 1}})
+    await make_class(here)
+    await make_claim(here)
+    await here.submit(with_claim(here.job("gang", 1, {REQUIRE_TOPOLOGY: BLOCK}, gpus=4)))
+    await here.waits(
+        "gang", "WaitingForObjects", f"waits for a PersistentVolume of StorageClass {here.name} that matches"
+    )
+    host = f"{here.name}-b1-r2-0"
+    await make_volume(here, "v", [host])
+    [pod] = await here.running("gang", 1)
+    assert pod["spec"]["nodeName"] == host
+
+
+async def test_a_claim_of_one_pod_only_keeps_a_gang_out_and_a_second_job_until_the_first_has_ended(
+    site: MakeSite,
+) -> None:
+    here, mode = site("one-pod-volume"), "ReadWriteOncePod"
+    await here.open({"b1": {"r1": 2}})
+    host = f"{here.name}-b1-r1-1"
+    await make_volume(here, "v", [host], claim="data", mode=mode)
+    await make_claim(here, volume="v", mode=mode)
+    await here.submit(with_claim(here.job("gang", 2, gpus=1)))
+    await here.waits("gang", "Misconfigured", "2 pods of this workload name it")
+    await here.submit(with_claim(here.job("first", 1, gpus=1)))
+    [pod] = await here.running("first", 1)
+    assert pod["spec"]["nodeName"] == host
+    await here.submit(with_claim(here.job("second", 1, gpus=1)))
+    await here.waits("second", "WaitingForObjects", "data is ReadWriteOncePod, and ")
+    await here.finish("first")
+    await here.running("second", 1)
+
+
+async def test_a_job_whose_claim_is_bound_at_once_waits_for_that(site: MakeSite) -> None:
+    here = site("immediate-volume")
+    await here.open({"b1": {"r1": 1}})
+    await make_class(here, "Immediate")
+    await make_claim(here)
+    await here.submit(with_claim(here.job("gang", 1, gpus=1)))
+    await here.waits("gang", "WaitingForObjects", "waits for PersistentVolumeClaim data to be bound")
+
+
+async def test_the_workload_of_a_stateful_set_says_that_each_pod_has_a_claim(site: MakeSite) -> None:
+    here = site("set-of-volumes")
+    await here.open({"b1": {"r1": 2}})
+    await make_class(here)
+    for n in range(2):
+        await make_volume(here, f"v{n}", [f"{here.name}-b1-r1-{n}"])
+    template = here.template(1)
+    template["metadata"]["labels"] = {"app": here.name}
+    template["spec"]["restartPolicy"] = "Always"
+    claims = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": here.name,
+                                                      "resources": {"requests": {"storage": "1Gi"}}}}]  # fmt: skip
+    spec = {"replicas": 1, "serviceName": "web", "selector": {"matchLabels": {"app": here.name}}, "template": template}
+    meta = {"name": "web", "namespace": here.name, "labels": {QUEUE_NAME_LABEL: "lq"}}
+    await here.make(STATEFUL_SETS, {"metadata": meta, "spec": {**spec, "volumeClaimTemplates": claims}})
+    workload = await eventually("a Workload", lambda: here.workload_of("web"))
+    [volume] = workload.spec.pod_sets[0].template["spec"]["volumes"]
+    assert volume["name"] == "data"
