@@ -40,8 +40,8 @@ test: $(STAMP)            ## all quick suites, conformance included
 test-fast: $(STAMP)       ## what starts no process: for the inner loop
 	@$(BIN)/python -m pytest -q -n $(FAST_WORKERS) $(DEALT) -m "not e2e and not long and not stage"
 
-test-long: $(STAMP)       ## the suites that take minutes
-	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not e2e"
+test-long: $(STAMP)       ## the suites that take minutes, and each property with 25 times as many examples
+	@STOWAGE_LONG=1 $(BIN)/python -m pytest -q $(PARALLEL) -m "not e2e"
 
 check: $(STAMP)           ## format, lint, types, import contracts, generated files
 	@$(BIN)/ruff format --check .

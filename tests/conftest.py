@@ -6,6 +6,7 @@ import functools
 import gc
 import json
 import os
+import ssl
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import budgets
 from tests.conformance.summary import pytest_terminal_summary
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ GROUPS = "stowage_groups"
 xdist appends the group to the node id, which pytest 9.2 no longer lets it change.
 """
 _FILE = pytest.StashKey[Path]()
+
+budgets.load_usual()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -81,6 +85,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{server}"))
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("stage") is None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_system_certificates() -> Iterator[None]:
+    """No test trusts the machine's own CAs, and each client that speaks no TLS would load them: 30 ms of a core."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_default_certs", lambda self, purpose=ssl.Purpose.SERVER_AUTH: None)
+        yield
 
 
 @functools.cache  # thousands of tests are in some hundred files

@@ -1,10 +1,28 @@
-"""CRDs of job kinds that are installed separately, without a schema: what tests of their mechanics need."""
+"""CRDs for tests: those that we ship, and those of job kinds that are installed separately, without a schema."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
 
 from api.kube.resources import Resource
+from api.manifests import read_one
+
+SHIPPED: Final = Path(__file__).resolve().parents[1] / "config" / "crd"
+
+
+@functools.cache
+def _as_json(name: str) -> bytes:
+    return msgspec.json.encode(read_one(SHIPPED / f"{name}.yaml"))
+
+
+def shipped(name: str) -> dict[str, Any]:
+    """The CRD of that file in config/crd, a new object each time. Its YAML, of up to 76 kB, is read once."""
+    crd: dict[str, Any] = msgspec.json.decode(_as_json(name))
+    return crd
 
 
 def crd_of(resource: Resource) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -25,17 +27,22 @@ def free_ports(count: int) -> list[int]:
     Raises OSError when there are not that many.
     """
     first_ephemeral = _first_ephemeral()
-    candidates = list(range(max(1024, first_ephemeral // 2), first_ephemeral)) or list(range(1024, 65536))
-    random.shuffle(candidates)
-    candidates.sort(key=lambda port: port not in _given)  # they are taken from the end
-    ports: list[int] = []
-    while candidates and len(ports) < count:
-        if _is_free(port := candidates.pop()):
-            ports.append(port)
+    candidates = range(max(1024, first_ephemeral // 2), first_ephemeral) or range(1024, 65536)
+    fresh = _in_random_order([port for port in candidates if port not in _given])
+    again = _in_random_order([port for port in candidates if port in _given])
+    ports = list(itertools.islice(filter(_is_free, itertools.chain(fresh, again)), count))
     _given.update(ports)
     if len(ports) < count:
         raise OSError(f"fewer than {count} free ports below {first_ephemeral}")
     return ports
+
+
+def _in_random_order(ports: list[int]) -> Iterator[int]:
+    """Shuffles no further than it is asked: there are thousands of ports, and one or two are needed."""
+    for left in range(len(ports), 0, -1):
+        chosen = random.randrange(left)  # noqa: S311 - no secret
+        ports[chosen], ports[left - 1] = ports[left - 1], ports[chosen]
+        yield ports[left - 1]
 
 
 def _first_ephemeral() -> int:

@@ -6,6 +6,7 @@ Kueue have objects stored in it, and the API server takes no CRD without a versi
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -75,6 +76,7 @@ def _categories(kind: CrdKind) -> tuple[str, ...]:
     return (CATEGORY, *kind.categories) if kind.group == GROUP else kind.categories
 
 
+@functools.cache
 def text(kind: CrdKind) -> str:
     """The file's text; the same types give the same bytes."""
     return HEADER + yaml.dump(manifest(kind), Dumper=_NoAnchors, sort_keys=False, width=120)

@@ -13,7 +13,11 @@ from api.manifests import read_one
 SCOPE: dict[str, Any] = {
     "object": {"metadata": {"name": "x", "labels": {"a.b/c": "d"}}, "spec": {"n": 3, "list": ["p", "q"]}},
     "oldObject": None,
-    "request": {"operation": "CREATE", "userInfo": {"username": "system:admin"}},
+    "request": {
+        "operation": "CREATE",
+        "userInfo": {"username": "system:admin"},
+        "resource": {"group": "batch", "resource": "jobs"},
+    },
 }
 
 EXPRESSIONS = [

@@ -19,12 +19,11 @@ from admission.job_kinds import JobKinds
 from api.errors import NotFound
 from api.job_kinds import JobKind
 from api.kube.resources import CRDS, JOB_KINDS, WORKLOADS
-from api.manifests import read_one
 from api.meta import find_condition
 from api.names import QUEUE_NAME_LABEL
-from tests.admission.controllers.jobs.world import CONFIG, JobCluster, embedded, eventually
+from tests.admission.controllers.jobs.world import JobCluster, embedded, eventually
 from tests.admission.integrations.test_job_kind_errors import GOOD, crane
-from tests.crds import crd_of
+from tests.crds import crd_of, shipped
 
 CRANES = DeclaredJob(read(GOOD).spec).resource
 
@@ -32,7 +31,7 @@ CRANES = DeclaredJob(read(GOOD).spec).resource
 @pytest.fixture
 async def here(tmp_path: Path) -> AsyncIterator[JobCluster]:
     async with embedded(tmp_path) as made:
-        await made.kube.create(CRDS, read_one(CONFIG / "stowage.dev_jobkinds.yaml"))
+        await made.kube.create(CRDS, shipped("stowage.dev_jobkinds"))
         await eventually(lambda: _made(made, JOB_KINDS, GOOD))
         yield made
         KINDS.withdraw((CRANES.group, CRANES.kind))

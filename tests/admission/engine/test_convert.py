@@ -16,6 +16,7 @@ from admission.engine.quota.charging import ResourceRules, Transformation
 from api import pods, queues, topology, workloads
 from api.errors import InvalidObject
 from api.names import PLACEMENT_PROFILE, QUOTA_RESERVED
+from tests.budgets import examples
 
 CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 EPOCH = 1767225600.0
@@ -173,7 +174,7 @@ amounts = st.dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(amounts, st.lists(st.tuples(st.sampled_from(["b", "b1", "bb"]), st.text("r12", min_size=1), st.integers(1, 9))))
 def test_any_admission_reads_back(usage: dict[str, int], places: list[tuple[str, str, int]]) -> None:
     domains = tuple(model.DomainCount((block, rack), count) for block, rack, count in places)

@@ -27,6 +27,7 @@ from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota.fairness import FairSharingRules
 from api.elastic import ElasticQuota, ElasticQuotaSpec
 from tests.admission.engine.builders import Cluster, admitted, waits
+from tests.budgets import examples
 
 GPU = "nvidia.com/gpu"
 Limits = tuple[int | None, int | None]
@@ -412,7 +413,7 @@ def _of(key: str) -> str:
     return key.rstrip("0123456789")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(30))
 @given(steps, st.sampled_from(list(Profile)))
 def test_no_history_takes_a_quota_below_its_min_or_lets_anybody_pass_max(
     history: list[object], profile: Profile

@@ -244,7 +244,7 @@ def _run(machine: Any, examples: int, steps: int) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_any_sequence_of_events(machine: Any) -> None:
-    _run(machine, 30, 30)
+    _run(machine, 12, 30)
 
 
 @pytest.mark.long

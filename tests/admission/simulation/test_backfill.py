@@ -103,7 +103,7 @@ def kept(jobs: list[Job], strategy: QueueingStrategy, quota: int) -> None:
 
 
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(jobs=JOBS, quota=st.sampled_from((9, 12, 99)))
 def test_no_head_starts_later_than_first_expected(strategy: QueueingStrategy, jobs: list[Job], quota: int) -> None:
     kept(jobs, strategy, quota)

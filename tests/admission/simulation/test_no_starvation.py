@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.admission.engine.builders import BEST
 from tests.admission.simulation.test_backfill import Job, play
+from tests.budgets import examples
 
 LONGEST = 20
 # Three of the four hosts are taken from 0 on, so that neither rack holds the gang; they come free one by one. The gang comes
@@ -25,7 +26,7 @@ BEHIND = st.builds(
 STREAM = [Job(2 + n, 4, 1, LONGEST, 0, racked=True) for n in range(40)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(behind=st.lists(BEHIND, min_size=1, max_size=40))
 @example(behind=STREAM)
 def test_a_gang_starts_when_those_before_it_have_ended_whatever_comes_behind(behind: list[Job]) -> None:

@@ -123,7 +123,7 @@ def played(options: PlacementOptions, story: list[Event | None], budget: int) ->
 @pytest.mark.parametrize("counting", Counting)
 @pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])
 @given(story=st.lists(steps, max_size=30), budget=st.sampled_from([1, 3, 64]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_world_from_its_snapshot_decides_the_same(
     counting: Counting, profile: Profile, story: list[Event | None], budget: int
 ) -> None:
@@ -157,7 +157,7 @@ def decides_the_same(counting: Counting, profile: Profile, story: list[Event | N
 
 
 @given(story=st.lists(steps, max_size=30))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_books_are_equal_too(story: list[Event | None]) -> None:
     world = played(PlacementOptions(), story, 64)
     one, other = dump(again(world).ledger), dump(world.ledger)

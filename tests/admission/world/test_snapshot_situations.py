@@ -367,7 +367,7 @@ def any_history(
 
 
 @given(**stories)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_history_goes_on_alike(
     before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
 ) -> None:

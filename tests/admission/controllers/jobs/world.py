@@ -36,7 +36,6 @@ from api.kube.resources import (
     WORKLOADS,
 )
 from api.kube.settings import ClientSettings
-from api.manifests import read_one
 from api.names import QUEUE_NAME_LABEL
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
@@ -46,11 +45,10 @@ from api.workloads import (
     Workload,
 )
 from tests.admission.integrations.samples import suspended
-from tests.crds import crd_of
+from tests.crds import SHIPPED, crd_of, shipped
 from tests.writes import noting
 
 Object = dict[str, Any]
-CONFIG = Path(__file__).resolve().parents[4] / "config" / "crd"
 DEADLINE = 90.0
 
 
@@ -177,7 +175,7 @@ async def _is_empty(kube: Kube) -> bool:
 
 
 def _crds() -> list[Object]:
-    ours = [read_one(path) for path in sorted(CONFIG.glob("kueue*.yaml"))]
+    ours = [shipped(path.stem) for path in sorted(SHIPPED.glob("kueue*.yaml"))]
     return [*ours, *(crd_of(adapter.resource) for adapter in DECLARED)]
 
 

@@ -21,9 +21,9 @@ from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.resources import CRDS, NAMESPACES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
-from api.manifests import read_one
 from api.meta import find_condition
 from api.workloads import Workload
+from tests.crds import shipped
 
 CRD = Path(__file__).resolve().parents[4] / "config" / "crd"
 GANG = PodGang("g", 3)
@@ -81,7 +81,7 @@ async def test_a_gang_is_not_overdue_whose_pods_were_bound_while_the_controller_
 ) -> None:
     """Issue 16, A1: a paused controller knows the time, but not yet what happened meanwhile."""
     async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
-        server.store.create(CRDS, read_one(CRD / "kueue.x-k8s.io_workloads.yaml"))
+        server.store.create(CRDS, shipped("kueue.x-k8s.io_workloads"))
         settings = ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))
         async with await Kube.connect(settings) as kube:
             await make(kube)

@@ -28,7 +28,6 @@ from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, NODES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
-from api.manifests import read_one
 from api.names import (
     HOSTNAME_LABEL,
     IS_GROUP_WORKLOAD,
@@ -43,6 +42,7 @@ from api.names import (
 from api.pods import Node
 from api.sakkara import ConfigMap
 from api.workloads import Workload
+from tests.crds import shipped
 from tests.writes import Writes, noting
 
 CRD = Path(__file__).resolve().parents[4] / "config" / "crd"
@@ -161,7 +161,7 @@ class SakkaraCluster:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[SakkaraCluster]:
     async with FakeServer(FakeSettings(seed=1, tls=False)) as server:
-        server.store.create(CRDS, read_one(CRD / "kueue.x-k8s.io_workloads.yaml"))
+        server.store.create(CRDS, shipped("kueue.x-k8s.io_workloads"))
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
             made = SakkaraCluster(kube, kubeconfig)

@@ -35,6 +35,7 @@ from tests.admission.engine.builders import (
     waits,
     workload,
 )
+from tests.budgets import examples
 
 ANY = Flavor("any")
 IN_A_RACK = TopologyAsk(required=RACK)
@@ -350,7 +351,7 @@ def mixed(crowd: Crowd) -> Cluster:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(jobs)
 def test_one_cycle_with_many_admissions_equals_one_by_one(
     crowd: Crowd,
@@ -366,7 +367,7 @@ def test_one_cycle_with_many_admissions_equals_one_by_one(
     assert list(got.items()) == list(steps.items())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(jobs, st.lists(st.integers(0, 13), max_size=6))
 def test_usage_is_the_sum_over_the_admitted_and_nothing_is_over_booked(crowd: Crowd, finished: list[int]) -> None:
     cluster = mixed(crowd)
@@ -393,7 +394,7 @@ def test_usage_is_the_sum_over_the_admitted_and_nothing_is_over_booked(crowd: Cr
         assert all(amount <= 4 for amount in used.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(jobs)
 def test_strict_fifo_is_never_overtaken(crowd: Crowd) -> None:
     cluster = mixed(crowd)
@@ -402,7 +403,7 @@ def test_strict_fifo_is_never_overtaken(crowd: Crowd) -> None:
     assert got == line[: len(got)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(jobs)
 def test_best_effort_skips_no_workload_that_would_fit(
     crowd: Crowd,

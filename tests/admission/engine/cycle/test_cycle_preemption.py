@@ -41,6 +41,7 @@ from tests.admission.engine.builders import (
 )
 from tests.admission.engine.cycle.evicting_cluster import RECLAIM, Evicting, evicting, preempted, running
 from tests.admission.engine.dump import dump
+from tests.budgets import examples
 
 ANY = Flavor("any")
 
@@ -309,7 +310,7 @@ def tenants() -> Evicting:
     return Evicting(racks(), *nodes, Cohort("half", "all"), *specs)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(25))
 @given(steps)
 def test_no_history_over_books_anything_or_evicts_in_vain(history: list[object]) -> None:
     """Usage is the sum over the admitted (audit, each cycle), no quota is exceeded, and victims suffice."""
@@ -340,7 +341,7 @@ def test_no_history_over_books_anything_or_evicts_in_vain(history: list[object])
                 assert cohorts.available(node, fr) >= 0
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(15))
 @given(st.lists(arrivals, min_size=1, max_size=9))
 def test_a_nomination_leaves_no_trace(coming: list[tuple[str, int, int, int, bool, bool]]) -> None:
     cluster = tenants()

@@ -12,6 +12,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit
 from admission.engine.model import BoundPod, Flavor, PodSet, TopologyAsk, Workload
 from tests.admission.engine.builders import CPU, STRICT, Cluster, admitted, domains, host, queue, racks, waits, workload
+from tests.budgets import examples
 
 ANYWHERE = TopologyAsk(unconstrained=True)
 
@@ -127,7 +128,7 @@ def test_growth_waits_behind_older_workloads_of_a_strict_queue() -> None:
     assert admitted(cluster.cycle()) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     free=st.lists(st.integers(0, 6), min_size=1, max_size=4),
     quota=st.integers(5, 20),

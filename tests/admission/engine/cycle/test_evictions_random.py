@@ -32,7 +32,7 @@ from tests.admission.engine.builders import workload as made_workload
 START = 10_000.0
 RECLAIM = ("Never", "LowerPriority", "Any")
 WITHIN = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
-SHORT, LONG = range(300), range(10_000)
+SHORT, LONG = range(80), range(10_000)
 STEPS = 80
 """So many cycles after the last arrival; evictions have to end long before."""
 

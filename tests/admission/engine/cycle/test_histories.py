@@ -241,7 +241,7 @@ def _run(machine: Any, examples: int, steps: int) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_any_history(machine: Any) -> None:
-    _run(machine, 15, 30)
+    _run(machine, 8, 30)
 
 
 @pytest.mark.long

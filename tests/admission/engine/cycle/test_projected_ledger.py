@@ -17,6 +17,7 @@ from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import StartReservation
 from admission.engine.requests import placement_requests
 from tests.admission.engine.builders import BEST, HOST, RACK, Cluster, host, queue, racks, workload
+from tests.budgets import examples
 
 NOW = 100.0
 ASKS = {
@@ -109,7 +110,7 @@ def fits(ledger: Ledger, head: Workload, queue: ClusterQueue, at: float) -> bool
     ],
 )
 @given(running=running, waiting=heads)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 def test_each_head_gets_the_first_end_after_which_it_fits(
     counting: Counting,
     levels: tuple[str, ...],
@@ -137,7 +138,7 @@ def test_each_head_gets_the_first_end_after_which_it_fits(
 @pytest.mark.parametrize("counting", [Counting.NODES, Counting.DOMAINS])
 @pytest.mark.parametrize("cohort", [None, "c"], ids=["alone", "cohort"])
 @given(running=running, held=st.integers(0, 3), moves=st.lists(st.integers(0, 12), min_size=1, max_size=6))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 def test_the_projected_ledger_lacks_the_workloads_that_have_ended(
     counting: Counting,
     cohort: str | None,

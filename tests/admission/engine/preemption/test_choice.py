@@ -54,7 +54,7 @@ def check(
     assert ways, "fits, nobody is there for nothing, and nobody goes who is protected"
 
 
-@few(40)
+@few(15)
 @given(scenes(profile=Profile.COMPATIBLE))
 def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
@@ -65,7 +65,7 @@ def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnC
         check(scene, targets)
 
 
-@few(40)
+@few(15)
 @given(scenes())
 def test_the_cheapest_victims_suffice_and_cost_no_more_than_kueues(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
@@ -86,7 +86,7 @@ def cost(targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...]) -> Cost
     return cost_of((one.candidate.workload for one in targets), NOW)
 
 
-@few(40)
+@few(15)
 @given(scenes())
 def test_no_set_costs_less(scene: DrawnCluster) -> None:
     choice = cheapest(scene.ledger, scene.context(), AMPLE)
@@ -108,7 +108,7 @@ def test_no_set_costs_less(scene: DrawnCluster) -> None:
         assert choice.certificate.bound == least
 
 
-@few(30)
+@few(15)
 @given(scenes(), st.integers(0, 12))
 def test_a_small_budget_is_reported_and_its_bound_holds(scene: DrawnCluster, budget: int) -> None:
     hasty = cheapest(scene.ledger, scene.context(), budget)
@@ -123,7 +123,7 @@ def test_a_small_budget_is_reported_and_its_bound_holds(scene: DrawnCluster, bud
         assert thorough.targets == ()
 
 
-@few(40)
+@few(15)
 @given(
     scenes(profile=Profile.COMPATIBLE),
     st.sampled_from([(FairStrategy.FINAL_SHARE,), (FairStrategy.INITIAL_SHARE,), tuple(FairStrategy)]),
@@ -142,7 +142,7 @@ def test_fair_victims_make_room_and_leave_no_trace(scene: DrawnCluster, strategi
 
 
 @pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])
-@few(15)
+@few(8)
 @given(data=st.data())
 def test_the_same_question_has_the_same_answer(profile: Profile, data: st.DataObject) -> None:
     scene = data.draw(scenes(profile=profile))

@@ -29,6 +29,7 @@ from admission.engine.preemption.reclaimable import reclaimable_bound
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.builders import BEST, CPU, STRICT, Cluster, queue, racks, workload
+from tests.budgets import examples
 
 QUEUES = ("a", "b", "c")
 CPUS = ("tas", "cpu")
@@ -69,7 +70,7 @@ allocations = st.lists(
     allocations,
     st.lists(st.tuples(st.integers(1, 8), st.integers(0, 2), st.integers(0, 9)), min_size=1, max_size=4),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(50))
 def test_no_workload_exceeds_its_reclaimable_bound(
     queues: tuple[ClusterQueue, ...],
     parent: str | None,

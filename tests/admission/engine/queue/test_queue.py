@@ -21,6 +21,7 @@ from admission.engine.model import (
 )
 from admission.engine.queue.cluster_queue import order_of, shape_of
 from admission.engine.queue.queues import BYPASSED, PendingQueues
+from tests.budgets import examples
 
 STRICT, BEST = QueueingStrategy.STRICT_FIFO, QueueingStrategy.BEST_EFFORT_FIFO
 
@@ -244,7 +245,7 @@ class Plain:
             self.all[each.key] = each
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.sampled_from([STRICT, BEST]), st.lists(moves, max_size=40))
 def test_any_history_gives_the_head_that_sorting_gives(
     strategy: QueueingStrategy, history: list[tuple[str, object]]

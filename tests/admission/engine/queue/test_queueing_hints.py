@@ -242,7 +242,7 @@ scenes = st.tuples(st.tuples(*map(evicting_specs, QUEUES)), histories)
 
 
 @given(scenes)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 def test_no_inadmissible_workload_could_start_or_evict(
     scene: tuple[tuple[ClusterQueue, ...], list[tuple[Event | End, bool]]],
 ) -> None:

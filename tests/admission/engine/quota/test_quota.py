@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue, Cohort, FlavorQuotas, FlavorResource, Quota, ResourceGroup
 from admission.engine.quota.tree import QuotaTree
+from tests.budgets import examples
 
 CPU: FlavorResource = ("f", "cpu")
 
@@ -250,7 +251,7 @@ def declared(history: list[Step]) -> dict[str, tuple[str | None, Quota]]:
     return nodes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(steps, max_size=25))
 def test_any_history_agrees_with_the_formulas(history: list[Step]) -> None:
     quota = tree()
@@ -270,7 +271,7 @@ def test_any_history_agrees_with_the_formulas(history: list[Step]) -> None:
             assert quota.cohort_usage(name).get(CPU, 0) == formulas.usage(name)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(steps, max_size=15), st.lists(steps, max_size=15))
 def test_rollback_leaves_every_node_as_it_was(before: list[Step], trial: list[Step]) -> None:
     journal = Journal()

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from tests.admission.engine.dump import dump
 from tests.admission.engine.preemption.drawn_clusters import DrawnCluster, scenes
+from tests.budgets import examples
 
 few = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 

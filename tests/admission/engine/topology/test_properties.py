@@ -25,6 +25,7 @@ from admission.engine.model import (
     TopologyAsk,
 )
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
+from tests.budgets import examples
 
 SHAPES = [{"cpu": 1000}, {"cpu": 2000, "gpu": 1}, {"gpu": 3}]
 TAINT = Taint(key="dedicated", effect="NoSchedule", value="x")
@@ -87,7 +88,7 @@ options = st.builds(
     least_free_for_unconstrained=st.booleans(),
 )
 levels = st.sampled_from([LEVELS, (BLOCK, RACK), (HOSTNAME_LABEL,)])
-quick = settings(max_examples=150, deadline=None)
+quick = settings(max_examples=examples(50), deadline=None)
 
 
 def capacity(node: Node, request: PlacementRequest) -> int:

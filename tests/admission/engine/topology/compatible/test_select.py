@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from admission.engine.topology.compatible import select
 from admission.engine.topology.compatible.pick import PickedDomain, PickOrder
 from admission.engine.topology.compatible.select import CandidateSet, take, tightest
+from tests.budgets import examples
 
 numbers = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), min_size=1, max_size=40)
 
@@ -41,7 +42,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("least", [False, True], ids=["best", "least"])
 @pytest.mark.parametrize("same", [False, True], ids=["sliced", "plain"])
 def test_take_is_minimize_over_the_sorted_domains(least: bool, same: bool) -> None:
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(numbers, st.integers(1, 60))
     def check(rows: list[tuple[int, int]], need: int) -> None:
         some = field(rows, same=same)
@@ -60,7 +61,7 @@ def test_take_is_minimize_over_the_sorted_domains(least: bool, same: bool) -> No
     check()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(numbers, st.integers(0, 8))
 def test_tightest_is_the_first_of_the_smallest_that_hold_it(rows: list[tuple[int, int]], need: int) -> None:
     some = field(rows, same=False)

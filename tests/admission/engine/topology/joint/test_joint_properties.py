@@ -23,6 +23,7 @@ from admission.engine.model import (
 )
 from tests.admission.engine.topology.brute import BruteGang, BruteRequest, Free, fewest, over, racks_hold
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger
+from tests.budgets import examples
 
 SHAPES = [(1, 0), (1, 0), (2, 0), (1, 1), (0, 2)]
 
@@ -190,7 +191,7 @@ def check(case: JointCase, order: Sequence[Node] | None = None) -> None:
         assert bound[0] <= best <= opened(case, result)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(cases())
 def test_exactly_when_trying_everything_finds_a_way_and_as_few_domains(case: JointCase) -> None:
     check(case)
@@ -203,7 +204,7 @@ def test_the_same_of_ten_thousand(case: JointCase) -> None:
     check(case)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_order_of_nodes_does_not_matter(case: JointCase, random: Random) -> None:
     nodes = case.nodes()
@@ -213,7 +214,7 @@ def test_the_order_of_nodes_does_not_matter(case: JointCase, random: Random) -> 
 
 
 def test_many_pod_sets_fill_racks_that_are_alike() -> None:
-    wrong = [seed for seed in range(300) if not _solved_like_all_subsets(Random(seed))]
+    wrong = [seed for seed in range(examples(100)) if not _solved_like_all_subsets(Random(seed))]
     assert wrong == []
 
 
@@ -238,7 +239,7 @@ def _solved_like_all_subsets(random: Random) -> bool:
     return result.fits == racks_hold(capacities, demands) and all(result.certificates[n].proof is proof for n in names)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(cases(), st.integers(1, 30))
 def test_a_small_budget_claims_nothing_wrong(case: JointCase, budget: int) -> None:
     result = ledger(PlacementOptions(exact_budget=budget), case.nodes()).place(case.requests())

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from admission.engine.topology.joint.limits import LimitRow, PackingItem
 from admission.engine.topology.joint.packing import NodeBudget, NoPacking, pack
 from tests.admission.engine.topology.brute import BruteGang, BruteRequest, fewest, racks_hold
+from tests.budgets import examples
 
 needs = st.sampled_from([(1, 0), (2, 0), (3, 0), (1, 1), (0, 2), (2, 1)])
 
@@ -27,7 +28,7 @@ def packings(draw: st.DrawFn) -> tuple[list[LimitRow], list[PackingItem]]:
     return rows, items
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(packings())
 def test_found_exactly_when_there_is_one(given_: tuple[list[LimitRow], list[PackingItem]]) -> None:
     rows, items = given_
@@ -69,7 +70,7 @@ def test_a_budget_that_ends_proves_nothing() -> None:
     assert pack(rows, items, NodeBudget(0)) is NoPacking.UNKNOWN
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(3, 9), min_size=2, max_size=4), st.lists(st.integers(1, 6), min_size=3, max_size=6))
 def test_the_yardstick_agrees_with_itself(capacities: list[int], demands: list[int]) -> None:
     """The two ways of trying everything, since the other tests lean on them."""

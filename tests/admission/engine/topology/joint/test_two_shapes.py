@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from admission.engine.topology.joint.limits import LimitRow, PackingItem
 from admission.engine.topology.joint.packing import NodeBudget, NoPacking, pack
 from admission.engine.topology.joint.two_shapes import beside
+from tests.budgets import examples
 
 vectors = st.tuples(st.integers(0, 2), st.integers(1, 3))
 spots = st.lists(
@@ -15,7 +16,7 @@ spots = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(spots, vectors, vectors)
 def test_the_most_that_a_search_finds(
     hosts: list[tuple[tuple[int, int], bool, bool]], first: tuple[int, int], second: tuple[int, int]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from admission.engine.decision import PlacementResult, Proof, Proven
 from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyAsk
 from tests.admission.engine.topology.trees import FLAVOR, Path, PlacementCase, best, capacities, cases, figures, opened
+from tests.budgets import examples
 
-quick = settings(max_examples=300, deadline=None)
+quick = settings(max_examples=examples(100), deadline=None)
 
 
 def racks(*sizes: int, count: int, preferred: bool = True) -> PlacementCase:
@@ -103,7 +104,7 @@ def test_equal_to_trying_every_set_at_length(case: PlacementCase) -> None:
     check(case)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(cases(most=30), st.randoms(use_true_random=False))
 def test_the_order_of_nodes_does_not_matter(case: PlacementCase, random: Random) -> None:
     order = random.sample(list(case.hosts), len(case.hosts))
@@ -111,7 +112,7 @@ def test_the_order_of_nodes_does_not_matter(case: PlacementCase, random: Random)
     assert case.ledger(order=order).place([request]) == case.ledger().place([request])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cases(most=40), st.sampled_from([1, 100, 20_000]))
 def test_never_worse_than_compatible_whatever_the_budget(case: PlacementCase, budget: int) -> None:
     ledger = case.ledger(PlacementOptions(exact_budget=budget))

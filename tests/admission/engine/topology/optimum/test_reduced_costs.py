@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from admission.engine.decision import Proof
 from admission.engine.topology.optimum.objective import Problem
 from admission.engine.topology.optimum.solver import solve
+from tests.budgets import examples
 
 trees = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=6), min_size=2, max_size=5)
 
@@ -38,7 +39,7 @@ def tried(asked: Problem) -> tuple[int, ...]:
     raise AssertionError("there is no room")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(trees, st.data())
 def test_equal_to_trying_every_set(tree: list[list[int]], data: st.DataObject) -> None:
     sizes = [size for some in tree for size in some]

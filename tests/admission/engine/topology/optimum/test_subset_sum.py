@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.topology.optimum.subset_sum import CapacityCounts, SubsetSum, fewest
+from tests.budgets import examples
 
 
 def capacities(sizes: list[int]) -> CapacityCounts:
@@ -27,7 +28,7 @@ def tried(sizes: list[int], need: int) -> tuple[int, int, tuple[int, ...]] | Non
     return None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.lists(st.integers(1, 6) | st.integers(1, 40), min_size=1, max_size=9), st.data())
 def test_equal_to_trying_every_choice(sizes: list[int], data: st.DataObject) -> None:
     need = data.draw(st.integers(1, sum(sizes) + 1))

@@ -28,6 +28,7 @@ from tests.admission.engine.topology.shapes.shapes import (
 )
 from tests.admission.engine.topology.test_replace import booked
 from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ONE_CPU
+from tests.budgets import examples
 
 Case = tuple[dict[Path, int], str, dict[int, LevelConstraint], int, int | None]
 BOUNDS = ["unconstrained"] + [
@@ -112,7 +113,7 @@ def _sound(case: Case, pods: int, sizes: dict[int, int], cost: tuple[int, ...]) 
         assert len(families(shares, at)) == 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
 def test_equals_trying_everything(case: Case, random: Random) -> None:
     _agrees(case, random)
@@ -155,7 +156,7 @@ def _replaces(case: Case, data: st.DataObject) -> None:
         assert cost_of(hosts, rules, now) == wanted if budget > 1 else cost_of(hosts, rules, now) >= wanted
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases(), st.data())
 def test_replaced_pods_fit_in_with_those_that_stay(case: Case, data: st.DataObject) -> None:
     _replaces(case, data)
@@ -168,7 +169,7 @@ def test_replaced_pods_fit_in_with_those_that_stay_long(case: Case, data: st.Dat
     _replaces(case, data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cases(), st.data())
 def test_a_relaxed_constraint_never_makes_a_feasible_case_infeasible(case: Case, data: st.DataObject) -> None:
     hosts, bound, rules, count, _ = case
