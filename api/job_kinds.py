@@ -77,6 +77,25 @@ class DefaultTemplate(KubeModel):
     )
 
 
+class ElasticCount(KubeModel):
+    """Pods whose number may change while the job runs, where the job has the annotation elastic-job."""
+
+    keys: Annotated[
+        tuple[str, ...], schema("Of a map: only the entries with these keys. Empty: all.", **atomic(maxItems=16))
+    ] = ()
+    minimum: Annotated[
+        str | None,
+        schema(
+            "Where the least number stands, for the first number of `count`. A job that does not fit starts with no fewer.",
+            maxLength=256,
+            pattern=PATH,
+        ),
+    ] = None
+    maximum: Annotated[
+        str | None, schema("Where the largest number stands, likewise.", maxLength=256, pattern=PATH)
+    ] = None
+
+
 class PodSetRule(KubeModel):
     """Where pod sets of the kind stand: one template, or one for each entry of a list or map."""
 
@@ -125,6 +144,10 @@ class PodSetRule(KubeModel):
     count: Annotated[
         tuple[Factor, ...], schema("The number of pods is the product of these; of none it is 1.", **atomic(maxItems=4))
     ] = ()
+    elastic: Annotated[
+        ElasticCount | None,
+        schema("Their number may change while the job runs. A number beyond its bounds counts as the bound."),
+    ] = None
     rank_offset: Annotated[
         RankOffset | None,
         schema("What is subtracted from the ranks of its pods, where the pods of another come first."),

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 from admission.integrations.podset import PodSetInfo
+from api import names
 from api.errors import InvalidObject
 from api.kube.resources import Resource
 from api.merge import merge_diff
@@ -177,6 +178,12 @@ def as_overlookable(kind: JobIntegration) -> Overlookable | None:
 def as_elastic(kind: JobIntegration) -> ElasticKind | None:
     """The kind as one whose jobs may change their size; None where they may not."""
     return kind if isinstance(kind, ElasticKind) and kind.elastic else None
+
+
+def asks_for_elastic(job: Job) -> bool:
+    """Whether the job wants to change its size while it runs. Only jobs of an ElasticKind can."""
+    annotations: Mapping[str, str] = (job.get("metadata") or {}).get("annotations") or {}
+    return annotations.get(names.ELASTIC_JOB) == "true"
 
 
 def condition(job: Job, kind: str) -> Mapping[str, Any] | None:

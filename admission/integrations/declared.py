@@ -17,12 +17,13 @@ from admission.integrations.base import (
     Job,
     JobResult,
     Patch,
+    asks_for_elastic,
     condition,
     has_condition,
     infos_by_name,
     patch_between,
 )
-from admission.integrations.entries import MOST_PODS, DeclaredPodSet, entries_of, number_of
+from admission.integrations.entries import DeclaredPodSet, count_of, entries_of, number_of
 from admission.integrations.entries import name_of as _name
 from admission.integrations.functions import FUNCTIONS
 from admission.integrations.functions.base import PodSetFunction
@@ -92,19 +93,24 @@ class DeclaredJob:
 
     def pods_of(self, job: Job, entry: DeclaredPodSet) -> int:
         """How many pods the entry has. Raises InvalidObject."""
-        if entry.count is not None:
-            return entry.count
-        pods = 1
-        for factor in entry.rule.count:
-            pods *= number_of(job, entry, factor)
-        if pods > MOST_PODS:
-            raise InvalidObject(written(entry.at), pods, f"must have at most {MOST_PODS} pods", _name(job))
-        return pods
+        return count_of(job, entry).pods
+
+    @property
+    def elastic(self) -> bool:
+        """See ElasticKind."""
+        return any(rule.elastic is not None for rule in self.spec.pod_sets)
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
-        """See JobKind."""
+        """See JobKind. Of an elastic job one pod set may start with fewer pods: a Workload has at most one such."""
         asked = (job.get("metadata") or {}).get("annotations")
-        return tuple(self._pod_set(job, entry, asked, topology) for entry in self.entries(job))
+        entries = self.entries(job)
+        made = [self._pod_set(job, entry, asked, topology) for entry in entries]
+        if self.elastic and asks_for_elastic(job):
+            fewest = (count_of(job, entry).least for entry in entries)
+            first = next(((number, least) for number, least in enumerate(fewest) if least is not None), None)
+            if first is not None:
+                made[first[0]] = made[first[0]].model_copy(update={"min_count": first[1]})
+        return tuple(made)
 
     def _pod_set(self, job: Job, entry: DeclaredPodSet, asked: Mapping[str, str] | None, topology: bool) -> PodSet:
         template = self._with_sidecars(job, entry, kept_template(self.template(job, entry)))

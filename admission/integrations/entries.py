@@ -111,19 +111,71 @@ def _keys(job: Job, rule: PodSetRule, at: Location, entries: Any) -> list[str]:
     return [key for key in rule.order if key in entries] if rule.order else sorted(entries)
 
 
+@dataclass(frozen=True, slots=True)
+class PodCount:
+    """How many pods a pod set has; with how many it may start, where that is fewer and the job is elastic."""
+
+    pods: int
+    least: int | None = None
+
+
+def count_of(job: Job, entry: DeclaredPodSet) -> PodCount:
+    """The product of the rule's numbers, the first one between its bounds. Raises InvalidObject."""
+    if entry.count is not None:
+        return PodCount(entry.count)
+    numbers = [number_of(job, entry, factor) for factor in entry.rule.count]
+    if not numbers:
+        return PodCount(1)
+    low, high = _bounds(job, entry)
+    first = min(max(numbers[0], low or 0), high)
+    pods, rest = first, 1
+    for number in numbers[1:]:
+        rest *= number
+    pods *= rest
+    if pods > MOST_PODS:
+        raise InvalidObject(written(entry.at), pods, f"must have at most {MOST_PODS} pods", name_of(job))
+    least = max(1, (low or 0) * rest)
+    return PodCount(pods, least if low is not None and least < pods else None)
+
+
+def _bounds(job: Job, entry: DeclaredPodSet) -> tuple[int | None, int]:
+    """The least and the largest first number of an elastic pod set. Raises InvalidObject."""
+    rule = entry.rule.elastic
+    if rule is None or (rule.keys and entry.at[-1:] and entry.at[-1] not in rule.keys):
+        return None, MOST_PODS
+    (_, low), (where, high) = _bound(job, entry, rule.minimum), _bound(job, entry, rule.maximum)
+    if low is not None and high is not None and high < low:
+        raise InvalidObject(where, high, f"must be at least {low} ({rule.minimum})", name_of(job))
+    return low, MOST_PODS if high is None else high
+
+
+def _bound(job: Job, entry: DeclaredPodSet, path: str | None) -> tuple[str, int | None]:
+    """Where a bound stands, for messages, and the number that stands there, if one does."""
+    if path is None:
+        return "", None
+    where, found = _found(job, entry, path)
+    return where, None if found is None else _whole(job, where, found)
+
+
 def number_of(job: Job, entry: DeclaredPodSet, factor: Factor) -> int:
     """One factor of the number of pods. Raises InvalidObject."""
+    where, found = _found(job, entry, factor.path)
+    number = factor.default if found is None else _whole(job, where, found)
+    return number if factor.least is None else max(number, factor.least)
+
+
+def _found(job: Job, entry: DeclaredPodSet, path: str) -> tuple[str, Any]:
+    """Where a path of the entry leads, for messages, and what stands there."""
     for mark, start in ((_FROM_OBJECT, job), (FROM_AROUND, entry.around)):
-        if factor.path.startswith(mark):
-            where, found = factor.path, value_at(start, fields(factor.path.removeprefix(mark)))
-            break
-    else:
-        where, found = written((*entry.at, *fields(factor.path))), value_at(entry.value, fields(factor.path))
-    if found is None:
-        found = factor.default
+        if path.startswith(mark):
+            return path, value_at(start, fields(path.removeprefix(mark)))
+    return written((*entry.at, *fields(path))), value_at(entry.value, fields(path))
+
+
+def _whole(job: Job, where: str, found: Any) -> int:
     if type(found) is not int or not 0 <= found <= MOST_PODS:
         raise InvalidObject(where, found, f"must be a whole number from 0 to {MOST_PODS}", name_of(job))
-    return found if factor.least is None else max(found, factor.least)
+    return found
 
 
 def name_of(job: Job) -> str:

@@ -23,6 +23,7 @@ from api.job_kinds import (
     MAX_POD_SET_RULES,
     PATH,
     DefaultTemplate,
+    ElasticCount,
     Factor,
     JobKind,
     JobKindSpec,
@@ -189,6 +190,8 @@ def _pod_sets(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
         factors["subGroups"] = rule.sub_groups
     for name, factor in factors.items():
         yield from _factor(f"{at}.{name}", factor)
+    if rule.elastic is not None:
+        yield from _elastic(f"{at}.elastic", rule, rule.elastic)
     yield from _label(f"{at}.subGroupLabel", rule.sub_group_label)
     for number, sidecar in enumerate(rule.sidecars):
         if not _NAME.match(sidecar.name):
@@ -201,6 +204,19 @@ def _pod_sets(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
         yield from _expression(f"{at}.rankOffset.when", rule.rank_offset.when)
         if not 0 <= rule.rank_offset.value <= _MOST:
             yield InvalidObject(f"{at}.rankOffset.value", rule.rank_offset.value, f"must be from 0 to {_MOST}")
+
+
+def _elastic(at: str, rule: PodSetRule, elastic: ElasticCount) -> Iterator[InvalidObject]:
+    if not rule.count:
+        yield InvalidObject(at, None, "must stand beside count: its first number is the one that changes")
+    if elastic.keys and not (rule.each or "").endswith("{}"):
+        yield InvalidObject(f"{at}.keys", list(elastic.keys), "is for maps: `each` must end with {}")
+    for key in elastic.keys:
+        if rule.order and key not in rule.order:
+            yield InvalidObject(f"{at}.keys", key, f"must be one of {', '.join(rule.order)}")
+    for name, path in (("minimum", elastic.minimum), ("maximum", elastic.maximum)):
+        if path is not None:
+            yield from _path(f"{at}.{name}", path, marks=True)
 
 
 def _factor(at: str, factor: Factor) -> Iterator[InvalidObject]:

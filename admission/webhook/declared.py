@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 
+from admission.integrations.base import asks_for_elastic
 from admission.integrations.declared import DeclaredJob, holds_expression
 from admission.integrations.entries import DeclaredPodSet
 from admission.integrations.paths import Location, fields, value_at
 from admission.integrations.referenced import MissingReference
 from admission.webhook.annotations import groups
 from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
-from admission.webhook.jobs import Job, ReviewedKind, annotations_of
+from admission.webhook.jobs import Job, ReviewedKind, annotations_of, elastic_topology
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api.errors import InvalidObject
@@ -54,7 +55,11 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
             return []  # this process does not know it; the controller says so on the object
         except InvalidObject as bad:
             return [invalid(FieldPath(bad.field), bad.given, bad.allowed)]
-        return groups(given, annotations_of(job), exact=rules.profile == EXACT) if rules.topology_aware else []
+        if not rules.topology_aware:
+            return []
+        elastic = rules.elastic_jobs and adapter.elastic and asks_for_elastic(job)
+        errors = groups(given, annotations_of(job), exact=rules.profile == EXACT)
+        return [*errors, *elastic_topology(job, given)] if elastic else errors
 
     def update(old: Job, new: Job) -> Errors:
         if adapter.is_suspended(old) or adapter.is_suspended(new):

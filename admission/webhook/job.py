@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from admission.integrations.base import asks_for_elastic
 from admission.integrations.job import MAIN, pods_of
 from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
-from admission.webhook.jobs import Job, ReviewedKind, annotations_of, integer
+from admission.webhook.jobs import Job, ReviewedKind, annotations_of, elastic_topology, integer
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
-from api.requests import effective_annotations, parse_bool
+from api.requests import parse_bool
 
 _SPEC: Final = FieldPath("spec")
 _MINIMUM: Final = FieldPath("metadata").child("annotations").key(names.MIN_PARALLELISM)
@@ -34,15 +35,10 @@ def _parallelism(job: Mapping[str, Any]) -> int:
     return 1 if value is None else int(value)
 
 
-def is_elastic(job: Mapping[str, Any]) -> bool:
-    """Whether the job asks to grow and shrink while it runs."""
-    return annotations_of(job).get(names.ELASTIC_JOB) == "true"
-
-
 def _create(job: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
-    elastic = rules.elastic_jobs and is_elastic(job)
+    elastic = rules.elastic_jobs and asks_for_elastic(job)
     errors = [*_minimum(job, elastic), *_equal(job)]
-    return [*errors, *_elastic_topology(job, given)] if elastic and rules.topology_aware else errors
+    return [*errors, *elastic_topology(job, given)] if elastic and rules.topology_aware else errors
 
 
 def _minimum(job: Job, elastic: bool) -> Errors:
@@ -76,19 +72,6 @@ def _equal_counts(job: Job, text: str) -> Errors:
     if completions is not None and completions != _parallelism(job):
         rule = f"should be equal to parallelism when {names.COMPLETIONS_EQUAL_PARALLELISM} annotation is true"
         errors.append(invalid(_SPEC.child("completions"), completions, rule))
-    return errors
-
-
-def _elastic_topology(job: Job, given: Sequence[Template]) -> Errors:
-    errors: Errors = []
-    for template in given:
-        said = effective_annotations(template.annotations, annotations_of(job))
-        at = template.metadata.child("annotations")
-        for key, word in ((names.REQUIRED_TOPOLOGY, "required"), (names.PREFERRED_TOPOLOGY, "preferred")):
-            if key in said:
-                errors.append(forbidden(at.child(key), f"{word} topology is not supported with elastic jobs"))
-        if (key := names.PLACEMENT_CONSTRAINTS) in said:
-            errors.append(forbidden(at.key(key), "placement constraints are not supported with elastic jobs"))
     return errors
 
 

@@ -18,13 +18,13 @@ from admission.integrations.paths import value_at
 from admission.webhook import annotations as topology
 from admission.webhook import gangs, gates, placement_annotations, schedulers
 from admission.webhook.annotations import QueueLevels
-from admission.webhook.fields import Errors, FieldPath, invalid, unchanged
+from admission.webhook.fields import Errors, FieldPath, forbidden, invalid, unchanged
 from admission.webhook.formats import subdomain
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
-from api.requests import parse_int32
+from api.requests import effective_annotations, parse_int32
 
 Job = dict[str, Any]
 
@@ -148,6 +148,20 @@ def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known
         return errors
     errors = [e for t in templates for e in topology.slice_bound(t.metadata, t.annotations, t.count)]
     return [*errors, *placement_annotations.combinations(_METADATA, asked, templates)]
+
+
+def elastic_topology(job: Job, templates: Sequence[Template]) -> Errors:
+    """What a job that changes its size cannot ask of the topology: its pods stay, and the others go where room is."""
+    errors: Errors = []
+    for template in templates:
+        said = effective_annotations(template.annotations, annotations_of(job))
+        at = template.metadata.child("annotations")
+        for key, word in ((names.REQUIRED_TOPOLOGY, "required"), (names.PREFERRED_TOPOLOGY, "preferred")):
+            if key in said:
+                errors.append(forbidden(at.child(key), f"{word} topology is not supported with elastic jobs"))
+        if (key := names.PLACEMENT_CONSTRAINTS) in said:
+            errors.append(forbidden(at.key(key), "placement constraints are not supported with elastic jobs"))
+    return errors
 
 
 def _queue(job: Job) -> Errors:

@@ -23,7 +23,6 @@ from admission.webhook.workload_status import (
     check_change,
     check_errors,
     has_quota,
-    is_elastic,
     lost_admission,
     pod_sets_of,
     reclaimable_change,
@@ -89,7 +88,7 @@ def _common(workload: Wire, rules: ReviewRules) -> Errors:
     errors = profile(FieldPath("metadata"), annotations_of(workload))
     for i, pod_set in enumerate(pod_sets_of(workload)):
         errors += _pod_set(_PODSETS.item(i), pod_set, rules)
-    errors += _min_counts(workload, rules)
+    errors += _min_counts(workload)
     if "topologyRequest" in (workload.get("spec") or {}):
         errors.append(forbidden(_SPEC.child("topologyRequest"), _EARLY_FORM))
     if rules.admission_gated_by:
@@ -145,12 +144,9 @@ def _layer_sizes(at: FieldPath, request: Wire) -> Errors:
     ]
 
 
-def _min_counts(workload: Wire, rules: ReviewRules) -> Errors:
+def _min_counts(workload: Wire) -> Errors:
     partial = sum(pod_set.get("minCount") is not None for pod_set in pod_sets_of(workload))
-    errors = [invalid(_PODSETS, partial, "at most one podSet can use minCount")] if partial > 1 else []
-    if partial and is_elastic(workload, rules):
-        errors.append(invalid(_PODSETS, partial, "partial admission and elastic job cannot be used together"))
-    return errors
+    return [invalid(_PODSETS, partial, "at most one podSet can use minCount")] if partial > 1 else []
 
 
 def _boost(workload: Wire) -> Errors:

@@ -61,6 +61,7 @@ ONE_BY_ONE = {
     "statefulset.yaml",
     "leaderworkerset.yaml",
     "job-elastic.yaml",
+    "raycluster-elastic.yaml",
     "job-kind.yaml",
     "kubeflow.yaml",
     "mpijob.yaml",

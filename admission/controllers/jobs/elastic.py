@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from admission.controllers.slices import first_key, is_replaced, replaced_key
-from admission.integrations.base import Job, JobIntegration, as_elastic
+from admission.integrations.base import Job, JobIntegration, as_elastic, asks_for_elastic
 from api import names
 from api.meta import is_true, split_key
 from api.workloads import PodSet, Workload
@@ -26,8 +26,7 @@ Counts = Mapping[str, int]
 
 def is_elastic(job: Job, kind: JobIntegration) -> bool:
     """Whether the job may change its size while it runs: it says so, and its kind can."""
-    annotations: Mapping[str, str] = (job.get("metadata") or {}).get("annotations") or {}
-    return annotations.get(names.ELASTIC_JOB) == "true" and as_elastic(kind) is not None
+    return asks_for_elastic(job) and as_elastic(kind) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,8 @@ def counts_of(pod_sets: Sequence[PodSet]) -> dict[str, int]:
 
 
 def with_counts(pod_sets: Sequence[PodSet], counts: Counts) -> tuple[PodSet, ...]:
-    """The pod sets with these numbers of pods."""
-    return tuple(p.model_copy(update={"count": counts.get(p.name, p.count)}) for p in pod_sets)
+    """The pod sets with these numbers of pods, and no fewer: a job that has quota keeps what it has."""
+    return tuple(p.model_copy(update={"count": counts.get(p.name, p.count), "min_count": None}) for p in pod_sets)
 
 
 def admitted_counts(workload: Workload) -> dict[str, int]:

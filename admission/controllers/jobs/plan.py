@@ -134,12 +134,13 @@ class _JobPlanner:
 
     def _fits(self, workload: Workload) -> bool:
         """A job that runs is held to what was admitted; one that is suspended may show either shape."""
+        pod_sets = self._pod_sets
         if self._elastic:
-            workload = self._resized(workload)
+            pod_sets, workload = with_counts(pod_sets, {}), self._resized(workload)
         waits = self._kind.is_suspended(self._job) or workload.status.admission is None
         return (
-            (waits and same_pod_sets(self._pod_sets, workload.spec.pod_sets))
-            or started_pod_sets(self._pod_sets, workload, self._runs_admitted(workload))
+            (waits and same_pod_sets(pod_sets, workload.spec.pod_sets))
+            or started_pod_sets(pod_sets, workload, self._runs_admitted(workload))
             or self._lost_admission(workload)
         )
 

@@ -212,9 +212,7 @@ def change_text(change: Change) -> str:
         case FewerPods(pod_set, asked, fits):
             return f"{pod_set} had {_counted(fits, 'pod')} instead of {asked}"
         case LowerMinimum(pod_set, asked, fits):
-            return (
-                f"{pod_set} could start with {_counted(fits, 'pod')} instead of at least {asked} (job-min-parallelism)"
-            )
+            return f"{pod_set} could start with {_counted(fits, 'pod')} instead of at least {asked} (minCount)"
         case Tolerate(taint):
             return f"its pods tolerated the taint {taint_text(taint)}"
         case DropSelector(key, value):
