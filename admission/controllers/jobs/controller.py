@@ -162,6 +162,7 @@ class JobController:
         framework, resource = adapter.framework, adapter.resource
         for known in (self._adapters, self._resources, self._jobs):
             known.pop(framework, None)
+        self._settled = {key: looks for key, looks in self._settled.items() if not key.startswith(f"{framework}:")}
         self._frameworks.pop((resource.api_version, resource.kind), None)
         self._workloads.add_index(BY_JOB, self._job_keys)
 

@@ -97,6 +97,61 @@ def test_each_malformed_field_is_named(path: str, value: Any, field: str, said: 
     assert {error.field for error in found} <= {field, "metadata.name"}
 
 
+BACK = {"list": "spec.patches", "entry": {"by": "stowage"}, "items": "pods", "template": "pod"}
+POD = {"spec": {"containers": [{"name": "c"}]}}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "given", "said"),
+    [
+        ("spec.writeBack", {"list": "a b"}, "spec.writeBack.list", "a b", "must be field names"),
+        ("spec.writeBack", {**BACK, "list": "^.patches"}, "spec.writeBack.list", "^.patches", "must begin at the object"),
+        ("spec.writeBack", {**BACK, "items": None}, "spec.writeBack.items", None, "must be set: the entry has an item"),
+        ("spec.writeBack", {**BACK, "template": "/x"}, "spec.writeBack.template", "/x", "must be field names"),
+        ("spec.writeBack", {"list": "spec.p", "items": "x"}, "spec.writeBack.items", "x", "must stand beside entry"),
+        ("spec.writeBack", {**BACK, "entry": {}}, "spec.writeBack.entry", {}, "must have a field by which"),
+        ("spec.writeBack", {**BACK, "by": 1}, "spec.writeBack.by", 1, "is not known here; known are entry, items, list"),
+        ("spec.podSets.0", {"function": "Pods"}, "spec.podSets[0].function", "Pods", "must be one of RuntimePods"),
+        ("spec.podSets.0.function", "SparkPods", "spec.podSets[0].each", "spec.teams[].crews[]", "must be left out"),
+        ("spec.podSets.0.when", "object.(", "spec.podSets[0].when", "object.(", "must be CEL"),
+        ("spec.podSets.0.defaultTemplate", {"template": {}}, "spec.podSets[0].defaultTemplate.template", {}, "a container"),
+        ("spec.podSets.0.defaultTemplate", {"image": "a b", "template": POD},
+         "spec.podSets[0].defaultTemplate.image", "a b", "must be CEL"),
+        ("spec.podSets.0.elastic", {"minimum": "a b"}, "spec.podSets[0].elastic.minimum", "a b", "must be field names"),
+        ("spec.podSets.0.elastic", {"maximum": ""}, "spec.podSets[0].elastic.maximum", "", "must be field names"),
+        ("spec.podSets.0.elastic", {"keys": ["a"]}, "spec.podSets[0].elastic.keys", ["a"], "is for maps"),
+        ("spec.podSets.0.elastic", {"least": 1}, "spec.podSets[0].elastic.least", 1, "known are keys, maximum, minimum"),
+        ("spec.podSets.0", {"template": "pod", "elastic": {}}, "spec.podSets[0].elastic", None, "must stand beside count"),
+        ("spec.podSets.0.rankOffset", {"value": -1}, "spec.podSets[0].rankOffset.value", -1, "must be from 0"),
+        ("spec.podSets.0.rankOffset", {"value": 1, "when": "1 +"}, "spec.podSets[0].rankOffset.when", "1 +", "must be CEL"),
+        ("spec.podSets.0.sidecars.0.name", "No", "spec.podSets[0].sidecars[0].name", "No", "must be a DNS label"),
+        ("spec.podSets.0.sidecars.0.resources", "a[0]", "spec.podSets[0].sidecars[0].resources", "a[0]", "field names"),
+        ("spec.status.onHold", {}, "spec.status.onHold", [], "must have exactly one of"),
+        ("spec.status.onHold", {"expression": "?"}, "spec.status.onHold.expression", "?", "must be CEL"),
+        ("spec.status.succeeded", {"path": "a b", "values": ["x"]}, "spec.status.succeeded.path", "a b", "field names"),
+        ("spec.status.failed", {"condition": "A", "values": ["x"]}, "spec.status.failed.values", ["x"], "beside path"),
+        ("spec.skipWhen", {"path": "spec.a", "condition": "B"}, "spec.skipWhen", ["condition", "path"], "exactly one of"),
+        ("spec.skipWhen", {"expression": "object."}, "spec.skipWhen.expression", "object.", "must be CEL"),
+        ("spec.requires", [{"path": "", "expression": "true"}], "spec.requires[0].path", "", "must be field names"),
+        ("spec.requires", [{"path": "spec.a", "expression": "("}], "spec.requires[0].expression", "(", "must be CEL"),
+        ("spec.frozen", ["spec.a", "$.spec.b"], "spec.frozen[1]", "$.spec.b", "must be field names"),
+        ("spec.managedByPath", "spec.by[0]", "spec.managedByPath", "spec.by[0]", "must be field names"),
+        ("spec.pods", {"nameLabel": "a/b/c"}, "spec.pods.nameLabel", "a/b/c", "must be the key of a label"),
+        ("spec.pods", {"labels": {"": "x"}}, "spec.pods.labels", "", "must be the key of a label"),
+        ("spec.pods", {"added": {"cpu": "lots"}}, "spec.pods.added.cpu", "lots", "must be a quantity"),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_object_the_field_what_stands_there_and_what_may(
+    path: str, value: Any, field: str, given: Any, said: str
+) -> None:
+    with pytest.raises(InvalidObject) as found:
+        read(changed(path, value))
+    error = found.value
+    assert (error.obj, error.field, error.given) == ("JobKind cranes.example.com", field, given)
+    assert said in error.allowed
+    assert str(error).startswith(f"JobKind cranes.example.com: {field}: ")
+
+
 @pytest.mark.parametrize("value", ["x", 3, [1]], ids=repr)
 def test_a_spec_of_another_shape_is_an_error_and_not_a_failure(value: Any) -> None:
     with pytest.raises(InvalidObject, match=r"JobKind cranes\.example\.com: spec"):
@@ -164,3 +219,16 @@ def test_an_object_that_cannot_be_read_is_an_error_with_its_path(changes: Obj, s
 @pytest.mark.parametrize("status", [{}, {"running": "many"}, {"running": True}, None], ids=repr)
 def test_a_test_that_cannot_be_answered_does_not_hold(status: Any) -> None:
     assert DeclaredJob(read(GOOD).spec).is_active({**crane(), "status": status}) is False
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["writeBack", "skipWhen", "requires", "frozen", "managedByPath", "children", "pods", "status.onHold"]
+    + [f"podSets.0.{name}" for name in ("elastic", "defaultTemplate", "rankOffset", "function", "sidecars", "when")],
+)
+def test_a_field_of_another_type_is_named(path: str) -> None:
+    with pytest.raises(InvalidObject) as found:
+        read(changed(f"spec.{path}", 3))
+    assert found.value.obj == "JobKind cranes.example.com"
+    assert found.value.field.startswith(f"spec.{path}")
+    assert found.value.given == 3
