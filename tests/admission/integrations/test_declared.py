@@ -76,6 +76,40 @@ def test_a_ray_cluster_is_active_until_its_last_pod_is_gone(status: Object, acti
     assert BY_FRAMEWORK["ray.io/raycluster"].is_active({"status": status}) is active
 
 
+def of_service(part: str, **cluster: Any) -> Object:
+    return {f"{part}ServiceStatus": {"rayClusterName": "c", "rayClusterStatus": cluster}}
+
+
+@pytest.mark.parametrize(
+    ("status", "active"),
+    [
+        pytest.param({}, False, id="never started"),
+        pytest.param(conditions(Ready="True"), True, id="it serves"),
+        pytest.param(conditions(Ready="False"), False, id="it does not serve, and nothing is said of a cluster"),
+        pytest.param(of_service("pending", **conditions(RayClusterSuspended="False")), True, id="its first pods start"),
+        pytest.param(
+            {**conditions(Ready="False"), **of_service("active", **conditions(RayClusterSuspended="False"))},
+            True,
+            id="its pods are going",
+        ),
+        pytest.param(
+            {
+                **of_service("active", **conditions(RayClusterSuspended="True")),
+                **of_service("pending", **conditions(RayClusterSuspended="False")),
+            },
+            True,
+            id="those of the next cluster stand",
+        ),
+        pytest.param(of_service("active", **conditions(RayClusterSuspended="True")), False, id="its pods are gone"),
+        pytest.param(of_service("active", state="ready"), True, id="no conditions: it runs"),
+        pytest.param(of_service("active", state="suspended"), False, id="no conditions: it was suspended"),
+        pytest.param({"activeServiceStatus": "broken", "pendingServiceStatus": 3}, False, id="no status at all"),
+    ],
+)
+def test_a_ray_service_is_active_while_pods_of_one_of_its_clusters_stand(status: Object, active: bool) -> None:
+    assert BY_FRAMEWORK["ray.io/rayservice"].is_active({"status": status}) is active
+
+
 @pytest.mark.parametrize(
     ("status", "success"),
     [
