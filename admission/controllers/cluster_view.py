@@ -20,6 +20,7 @@ from admission.controllers.resources import LimitRange
 from admission.controllers.runtime_classes import RuntimeClass, refusal
 from admission.controllers.sakkara.trees import Trees
 from admission.controllers.slices import replaced_key, waits_for
+from admission.controllers.unsupported_terms import unsupported
 from admission.controllers.volumes.view import VolumeView
 from api.kube.client import Kube
 from api.kube.informer import Informer
@@ -166,7 +167,8 @@ class ClusterView:
         """Why its pods would be refused or never bound, by what else they name; nothing is asked of one that has quota."""
         if is_true(workload.status.conditions, QUOTA_RESERVED):
             return None
-        return refusal(workload, self.runtime_classes.objects) or self.volumes.refusal(workload)
+        of_class = refusal(workload, self.runtime_classes.objects)
+        return unsupported(workload) or of_class or self.volumes.refusal(workload)
 
 
 @dataclass(frozen=True)

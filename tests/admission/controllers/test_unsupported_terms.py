@@ -1,0 +1,56 @@
+"""Terms that nobody here can judge hold their Workload, with a reason that names them (issue 19, 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admission.controllers.unsupported_terms import unsupported
+from tests.builders import workload
+
+FIELD = "spec.podSets[0].template.spec"
+
+
+def of(spec: dict[str, Any], request: dict[str, Any] | None = None) -> Any:
+    made = workload()
+    [pod_set] = made.spec.pod_sets
+    template = {**pod_set.template, "spec": {**pod_set.template["spec"], **spec}}
+    wire = {**pod_set.to_wire(), "template": template, "topologyRequest": request}
+    spec_of = made.spec.model_copy(update={"pod_sets": (type(pod_set).from_wire(wire),)})
+    return unsupported(made.model_copy(update={"spec": spec_of}))
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        pytest.param(
+            {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}, "ResourceClaimTemplate one-gpu", id="template"
+        ),
+        pytest.param({"name": "gpu", "resourceClaimName": "shared"}, "ResourceClaim shared", id="claim"),
+        pytest.param({"name": "gpu"}, "ResourceClaim", id="no-source"),
+    ],
+)
+def test_resource_claims_hold_the_workload(given: dict[str, Any], says: str) -> None:
+    reason, message = of({"resourceClaims": [given]})
+    assert reason == "UnsupportedPodTerms"
+    assert message.startswith(f"{FIELD}.resourceClaims[0] ({says}): devices of ResourceClaims are not counted")
+
+
+def test_a_named_node_contradicts_a_topology() -> None:
+    reason, message = of({"nodeName": "n1"}, {"required": "rack"})
+    assert reason == "Misconfigured"
+    assert message.startswith(f"{FIELD}.nodeName: n1: the API server refuses")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"nodeName": "n1"}, id="a-named-node-without-topology"),
+        pytest.param({"resourceClaims": []}, id="no-claims"),
+        pytest.param({"os": {"name": "linux"}}, id="os"),
+        pytest.param({"schedulingGates": [{"name": "example.com/gate"}]}, id="gates-of-others"),
+    ],
+)
+def test_what_keeps_no_pod_off_a_node_is_no_matter(spec: dict[str, Any]) -> None:
+    assert of(spec) is None
