@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from api.errors import ApiError, Invalid, InvalidObject, NotFound, ServerError, Unreachable
+from api.errors import ApiError, Invalid, InvalidObject, NotFound, NotLeader, ServerError, StowageError, Unreachable
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.reconcile import Reconciler
@@ -142,7 +142,7 @@ class Ungater:
         if failed:
             raise failed[0]
 
-    async def _open(self, key: str, workload: Workload, opening: GateChange) -> ApiError | None:
+    async def _open(self, key: str, workload: Workload, opening: GateChange) -> StowageError | None:
         pod = opening.pod
         if opening.closed:
             body = sending_patch(pod, opening.node_labels)
@@ -169,6 +169,9 @@ class Ungater:
         except (Unreachable, ServerError) as unknown:
             OPENINGS.labels("unknown").inc()
             return unknown  # it may have been applied: the expectation stays until a read or an event tells
+        except NotLeader as fenced:
+            self._expectations.observed(key, pod.metadata.uid)
+            return fenced
         except ApiError as error:
             # Such as Conflict: another pod of that name, or other clients kept writing to it. The watch may show nothing.
             OPENINGS.labels("failed").inc()

@@ -45,9 +45,9 @@ class _Seen:
     def holder(self) -> str:
         return str(self.spec.get("holderIdentity") or "")
 
-    def free(self, now: float) -> bool:
-        """Whether no process can still believe that it holds the Lease."""
-        return not self.holder or now >= self.at + float(self.spec.get("leaseDurationSeconds") or 0)
+    def left(self, now: float) -> float:
+        """Seconds for which a process can still believe that it holds the Lease; 0 or less if none can."""
+        return self.at + float(self.spec.get("leaseDurationSeconds") or 0) - now if self.holder else 0.0
 
 
 class LeaderElection:
@@ -91,7 +91,7 @@ class LeaderElection:
         """
         while True:
             while not await self._attempt():
-                await self._clock.sleep(self._pause())
+                await self._clock.sleep(self._pause_until_free())
             if await self._reign(lead):
                 return
 
@@ -177,7 +177,7 @@ class LeaderElection:
         seen = self._seen
         if seen is not None and seen.holder != settings.identity:
             self._proved = None
-            if not seen.free(now()):
+            if seen.left(now()) > 0:
                 return False
         started = now()
         if seen is None:
@@ -231,6 +231,11 @@ class LeaderElection:
 
     def _pause(self) -> float:
         return jittered(self.settings.retry_period, self.settings.jitter)
+
+    def _pause_until_free(self) -> float:
+        """Less than a pause where the Lease runs out before: its holder may be dead."""
+        pause, left = self._pause(), self._seen.left(self._clock.now()) if self._seen is not None else 0.0
+        return left if 0.0 < left < pause else pause
 
 
 async def _call(lead: Callable[[], Awaitable[object]]) -> None:

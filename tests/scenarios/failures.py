@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from admission.cli.processes import ChildProcess
 from tests.scenarios.stage import Stage
 
 SHORT_LEASE: Mapping[str, str] = {
@@ -30,6 +32,18 @@ async def down(stage: Stage, *names: str) -> AsyncIterator[None]:
     finally:
         for name in names:
             await stage.processes.restart(name)
+
+
+@contextlib.contextmanager
+def paused(child: ChildProcess) -> Iterator[None]:
+    """It stands still meanwhile, as on a machine that swaps or is moved."""
+    assert child.process is not None
+    child.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            child.process.send_signal(signal.SIGCONT)
 
 
 def entries(log: Path) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Processes killed at the worst moments, and two controllers at once: the same end, and nothing wrong on the way.
+"""Processes killed or paused at the worst moments, and two of a kind at once: the same end, and nothing wrong on the way.
 
 Six racks of twelve GPUs, thirteen jobs of six pods, each to be in one rack: twelve run, two to a rack, and one waits.
 """
@@ -6,18 +6,22 @@ Six racks of twelve GPUs, thirteen jobs of six pods, each to be in one rack: twe
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import aiohttp
 import pytest
 import pytest_asyncio
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from admission.cli.embedded import NAMESPACE
 from admission.cli.ports import free_port
@@ -26,7 +30,7 @@ from api.errors import ApiError
 from api.kube.resources import JOBS, LEASES, PODS, WORKLOADS
 from api.names import REQUIRE_TOPOLOGY
 from tests.scenarios.change_watcher import Watchman, watched
-from tests.scenarios.failures import SHORT_LEASE
+from tests.scenarios.failures import SHORT_LEASE, paused
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.stage import Stage
 
@@ -156,43 +160,67 @@ async def test_killed_anywhere_on_the_way(
     await test_after_a_crash_all_is_as_without(stage, here, seen, names, crash)
 
 
-# ---- two controllers
+# ---- two of a kind
 
 
-async def holder(stage: Stage) -> str:
-    """The process that holds the controllers' Lease."""
-    lease = await stage.kube.get(LEASES, "stowage-controller", NAMESPACE)
-    return str(lease["spec"].get("holderIdentity") or "")
+async def lease_of(stage: Stage, name: str) -> dict[str, Any]:
+    """The spec of the Lease for which processes of that name stand."""
+    spec: dict[str, Any] = (await stage.kube.get(LEASES, f"stowage-{name}", NAMESPACE))["spec"]
+    return spec
 
 
 async def leads(stage: Stage, child: ChildProcess) -> bool:
     assert child.process is not None
-    return (await holder(stage)).endswith(f"_{child.process.pid}")
+    return str((await lease_of(stage, child.name)).get("holderIdentity")).endswith(f"_{child.process.pid}")
+
+
+async def has_run_out(stage: Stage, name: str) -> bool:
+    lease = await lease_of(stage, name)
+    renewed = datetime.fromisoformat(lease["renewTime"])
+    return datetime.now(UTC) > renewed + timedelta(seconds=lease["leaseDurationSeconds"])
+
+
+@contextlib.asynccontextmanager
+async def standby(stage: Stage, name: str) -> AsyncIterator[ChildProcess]:
+    """A second process, beside the first one that leads."""
+    first = stage.processes.children[name]
+    second = replace(first, health_port=free_port(), log=first.log.with_name(f"second-{name}.log"), process=None)
+    await eventually(f"the first {name} leads", lambda: leads(stage, first))
+    await second.start()
+    try:
+        await second.ready(120)
+        yield second
+    finally:
+        await second.stop()
+
+
+async def metric(child: ChildProcess, name: str) -> Iterable[Sample]:
+    """The samples of one metric of the process."""
+    url = f"http://127.0.0.1:{child.health_port}/metrics"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        text = await answer.text()
+    return [s for family in text_string_to_metric_families(text) for s in family.samples if s.name == name]
 
 
 async def writes(child: ChildProcess) -> dict[str, float]:
     """What a process has sent to the API server but reads, by verb and resource."""
-    url = f"http://127.0.0.1:{child.health_port}/metrics"
-    async with aiohttp.ClientSession() as session, session.get(url) as answer:
-        text = await answer.text()
     found: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            if sample.name == "stowage_api_requests_total" and sample.labels["verb"] not in ("get", "list", "watch"):
-                what = f"{sample.labels['verb']} {sample.labels['resource']}"
-                found[what] = found.get(what, 0) + sample.value
+    for sample in await metric(child, "stowage_api_requests_total"):
+        if sample.labels["verb"] not in ("get", "list", "watch"):
+            what = f"{sample.labels['verb']} {sample.labels['resource']}"
+            found[what] = found.get(what, 0) + sample.value
     return found
+
+
+async def knows_that_it_does_not_lead(child: ChildProcess) -> bool:
+    return {sample.value for sample in await metric(child, "stowage_leader")} == {0.0}
 
 
 async def test_of_two_controllers_one_leads_and_the_other_takes_over(
     stage: Stage, here: Site, seen: Watchman, names: list[str]
 ) -> None:
     first = stage.processes.children["controller"]
-    second = replace(first, health_port=free_port(), log=first.log.with_name("second.log"), process=None)
-    await eventually("the first controller leads", lambda: leads(stage, first))
-    await second.start()
-    try:
-        await second.ready(120)
+    async with standby(stage, "controller") as second:
         arriving = asyncio.create_task(arrive(here, names))
         await seen.sees("some are admitted", lambda s: len(s.admitted) >= 3)
         assert await leads(stage, first)
@@ -209,5 +237,39 @@ async def test_of_two_controllers_one_leads_and_the_other_takes_over(
         (left,) = set(names) - set(seen.admitted)
         await here.kube.delete(JOBS, seen.admitted[0], here.name, propagation="Background")
         await here.running(left, PODS_EACH)
-    finally:
-        await second.stop()
+
+
+# ---- a pause that is longer than the lease
+
+LEADERS = pytest.mark.parametrize("name", ["controller", "ungater"])
+HALF_WAY = {"controller": lambda seen: len(seen.admitted) >= 3, "ungater": lambda seen: seen.bound >= 3}
+
+
+@LEADERS
+async def test_who_was_paused_beyond_its_lease_stands_for_it_again(
+    stage: Stage, here: Site, seen: Watchman, names: list[str], name: str
+) -> None:
+    arriving = asyncio.create_task(arrive(here, names))
+    await seen.sees("it is half way", HALF_WAY[name])
+    with paused(stage.processes.children[name]):
+        await eventually("its lease has run out", lambda: has_run_out(stage, name))
+    await arriving
+    await all_is_well(here, seen, names)
+
+
+@LEADERS
+async def test_who_was_paused_beyond_its_lease_leaves_all_to_the_one_that_took_over(
+    stage: Stage, here: Site, seen: Watchman, names: list[str], name: str
+) -> None:
+    first = stage.processes.children[name]
+    async with standby(stage, name) as second:
+        arriving = asyncio.create_task(arrive(here, names))
+        await seen.sees("it is half way", HALF_WAY[name])
+        with paused(first):
+            await eventually("the second leads", lambda: leads(stage, second))
+        await eventually("the first one knows", lambda: knows_that_it_does_not_lead(first))
+        written = await writes(first)
+        await arriving
+        await all_is_well(here, seen, names)
+        assert await writes(first) == written, "it only looks on"
+        assert await leads(stage, second)

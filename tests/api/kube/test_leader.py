@@ -296,6 +296,19 @@ async def test_a_dead_leaders_lease_runs_out() -> None:
         await run.lead("a")
 
 
+@pytest.mark.parametrize("seed", [0, 1, 30, 50, 59])
+async def test_a_standby_leads_as_soon_as_the_lease_of_a_leader_that_was_killed_runs_out(seed: int) -> None:
+    """Issue 19, 3: it has seen the last renewal one pause after it was made at the latest, and waits for no other."""
+    random.seed(seed)
+    async with race("a") as run:
+        await run.lead("a")
+        run.joined_by("b")
+        await run.pass_time(20 + random.random() * 5)
+        run.server.cut_off.add("a")
+        pause = LeaderSettings("", "", "").retry_period * 1.2
+        assert await run.pass_time(15.0 + pause + 0.25) == ["b"]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"lease_duration": 10.0}, {"renew_deadline": 2.0}, {"retry_period": 0.0}],
