@@ -178,8 +178,12 @@ class Feed:
             self._refresh(self._views.workloads.by_index(BY_QUEUE, change.key))
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:
+        if change.type is _DELETED:
+            self._tell(model.ObjectRemoved(model.RemovedKind.NAMESPACE, change.key))
+            return
         if change.old is not None and change.old.metadata.labels == change.object.metadata.labels:
             return
+        self._tell(model.Namespace(change.key, change.object.metadata.labels))
         self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == change.key)
 
     def _limits_changed(self, change: Change[LimitRange]) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from cachetools import LRUCache
 
 from admission.engine import convert
-from admission.engine.model import BoundPod
+from admission.engine.model import BoundPod, PodFacts, PodTerm
 from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, StatusCondition
 
 # Different shapes of pods that are in use at once; more only costs memory.
@@ -52,6 +52,9 @@ class PodReader:
 
     def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(Pod).decode
+        self._labels: LRUCache[tuple[str, str], tuple[str, str]] = LRUCache(_SHAPES)
+        self._facts: LRUCache[PodFacts, PodFacts] = LRUCache(_SHAPES)
+        self._terms: LRUCache[tuple[PodTerm, ...], tuple[PodTerm, ...]] = LRUCache(_SHAPES)
         self._exclusive: LRUCache[tuple[str, ...], Mapping[str, int]] = LRUCache(_SHAPES)
         self._shapes: LRUCache[tuple[tuple[str, int], ...], Mapping[str, int]] = LRUCache(_SHAPES)
 
@@ -73,7 +76,17 @@ class PodReader:
             workload=pod.workload and intern(pod.workload),
             pod_set=pod.pod_set and intern(pod.pod_set),
             exclusive=self._exclusive.setdefault(tuple(pod.exclusive), pod.exclusive),
+            facts=None if pod.facts is None else self._shared_facts(pod.facts),
         )
+
+    def _shared_facts(self, facts: PodFacts) -> PodFacts:
+        """Pods of one owner differ in few of their labels."""
+        known = self._facts.get(facts)
+        if known is None:
+            labels = tuple(self._labels.setdefault(pair, pair) for pair in facts.labels)
+            apart = self._terms.setdefault(facts.apart, facts.apart)
+            known = self._facts[facts] = replace(facts, namespace=intern(facts.namespace), labels=labels, apart=apart)
+        return known
 
 
 def _meta(meta: Meta) -> ProjectedMeta:

@@ -41,6 +41,7 @@ from api.names import (
     WORKLOAD_SLICE_NAME,
     EvictedReason,
 )
+from api.pod_terms import pod_facts, sorted_labels
 
 T = TypeVar("T")
 
@@ -125,6 +126,7 @@ def workload(
             gated=closed_gate(w),
             one_pod=w.of_one_pod,
             replaces=replaces,
+            pod_labels=sorted_labels(_owner_labels(w)),
         )
 
 
@@ -156,11 +158,19 @@ def _part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _pod_labels(w: workloads.Workload, template: Mapping[str, Any]) -> dict[str, str]:
-    """The labels of the pods: the template's, and those that the Job controller adds, by which a term may select them."""
+    """The labels of the pods: the template's, and those that their owner adds, by which a term may select them."""
+    return {**_template_labels(template), **_owner_labels(w)}
+
+
+def _template_labels(template: Mapping[str, Any]) -> dict[str, str]:
     labels = _part(_part(template, "metadata"), "labels")
+    return {str(key): str(value) for key, value in labels.items()}
+
+
+def _owner_labels(w: workloads.Workload) -> dict[str, str]:
+    """What the Job controller adds."""
     jobs = [owner.name for owner in w.metadata.owner_references if owner.controller and owner.kind == "Job"]
-    added = {key: name for name in jobs for key in _JOB_NAME_LABELS}
-    return {**{str(key): str(value) for key, value in labels.items()}, **added}
+    return {key: name for name in jobs for key in _JOB_NAME_LABELS}
 
 
 def closed_gate(w: workloads.Workload) -> bool:
@@ -232,6 +242,8 @@ def _pod_set(
     required, preferred = _node_affinity(spec)
     asked = pod_set.topology_request
     requests = _requests(spec, f"{field}.template.spec")
+    namespace, labels = w.metadata.namespace or "", _pod_labels(w, pod_set.template)
+    facts = pod_facts(spec, namespace, labels)
     return model.PodSet(
         name=pod_set.name,
         count=max(0, pod_set.count - done),
@@ -243,7 +255,9 @@ def _pod_set(
         affinity=required,
         preferred_affinity=preferred,
         tolerations=spec.tolerations,
-        exclusive=exclusive(spec, w.metadata.namespace or "", _pod_labels(w, pod_set.template)),
+        exclusive=exclusive(spec, namespace, labels),
+        labels=sorted_labels(_template_labels(pod_set.template)),
+        facts=facts if facts.has_terms else None,
     )
 
 
@@ -539,4 +553,5 @@ def bound_pod(given: pods.Pod) -> model.BoundPod | None:
             workload=f"{meta.namespace}/{of_slices}" if of_slices else given.workload or first_form,
             pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
             exclusive=exclusive(given.spec, meta.namespace, meta.labels),
+            facts=pod_facts(given.spec, meta.namespace, meta.labels),
         )

@@ -168,6 +168,11 @@ class Reason(StrEnum):
         "nodes do not match the required node affinity",
         ReasonOwner.EXPLANATION,
     )
+    POD_ANTI_AFFINITY = (
+        "PodAntiAffinity",
+        "required anti-affinity keeps its pods off nodes: that of its pods, or of pods that are there",
+        ReasonOwner.EXPLANATION,
+    )
     NO_PLACE_FOR_LEADER = (
         "NoPlaceForLeader",
         "no node of the domain holds the leader of the group",
@@ -184,7 +189,9 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """Why nodes did not count: how many by nodeSelector, affinity, volumes, each taint, each resource that ran short first."""
+    """Why nodes did not count: how many by nodeSelector, affinity, volumes, each taint, each term of pods, each resource
+    that ran short first.
+    """
 
     total_nodes: int = 0
     node_selector: int = 0
@@ -192,6 +199,7 @@ class Exclusions:
     topology_domain: int = 0
     volumes: int = 0
     taints: Mapping[str, int] = field(default_factory=dict)
+    pods: Mapping[str, int] = field(default_factory=dict)
     resources: Mapping[str, int] = field(default_factory=dict)
 
 

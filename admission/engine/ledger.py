@@ -23,10 +23,12 @@ from admission.engine.model import (
     Cohort,
     Event,
     Flavor,
+    Namespace,
     Node,
     ObjectRemoved,
     PlacementOptions,
     PlacementRequest,
+    PodFacts,
     PodSet,
     RemovedKind,
     Workload,
@@ -80,6 +82,8 @@ class Ledger:
                 self._allocations.set_pod(event)
             case Workload():
                 self._set_workload(event)
+            case Namespace():
+                self._capacity.placed.set_namespace(event.name, event.labels)
             case Flavor():
                 self._set_flavor(event.name, event)
             case ClusterQueue():
@@ -97,6 +101,8 @@ class Ledger:
                 self._allocations.drop_pod(gone.key)
             case RemovedKind.WORKLOAD:
                 self.release(gone.key)
+            case RemovedKind.NAMESPACE:
+                self._capacity.placed.set_namespace(gone.key, None)
             case RemovedKind.FLAVOR:
                 self._set_flavor(gone.key, None)
             case RemovedKind.CLUSTER_QUEUE:
@@ -164,6 +170,11 @@ class Ledger:
         """The workload that is charged under this key, with its admission."""
         allocation = self._allocations.by_workload.get(key)
         return replace(allocation.workload, admission=allocation.admission) if allocation else None
+
+    def expect(self, workload: Workload) -> None:
+        """Where a pod of the workload has terms, count from now on what they ask for."""
+        if any(pod_set.facts is not None for pod_set in workload.pod_sets):
+            self._capacity.placed.watch()
 
     def trial(self) -> AbstractContextManager[Trial]:
         """`with ledger.trial() as trial:` takes everything inside back at its end, unless `trial.keep()` was called."""
@@ -333,6 +344,7 @@ class Ledger:
         """
         yield from (self.flavors[name] for name in sorted(self.flavors))
         yield from self.quota.specs()
+        yield from self._capacity.placed.inputs()
         yield from self._capacity.inputs()
         yield from (w for key in sorted(self._allocations.by_workload) if (w := self.workload(key)) is not None)
         yield from self._allocations.inputs()
@@ -352,6 +364,7 @@ class Ledger:
     def auditing(self) -> Iterator[list[str]]:
         """The same in parts: the caller may do other work between two, and tell the ledger of changes."""
         yield list(differences(self._allocations, self._capacity))
+        yield list(self._capacity.placed.differences())
         yield from self._capacity.differences()
         yield list(self._wrong_quota())
 
@@ -380,6 +393,9 @@ class Ledger:
         yield from self.quota.audit()
 
 
-def _takes(workload: Workload) -> list[tuple[str, dict[str, int]]]:
-    """The requests and exclusive names of a workload, on which its allocation depends."""
-    return [(pod_set.name, {**pod_set.requests, **pod_set.exclusive}) for pod_set in workload.pod_sets]
+def _takes(workload: Workload) -> list[tuple[str, dict[str, int], PodFacts]]:
+    """The requests, exclusive names and facts of a workload's pods, on which its allocation depends."""
+    return [
+        (pod_set.name, {**pod_set.requests, **pod_set.exclusive}, workload.facts_of(pod_set))
+        for pod_set in workload.pod_sets
+    ]

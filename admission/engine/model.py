@@ -14,6 +14,7 @@ from enum import StrEnum
 from api.exclusive import HOST_PORT
 from api.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
 from api.names import HOSTNAME_LABEL
+from api.pod_terms import Labels, PodFacts, PodTerm
 from api.pods import NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
 from api.quantity import CPU, LARGEST, PODS, to_text
 from api.queues import QueueingStrategy, StopPolicy
@@ -25,8 +26,11 @@ __all__ = [
     "HOST_PORT",
     "LARGEST",
     "PODS",
+    "Labels",
     "NodeSelectorRequirement",
     "NodeSelectorTerm",
+    "PodFacts",
+    "PodTerm",
     "PreferredTerm",
     "QueueingStrategy",
     "StopPolicy",
@@ -60,7 +64,8 @@ class Node:
 class BoundPod:
     """A pod that holds a node (bound, not terminated). `workload`: key of the Workload it declares itself part of.
 
-    `exclusive`: what only one pod of a node can have (api.exclusive).
+    `exclusive`: what only one pod of a node can have (api.exclusive). `facts`: what the terms of other pods see of it; None:
+    not known, and no term counts it.
     """
 
     key: str
@@ -69,6 +74,15 @@ class BoundPod:
     workload: str | None = None
     pod_set: str | None = None
     exclusive: Amounts = field(default_factory=dict)
+    facts: PodFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace with its labels, by which terms of pods select it."""
+
+    name: str
+    labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +293,8 @@ class PodSet:
 
     `charged`: what a single pod counts for in quota where that is not what it requests of its node (resources excluded or
     transformed); None: the same. `exclusive`: what only one pod of a node can have (api.exclusive). `volumes`: for each of its
-    volumes that not every node reaches, the terms of which its node meets one.
+    volumes that not every node reaches, the terms of which its node meets one. `labels`: those of its template. `facts`: with
+    all that is known of its pods where they have terms for other pods; else None.
     """
 
     name: str
@@ -294,6 +309,8 @@ class PodSet:
     charged: Amounts | None = None
     exclusive: Amounts = field(default_factory=dict)
     volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
+    labels: Labels = ()
+    facts: PodFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +384,7 @@ class Workload:
     still run, None: for ever; `admitted`: since when it runs, None while it does not. `gated`: a preemption gate of its is
     closed, so it may not evict. `one_pod`: it stands for one plain pod, which nothing replaces. `replaces`: the key of
     the admitted workload of the same elastic job that this one takes the place of, with other pod counts; empty for none.
+    `pod_labels`: those that its owner gives each of its pods beside the template's.
     """
 
     key: str
@@ -390,6 +408,13 @@ class Workload:
     gated: bool = False
     one_pod: bool = False
     replaces: str = ""
+    pod_labels: Labels = ()
+
+    def facts_of(self, pod_set: PodSet) -> PodFacts:
+        """What terms of other pods see of a pod of this pod set."""
+        if pod_set.facts is not None:
+            return pod_set.facts
+        return PodFacts(self.key.partition("/")[0], pod_set.labels + self.pod_labels)
 
     @property
     def ends(self) -> float | None:
@@ -409,6 +434,7 @@ class RemovedKind(StrEnum):
     CLUSTER_QUEUE = "clusterqueue"
     COHORT = "cohort"
     WORKLOAD = "workload"
+    NAMESPACE = "namespace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +445,7 @@ class ObjectRemoved:
     key: str
 
 
-Event = Node | BoundPod | Flavor | ClusterQueue | Cohort | Workload | ObjectRemoved
+Event = Node | BoundPod | Namespace | Flavor | ClusterQueue | Cohort | Workload | ObjectRemoved
 """An object as it is now (created or changed; always the whole object), or that it is gone."""
 
 
@@ -458,7 +484,7 @@ class PlacementRequest:
     """One pod set to place on the nodes of one flavor. `implied`: the queue, not the user, asks for topology.
 
     `previous`: where its pods are already; of the older slice (to place) or of this workload (to replace a node).
-    `profile`: the workload's or its queue's own; None: that of the options.
+    `profile`: the workload's or its queue's own; None: that of the options. `facts`: what terms of other pods see of its pods.
     """
 
     pod_set: PodSet
@@ -467,3 +493,4 @@ class PlacementRequest:
     implied: bool = False
     previous: Assignment | None = None
     profile: Profile | None = None
+    facts: PodFacts | None = None

@@ -35,7 +35,8 @@ def _request(
     implied = pod_set.topology is None or not pod_set.topology.explicit
     profile = workload.profile or queue.profile
     asked = in_force(pod_set, flavors.get(flavor), now - workload.queued)
-    return PlacementRequest(asked, flavor, pod_set.count, implied=implied, profile=profile)
+    facts = workload.facts_of(pod_set)
+    return PlacementRequest(asked, flavor, pod_set.count, implied=implied, profile=profile, facts=facts)
 
 
 def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:

@@ -16,6 +16,7 @@ from admission.engine.model import (
     Cohort,
     Event,
     Flavor,
+    Namespace,
     Node,
     ObjectRemoved,
     RemovedKind,
@@ -45,6 +46,9 @@ class SchedulerState:
                 self.ledger.apply(event)
                 # A pod that was resized in place may have given something back.
                 return before is not None and before != event and self._requeue_if_capacity_grew()
+            case Namespace():
+                self.ledger.apply(event)
+                return self._requeue_if_capacity_grew()
             case Flavor() | Cohort():
                 self.ledger.apply(event)
                 return self.requeue_all()
@@ -82,6 +86,7 @@ class SchedulerState:
                 self.queues.requeue(self.ledger.quota.relatives(workload.admission.cluster_queue))
             return stays or less or weaker
         self.release(workload.key)
+        self.ledger.expect(workload)
         self.queues.put(workload)
         return True
 
@@ -120,7 +125,7 @@ class SchedulerState:
             case RemovedKind.FLAVOR | RemovedKind.COHORT:
                 self.ledger.apply(gone)
                 return self.requeue_all()
-            case RemovedKind.POD:
+            case RemovedKind.POD | RemovedKind.NAMESPACE:
                 self.ledger.apply(gone)
                 return self._requeue_if_capacity_grew()
             case RemovedKind.NODE:

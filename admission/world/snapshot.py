@@ -25,6 +25,7 @@ from admission.engine.model import (
     Cohort,
     Event,
     Flavor,
+    Namespace,
     Node,
     PlacementOptions,
     Workload,
@@ -75,6 +76,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     options: PlacementOptions
     sharing: FairSharingRules | None = None
     flavors: tuple[Flavor, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
     cohorts: tuple[CohortRecord, ...] = ()
     cluster_queues: tuple[ClusterQueue, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -158,6 +160,7 @@ def capture(
         options=state.ledger.options,
         sharing=sharing,
         flavors=found.get(Flavor, ()),
+        namespaces=found.get(Namespace, ()),
         cohorts=tuple(map(cohort_record, found.get(Cohort, ()))),
         cluster_queues=found.get(ClusterQueue, ()),
         nodes=found.get(Node, ()),
@@ -250,6 +253,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
 
 def _events(snapshot: Snapshot) -> Iterator[Event]:
     yield from snapshot.flavors
+    yield from snapshot.namespaces
     yield from map(cohort_of, snapshot.cohorts)
     yield from snapshot.cluster_queues
     yield from snapshot.nodes

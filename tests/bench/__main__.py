@@ -16,6 +16,7 @@ from tests.bench import (
     preemption,
     shaping,
     simulate,
+    terms,
     waiting,
     webhook,
 )
@@ -55,6 +56,12 @@ def gangs_command(
 def placement_command(sizes: str = SIZES, repeat: int = 15) -> None:
     """One placement decision on Kueue's clusters."""
     placement.main(["--sizes", sizes, "--repeat", str(repeat)])
+
+
+@app.command("terms")
+def terms_command(nodes: int = 15_000, repeat: int = 15) -> None:
+    """One placement beside pods that keep others away."""
+    terms.run(nodes, repeat)
 
 
 @app.command("exact")

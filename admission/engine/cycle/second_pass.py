@@ -56,4 +56,5 @@ def placed_requests(ledger: Ledger, workload: Workload, admission: Admission) ->
         # a level that had given way when the workload got its place does not come back
         waited = 0.0 if workload.reserved is None else workload.reserved - workload.queued
         asked = in_force(pod_set, ledger.flavors.get(flavor), waited)
-        yield PlacementRequest(asked, flavor, got.count, unasked, got.assignment, workload.profile or queue.profile)
+        profile, facts = workload.profile or queue.profile, workload.facts_of(pod_set)
+        yield PlacementRequest(asked, flavor, got.count, unasked, got.assignment, profile, facts)

@@ -18,6 +18,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import Node
 from admission.engine.topology.constraints import Ask, Group, build
 from admission.engine.topology.count import Counter, Numbers, count_in, rows_below
+from admission.engine.topology.neighbours.within import one_each
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.match import taint_text, untolerated
 from admission.engine.topology.tree.tree import Tree
@@ -82,6 +83,7 @@ class FlavorCapacity:
         lacking = tuple(self._lacking(ask, rows))
         shortages = tuple(one for one in lacking if one.free < one.asked)
         leader = not ask.leaders or (numbers.leader is not None and bool(numbers.leader[slot]))
+        own = tuple(self._apart(ask, rows))
         return replace(
             view,
             domain=self.tree.levels[level].paths[slot],
@@ -89,8 +91,8 @@ class FlavorCapacity:
             everywhere=int(counts[self.tree.levels[level].ids()].sum()),
             shortages=shortages,
             torn=tuple(one for one in lacking if one.free >= one.asked),
-            exclusions=tuple(self._exclusions(ask, rows)),
-            fragmented=fits < wanted and leader and not shortages,
+            exclusions=(*self._exclusions(ask, rows), *own),
+            fragmented=fits < wanted and leader and not shortages and not own,
             leader=leader,
         )
 
@@ -107,7 +109,7 @@ class FlavorCapacity:
     def usable(self, ask: Ask) -> Bools:
         """The rows that pass all tests but capacity."""
         alive = self.tree.rows.alive
-        feasible = self.tree.matcher.feasible(ask.wants, self.tree.rows.size)
+        feasible = self.tree.usable(ask.wants)
         return alive if feasible is None else alive & feasible
 
     def _lacking(self, ask: Ask, rows: Bools) -> Iterator[Shortage]:
@@ -131,15 +133,32 @@ class FlavorCapacity:
         excluded = np.flatnonzero(rows & ~self.usable(ask)).tolist()
         if not excluded:
             return
-        free = {self.tree.columns.of(name): self._free(name) for name in ask.request}
-        fit = count_in(ask.request, free, self.tree.columns.index, self.tree.rows.size)
-        found: dict[tuple[Reason, str], tuple[int, int]] = {}
+        fit, found = self._fit(ask), dict[tuple[Reason, str], tuple[int, int]]()
+        closing = list(self.tree.neighbours.closing(ask.wants.facts, self.tree, empty=False))
+        suits = self.tree.matcher.feasible(ask.wants, self.tree.rows.size)
         for row in excluded:
-            why = _why(ask, self.tree.matcher.node(row))
+            near = next((key for key, closed in closing if closed[row]), None) if suits is None or suits[row] else None
+            why = _why(ask, self.tree.matcher.node(row), near)
             nodes, pods = found.get(why, (0, 0))
             found[why] = (nodes + 1, pods + int(fit[row]))
         for (code, what), (nodes, pods) in sorted(found.items()):
             yield Exclusion(code, what, nodes, pods)
+
+    def _fit(self, ask: Ask) -> Ints:
+        """How many pods fit into each row, whatever else keeps them away."""
+        free = {self.tree.columns.of(name): self._free(name) for name in ask.request}
+        return count_in(ask.request, free, self.tree.columns.index, self.tree.rows.size)
+
+    def _apart(self, ask: Ask, rows: Bools) -> Iterator[Exclusion]:
+        """The nodes that stay free since the pods keep each other away."""
+        keys = self.tree.neighbours.keys_apart(ask.wants.facts)
+        if not keys:
+            return
+        fit = np.where(rows & self.usable(ask), self._fit(ask), 0)
+        left = fit - one_each(self.tree, fit, keys, ask.level if ask.required else None)
+        if number := int((left > 0).sum()):
+            what = f"{' and '.join(keys)} among its own pods"
+            yield Exclusion(Reason.POD_ANTI_AFFINITY, what, number, int(left.sum()))
 
 
 def in_slices(ask: Ask, level: int) -> bool:
@@ -147,8 +166,10 @@ def in_slices(ask: Ask, level: int) -> bool:
     return ask.slice_size > 1 and level <= ask.slice_level
 
 
-def _why(ask: Ask, node: Node | None) -> tuple[Reason, str]:
-    """The first test that the node fails, in the order of the placement's."""
+def _why(ask: Ask, node: Node | None, near: str | None) -> tuple[Reason, str]:
+    """The first test that the node fails, in the order of the placement's; `near`: the key by which only pods close it."""
+    if near is not None:
+        return Reason.POD_ANTI_AFFINITY, near
     labels = {} if node is None else node.labels
     taint = untolerated(() if node is None else node.taints, ask.wants.tolerations)
     if taint is not None:

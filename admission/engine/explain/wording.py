@@ -162,6 +162,7 @@ _TESTS = {
     Reason.UNTOLERATED_TAINT: "taint",
     Reason.NODE_SELECTOR_MISMATCH: "node selector",
     Reason.NODE_AFFINITY_MISMATCH: "node affinity",
+    Reason.POD_ANTI_AFFINITY: "pod anti-affinity",
 }
 
 

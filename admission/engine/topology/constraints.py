@@ -18,6 +18,7 @@ from admission.engine.model import (
     LevelConstraint,
     PlacementOptions,
     PlacementRequest,
+    PodFacts,
     PodSet,
     Profile,
     SliceLayer,
@@ -134,14 +135,15 @@ def pod_amounts(pod_set: PodSet) -> dict[str, int]:
     return {**{name: min(amount, LIMIT) for name, amount in pod_set.requests.items()}, **pod_set.exclusive, PODS: 1}
 
 
-def wants_of(pod_set: PodSet, flavor: Flavor | None) -> Wants:
-    """What the pod set requires of its nodes, with the flavor's tolerations."""
+def wants_of(pod_set: PodSet, flavor: Flavor | None, facts: PodFacts | None = None) -> Wants:
+    """What the pod set requires of its nodes, with the flavor's tolerations. `facts`: where terms of pods count too."""
     return Wants(
         tolerations=(*pod_set.tolerations, *(() if flavor is None else flavor.tolerations)),
         selector=tuple(sorted(pod_set.node_selector.items())),
         affinity=pod_set.affinity,
         preferred=pod_set.preferred_affinity,
         volumes=pod_set.volumes,
+        facts=facts,
     )
 
 
@@ -170,11 +172,14 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
         within = asked.near[: level + 1]
         if within not in tree.levels[level].slots:
             return f"the gang stands in another topology than that of flavor {flavor.name}"
-    wants = wants_of(request.pod_set, flavor) if tree.by_node else Wants()
+    wants = wants_of(request.pod_set, flavor, request.facts) if tree.by_node else Wants()
     leader_wants = _leader_wants(tree, group, flavor, options)
     problem = malformed((*(wants.affinity or ()), *(() if leader_wants is None else leader_wants.affinity or ())))
     if problem:
         return problem
+    for member in (request, *(() if group.leader is None else (group.leader,))):
+        if member.facts is not None and member.facts.problem:
+            return f"pod set {member.pod_set.name}: {member.facts.problem}"
     for name in (*request.pod_set.exclusive, *(() if group.leader is None else group.leader.pod_set.exclusive)):
         tree.columns.of(name)  # no node offers it, so this request may be the first to name it
     unconstrained = asked.unconstrained is True or request.implied or slice_only
@@ -216,7 +221,7 @@ def _shaped(tree: Tree, constraints: tuple[LevelConstraint, ...]) -> dict[int, L
 def _leader_wants(tree: Tree, group: Group, flavor: Flavor, options: PlacementOptions) -> Wants | None:
     if group.leader is None or not options.leader_constraints or not tree.by_node:
         return None
-    return wants_of(group.leader.pod_set, flavor)
+    return wants_of(group.leader.pod_set, flavor, group.leader.facts)
 
 
 def _level_key(tree: Tree, asked: TopologyAsk, layers: tuple[SliceLayer, ...], implied: bool) -> str | None:

@@ -14,6 +14,7 @@ import numpy as np
 from admission.engine.decision import Exclusions
 from admission.engine.model import Amounts
 from admission.engine.topology.constraints import Ask
+from admission.engine.topology.neighbours.within import one_each
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree, Values
 
@@ -74,6 +75,10 @@ def _both(one: Bools | None, other: Bools | None) -> Bools | None:
     return one & other
 
 
+def _all(mask: Bools | None, size: int) -> Bools:
+    return np.ones(size, dtype=np.bool_) if mask is None else mask
+
+
 def _free(tree: Tree, amounts: Amounts, simulate_empty: bool) -> dict[int, Ints]:
     """Free amounts of the requested resources, by column; without those that no row ever had."""
     found: dict[int, Ints] = {}
@@ -94,8 +99,10 @@ class Counter:
         self._size = tree.rows.size
         self._free = _free(tree, {**ask.request, **(ask.leader or {})}, simulate_empty)
         self._inside = None if ask.within is None else _inside(tree, ask.within)
-        self._feasible = tree.matcher.feasible(ask.wants, self._size)
+        self._empty = simulate_empty
+        self._feasible = tree.usable(ask.wants, empty=simulate_empty)
         self._mask = _both(self._feasible, self._inside)
+        self._apart = tree.neighbours.keys_apart(ask.wants.facts) if tree.by_node else []
 
     def levels(self) -> list[Numbers]:
         """Numbers of each level, widest first."""
@@ -116,16 +123,24 @@ class Counter:
     def _rows(self) -> Numbers:
         """The counting rows, still without slices."""
         ask = self._ask
-        pod = self._fitting(ask.request, self._mask)
+        pod = self._spread(self._fitting(ask.request, self._mask))
         affinity = self._scores() if ask.by_affinity else None
         if ask.leader is None:
             return Numbers(pod, pod, pod, pod, None, affinity)
         mask = self._mask
         if ask.leader_wants is not None:
-            mask = _both(self._tree.matcher.feasible(ask.leader_wants, self._size), self._inside)
+            mask = _both(self._tree.usable(ask.leader_wants, empty=self._empty), self._inside)
         leader = (self._fitting(ask.leader, mask) > 0).astype(np.int64)
         beside = self._fitting(ask.request, self._mask, self._without(ask.leader, leader))
+        if self._apart:
+            beside = np.minimum(beside, pod)
         return Numbers(pod, beside, pod, beside, leader, affinity)
+
+    def _spread(self, fit: Ints) -> Ints:
+        """With one pod in each domain of the keys by which the pods keep each other away."""
+        if not self._apart:
+            return fit
+        return one_each(self._tree, fit, self._apart, self._ask.level if self._ask.required else None)
 
     def _without(self, leader: Amounts, where: Ints) -> dict[int, Ints]:
         columns = self._tree.columns.index
@@ -157,8 +172,23 @@ class Counter:
             topology_domain=int(feasible.sum()) - int(inside.sum()),
             volumes=excluded.volumes,
             taints=excluded.taints,
+            pods=self._near(inside),
             resources=self._short(inside),
         )
+
+    def _near(self, inside: Bools) -> dict[str, int]:
+        """By term: how many rows are closed by pods that are there, and by the gang's own pods, where it could use them."""
+        tree, wants, counts = self._tree, self._ask.wants, {}
+        left = tree.rows.alive & _all(tree.matcher.feasible(wants, self._size), self._size)
+        for key, closed in tree.neighbours.closing(wants.facts, tree, empty=self._empty):
+            if number := int((left & closed).sum()):
+                counts[f"pod anti-affinity {key}"] = number
+            left = left & ~closed
+        if self._apart:
+            fit = self._fitting(self._ask.request, inside)
+            if number := int(((fit > 0) & (self._spread(fit) == 0)).sum()):
+                counts[f"one pod of the gang for each {' and '.join(self._apart)}"] = number
+        return counts
 
     def _short(self, rows: Bools) -> dict[str, int]:
         """Of the rows that hold no pod: how many ran short of which resource first (the first by name of several)."""

@@ -34,7 +34,8 @@ class EmptyAnswers:
         if self._base_generation != self._capacity.base_generation or self._size > _MOST:
             self._known.clear()
             self._base_generation, self._size = self._capacity.base_generation, 0
-        key = tuple(map(_question, requests))
+        placed = self._capacity.placed
+        key = tuple((_question(one), one.facts if placed.concerns(one.facts) else None) for one in requests)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._placer.place(requests, simulate_empty=True)

@@ -128,6 +128,8 @@ def eviction_gains(
     ask = tree if isinstance(tree, NoPlacement) else placer.ask(tree, group)
     if isinstance(tree, NoPlacement) or isinstance(ask, NoPlacement) or group.workers.previous is not None:
         return None
+    if any(capacity.placed.concerns(request.facts) for request in requests):
+        return None  # an eviction may open domains
     alone = len(requests) == 1 and not (ask.inner or ask.shaped)
     whole = _unit(tree, ask) == ask.slice_size or (ask.required and ask.slice_level == ask.level)
     found = _domains(allocations, capacity, group.workers.flavor, ask, keys)

@@ -20,6 +20,8 @@ from admission.engine.topology.compatible.tree_search import Found, NoDomains, N
 from admission.engine.topology.constraints import Ask, Group, build, groups_of, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.joint import colocated, joint
+from admission.engine.topology.neighbours.placed import of_domain
+from admission.engine.topology.neighbours.within import broken
 from admission.engine.topology.optimum import exact
 from admission.engine.topology.resize import Resize, resize
 from admission.engine.topology.shapes import shaping
@@ -65,8 +67,22 @@ class Placer:
         """The groups of one flavor: one after the other, and with Profile Exact no worse than any other way."""
         result = self._in_turn(groups, simulate_empty)
         if joint.concerns(groups, self.options.profile):
-            return joint.solve(self, groups, result, simulate_empty)
+            better = joint.solve(self, groups, result, simulate_empty)
+            members = [member for group in groups for member in group.members]
+            return better if self._broken(members, better) is None else result
         return result
+
+    def _broken(self, members: Sequence[PlacementRequest], result: PlacementResult) -> str | None:
+        """The topology key of a term that the answer breaks between its own pods; None if it breaks none."""
+        placed = self._capacity.placed
+        if not any(placed.has_terms(member.facts) for member in members):
+            return None
+        found = [
+            (member, result.assignments[name])
+            for member in members
+            if (name := member.pod_set.name) in result.assignments
+        ]
+        return broken(placed, self._capacity.trees[members[0].flavor], found)
 
     def _in_turn(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
         """Each group sees what the groups before it used; the first that cannot be placed ends it."""
@@ -90,6 +106,9 @@ class Placer:
         for request, assignment in found:
             vector = self._capacity.columns.vector(pod_amounts(request.pod_set))
             wants = wants_of(request.pod_set, self._flavors.get(request.flavor))
+            for domain in assignment.domains:
+                place = of_domain(request.flavor, assignment.levels, domain.values)
+                self._capacity.placed.shift(request.facts, place, domain.count, 0)
             for spot, count in spots(self._capacity, request.flavor, assignment, vector, wants):
                 self._capacity.assume(spot, vector, count)
 
@@ -108,7 +127,15 @@ class Placer:
         ask = self.ask(tree, group)
         if isinstance(ask, NoPlacement):
             return ask, None
-        return self.proved(tree, group, ask if within is None else replace(ask, within=within), simulate_empty)
+        found, certificate = self.proved(
+            tree, group, ask if within is None else replace(ask, within=within), simulate_empty
+        )
+        if group.leader is None or isinstance(found, NoPlacement):
+            return found, certificate
+        result = PlacementResult({request.pod_set.name: assignment for request, assignment in found}, {})
+        if (key := self._broken(group.members, result)) is not None:
+            return NoPlacement(f"required pod anti-affinity keeps leader and workers of the group apart by {key}"), None
+        return found, certificate
 
     def _several(self, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
         """A group of three or more pod sets, which only Profile Exact supports."""
@@ -255,6 +282,7 @@ def exclusion_text(exclusions: Exclusions) -> str:
     """The part of the message about nodes that did not count; empty if all did."""
     parts = [f"taint {quoted(taint)}: {count}" for taint, count in exclusions.taints.items()]
     parts += [f"resource {quoted(resource)}: {count}" for resource, count in exclusions.resources.items()]
+    parts += [f"{term}: {count}" for term, count in exclusions.pods.items()]
     plain = {
         "nodeSelector": exclusions.node_selector,
         "affinity": exclusions.affinity,

@@ -367,7 +367,8 @@ def pod(phase: str = "Running", node_name: str = "n", **annotations: str) -> pod
     ],
 )
 def test_a_bound_pod(given_pod: pods.Pod, workload: str | None) -> None:
-    assert convert.bound_pod(given_pod) == model.BoundPod("ns/p", "n", {"cpu": 1000}, workload, "main")
+    facts = model.PodFacts("ns", tuple(given_pod.metadata.labels.items()))
+    assert convert.bound_pod(given_pod) == model.BoundPod("ns/p", "n", {"cpu": 1000}, workload, "main", facts=facts)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from admission.engine.topology.allocation.assumed import AssumedPods
 from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
 from admission.engine.topology.allocation.entries import Allocation, EntryUsage, Slot, by_host, held
 from admission.engine.topology.constraints import pod_amounts, wants_of
+from admission.engine.topology.neighbours.placed import Shift, on_node
 from admission.engine.topology.tree.tree import Values
 from admission.engine.topology.usage import Vector, times
 
@@ -41,15 +42,20 @@ class Allocations:
         self._with_surplus: dict[str, set[str]] = {}
         self._excess_of: dict[str, Slot] = {}
         self.assumed = AssumedPods(capacity, self.entry_of, journal)
+        self._placed = capacity.placed
+        self._placed.pods = self._counted
 
     # ---- admissions
 
     def charge(self, workload: Workload, admission: Admission) -> None:
         """Charge an admission. The workload must not have one yet."""
         allocation = Allocation(workload, admission, dict(self._entries(workload, admission)))
+        if any(entry.facts is not None and entry.facts.has_terms for entry in allocation.entries.values()):
+            self._placed.watch()
         self._journal.put(self.by_workload, workload.key, allocation)
         self._journal.add(self.by_queue.setdefault(admission.cluster_queue, set()), workload.key)
         for entry in allocation.entries.values():
+            self._placed.shift(entry.facts, entry.place, 0, entry.count)
             if not entry.by_node:
                 self._capacity.charge(entry.spot, entry.vector, entry.count)
         for pod in sorted(self._pods_of.get(workload.key, ())):
@@ -86,6 +92,7 @@ class Allocations:
         for pod in pods:
             self._settle(pod)
         for entry in allocation.entries.values():
+            self._placed.shift(entry.facts, entry.place, 0, -entry.count)
             if not entry.by_node:
                 self._capacity.charge(entry.spot, entry.vector, -entry.count)
         for entry in allocation.entries.values():
@@ -101,17 +108,29 @@ class Allocations:
             flavor, levels = self.flavor_of(got), got.assignment.levels
             by_node = self._capacity.by_node and not by_host(levels)
             wants = wants_of(pod_sets[got.name], self._flavors.get(flavor))
+            facts = workload.facts_of(pod_sets[got.name])
             counts: dict[Values, int] = {}
             for domain in got.assignment.domains:
                 counts[domain.values] = counts.get(domain.values, 0) + domain.count
             for values, count in counts.items():
                 slot = (workload.key, got.name, values)
-                yield (got.name, values), EntryUsage(slot, flavor, levels, vector, count, by_node, wants)
+                yield (got.name, values), EntryUsage(slot, flavor, levels, vector, count, by_node, wants, facts)
 
     def flavor_of(self, got: PodSetAdmission) -> str:
         """The flavor whose tree the pod set is placed on."""
         names = sorted(set(got.flavors.values()))
         return next((name for name in names if name in self._capacity.trees), names[0] if names else "")
+
+    def _counted(self) -> Iterator[Shift]:
+        """All pods that terms may count, and where they are."""
+        for pod in self.pods.values():
+            if pod.facts is not None:
+                admitted = int(pod.key in self.slot_of)
+                yield pod.facts, on_node(pod.node), 1 - admitted, admitted
+        for allocation in self.by_workload.values():
+            for entry in allocation.entries.values():
+                if entry.facts is not None and (waiting := entry.count - len(entry.covered)):
+                    yield entry.facts, entry.place, 0, waiting
 
     # ---- what a snapshot keeps
 
@@ -155,6 +174,8 @@ class Allocations:
         """Record a bound pod."""
         if self.pods.get(pod.key) == pod:
             return
+        if pod.facts is not None and pod.facts.has_terms:
+            self._placed.watch()
         self.drop_pod(pod.key)
         self._journal.put(self.pods, pod.key, pod)
         if pod.workload is not None:
@@ -210,12 +231,15 @@ class Allocations:
             self._journal.add(entry.excess, key)
             self._journal.put(self._excess_of, key, slot)
         self._mark_surplus(pod, True)
+        self._placed.shift(pod.facts, on_node(pod.node), 1, 0)
         self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)))
         self.assumed.relieve(pod.node)
 
     def _cover(self, slot: Slot, entry: EntryUsage, pod: BoundPod) -> None:
         self._journal.put(self.slot_of, pod.key, slot)
         self._journal.add(entry.covered, pod.key)
+        self._placed.shift(pod.facts, on_node(pod.node), 0, 1)
+        self._placed.shift(entry.facts, entry.place, 0, -1)
         self.assumed.give_way(entry, pod.node)
         self._charge_covered(entry, pod, +1)
         self.assumed.relieve(pod.node)
@@ -252,12 +276,16 @@ class Allocations:
         if slot is None:
             self._forget_excess(pod)
             self._mark_surplus(pod, False)
+            self._placed.shift(pod.facts, on_node(pod.node), -1, 0)
             self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)), -1)
             return
         entry = self.entry_of(slot)
         self._journal.drop(self.slot_of, key)
         if entry is not None:
+            self._placed.shift(entry.facts, entry.place, 0, 1)
             self._journal.discard(entry.covered, key)
+        self._placed.shift(pod.facts, on_node(pod.node), 0, -1)
+        if entry is not None:
             self._charge_covered(entry, pod, -1)
 
     def _forget_excess(self, pod: BoundPod) -> None:

@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 
 from admission.engine.journal import Journal
 from admission.engine.model import HOSTNAME_LABEL, Amounts, Counting, Flavor, Node, PlacementOptions
+from admission.engine.topology.neighbours.placed import PlacedPods
 from admission.engine.topology.tree.tree import Tree, TreeSpec, Values
 from admission.engine.topology.usage import (
     Columns,
@@ -72,6 +73,8 @@ class Capacity:
         self._generations: dict[str, int] = {}
         self._offered: dict[Vector, Vector] = {}
         self.base_generation = 0
+        self.placed = PlacedPods(self.trees, self.inputs, journal)
+        self.placed.opened = self._all_grew
 
     def generations(self) -> dict[str, int]:
         """The generation of every flavor."""
@@ -91,6 +94,10 @@ class Capacity:
 
     def _grew(self, flavor: str) -> None:
         self._journal.put(self._generations, flavor, self.generation(flavor) + 1)
+
+    def _all_grew(self) -> None:
+        for flavor in self.trees:
+            self._grew(flavor)
 
     def _base_changed(self) -> None:
         self.base_generation += 1
@@ -112,7 +119,7 @@ class Capacity:
         return False
 
     def _rebuilt(self, name: str, shape: TreeSpec) -> Tree:
-        tree = Tree(shape, self.columns, self.nodes, self.usage_tables(name))
+        tree = Tree(shape, self.columns, self.nodes, self.usage_tables(name), self.placed)
         for node in self.nodes:
             tree.put(node)
         return tree
@@ -151,7 +158,7 @@ class Capacity:
     def _set_node(self, name: str, node: Node | None) -> None:
         self._base_changed()
         record = self._record_of(name)
-        only_amounts = _same_but_amounts(record.node, node)
+        only_amounts, old = _same_but_amounts(record.node, node), record.node
         if not only_amounts:
             for tree in self.trees.values():
                 tree.drop(name)
@@ -162,6 +169,8 @@ class Capacity:
                 tree.refill(name)
             else:
                 tree.put(name)
+        if not only_amounts:
+            self.placed.node_set(name, old, node)
         self._forget_if_empty(name)
 
     def _offers(self, allocatable: Amounts) -> Vector:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.model import HOSTNAME_LABEL, PODS, Admission, Assignment, BoundPod, Workload
+from admission.engine.model import HOSTNAME_LABEL, PODS, Admission, Assignment, BoundPod, PodFacts, Workload
 from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
+from admission.engine.topology.neighbours.placed import of_domain
+from admission.engine.topology.neighbours.tally import Place
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.topology.usage import Vector
@@ -27,7 +29,7 @@ class EntryUsage:
     """What one entry of an assignment uses: `count` pods of `vector` in one domain.
 
     `covered`: bound pods among them; `excess`: bound pods beyond the count, charged as foreign. `assumed`: by node, the
-    number of pods that are not bound yet (only if the domain's nodes are charged one by one).
+    number of pods that are not bound yet (only if the domain's nodes are charged one by one). `facts`: what terms see of a pod.
     """
 
     slot: Slot
@@ -37,6 +39,7 @@ class EntryUsage:
     count: int
     by_node: bool
     wants: Wants
+    facts: PodFacts | None = None
     covered: set[str] = field(default_factory=set)
     excess: set[str] = field(default_factory=set)
     assumed: dict[str, int] = field(default_factory=dict)
@@ -50,6 +53,11 @@ class EntryUsage:
     def spot(self) -> Spot:
         """Where it is charged, unless it is charged node by node."""
         return spot_of(self.flavor, self.levels, self.values)
+
+    @property
+    def place(self) -> Place:
+        """Where those of its pods are that are not bound."""
+        return of_domain(self.flavor, self.levels, self.values)
 
     @property
     def domain(self) -> Domain:

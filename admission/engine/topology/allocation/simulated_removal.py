@@ -19,6 +19,7 @@ from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
 from admission.engine.topology.allocation.entries import EntryUsage, held
 from admission.engine.topology.constraints import pod_amounts
+from admission.engine.topology.neighbours.placed import on_node
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.usage import Vector, times
@@ -27,8 +28,12 @@ from admission.engine.topology.usage import Vector, times
 def shift(allocations: Allocations, capacity: Capacity, key: str, sign: int) -> None:
     """Subtract what the workload holds from usage (sign -1), or add it again (+1). The workload must be allocated."""
     for entry in allocations.by_workload[key].entries.values():
+        capacity.placed.shift(entry.facts, entry.place, 0, sign * (entry.count - len(entry.covered)))
         for spot, vector in _charged(allocations, capacity, entry):
             capacity.charge(spot, vector, sign)
+    for pod in (allocations.pods[name] for name in allocations.pods_of(key)):
+        counted = sign * int(pod.key in allocations.slot_of)
+        capacity.placed.shift(pod.facts, on_node(pod.node), sign - counted, counted)
     for node, vector in _foreign(allocations, capacity, key):
         capacity.add_foreign(node, vector, sign)
 
@@ -86,7 +91,7 @@ def _needs(
 ) -> tuple[Tree | None, dict[int, tuple[Ints, Ints]]]:
     flavors = {request.flavor for request in requests}
     tree = capacity.trees.get(next(iter(flavors))) if len(flavors) == 1 else None
-    if tree is None or tree.shape.hidden_nodes:
+    if tree is None or tree.shape.hidden_nodes or any(capacity.placed.concerns(r.facts) for r in requests):
         return None, {}
     needs: dict[int, dict[int, int]] = {}
     for request in requests:

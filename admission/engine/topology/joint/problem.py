@@ -89,7 +89,7 @@ class JointProblem:
         self._tree = tree
         members = [member for _, some in groups for member in some]
         names = sorted({name for member in members for name, amount in member.ask.request.items() if amount})
-        masks = [tree.matcher.feasible(member.ask.wants, tree.rows.size) for member in members]
+        masks = [tree.usable(member.ask.wants, empty=simulate_empty) for member in members]
         self._items = [_item(member, names) for member in members]
         self._resources = len(names)
         levels = {some[0].ask.level for _, some in groups}

@@ -9,12 +9,21 @@ spread over the rows by numpy; without taints and selectors it costs nothing. Th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 
-from admission.engine.model import Node, NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
+from admission.engine.model import (
+    Node,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodFacts,
+    PreferredTerm,
+    Taint,
+    Toleration,
+)
 from admission.engine.topology.tree.level import Bools, Ints, grown
 
 _REPELLING = ("NoSchedule", "NoExecute")
@@ -27,13 +36,14 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What a pod set requires of its nodes."""
+    """What a pod set requires of its nodes. `facts`: what terms of pods see of its pods; None: no such term counts."""
 
     tolerations: tuple[Toleration, ...] = ()
     selector: tuple[tuple[str, str], ...] = ()
     affinity: tuple[NodeSelectorTerm, ...] | None = None
     preferred: tuple[PreferredTerm, ...] = ()
     volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
+    facts: PodFacts | None = None
 
     @property
     def selects(self) -> bool:
@@ -148,9 +158,13 @@ def int64(text: str) -> int | None:
 
 
 class Matcher:
-    """The facts of all rows' nodes. A row without a node matches like a node without labels or taints."""
+    """The facts of all rows' nodes. A row without a node matches like a node without labels or taints.
+
+    `changes`: how often a row was set.
+    """
 
     def __init__(self) -> None:
+        self.changes = 0
         self._nodes: list[Node | None] = []
         self._taint_ids: dict[tuple[Taint, ...], int] = {(): 0}
         self._tainted = 0
@@ -160,6 +174,7 @@ class Matcher:
 
     def set(self, row: int, node: Node | None) -> None:
         """Set the row's node (None: no node)."""
+        self.changes += 1
         while row >= len(self._nodes):
             self._nodes.append(None)
         if row >= len(self._taint_class):
@@ -282,6 +297,19 @@ class Matcher:
         if self._names is None:
             self._names = self._made(lambda node: node.name)
         return self._names.holds(requirement, size)
+
+    def with_label(self, key: str, values: Iterable[str], size: int) -> Bools:
+        """The rows whose node has one of these values of the label."""
+        column = self._column(key)
+        wanted = np.zeros(len(column.ids) + 1, dtype=np.bool_)  # the last one is for rows without the label
+        wanted[np.fromiter(map(column.ids.get, values, repeat(-1)), dtype=np.int64)] = True
+        wanted[-1] = False
+        rows: Bools = wanted[column.rows[:size]]
+        return rows
+
+    def label_ids(self, key: str, size: int) -> Ints:
+        """A number for each row's value of the label; -1 where its node has none."""
+        return self._column(key).rows[:size]
 
     def _column(self, key: str) -> _LabelColumn:
         column = self._columns.get(key)

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node
-from admission.engine.topology.tree.level import Ints, Level, grown
-from admission.engine.topology.tree.match import Matcher
+from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node, PodFacts
+from admission.engine.topology.tree.level import Bools, Ints, Level, grown
+from admission.engine.topology.tree.match import Matcher, Wants
 from admission.engine.topology.usage import LIMIT, Columns, Nodes, UsageTables, Vector
 
 Values = tuple[str, ...]
@@ -69,10 +70,25 @@ class TreeSpec:
         return node.name if self.hidden_nodes else self.path(node)
 
 
+class Neighbours(Protocol):
+    """Knows where pods are that others keep away from (neighbours/placed.py)."""
+
+    def open_rows(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Bools | None:
+        """Which rows such a pod may use; None: all of them. `empty`: as if no workload were admitted."""
+
+    def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, Bools]]:
+        """The rows that are closed to such a pod, by topology key."""
+
+    def keys_apart(self, facts: PodFacts | None) -> list[str]:
+        """The topology keys by which such pods keep each other away."""
+
+
 class Tree:
     """Levels, rows, and the facts for matching."""
 
-    def __init__(self, shape: TreeSpec, columns: Columns, nodes: Nodes, usage_tables: UsageTables) -> None:
+    def __init__(
+        self, shape: TreeSpec, columns: Columns, nodes: Nodes, usage_tables: UsageTables, neighbours: Neighbours
+    ) -> None:
         self.shape = shape
         self.columns = columns
         self.levels = [Level() for _ in shape.levels]
@@ -82,6 +98,7 @@ class Tree:
         self.row_of_host: dict[str, int] = {}
         self._nodes = nodes
         self._usage_tables = usage_tables
+        self.neighbours = neighbours
         self._row_of: dict[Hashable, int] = {}
         self._members: dict[int, list[str]] = {}
         self._free: Ints = np.zeros((4, 16), dtype=np.int64)
@@ -122,6 +139,12 @@ class Tree:
     def _has(self, column: int) -> int:
         """How often a row has the exclusive name. A row of several nodes cannot tell, and limits nothing."""
         return 1 if self.by_node and column != self.columns.uncounted else LIMIT
+
+    def usable(self, wants: Wants, *, empty: bool = False) -> Bools | None:
+        """Which rows may be used by what they are and which pods are near; None: all. `empty`: as if none were admitted."""
+        mask = self.matcher.feasible(wants, self.rows.size)
+        near = self.neighbours.open_rows(wants.facts, self, empty=empty)
+        return near if mask is None else mask if near is None else mask & near
 
     def members(self, row: int) -> list[str]:
         """The names of the row's nodes, ascending."""

@@ -20,7 +20,9 @@ from admission.engine.model import (
     LevelConstraint,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    PodFacts,
     PodSet,
+    PodTerm,
     PreemptionPolicy,
     Quota,
     SliceLayer,
@@ -32,6 +34,7 @@ from admission.engine.model import (
 )
 from admission.engine.queue.evictions import EvictedPair
 from admission.engine.quota.fairness import FairSharingRules
+from api.pod_terms import Requirement
 from tests.admission.engine.builders import CPU, HOST, RACK, STRICT, Cluster, queue, workload
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.situations import BLOCK, IN_A_RACK, W, blocks, tree
@@ -96,6 +99,10 @@ def blocked(reason: str, message: str) -> Made:
 
 def deactivated() -> Made:
     return blocked("Deactivated", "The workload is deactivated")
+
+
+def object_missing() -> Made:
+    return blocked("WaitingForObjects", "RuntimeClass kata does not exist")
 
 
 def gated() -> Made:
@@ -358,6 +365,24 @@ def affinity() -> Made:
     return told(Workload(W, "uid", "ns/q", "q", (pod_set,)), *free())
 
 
+def pods_apart() -> Made:
+    """Its pods keep each other off the same rack, and all have to be in one."""
+    like = PodTerm(RACK, (Requirement("app", "In", ("w",)),), ("ns",))
+    facts = PodFacts("ns", (("app", "w"),), (like,))
+    pod_set = PodSet("main", 2, {"cpu": CPU}, topology=IN_A_RACK, facts=facts)
+    return told(Workload(W, "uid", "ns/q", "q", (pod_set,)), *free())
+
+
+def pods_kept_away() -> Made:
+    """An admitted workload keeps every other pod of its namespace out of the only block."""
+    all_others = PodTerm(BLOCK, (), ("ns",))
+    alone = PodSet("main", 1, {"cpu": CPU}, topology=IN_A_RACK, facts=PodFacts("ns", (), (all_others,)))
+    made = told(Workload("ns/a", "uid-a", "ns/q", "q", (alone,)), *free())
+    made.cycle()
+    made.cluster.tell(workload(W, 2, ask=IN_A_RACK))
+    return made
+
+
 def leader() -> Made:
     """The workers fit into a rack, but no host of it holds the leader."""
     together = TopologyAsk(required=RACK, group="g")
@@ -370,6 +395,7 @@ def leader() -> Made:
 
 CLAIMS: tuple[Callable[[], Made], ...] = (
     deactivated,
+    object_missing,
     gated,
     on_hold,
     owner_not_managed,
@@ -405,6 +431,8 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     no_such_flavor,
     bad_request,
     affinity,
+    pods_apart,
+    pods_kept_away,
     leader,
 )
 

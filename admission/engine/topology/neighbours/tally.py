@@ -1,0 +1,152 @@
+"""Where the pods of one term are: counted by place, and by the value of the term's topology key.
+
+Every count is a pair: pods that belong to no admitted workload, and those that do. Called by placed.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from admission.engine.model import PodFacts, PodTerm
+from admission.engine.topology.tree.level import Bools
+from admission.engine.topology.tree.tree import Tree
+
+K = TypeVar("K")
+
+
+NODE: Final = "node"
+HOST: Final = "host"
+DOMAIN: Final = "domain"
+"""What is known of where a pod is."""
+
+
+class Place(NamedTuple):
+    """Where pods are: on the node of this name; on one with this hostname; or somewhere in a flavor's domain.
+
+    Bound pods are on nodes, those that are not bound yet where their assignment says.
+    """
+
+    kind: str
+    flavor: str
+    key: tuple[str, ...]
+
+
+class Tally:
+    """The pods of one term. `at` by place; `by_value` by the value of the topology key, where the place says it.
+
+    `wide`: how many places are wide domains; `changes`: how often a value came or went, all pods counted or only foreign ones.
+    """
+
+    __slots__ = ("_known", "_rows", "at", "by_value", "changes", "key", "wide")
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.wide = 0
+        self.changes = 0
+        self._known: object = None
+        self._rows: Bools | None = None
+        self.at: dict[Place, tuple[int, int]] = {}
+        self.by_value: dict[str, tuple[int, int]] = {}
+
+    def shift(self, place: Place, value: str | None, foreign: int, admitted: int) -> bool:
+        """So many more pods at the place, whose node has this value. Whether a domain has lost its last one."""
+        step = _add(self.at, place, foreign, admitted)
+        if place.kind == DOMAIN:
+            self.wide += step
+        else:
+            step = self._moved(value, foreign, admitted)
+        return step < 0
+
+    def move(self, place: Place, old: str | None, new: str | None) -> None:
+        """The node of the place has another value."""
+        foreign, admitted = self.at.get(place, (0, 0))
+        self._moved(old, -foreign, -admitted)
+        self._moved(new, foreign, admitted)
+
+    def _moved(self, value: str | None, foreign: int, admitted: int) -> int:
+        if value is None:
+            return 0
+        before = self.by_value.get(value, (0, 0))[0]
+        step = _add(self.by_value, value, foreign, admitted)
+        self.changes += step != 0 or (before == 0) != (before + foreign == 0)
+        return step
+
+    def rows(self, tree: Tree, *, empty: bool) -> Bools | None:
+        """The rows whose node has one of the values; None: none has. The wide domains are left out."""
+        known = (tree, tree.matcher.changes, self.changes, empty)
+        if known != self._known:
+            values = self.values(empty=empty)
+            self._rows = tree.matcher.with_label(self.key, values, tree.rows.size) if values else None
+            self._known = known
+        return self._rows
+
+    def values(self, *, empty: bool) -> Collection[str]:
+        """The values with a pod; `empty`: as if no workload were admitted."""
+        if not empty:
+            return self.by_value.keys()
+        return [value for value, (foreign, _) in self.by_value.items() if foreign]
+
+    def domains(self, *, empty: bool) -> list[Place]:
+        """The wide domains with a pod that is on no node yet."""
+        return [place for place in self.at if place.kind == DOMAIN] if self.wide and not empty else []
+
+
+def _add(counts: dict[K, tuple[int, int]], key: K, foreign: int, admitted: int) -> int:
+    """1 where there was nothing before, -1 where nothing is left, else 0."""
+    have = counts.get(key, (0, 0))
+    total = (have[0] + foreign, have[1] + admitted)
+    if total == (0, 0):
+        return 0 if counts.pop(key, None) is None else -1
+    counts[key] = total
+    return int(have == (0, 0))
+
+
+class TermTable:
+    """Terms with their tallies, found by the labels of a pod that they may select."""
+
+    def __init__(self) -> None:
+        self.tallies: dict[PodTerm, Tally] = {}
+        self._by_pair: dict[tuple[str, str], dict[PodTerm, None]] = {}
+        self._wide: dict[PodTerm, None] = {}
+
+    def add(self, term: PodTerm) -> Tally:
+        """Its tally, empty for a new one."""
+        tally = self.tallies.get(term)
+        if tally is None:
+            tally = self.tallies[term] = Tally(term.key)
+            for index in self._indexes(term):
+                index[term] = None
+        return tally
+
+    def drop(self, term: PodTerm) -> None:
+        """Forget it."""
+        if self.tallies.pop(term, None) is not None:
+            for index in self._indexes(term):
+                index.pop(term, None)
+            for pair in term.pairs() or ():
+                if not self._by_pair[pair]:
+                    del self._by_pair[pair]
+
+    def _indexes(self, term: PodTerm) -> Iterator[dict[PodTerm, None]]:
+        pairs = term.pairs()
+        if pairs is None:
+            yield self._wide
+        else:
+            yield from (self._by_pair.setdefault(pair, {}) for pair in pairs)
+
+    def selecting(
+        self, facts: PodFacts, namespaces: Mapping[str, Mapping[str, str]]
+    ) -> Iterator[tuple[PodTerm, Tally]]:
+        """The terms that select the pod; `namespaces`: the labels of each."""
+        if not self.tallies:
+            return
+        labels, own = dict(facts.labels), labels_of(facts.namespace, namespaces)
+        for term in (*self._wide, *(term for pair in labels.items() for term in self._by_pair.get(pair, ()))):
+            if term.looks_into(facts.namespace, own) and term.selects(labels):
+                yield term, self.tallies[term]
+
+
+def labels_of(namespace: str, namespaces: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+    """A namespace's labels; of one that is not known, the one that the API server gives each."""
+    return namespaces.get(namespace) or {"kubernetes.io/metadata.name": namespace}

@@ -1,0 +1,193 @@
+"""What a pod says of other pods near it: its required affinity and anti-affinity, as values that compare and hash.
+
+As kube-scheduler reads them: a term looks for pods by labels and namespaces, and speaks of the domain that a node belongs to by
+one of its labels, the topology key. Whoever makes a pod writes the terms, so their size is bounded. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from api.pods import PodAffinityTerm, PodSpec
+
+Labels = tuple[tuple[str, str], ...]
+"""Labels by key."""
+
+_MOST: Final = 64
+"""Terms of one pod, expressions of one selector."""
+_MOST_VALUES: Final = 256
+"""Values of one expression, namespaces of one term."""
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression of a label selector; `values` sorted."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels satisfy it; a key that is missing satisfies NotIn, as in Kubernetes."""
+        match self.operator:
+            case "In":
+                return labels.get(self.key) in self.values
+            case "NotIn":
+                return labels.get(self.key) not in self.values
+            case "Exists":
+                return self.key in labels
+            case _:
+                return self.key not in labels
+
+
+Selector = tuple[Requirement, ...]
+"""All of them hold; none: everything is selected."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """Which pods a term selects, and the label of nodes whose values are its domains.
+
+    `selector` None selects nothing. Pods count of the `namespaces`, and of those that `by_labels` selects (None: of no others).
+    """
+
+    key: str
+    selector: Selector | None
+    namespaces: tuple[str, ...] = ()
+    by_labels: Selector | None = None
+
+    def looks_into(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether pods of the namespace, which has these labels, count."""
+        return namespace in self.namespaces or (self.by_labels is not None and holds(self.by_labels, labels))
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels counts, of a namespace that counts."""
+        return self.selector is not None and holds(self.selector, labels)
+
+    def pairs(self) -> list[tuple[str, str]] | None:
+        """Labels of which each pod that it selects has one; None where there are no such labels."""
+        asked = [one for one in self.selector or () if one.operator == "In"]
+        if not asked:
+            return None
+        least = min(asked, key=lambda one: len(one.values))
+        return [(least.key, value) for value in least.values]
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """What terms see of a pod, and its own: `apart` is its required anti-affinity.
+
+    `problem`: why its terms cannot be counted; empty if they can.
+    """
+
+    namespace: str
+    labels: Labels = ()
+    apart: tuple[PodTerm, ...] = ()
+    problem: str = field(default="", compare=False)
+
+    def __hash__(self) -> int:
+        """Of what differs most; it is asked for at every change of a pod."""
+        return hash((self.namespace, self.labels))
+
+    @property
+    def has_terms(self) -> bool:
+        """Whether it says anything of other pods."""
+        return bool(self.apart or self.problem)
+
+
+class TooLarge(ValueError):
+    """A term that is larger than what is counted, or of a wrong form."""
+
+
+def holds(selector: Selector, labels: Mapping[str, str]) -> bool:
+    """Whether all of it holds."""
+    return all(one.holds(labels) for one in selector)
+
+
+def pod_facts(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodFacts:
+    """A pod with this namespace and these labels. A term that cannot be counted is the `problem`."""
+    given = sorted_labels(labels)
+    terms = _anti_affinity(spec)
+    if not terms:
+        return PodFacts(namespace, given)
+    try:
+        return PodFacts(namespace, given, tuple(_terms(terms, namespace, labels, "podAntiAffinity")))
+    except TooLarge as bad:
+        return PodFacts(namespace, given, tuple(_everything(terms)), str(bad))
+
+
+def sorted_labels(labels: Mapping[str, str]) -> Labels:
+    """The labels as a value that compares."""
+    return tuple(sorted(labels.items()))
+
+
+def _anti_affinity(spec: PodSpec) -> Sequence[PodAffinityTerm]:
+    anti = spec.affinity.pod_anti_affinity if spec.affinity else None
+    return anti.required_during_scheduling_ignored_during_execution if anti else ()
+
+
+def _everything(terms: Sequence[PodAffinityTerm]) -> Iterator[PodTerm]:
+    """For terms of a placed pod that cannot be counted: it keeps all pods away, so that none is let through wrongly."""
+    for key in sorted({term.topology_key for term in terms})[:_MOST]:
+        yield PodTerm(key, (), (), ())
+
+
+def _terms(
+    terms: Sequence[PodAffinityTerm], namespace: str, labels: Mapping[str, str], field_name: str
+) -> Iterator[PodTerm]:
+    if len(terms) > _MOST:
+        raise TooLarge(f"{field_name} has {len(terms)} required terms; at most {_MOST} are counted")
+    for index, term in enumerate(terms):
+        where = f"required {field_name} term {index}"
+        try:
+            yield _term(term, namespace, labels)
+        except (AttributeError, KeyError, TypeError):
+            raise TooLarge(f"{where} cannot be read: it is no label selector") from None
+        except TooLarge as bad:
+            raise TooLarge(f"{where} {bad}") from None
+
+
+def _term(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> PodTerm:
+    if len(term.namespaces) > _MOST_VALUES:
+        raise TooLarge(f"names {len(term.namespaces)} namespaces; at most {_MOST_VALUES} are counted")
+    own = () if term.namespaces or term.namespace_selector is not None else (namespace,)
+    added = [
+        Requirement(key, operator, (str(labels[key]),))
+        for keys, operator in ((term.match_label_keys, "In"), (term.mismatch_label_keys, "NotIn"))
+        for key in keys
+        if key in labels
+    ]
+    selector = _selector(term.label_selector)
+    return PodTerm(
+        key=term.topology_key,
+        selector=None if selector is None else _canonical([*selector, *added]),
+        namespaces=tuple(sorted({*term.namespaces, *own})),
+        by_labels=_selector(term.namespace_selector),
+    )
+
+
+def _selector(given: Mapping[str, Any] | None) -> Selector | None:
+    if given is None:
+        return None
+    found = [Requirement(str(key), "In", (str(value),)) for key, value in (given.get("matchLabels") or {}).items()]
+    found += map(_requirement, given.get("matchExpressions") or ())
+    return _canonical(found)
+
+
+def _requirement(given: Mapping[str, Any]) -> Requirement:
+    values, operator = given.get("values") or (), given["operator"]
+    if operator not in _OPERATORS:
+        raise TooLarge(f"has the operator {str(operator)[:20]}; allowed are {', '.join(_OPERATORS)}")
+    if len(values) > _MOST_VALUES:
+        raise TooLarge(f"has {len(values)} values for one key; at most {_MOST_VALUES} are counted")
+    return Requirement(str(given["key"]), operator, tuple(sorted({str(value) for value in values})))
+
+
+def _canonical(found: Sequence[Requirement]) -> Selector:
+    """One form for selectors that say the same in another order."""
+    if len(found) > _MOST:
+        raise TooLarge(f"has {len(found)} expressions; at most {_MOST} are counted")
+    return tuple(sorted(set(found), key=lambda one: (one.key, one.operator, one.values)))

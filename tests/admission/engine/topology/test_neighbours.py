@@ -1,0 +1,328 @@
+"""Required anti-affinity: what is placed binds in any order, and what could be bound is placed. Against a plain model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    Admission,
+    Assignment,
+    BoundPod,
+    Namespace,
+    Node,
+    ObjectRemoved,
+    PlacementOptions,
+    PlacementRequest,
+    PodFacts,
+    PodSet,
+    PodSetAdmission,
+    PodTerm,
+    Profile,
+    RemovedKind,
+    TopologyAsk,
+    Workload,
+)
+from api.pod_terms import Requirement
+from tests.admission.engine.topology.interpod import Cluster, OnePod, Term, binds, passes
+from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
+
+ZONE = "zone"
+CPU = {"cpu": 1000}
+
+
+def selector(app: str | None) -> tuple[Requirement, ...]:
+    return () if app is None else (Requirement("app", "In", (app,)),)
+
+
+def facts(pod: OnePod) -> PodFacts:
+    terms = [PodTerm(t.key, selector(t.app), t.namespaces or (pod.namespace,)) for t in pod.apart]
+    return PodFacts(pod.namespace, (("app", pod.app),), tuple(terms))
+
+
+def bound(name: str, pod: OnePod) -> BoundPod:
+    return BoundPod(f"{pod.namespace}/{name}", pod.node, {}, facts=facts(pod))
+
+
+def node(name: str, labels: dict[str, str], cpu: int = 2) -> Node:
+    return Node(name, {HOSTNAME_LABEL: name, **labels}, {"cpu": 1000 * cpu, "pods": 20})
+
+
+def request(pod: OnePod, count: int, ask: TopologyAsk, name: str = "main") -> PlacementRequest:
+    return PlacementRequest(PodSet(name, count, CPU, topology=ask, facts=facts(pod)), FLAVOR, count, facts=facts(pod))
+
+
+def book(nodes: list[Node], profile: Profile = Profile.EXACT) -> Ledger:
+    return ledger(PlacementOptions(profile=profile), nodes)
+
+
+def spots(assignment: Assignment) -> list[str]:
+    return [domain.values[-1] for domain in assignment.domains for _ in range(domain.count)]
+
+
+def workload(key: str, asked: PlacementRequest, found: Assignment) -> Workload:
+    got = PodSetAdmission(asked.pod_set.name, {"cpu": FLAVOR}, {"cpu": 1000 * asked.count}, asked.count, found)
+    return Workload(key, key, "ns/lq", "cq", (asked.pod_set,), admission=Admission("cq", (got,)))
+
+
+def rows(number: int) -> list[Node]:
+    """Two racks of a block; zones are blocks."""
+    return [node(f"n{i}", {BLOCK: f"b{i // 4}", RACK: f"r{i // 2}", ZONE: f"z{i // 4}"}) for i in range(number)]
+
+
+KEYS = (HOSTNAME_LABEL, RACK, BLOCK, ZONE, "missing")
+TERMS = st.builds(
+    Term, st.sampled_from(KEYS), st.sampled_from(["a", "b", None]), st.sampled_from([None, ("ns",), ("other", "ns")])
+)
+PODS = st.builds(
+    OnePod, st.sampled_from(["a", "b"]), st.lists(TERMS, max_size=2).map(tuple), st.sampled_from(["ns", "other"])
+)
+ASKS = st.one_of(
+    st.just(TopologyAsk(unconstrained=True)),
+    st.sampled_from(LEVELS).map(lambda level: TopologyAsk(required=level)),
+    st.sampled_from(LEVELS).map(lambda level: TopologyAsk(preferred=level)),
+)
+
+
+@st.composite
+def clusters(draw: st.DrawFn, *, crossing: bool = False) -> Cluster:
+    """Up to six nodes; a zone is a block, or with `crossing` anything, also missing."""
+    nodes = {}
+    for i in range(draw(st.integers(1, 6))):
+        rack = draw(st.integers(0, 2))
+        zone = draw(st.sampled_from(["z0", "z1", None])) if crossing else f"z{rack // 2}"
+        labels = {HOSTNAME_LABEL: f"n{i}", BLOCK: f"b{rack // 2}", RACK: f"r{rack}"}
+        nodes[f"n{i}"] = {**labels, **({} if zone is None else {ZONE: zone})}
+    free = {name: draw(st.integers(0, 2)) for name in nodes}
+    pods = draw(st.lists(st.builds(replace, PODS, node=st.sampled_from([*sorted(nodes), "gone"])), max_size=4))
+    return Cluster(nodes, free, pods)
+
+
+def of(cluster: Cluster, profile: Profile) -> Ledger:
+    made = book(
+        [Node(n, labels, {"cpu": 1000 * cluster.free[n], "pods": 20}) for n, labels in cluster.nodes.items()], profile
+    )
+    for i, pod in enumerate(cluster.pods):
+        made.apply(bound(f"p{i}", pod))
+    return made
+
+
+def inside(cluster: Cluster, ask: TopologyAsk, choice: tuple[str, ...]) -> bool:
+    if ask.required is None:
+        return True
+    depth = LEVELS.index(ask.required) + 1
+    return len({tuple(cluster.nodes[n][level] for level in LEVELS[:depth]) for n in choice}) == 1
+
+
+@settings(max_examples=400)
+@given(clusters(), PODS, st.integers(1, 3), ASKS, st.sampled_from(list(Profile)))
+def test_what_could_be_bound_is_placed_and_what_is_placed_binds(
+    cluster: Cluster, pod: OnePod, count: int, ask: TopologyAsk, profile: Profile
+) -> None:
+    gang = [pod] * count
+    ways = (
+        choice
+        for choice in cluster.ways(gang)
+        if inside(cluster, ask, choice) and binds([replace(pod, node=n) for n in choice], cluster.pods, cluster.nodes)
+    )
+    possible = any(True for _ in ways)
+    made = of(cluster, profile)
+    result = made.place([request(pod, count, ask)])
+    assert result.fits == possible, (shown(result, "main"), possible)
+    if result.fits:
+        found = [replace(pod, node=n) for n in spots(result.assignments["main"])]
+        assert binds(found, cluster.pods, cluster.nodes)
+    assert made.audit() == []
+
+
+@settings(max_examples=200)
+@given(clusters(crossing=True), st.lists(PODS, min_size=2, max_size=2), ASKS, st.sampled_from(["", "g"]))
+def test_pod_sets_that_are_placed_together_bind_in_any_order(
+    cluster: Cluster, pods: list[OnePod], ask: TopologyAsk, group: str
+) -> None:
+    """A leader and two workers, or two pod sets one after the other, also where zones cross racks."""
+    pods = [replace(pod, namespace="ns") for pod in pods]
+    ask = replace(ask, group=group or None)
+    made = of(cluster, Profile.EXACT)
+    result = made.place([request(pods[0], 1, ask, "leader"), request(pods[1], 2, ask, "workers")])
+    if result.fits:
+        gang = [replace(pods[0], node=n) for n in spots(result.assignments["leader"])]
+        gang += [replace(pods[1], node=n) for n in spots(result.assignments["workers"])]
+        assert binds(gang, cluster.pods, cluster.nodes)
+    assert made.audit() == []
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("admit"), PODS, st.integers(1, 2), ASKS),
+        st.tuples(st.just("bind"), st.integers(0, 5)),
+        st.tuples(st.just("release"), st.integers(0, 5)),
+        st.tuples(st.just("pod"), st.integers(0, 3), PODS, st.integers(0, 5)),
+        st.tuples(st.just("no pod"), st.integers(0, 3)),
+        st.tuples(st.just("node"), st.integers(0, 5), st.integers(0, 3), st.booleans()),
+        st.tuples(st.just("no node"), st.integers(0, 5)),
+        st.tuples(st.just("trial"), st.integers(0, 5)),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=200)
+@given(STEPS)
+def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> None:
+    """Every admission binds beside all that is there at that moment; and the counts are those of a fresh start."""
+    made = ledger(PlacementOptions(), rows(6))
+    nodes = {one.name: dict(one.labels) for one in rows(6)}
+    foreign: dict[str, OnePod] = {}
+    admitted: dict[str, tuple[list[OnePod], Workload]] = {}
+    bound_of: dict[str, int] = {}
+    for index, step in enumerate(steps):
+        match step:
+            case "admit", OnePod() as pod, int(count), TopologyAsk() as ask:
+                pod, key = replace(pod, namespace="ns"), f"ns/w{index}"
+                asked = request(pod, count, ask)
+                result = made.place([asked])
+                if result.fits:
+                    gang = [replace(pod, node=n) for n in spots(result.assignments["main"])]
+                    there = [*foreign.values(), *(one for some, _ in admitted.values() for one in some)]
+                    assert binds(gang, there, nodes)
+                    taken = workload(key, asked, result.assignments["main"])
+                    made.charge(taken, taken.admission)  # type: ignore[arg-type]
+                    admitted[key], bound_of[key] = (gang, taken), 0
+            case "bind", int(which):
+                for key in sorted(admitted)[which : which + 1]:
+                    gang, _ = admitted[key]
+                    if bound_of[key] < len(gang):
+                        pod = gang[bound_of[key]]
+                        made.apply(
+                            replace(
+                                bound(f"{key[3:]}-{bound_of[key]}", pod), workload=key, pod_set="main", requests=CPU
+                            )
+                        )
+                        bound_of[key] += 1
+            case "release", int(which):
+                for key in sorted(admitted)[which : which + 1]:
+                    for i in range(bound_of[key]):
+                        made.apply(ObjectRemoved(RemovedKind.POD, f"{key}-{i}"))
+                    made.release(key)
+                    del admitted[key]
+            case "pod", int(which), OnePod() as pod, int(on):
+                foreign[f"f{which}"] = pod = replace(pod, node=f"n{on}", namespace="ns")
+                made.apply(bound(f"f{which}", pod))
+            case "no pod", int(which):
+                foreign.pop(f"f{which}", None)
+                made.apply(ObjectRemoved(RemovedKind.POD, f"ns/f{which}"))
+            case "node", int(which), int(rack), bool(usable):
+                labels = {HOSTNAME_LABEL: f"n{which}", BLOCK: f"b{rack // 2}", RACK: f"r{rack}", ZONE: f"z{rack // 2}"}
+                if not any(one.node == f"n{which}" for some, _ in admitted.values() for one in some):
+                    nodes[f"n{which}"] = labels
+                    made.apply(replace(node(f"n{which}", labels), usable=usable))
+            case "no node", int(which):
+                if not any(one.node == f"n{which}" for some, _ in admitted.values() for one in some):
+                    nodes.pop(f"n{which}", None)
+                    made.apply(ObjectRemoved(RemovedKind.NODE, f"n{which}"))
+            case "trial", int(which):
+                with made.trial():
+                    for key in sorted(admitted)[which : which + 2]:
+                        made.vacate(key)
+                    made.place(
+                        [request(OnePod("b", (Term(RACK, "a"), Term(ZONE, None))), 2, TopologyAsk(unconstrained=True))]
+                    )
+                    made.apply(ObjectRemoved(RemovedKind.POD, "ns/f0"))
+        assert made.audit() == []
+
+
+def test_a_term_is_named_and_a_domain_opens_when_its_pod_has_left() -> None:
+    made = book(rows(4))
+    made.apply(bound("db", OnePod("db", node="n0")))
+    asked = request(OnePod("a", (Term(RACK, "db"),)), 3, TopologyAsk(required=BLOCK))
+    assert made.place([request(OnePod("a"), 3, TopologyAsk(required=BLOCK))]).fits
+    before = made.generation(FLAVOR)
+    made.apply(bound("db2", OnePod("db", node="n2")))
+    assert made.place([asked]).failures["main"].message == (
+        f'topology "default" doesn\'t allow to fit any of 3 pod(s). Total nodes: 4; excluded: pod anti-affinity {RACK}: 4'
+    )
+    made.apply(ObjectRemoved(RemovedKind.POD, "ns/db2"))
+    assert made.generation(FLAVOR) > before
+    assert spots(made.place([asked]).assignments["main"]) == ["n2", "n2", "n3"]
+
+
+def test_a_pod_outside_the_flavors_closes_its_zone_and_opens_it_when_it_leaves() -> None:
+    made = book(rows(4))
+    made.apply(node("elsewhere", {ZONE: "z0"}))
+    guard = OnePod("guard", (Term(ZONE, "a"),), node="elsewhere")
+    asked = request(OnePod("a"), 1, TopologyAsk(unconstrained=True))
+    made.apply(bound("guard", guard))
+    assert f"pod anti-affinity {ZONE}: 4" in shown(made.place([asked]), "main")
+    before = made.generation(FLAVOR)
+    made.apply(ObjectRemoved(RemovedKind.POD, "ns/guard"))
+    assert made.generation(FLAVOR) > before
+    assert made.place([asked]).fits
+
+
+def test_more_pods_than_domains_name_the_key() -> None:
+    asked = request(OnePod("a", (Term(RACK, "a"),)), 3, TopologyAsk(required=BLOCK))
+    assert shown(book(rows(4)).place([asked]), "main") == (
+        'topology "default" allows to fit only 2 out of 3 pod(s). '
+        f"Total nodes: 4; excluded: one pod of the gang for each {RACK}: 2"
+    )
+
+
+def test_namespaces_by_their_labels() -> None:
+    made = book(rows(2))
+    term = PodTerm(BLOCK, (), (), (Requirement("team", "In", ("x",)),))
+    made.apply(BoundPod("far/p", "n0", {}, facts=PodFacts("far")))
+    keeps = PodFacts("ns", (), (term,))
+    asked = PlacementRequest(
+        PodSet("main", 1, CPU, topology=TopologyAsk(unconstrained=True), facts=keeps), FLAVOR, 1, facts=keeps
+    )
+    assert made.place([asked]).fits
+    made.apply(Namespace("far", {"team": "x"}))
+    assert not made.place([asked]).fits
+    made.apply(ObjectRemoved(RemovedKind.NAMESPACE, "far"))
+    assert made.place([asked]).fits
+
+
+def test_an_empty_cluster_has_the_pods_of_others_and_none_of_ours() -> None:
+    made = book(rows(4))
+    asked = request(OnePod("a", (Term(BLOCK, "a"),)), 1, TopologyAsk(unconstrained=True))
+    taken = workload("ns/w", asked, made.place([asked]).assignments["main"])
+    made.charge(taken, taken.admission)  # type: ignore[arg-type]
+    assert not made.place([asked]).fits
+    assert made.place([asked], simulate_empty=True).fits
+    made.apply(bound("theirs", OnePod("a", node="n3")))
+    assert not made.place([asked], simulate_empty=True).fits
+
+
+def test_terms_without_number_are_forgotten_and_asked_again() -> None:
+    made = book(rows(4))
+    made.apply(bound("db", OnePod("app7", node="n0")))
+    for i in range(3000):
+        found = made.place([request(OnePod("x", (Term(BLOCK, f"app{i}"),)), 1, TopologyAsk(unconstrained=True))])
+        assert found.fits == (i != 7)
+    assert not made.place([request(OnePod("x", (Term(BLOCK, "app7"),)), 1, TopologyAsk(unconstrained=True))]).fits
+    assert made.audit() == []
+
+
+@pytest.mark.parametrize("where", ["leader", "workers"])
+def test_a_term_that_cannot_be_counted_is_the_reason(where: str) -> None:
+    bad = replace(
+        facts(OnePod("a")), problem="required podAntiAffinity term 0 has 99 expressions; at most 64 are counted"
+    )
+    ask = TopologyAsk(unconstrained=True, group="g")
+    some = [request(OnePod("a"), 1, ask, "leader"), request(OnePod("a"), 2, ask, "workers")]
+    asked = [replace(one, facts=bad) if one.pod_set.name == where else one for one in some]
+    assert "at most 64 are counted" in shown(book(rows(4)).place(asked), where)
+
+
+def test_the_model_itself() -> None:
+    nodes = {"n0": {ZONE: "z"}, "n1": {ZONE: "z"}, "n2": {}}
+    guard = OnePod("a", (Term(ZONE, "b"),), node="n0")
+    assert not passes(OnePod("b", node="n1"), [guard], nodes)
+    assert passes(OnePod("b", node="n2"), [guard], nodes)
+    assert not passes(replace(guard, node="n1"), [OnePod("b", node="n0")], nodes)

@@ -1,0 +1,111 @@
+"""What terms of pods (required anti-affinity) cost one placement on the live ledger, beside the same request without them.
+
+    python -m tests.bench terms [--nodes 15000] [--repeat 15]
+
+The cluster is that of the placement bench, 70 % full, with one pod from elsewhere on every node. The later question is the
+one that a cycle asks; the first one counts the pods that its term selects. Limit: 3 ms a later question at 15,000 nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    BoundPod,
+    ObjectRemoved,
+    PlacementRequest,
+    PodFacts,
+    PodTerm,
+    RemovedKind,
+)
+from api.pod_terms import Requirement
+from tests.bench.placement import BLOCK, RACK, cluster, request, timed
+
+LIMIT_MS = 3.0
+
+
+def term(key: str, app: str) -> PodTerm:
+    """Pods of one label in one namespace."""
+    return PodTerm(key, (Requirement("app", "In", (app,)),), ("ns",))
+
+
+def asked(*terms: PodTerm, app: str = "train", pods: int = 64, level: str = BLOCK) -> PlacementRequest:
+    """A gang with these terms."""
+    facts = PodFacts("ns", (("app", app),), terms)
+    return replace(request("gpu", "required", level, pods), facts=facts)
+
+
+def full(nodes: int, *terms: PodTerm) -> Ledger:
+    """The cluster with one pod from elsewhere on each node, with these terms."""
+    ledger = cluster(nodes, "gpu", "fill70")
+    for index in range(nodes):
+        labels = (("app", "daemon" if index % 2 else "log"), ("pod", f"p{index}"))
+        ledger.apply(BoundPod(f"ns/p{index}", f"node-{index:06d}", {}, facts=PodFacts("ns", labels, terms)))
+    return ledger
+
+
+def rows(nodes: int, repeat: int) -> Iterator[tuple[str, float, float]]:
+    """Name, milliseconds of the first question, of a later one."""
+    plain = full(nodes)
+    yield "no pod has a term", *_times(plain, asked(), repeat)
+    for name, some in {
+        "it keeps off the hosts of 7,500 pods": (term(HOSTNAME_LABEL, "log"),),
+        "and off the racks of 1 more": (term(HOSTNAME_LABEL, "log"), term(RACK, "train")),
+        "its pods keep each other off their racks": (term(RACK, "train"),),
+    }.items():
+        yield name, *_times(plain, asked(*some, pods=8), repeat)
+    yield (
+        "each pod of 15,000 keeps another app away",
+        *_times(full(nodes, term(HOSTNAME_LABEL, "web")), asked(), repeat),
+    )
+    yield (
+        "each pod of 15,000 keeps it off its host",
+        *_times(full(nodes, term(HOSTNAME_LABEL, "train")), asked(), repeat),
+    )
+    own = full(nodes)
+    for index in range(nodes):
+        facts = PodFacts("ns", (("app", f"job{index}"),), (term(HOSTNAME_LABEL, f"job{index}"),))
+        own.apply(BoundPod(f"ns/q{index}", f"node-{index:06d}", {}, facts=facts))
+    yield (
+        "15,000 pods, each with a term of its own",
+        *_times(own, asked(term(HOSTNAME_LABEL, "job7"), app="job7"), repeat),
+    )
+
+
+def _times(ledger: Ledger, one: PlacementRequest, repeat: int) -> tuple[float, float]:
+    with ledger.trial():
+        first = timed(lambda: ledger.place([one]), 1)
+    if one.facts is not None and one.facts.has_terms:
+        ledger.capacity.placed.watch()
+    ledger.place([one])
+    return first, timed(lambda: ledger.place([one]), repeat)
+
+
+def changes(nodes: int, repeat: int) -> Iterator[tuple[str, float]]:
+    """Name and milliseconds of one pod that comes and goes."""
+    for name, ledger in (("no pod has a term", full(nodes)), ("each pod has one", full(nodes, term(RACK, "train")))):
+        pod = BoundPod("ns/new", "node-000007", {}, facts=PodFacts("ns", (("app", "x"),)))
+
+        def come_and_go(ledger: Ledger = ledger, pod: BoundPod = pod) -> None:
+            ledger.apply(pod)
+            ledger.apply(ObjectRemoved(RemovedKind.POD, pod.key))
+
+        yield name, timed(come_and_go, repeat * 10)
+
+
+def run(nodes: int = 15_000, repeat: int = 15) -> bool:
+    """Print the table; whether the limit holds."""
+    worst = 0.0
+    for name, first, later in rows(nodes, repeat):
+        print(f"{name:45} first {first:8.2f} ms   later {later:6.2f} ms")
+        worst = max(worst, later)
+    for name, took in changes(nodes, repeat):
+        print(f"a pod comes and goes, {name:30} {took:6.3f} ms")
+    return worst <= LIMIT_MS
+
+
+if __name__ == "__main__":
+    raise SystemExit(0 if run() else 1)
