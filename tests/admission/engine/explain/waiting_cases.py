@@ -105,6 +105,10 @@ def object_missing() -> Made:
     return blocked("WaitingForObjects", "RuntimeClass kata does not exist")
 
 
+def unsupported_terms() -> Made:
+    return blocked("UnsupportedPodTerms", "pod set main: a term that nobody here can judge")
+
+
 def gated() -> Made:
     return blocked("AdmissionGated", "Admission is gated by: example.com/gate")
 
@@ -395,6 +399,7 @@ def leader() -> Made:
 
 CLAIMS: tuple[Callable[[], Made], ...] = (
     deactivated,
+    unsupported_terms,
     object_missing,
     gated,
     on_hold,
