@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What config/default runs; the name and tag are declared there alone.
 IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
 # How many tests run at once. Those that start processes wait more than they compute.
-WORKERS ?= 4
+WORKERS ?= 6
 # Those that only compute: each further worker would collect all tests once more (13 seconds of a core).
 FAST_WORKERS ?= auto
 # Each worker of `make e2e` has a real control plane of its own.

@@ -11,12 +11,15 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import Self
+from typing import Final, Self
 
 import pytest
 
 from hack.controlplane.options import ClusterOptions
 from tests.scenarios.stage import Stage
+
+_GROUPS: Final = 3
+"""Of modules that share a stage on the embedded server: each group has a stage of its own in its worker."""
 
 Opens = Callable[[], contextlib.AbstractAsyncContextManager[Stage]]
 
@@ -52,13 +55,16 @@ class StageKey:
 
     @property
     def name(self) -> str:
-        """For logs: the module, or the group of those that share."""
-        return self.module or self.group
+        """For logs: the module, or what those that share have in common."""
+        return self.module or f"stage-{zlib.crc32(repr(self).encode()):08x}"
 
-    @property
-    def group(self) -> str:
-        """The name of the group that one worker runs."""
-        return f"stage-{zlib.crc32(repr(self).encode()):08x}"
+    def group(self, number: int) -> str:
+        """The group, run by one worker, of a module by its number among those that share this stage.
+
+        One group for all would be the longest way through `make test`; where a stage is a control plane, another one costs
+        more than that.
+        """
+        return f"{self.name}-{number % _GROUPS}" if self.control_plane is None else self.name
 
 
 @dataclass
