@@ -22,11 +22,11 @@ Obj = dict[str, Any]
 
 
 class Watchman:
-    """`wrongs` holds what was seen and must not be. Every pod of the site is one GPU."""
+    """`wrongs` holds what was seen and must not be. Every pod of the site is one GPU. `evicts`: workloads may be evicted."""
 
-    def __init__(self, here: Site) -> None:
+    def __init__(self, here: Site, *, evicts: bool = False) -> None:
         self.wrongs: list[str] = []
-        self._here = here
+        self._here, self._evicts = here, evicts
         self._workloads = Informer(here.kube, WORKLOADS, Workload, namespace=here.name)
         self._pods: Informer[Obj] = Informer(here.kube, PODS, dict, namespace=here.name)
         self._admissions: dict[str, str] = {}
@@ -47,6 +47,11 @@ class Watchman:
         """The names of the jobs whose Workloads hold quota."""
         held = (w for w in self._workloads.objects.values() if is_true(w.status.conditions, QUOTA_RESERVED))
         return [workload.metadata.owner_references[0].name for workload in held]
+
+    def workload(self, job: str) -> Workload | None:
+        """Of the job."""
+        every = self._workloads.objects.values()
+        return next((w for w in every if w.metadata.owner_references[0].name == job), None)
 
     @property
     def gated(self) -> int:
@@ -81,12 +86,14 @@ class Watchman:
         self._changed.set()
 
     def _once(self, workload: Workload) -> None:
-        """One Workload a job, admitted once and never taken back."""
+        """One Workload a job, admitted once and never taken back where nothing evicts."""
         uid, owner = workload.metadata.uid, workload.metadata.owner_references[0]
         of_job = self._of_job.setdefault(owner.uid, set())
         of_job.add(uid)
         if len(of_job) > 1:
             self.wrongs.append(f"{owner.name} has {len(of_job)} Workloads")
+        if self._evicts:
+            return
         admission = workload.status.admission
         told = admission.model_dump_json() if admission else ""
         before = self._admissions.setdefault(uid, told) or told
@@ -128,9 +135,9 @@ class Watchman:
 
 
 @contextlib.asynccontextmanager
-async def watched(here: Site) -> AsyncIterator[Watchman]:
+async def watched(here: Site, *, evicts: bool = False) -> AsyncIterator[Watchman]:
     """Looks on from here to the end, and fails the test for what was wrong meanwhile."""
-    watchman = Watchman(here)
+    watchman = Watchman(here, evicts=evicts)
     task = asyncio.create_task(watchman.run(), name="watchman")
     try:
         await watchman.ready()
