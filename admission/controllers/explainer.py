@@ -1,23 +1,25 @@
 """The explanation of a Workload that has waited a while: one line of what is in its way and what would let it in.
 
 It is worked out on the live ledger, which costs many placements where a decision costs one. So it comes only after some
-patience (most workloads that wait do not wait long), one Workload after the other, each within a budget, and with pauses
-that keep the share of time small. It is written once for a reason, and again at most once a period: to the condition
-`stowage.dev/Explanation` and as an event. The whole of it is what `stowage explain` shows, from the same value.
+patience (most workloads that wait do not wait long), one Workload after the other, each within a budget, and in short turns
+with pauses that keep the share of time small (turns.py). It is written once for a reason, and again at most once a period: to
+the condition `stowage.dev/Explanation` and as an event. The whole of it is what `stowage explain` shows, from the same value.
 Called by wait_reasons.py with each reason that a cycle gives.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from admission import metrics
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.status import patch_status
+from admission.controllers.turns import in_turns
 from admission.engine.decision import Reason
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
@@ -35,6 +37,10 @@ from api.meta import find_condition, is_true
 from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
 
+log = logging.getLogger(__name__)
+
+_TURN = 0.01
+"""Seconds of a turn. A placement that has begun in it ends: at 15,000 nodes a turn may take 50 ms."""
 _REST = 50.0
 """For each second of explaining so many of rest: a fiftieth of the loop's time at most."""
 
@@ -87,17 +93,18 @@ class Explainer:
         if workload is None or pending is None or not _waits(workload):
             self.forget(key)
             return
-        begun = time.perf_counter()
         scene = DecisionInputs(self._queues, self._sharing, self._startable())
-        found = explain(self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
-        spent = time.perf_counter() - begun
-        metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
+        explaining = partial(explain, self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
         try:
-            if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN):
-                await self._write(workload, found)
-        finally:
-            # Also when it could not be written: the next one would come at once, and nothing else would get the loop.
-            await asyncio.sleep(spent * _REST)
+            found, spent = await in_turns(lambda pause: explaining(pause=pause), _TURN, _REST)
+        except LookupError:
+            # What it had counted has gone while it paused. Any other error is a defect, and logged by the reconciler.
+            log.info("the explanation starts anew", extra={"workload": key}, exc_info=True)
+            self.reconciler.add_after(key, self._patience.first)
+            return
+        metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
+        if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN) and self._queues.workload(key) is not None:
+            await self._write(workload, found)
 
     async def _write(self, workload: Workload, found: Explanation) -> None:
         code, text = code_of(found), headline(found)

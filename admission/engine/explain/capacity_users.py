@@ -26,15 +26,15 @@ class CapacityUsers:
     def __init__(self, ledger: Ledger, tree: Tree) -> None:
         self._ledger, self._tree = ledger, tree
         self._workloads: list[tuple[int, str, Vector, int]] = []
-        self._pods: list[tuple[int, str, str, Vector]] = []
         for key, allocation in ledger.allocations.by_workload.items():
             for entry in allocation.entries.values():
                 self._workloads += ((row, key, entry.vector, count) for row, count in self._rows(entry))
-        columns = ledger.capacity.columns
-        for key, pod in ledger.allocations.pods.items():
-            row = tree.row_of_node.get(pod.node)
-            if row is not None and key not in ledger.allocations.slot_of:
-                self._pods.append((row, key, pod.node, columns.vector(held(pod))))
+        rows, belonging = tree.row_of_node, ledger.allocations.slot_of
+        self._pods = [
+            (row, pod)
+            for key, pod in ledger.allocations.pods.items()
+            if key not in belonging and (row := rows.get(pod.node)) is not None
+        ]
 
     def _rows(self, entry: EntryUsage) -> Iterator[tuple[int, int]]:
         """(row, pods) of an entry, as far as it stands on this tree."""
@@ -61,18 +61,20 @@ class CapacityUsers:
             for key, amounts in self.amounts(rows).items()
             if amounts.get(column)
         ]
+        there, columns = rows.tolist(), self._ledger.capacity.columns
         found += (
-            CapacityUser(CapacityUserKind.POD, key, amount, node)
-            for row, key, node, vector in self._pods
-            if rows[row] and (amount := dict(vector).get(column, 0)) > 0
+            CapacityUser(CapacityUserKind.POD, pod.key, amount, pod.node)
+            for row, pod in self._pods
+            if there[row] and (amount := dict(columns.vector(held(pod))).get(column, 0)) > 0
         )
         return most(found)
 
     def amounts(self, rows: Bools) -> dict[str, dict[int, int]]:
         """What each admitted workload takes on these rows, by column."""
         found: dict[str, dict[int, int]] = {}
+        there = rows.tolist()
         for row, key, vector, count in self._workloads:
-            if rows[row]:
+            if there[row]:
                 entry = found.setdefault(key, {})
                 for column, amount in vector:
                     entry[column] = entry.get(column, 0) + amount * count

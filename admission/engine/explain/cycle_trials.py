@@ -38,7 +38,9 @@ class CycleTrials(Trials):
     """
 
     def __init__(self, trying: Trials, scene: DecisionInputs, budget: int) -> None:
-        super().__init__(trying.ledger, trying.workload, trying.queue, trying.now, TrialBudget(budget))
+        super().__init__(
+            trying.ledger, trying.workload, trying.queue, trying.now, TrialBudget(budget, trying.budget.pause)
+        )
         found, self.known = competitors(trying.ledger, trying.workload, trying.now, scene, max(1, budget // 4))
         self.competitors: Sequence[Workload] = found
         self._scene = scene
@@ -83,6 +85,7 @@ class CycleTrials(Trials):
         """None where the budget is spent."""
         if self.budget.spent:
             return None
+        self.budget.rest(self.ledger)
         with self.changed(*changes) as workload:
             report = played(self.ledger, workload, self.now, self._scene, self.competitors)
         self.budget.left -= 1 + len(report.decisions) // 4

@@ -6,7 +6,7 @@ a Workload that has waited a while (controllers/explainer.py), by `stowage expla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import floor, inf
 
@@ -44,11 +44,13 @@ def explain(
     budget: int = BUDGET,
     scene: DecisionInputs | None = None,
     checks: str = "",
+    pause: Callable[[], None] | None = None,
 ) -> Explanation:
     """The explanation at `now`, epoch seconds. `cycle_trials`: keys of those before it in its queue.
 
     `budget`: how many placements may be tried for remedies; 0 for none. `scene`: what else binds it, None: nothing. `checks`:
-    the admission checks that an admitted one waits for, with what they say.
+    the admission checks that an admitted one waits for, with what they say. `pause`: called between two placements; the
+    ledger may change meanwhile, and each remedy holds on the ledger on which it was tried.
     """
     found = Explanation(workload.key, workload.cluster_queue, Verdict.BLOCKED, Reason.PENDING_EVALUATION, "")
     if (admission := ledger.admission(workload.key)) is not None:
@@ -59,10 +61,16 @@ def explain(
         return replace(found, verdict=Verdict.RESERVED, reason=Reason.UNSATISFIED_CHECKS, message=text, cause=cause)
     if workload.blocked is not None:
         found = replace(found, reason=Reason(workload.blocked[0]), message=workload.blocked[1])
-        return _inactive(found, ledger, workload, now, budget) if found.reason is Reason.MISCONFIGURED else found
+        return (
+            _inactive(found, ledger, workload, now, TrialBudget(budget, pause))
+            if found.reason is Reason.MISCONFIGURED
+            else found
+        )
     if workload.not_before > now:
         return replace(found, message=_backoff(workload.not_before))
-    return _WaitExplanation(ledger, workload, now, scene or DecisionInputs(), budget).explained(found, ahead)
+    return _WaitExplanation(ledger, workload, now, scene or DecisionInputs(), TrialBudget(budget, pause)).explained(
+        found, ahead
+    )
 
 
 def _cause(ledger: Ledger, workload: Workload) -> str:
@@ -73,17 +81,17 @@ def _cause(ledger: Ledger, workload: Workload) -> str:
     return "; ".join([*filter(None, (queue.inactive,)), *map(unanswered_text, queue.unanswered)])
 
 
-def _inactive(found: Explanation, ledger: Ledger, workload: Workload, now: float, budget: int) -> Explanation:
+def _inactive(found: Explanation, ledger: Ledger, workload: Workload, now: float, budget: TrialBudget) -> Explanation:
     """Of an inactive queue: why it is, and what makes it active."""
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None or queue.inactive is None or queue.stop is not StopPolicy.NONE:
         return found
-    trying = Trials(ledger, replace(workload, blocked=None), queue, now, TrialBudget(budget))
+    trying = Trials(ledger, replace(workload, blocked=None), queue, now, budget)
     return replace(
         found,
         cause=_cause(ledger, workload),
         remedies=answering(trying, RelatedQueues(ledger, queue.name)),
-        complete=budget > 0,
+        complete=not budget.spent,
     )
 
 
@@ -100,9 +108,11 @@ _NAMED = 5
 class _WaitExplanation:
     """The explanation of a workload that may be considered, in the making."""
 
-    def __init__(self, ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, budget: int) -> None:
+    def __init__(
+        self, ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, budget: TrialBudget
+    ) -> None:
         self._ledger, self._workload, self._now, self._scene = ledger, workload, now, scene
-        self._left, self._budget, self._tries = TrialBudget(budget), budget, budget > 0
+        self._left, self._budget, self._tries = budget, budget.left, not budget.spent
 
     def explained(self, found: Explanation, ahead: Sequence[str]) -> Explanation:
         decision = decided(self._ledger, self._workload, self._now, self._scene)
@@ -116,7 +126,7 @@ class _WaitExplanation:
             found = replace(found, reason=decision.reason, message=decision.message)
         queue = self._ledger.quota.spec(self._workload.cluster_queue)
         if queue is None or found.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED):
-            return _inactive(found, self._ledger, self._workload, self._now, self._left.left)
+            return _inactive(found, self._ledger, self._workload, self._now, self._left)
         reserved = self._scene.reservation(self._workload)
         if reserved is not None and reserved.start > self._now:
             found = replace(found, starts=reserved.start)
@@ -181,8 +191,9 @@ class _WaitExplanation:
         return [Remedy(changes)] if changes and self._admitted_after(trying, Remedy(changes)) else []
 
     def _shortage(self, found: Explanation, trying: Trials) -> Explanation:
+        self._left.rest(self._ledger)
         never = cannot_run(self._ledger, self._workload) is not None
-        views = _FlavorViews(self._ledger, self._workload, trying.queue, self._now)
+        views = _FlavorViews(self._ledger, self._workload, trying.queue, self._now, self._left)
         found = replace(found, verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS, flavors=tuple(views.flavors()))
         if not self._tries:
             return found
@@ -211,6 +222,7 @@ class _WaitExplanation:
         if self._left.spent:
             return None
         self._left.left -= 1
+        self._left.rest(self._ledger)
         with trying.changed(*remedy.changes) as workload:
             return decided(self._ledger, workload, self._now, self._scene)
 
@@ -232,15 +244,18 @@ class _WaitExplanation:
 class _FlavorViews:
     """What each flavor of the queue offers; `unplaced_groups` found no place on the flavors tried so far."""
 
-    def __init__(self, ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float) -> None:
+    def __init__(
+        self, ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float, budget: TrialBudget
+    ) -> None:
         self._ledger, self._workload, self._queue, self._now = ledger, workload, queue, now
+        self._budget = budget
         self._implied = topology_implied(queue, ledger.flavors)
-        self.related = RelatedQueues(ledger, queue.name)
+        self.related = RelatedQueues(ledger, queue.name, budget)
         self.unplaced_groups: list[UnplacedGroup] = []
 
     def of(self, workload: Workload) -> _FlavorViews:
         """The same for another workload, with its flavors computed."""
-        other = _FlavorViews(self._ledger, workload, self._queue, self._now)
+        other = _FlavorViews(self._ledger, workload, self._queue, self._now, self._budget)
         for _ in other.flavors():
             pass
         return other
@@ -251,6 +266,7 @@ class _FlavorViews:
             asked = asked_of(self._queue, group, self._workload)
             for quotas in group.flavors:
                 if any(asked.values()):
+                    self._budget.rest(self._ledger)
                     view = self._flavor(group, quotas.flavor)
                     quota = {resource: amount for resource, amount in asked.items() if resource in quotas.quotas}
                     yield replace(view, quota=self._quota(quotas.flavor, quota))

@@ -10,15 +10,20 @@ from heapq import nsmallest
 
 from admission.engine.explain.capacity_users import TOP
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind, QuotaUser, QuotaView
+from admission.engine.explain.trials import TrialBudget
 from admission.engine.flavors.search import total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
+
+_AT_ONCE = 5000
+"""Admissions that are counted between two pauses."""
 
 
 class RelatedQueues:
     """The queues that can affect a queue's quota, itself among them, and what their admitted workloads use."""
 
-    def __init__(self, ledger: Ledger, queue: str) -> None:
+    def __init__(self, ledger: Ledger, queue: str, budget: TrialBudget | None = None) -> None:
+        self._budget = budget
         self.queues = ledger.quota.relatives(queue) | {queue}
         self._ledger = ledger
         self._amounts: dict[FlavorResource, dict[str, int]] | None = None
@@ -38,7 +43,9 @@ class RelatedQueues:
 
     def _counted(self) -> dict[FlavorResource, dict[str, int]]:
         found: dict[FlavorResource, dict[str, int]] = {}
-        for key, admission in self._ledger.admissions.items():
+        for number, (key, admission) in enumerate(list(self._ledger.admissions.items()), 1):
+            if number % _AT_ONCE == 0 and self._budget is not None:
+                self._budget.rest(self._ledger)
             if admission.cluster_queue in self.queues:
                 for fr, amount in admission.usage().items():
                     if amount > 0:

@@ -20,10 +20,18 @@ BUDGET = 400
 
 
 class TrialBudget:
-    """How many placements may still be tried."""
+    """How many placements may still be tried.
 
-    def __init__(self, left: int = BUDGET) -> None:
-        self.left = left
+    `pause` is called between two of them, while no trial is open: the caller may do other work then, and change the ledger.
+    """
+
+    def __init__(self, left: int = BUDGET, pause: Callable[[], None] | None = None) -> None:
+        self.left, self.pause = left, pause
+
+    def rest(self, ledger: Ledger) -> None:
+        """Let the caller do other work, if the ledger is as it found it."""
+        if self.pause is not None and not ledger.journal.recording:
+            self.pause()
 
     @property
     def spent(self) -> bool:
@@ -63,6 +71,7 @@ class Trials:
         if self.budget.spent:
             return AttemptResult(False)
         self.budget.left -= 1
+        self.budget.rest(self.ledger)
         with self.changed(*changes) as workload:
             return attempt(self.ledger, workload, self.now)
 
