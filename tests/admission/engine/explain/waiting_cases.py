@@ -121,6 +121,10 @@ def owner_not_managed() -> Made:
     return blocked("OwnerNotManaged", "Stowage does not manage workloads of the kind RayJob")
 
 
+def waits_for_a_claim() -> Made:
+    return blocked("WaitingForObjects", 'PersistentVolumeClaim "data" is not bound')
+
+
 def gang_below_minimum() -> Made:
     return blocked("Suspended", "2 of 3 pods exist")
 
@@ -404,6 +408,7 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     gated,
     on_hold,
     owner_not_managed,
+    waits_for_a_claim,
     gang_below_minimum,
     no_local_queue,
     backoff,
