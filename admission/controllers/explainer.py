@@ -9,6 +9,7 @@ Called by wait_reasons.py with each reason that a cycle gives.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -41,6 +42,8 @@ log = logging.getLogger(__name__)
 
 _TURN = 0.01
 """Seconds of a turn. A placement that has begun in it ends: at 15,000 nodes a turn may take 50 ms."""
+_BETWEEN_TURNS = 5.0
+"""Seconds for other work after each second of a turn."""
 _REST = 50.0
 """For each second of explaining so many of rest: a fiftieth of the loop's time at most."""
 
@@ -95,16 +98,19 @@ class Explainer:
             return
         scene = DecisionInputs(self._queues, self._sharing, self._startable())
         explaining = partial(explain, self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
+        began, spent = time.perf_counter(), 0.0
         try:
-            found, spent = await in_turns(lambda pause: explaining(pause=pause), _TURN, _REST)
+            found, spent = await in_turns(lambda pause: explaining(pause=pause), _TURN, _BETWEEN_TURNS)
+            metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
+            if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN) and self._queues.workload(key) is not None:
+                await self._write(workload, found)
         except LookupError:
-            # What it had counted has gone while it paused. Any other error is a defect, and logged by the reconciler.
+            # What it had counted has gone while it paused.
             log.info("the explanation starts anew", extra={"workload": key}, exc_info=True)
             self.reconciler.add_after(key, self._patience.first)
-            return
-        metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
-        if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN) and self._queues.workload(key) is not None:
-            await self._write(workload, found)
+        finally:
+            # Also when it could not be written: the next one would come at once, and nothing else would get the loop.
+            await asyncio.sleep((spent or time.perf_counter() - began) * _REST)
 
     async def _write(self, workload: Workload, found: Explanation) -> None:
         code, text = code_of(found), headline(found)

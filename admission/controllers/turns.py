@@ -67,16 +67,17 @@ class _Turns(Generic[T]):
 async def in_turns(what: Callable[[Callable[[], None]], T], seconds: float, rest: float) -> tuple[T, float]:
     """The result of `what(pause)`, which calls `pause` often, and the seconds that it took.
 
-    `seconds`: a turn. `rest`: for each second of a turn so many follow in which the loop does other work, also after the last.
-    Raises what `what` raises.
+    `seconds`: a turn. `rest`: after each second of a turn so many follow in which the loop does other work. Raises what `what`
+    raises.
     """
     turns, spent = _Turns(what, seconds), 0.0
     try:
-        while not turns.ended:
+        while True:
             began = time.perf_counter()
             turns.take()
             spent += (took := time.perf_counter() - began)
+            if turns.ended:
+                return turns.result(), spent
             await asyncio.sleep(took * rest)
-        return turns.result(), spent
     finally:
         turns.close()

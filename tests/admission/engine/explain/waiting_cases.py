@@ -409,6 +409,7 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     on_hold,
     owner_not_managed,
     waits_for_a_claim,
+    waits_for_a_claim,
     gang_below_minimum,
     no_local_queue,
     backoff,
