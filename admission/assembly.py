@@ -26,6 +26,7 @@ from admission.controllers.lifecycle_metrics import LifecycleMetrics
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, life_rules, shown
+from admission.controllers.pod_mover import PodMover
 from admission.controllers.pods.controller import PodController
 from admission.controllers.pods.freequeue import FreeQueueController
 from admission.controllers.pods.gang_groups import GangGroupController
@@ -165,7 +166,8 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     evictor, waiting = Evictor(writer, views, recorder), unbound_informer(shared.kube)
     failures = FailureRules(together=section.replace_nodes_together)
     nodes = NodeController(writer, views, decides.ledger, evictor, recorder, rules=failures)
-    unbound = UnboundController(writer, views, waiting, evictor, recorder, section.unschedulable_timeout)
+    mover = PodMover(writer, views, decides.ledger, decides.scheduler.displace)
+    unbound = UnboundController(writer, views, waiting, evictor, recorder, section.unschedulable_timeout, mover=mover)
     relabelled = RelabelledController(writer, views, decides.ledger, recorder)
     quota = decides.ledger.quota
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES

@@ -74,8 +74,10 @@ class AdmissionWriter:
             await read_again(self._kube, self._views, workload)
             return "stale"
         self._views.workloads.observe(answer)
-        text = f"Pods of failed node(s) {','.join(failed)} were given other nodes of the topology"
-        self._recorder.record(ref_to(WORKLOADS, answer), "Normal", "NodeReplaced", text)
+        whose = f"Pods of failed node(s) {','.join(failed)}" if failed else "Pods that no node took"
+        text = f"{whose} were given other nodes of the topology"
+        reason = "NodeReplaced" if failed else "PodsDisplaced"
+        self._recorder.record(ref_to(WORKLOADS, answer), "Normal", reason, text)
         return "written"
 
     def _admitted(self, workload: Workload, decision: Admit) -> WorkloadStatus:

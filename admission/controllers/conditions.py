@@ -110,9 +110,15 @@ def placed(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadS
     return with_condition(status, PLACEMENT, True, "Placed", text, now, generation) if text else status
 
 
-def unschedulable(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """PodsUnschedulable with which pods no node takes, False for none (empty `message`); unchanged where it says so already."""
-    old, text = find_condition(status.conditions, UNSCHEDULABLE), message or "all pods are bound"
+def unschedulable(
+    status: WorkloadStatus, message: str, now: float, generation: int = 0, *, moved: bool = False
+) -> WorkloadStatus:
+    """PodsUnschedulable with which pods no node takes, False for none (empty `message`); unchanged where it says so already.
+
+    `moved`: some have come to an end, and their successors have other places.
+    """
+    none = "pods that no node took are replaced by others with another place" if moved else "all pods are bound"
+    old, text = find_condition(status.conditions, UNSCHEDULABLE), message or none
     if old is None and not message:
         return status
     if old is not None and (old.status == "True", old.message) == (bool(message), text[:MESSAGE_LIMIT]):

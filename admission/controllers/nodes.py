@@ -19,6 +19,7 @@ from dataclasses import replace
 import msgspec
 
 from admission.controllers.cluster_view import Views, hostname
+from admission.controllers.ended_pods import end_pod
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
 from admission.controllers.node_failures import (
@@ -38,12 +39,11 @@ from admission.controllers.projection import ProjectedPod
 from admission.controllers.status import patch_status
 from admission.engine.ledger import Ledger
 from api.errors import NotFound
-from api.kube.client import Kube, PatchKind
+from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
-from api.meta import rfc3339
 from api.names import HOSTNAME_LABEL, EvictedReason
 from api.pods import Meta, Node, Pod, PodSpec, PodStatus
 from api.workloads import Workload
@@ -213,22 +213,7 @@ class NodeController:
 
     async def _end(self, pod: Pod) -> None:
         """The pod can never run; its job makes another."""
-        condition = {
-            "type": "TerminatedByKueue",
-            "status": "True",
-            "reason": "UnschedulableOnAssignedNode",
-            "message": _ENDED,
-            "lastTransitionTime": rfc3339(self._now()),
-        }
-        meta = pod.metadata
-        # The version: one that the scheduler binds in this moment runs.
-        precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {"metadata": precondition, "status": {"phase": "Failed", "conditions": [condition]}}
-        try:
-            await self._kube.patch(
-                PODS, meta.name, body, meta.namespace, kind=PatchKind.STRATEGIC, subresource="status"
-            )
-        except NotFound:
+        if not await end_pod(self._kube, pod.metadata, _ENDED, self._now()):
             return
         self._recorder.record(ref_to(PODS, pod), "Normal", "PodTerminatedByKueue", _ENDED)
 

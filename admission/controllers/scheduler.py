@@ -28,6 +28,7 @@ from admission.controllers.wait_reasons import WaitReason, WaitReporter
 from admission.engine import model
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
+from admission.engine.cycle.second_pass import Lost
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reason, Reject, Wait
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
@@ -80,6 +81,10 @@ class Scheduler:
     def failed(self) -> dict[str, list[str]]:
         """The failed nodes of those that are to be given others before the next cycle."""
         return self._repairs.due(self._admitting)
+
+    def displace(self, key: str, lost: Lost, avoid: frozenset[str]) -> None:
+        """As NodeReplacements has it."""
+        self._repairs.displace(key, lost, avoid)
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -2,9 +2,10 @@
 
 What lets pods through counts on their binding. A pod from elsewhere may still take the place in between, and a pod may have a
 term that no rule here knows; then the stock scheduler says PodScheduled=False, Unschedulable. Such a pod is checked again
-after a moment, as it may be bound by then. The Workload's condition PodsUnschedulable lists them with the scheduler's words,
-and turns False once all are bound. If that takes longer than the settings allow, the workload is evicted and queues again, with
-the books as they are then. A workload of one plain pod only tells it: nothing would replace its pod.
+after a moment, as it may be bound by then; after a while it gets another place (pod_mover.py). The Workload's condition
+PodsUnschedulable lists them with the scheduler's words, and turns False once there are none. If that takes longer than the
+settings allow, the workload is evicted and queues again, with the books as they are then. A workload of one plain pod only
+tells it: nothing would replace its pod.
 
 The watch shows pods without a node alone, and of those without such a condition only their identity is kept.
 """
@@ -25,6 +26,7 @@ from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
+from admission.controllers.pod_mover import PodMover
 from admission.controllers.projection import ProjectedMeta
 from admission.controllers.status import patch_status
 from api.errors import NotFound
@@ -34,8 +36,17 @@ from api.kube.informer import Informer
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS, WORKLOADS
 from api.kube.store import Change, ChangeType
-from api.meta import find_condition, is_true, parse_time
-from api.names import ADMITTED, EVICTED, FINISHED, PODSET_LABEL, WORKLOAD_ANNOTATION, EvictedReason
+from api.meta import Condition, find_condition, is_true, parse_time
+from api.names import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    HOSTNAME_LABEL,
+    LWS_NAME,
+    PODSET_LABEL,
+    WORKLOAD_ANNOTATION,
+    EvictedReason,
+)
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -50,6 +61,12 @@ _REWORD = 10.0
 _NAMED, _SAID = 8, 600
 
 
+class _Owner(msgspec.Struct, gc=False):
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
 class _Meta(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     namespace: str = ""
@@ -57,9 +74,12 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
     deletion_timestamp: str | None = None
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    owner_references: tuple[_Owner, ...] = ()
 
 
 class _Spec(msgspec.Struct, rename="camel", gc=False):
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     scheduling_gates: tuple[dict[str, str], ...] = ()
 
 
@@ -82,11 +102,17 @@ class _Pod(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class UnboundPod:
-    """A pod without a node. `refused`: what the scheduler says of it, None while it has not refused it."""
+    """A pod without a node. `refused`: what the scheduler says of it, None while it has not refused it.
+
+    `place`: the pod set and host that it was sent to, None where it was sent to no single host. `owner`: kind and name of what
+    controls it, None where that may not replace it alone.
+    """
 
     metadata: ProjectedMeta
     workload: str | None = None
     refused: str | None = None
+    place: tuple[str, str] | None = None
+    owner: tuple[str, str] | None = None
 
 
 class UnboundReader:
@@ -115,7 +141,16 @@ class UnboundReader:
         )
         if said is None:
             return UnboundPod(identity)
-        return UnboundPod(identity, intern(f"{meta.namespace}/{name}"), said[:_SAID])
+        host, pod_set = pod.spec.node_selector.get(HOSTNAME_LABEL), meta.labels.get(PODSET_LABEL)
+        place = (pod_set, host) if host and pod_set else None
+        return UnboundPod(identity, intern(f"{meta.namespace}/{name}"), said[:_SAID], place, _owner(meta))
+
+
+def _owner(meta: _Meta) -> tuple[str, str] | None:
+    """What makes a successor of the pod; the groups of a LeaderWorkerSet are made anew whole."""
+    if LWS_NAME in meta.labels:
+        return None
+    return next(((owner.kind, owner.name) for owner in meta.owner_references if owner.controller), None)
 
 
 def unbound_informer(kube: Kube) -> Informer[UnboundPod]:
@@ -135,10 +170,13 @@ class UnboundController:
         recorder: EventRecorder,
         timeout: float | None,
         now: Callable[[], float] = time.time,
+        *,
+        mover: PodMover | None = None,
     ) -> None:
         self._kube, self._views, self._pods, self._evictor = kube, views, pods, evictor
         self._recorder, self._timeout, self._now = recorder, timeout, now
         self._worded: dict[str, tuple[str, float]] = {}
+        self._mover = mover
         self.reconciler = Reconciler("pods that no node takes", self._reconcile, workers=1)
         pods.add_index(_BY_WORKLOAD, lambda pod: [pod.workload] if pod.workload else [])
         pods.add_handler(self._pod_changed)
@@ -163,19 +201,33 @@ class UnboundController:
         """A leader finds the conditions of the one before."""
         if change.old is None and is_true(change.object.status.conditions, conditions.UNSCHEDULABLE):
             self.reconciler.add_after(change.key, _SETTLE)
+        elif self._mover is not None and self._mover.is_moving(change.key):
+            self.reconciler.add(change.key)
 
     # ---- one workload
 
     async def _reconcile(self, key: str) -> float | None:
         workload = self._views.workloads.objects.get(key)
         if workload is None or not _runs(workload):
-            self._worded.pop(key, None)
+            self._forget(key)
             return None
         stuck = sorted(self._pods.by_index(_BY_WORKLOAD, key), key=lambda pod: pod.metadata.name)
         before = find_condition(workload.status.conditions, conditions.UNSCHEDULABLE)
         reported = before is not None and before.status == "True"
         if not stuck and not reported:
             return None
+        soon = await self._mover.move(workload, stuck) if self._mover is not None and stuck else None
+        later = await self._report(workload, stuck, before if reported else None)
+        return min((each for each in (soon, later) if each is not None), default=None)
+
+    def _forget(self, key: str) -> None:
+        self._worded.pop(key, None)
+        if self._mover is not None:
+            self._mover.over(key)
+
+    async def _report(self, workload: Workload, stuck: Sequence[UnboundPod], before: Condition | None) -> float | None:
+        """Tells, or evicts the workload when the time is up; `before`: what it is told already, if that is so."""
+        reported = before is not None
         if (
             reported
             and before is not None
@@ -213,7 +265,8 @@ class UnboundController:
         known = before is not None and before.status == "True"
         if self._again(workload.key, stuck) and known:
             return
-        status = conditions.unschedulable(workload.status, text, self._now(), generation)
+        moved = not stuck and self._mover is not None and self._mover.has_ended_pods(workload.key)
+        status = conditions.unschedulable(workload.status, text, self._now(), generation, moved=moved)
         if status is workload.status:
             return
         try:
@@ -222,6 +275,8 @@ class UnboundController:
             log.debug("already gone", extra={"workload": workload.key})
             return
         self._views.workloads.observe(answer)
+        if not stuck:
+            self._forget(workload.key)
         if stuck and not known:
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsUnschedulable", text)
 

@@ -176,6 +176,11 @@ class Ledger:
         if any(pod_set.facts is not None for pod_set in workload.pod_sets):
             self._capacity.placed.watch()
 
+    def is_evicted(self, key: str) -> bool:
+        """Whether the workload that is charged under this key is on its way out."""
+        allocation = self._allocations.by_workload.get(key)
+        return allocation is not None and allocation.workload.evicted
+
     def trial(self) -> AbstractContextManager[Trial]:
         """`with ledger.trial() as trial:` takes everything inside back at its end, unless `trial.keep()` was called."""
         return self.journal.trial()
@@ -296,15 +301,19 @@ class Ledger:
         self._placer.assume(found)
 
     def replace(
-        self, requests: Sequence[PlacementRequest], nodes: Collection[str], alive: Container[str] = ()
+        self,
+        requests: Sequence[PlacementRequest],
+        nodes: Collection[str],
+        alive: Container[str] = (),
+        lost: Mapping[tuple[str, str], int] | None = None,
     ) -> PlacementResult:
         """Other places for the pods on failed nodes (hostnames); all else of `previous` stays: placement.md 5.10.
 
-        `alive`: hosts that are in no tree now, but whose pods run on.
+        `alive`: hosts that are in no tree now, but whose pods run on. `lost`: only so many pods of each (pod set, node) move.
 
         The workload's allocation stays meanwhile: its healthy pods keep their capacity.
         """
-        return self._replacer.replace(requests, nodes, alive)
+        return self._replacer.replace(requests, nodes, alive, lost)
 
     def broken_levels(self, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
         """Which levels no longer hold for the pods of `previous`, since nodes have changed their labels."""

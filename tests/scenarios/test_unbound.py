@@ -10,7 +10,7 @@ import pytest
 from admission.controllers.conditions import UNSCHEDULABLE
 from api.kube.resources import EVENTS, PODS
 from api.meta import Condition, find_condition
-from api.names import HOSTNAME_LABEL, REQUIRE_TOPOLOGY
+from api.names import EVICTED, HOSTNAME_LABEL, REQUIRE_TOPOLOGY
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.test_node_failure import patient
 
@@ -50,5 +50,25 @@ async def test_a_pod_whose_place_is_taken_from_elsewhere_is_named_until_it_is_bo
     assert second["metadata"]["name"] in names, "the other one was not touched"
 
 
-async def _event(here: Site) -> bool:
-    return any(e["reason"] == "PodsUnschedulable" for e in (await here.kube.list(EVENTS, here.name)).items)
+async def _event(here: Site, reason: str = "PodsUnschedulable") -> bool:
+    return any(e["reason"] == reason for e in (await here.kube.list(EVENTS, here.name)).items)
+
+
+async def test_a_pod_whose_place_is_taken_from_elsewhere_gets_another_and_the_others_run_on(site: MakeSite) -> None:
+    """Issue 19, 1: its place is given up and another found in the rack; the one pod is replaced."""
+    here = site("given-up-place")
+    await here.open({"b1": {"r1": 3, "r2": 3}})
+    await here.submit(patient(here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    first, second = await here.running("gang", 2)
+    [rack] = await here.racks([first])
+    await here.make(PODS, foreign(here, first["spec"]["nodeName"]))
+    await here.kube.delete(PODS, first["metadata"]["name"], here.name, grace_seconds=0)
+    await eventually("told", lambda: said(here, "True"))
+    await eventually("it has another place", lambda: _event(here, "PodsDisplaced"))
+    pods = await here.running("gang", 2)
+    assert await here.racks(pods) == {rack: 2}
+    assert second["metadata"]["uid"] in {pod["metadata"]["uid"] for pod in pods}, "the other one was not touched"
+    await eventually("nothing is refused any more", lambda: said(here, "False"))
+    workload = await here.workload_of("gang")
+    assert workload is not None
+    assert find_condition(workload.status.conditions, EVICTED) is None

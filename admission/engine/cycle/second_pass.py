@@ -7,14 +7,25 @@ stay empty. The search is topology/replace.py. Called by controllers/node_replac
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Reason, Wait
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
-from admission.engine.model import Admission, ClusterQueue, PlacementRequest, Workload
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    Admission,
+    ClusterQueue,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PlacementRequest,
+    Workload,
+)
 from admission.engine.requests import in_force
+
+Lost = Mapping[tuple[str, str], int]
+"""How many pods of a pod set have lost their place on a host: (pod set, hostname) to number."""
 
 
 def second_pass(
@@ -41,6 +52,38 @@ def second_pass(
         message = f"Workload was evicted as there was no replacement for unhealthy node(s): {','.join(nodes)}"
         return [Evict(key, NODE_FAILURES, message, text)]
     return [Wait(key, Reason.TOPOLOGY_PLACEMENT_FAILED, text, retry=True)]
+
+
+def moved_pods(
+    ledger: Ledger, key: str, lost: Lost, avoid: Collection[str], alive: Container[str] = ()
+) -> list[Decision]:
+    """Other places for pods of a running workload that no node took where they were sent, on none of the hosts `avoid`.
+
+    All others keep theirs; `alive` as in `second_pass`. Where there is no place the workload is not evicted: it waits for
+    one of these hosts.
+    """
+    workload, admission = ledger.workload(key), ledger.admission(key)
+    if workload is None or admission is None or workload.one_pod:
+        return []
+    away = (_elsewhere(avoid),)
+    requests = [
+        replace(request, pod_set=replace(request.pod_set, volumes=(*request.pod_set.volumes, away)))
+        for request in placed_requests(ledger, workload, admission)
+    ]
+    hosts = sorted({host for _, host in lost})
+    found = ledger.replace(requests, hosts, alive, lost)
+    if not found.fits:
+        text = "; ".join(f"pod set {name}: {why.message}" for name, why in found.failures.items())
+        return [Wait(key, Reason.TOPOLOGY_PLACEMENT_FAILED, f"no other place for pods that no node took: {text}")]
+    pod_sets = tuple(replace(p, assignment=found.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
+    moved = replace(admission, pod_sets=pod_sets)
+    ledger.charge(workload, moved)
+    return [Admit(key, moved)]
+
+
+def _elsewhere(hosts: Collection[str]) -> NodeSelectorTerm:
+    away = NodeSelectorRequirement(key=HOSTNAME_LABEL, operator="NotIn", values=tuple(sorted(hosts)))
+    return NodeSelectorTerm(match_expressions=(away,))
 
 
 def placed_requests(ledger: Ledger, workload: Workload, admission: Admission) -> Iterator[PlacementRequest]:

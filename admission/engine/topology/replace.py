@@ -27,7 +27,7 @@ Called by ledger.py. The caller decides which nodes, and what to do if there is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -53,16 +53,22 @@ class Replacer:
         self._journal = journal
 
     def replace(
-        self, requests: Sequence[PlacementRequest], nodes: Collection[str], alive: Container[str] = ()
+        self,
+        requests: Sequence[PlacementRequest],
+        nodes: Collection[str],
+        alive: Container[str] = (),
+        lost: Mapping[tuple[str, str], int] | None = None,
     ) -> PlacementResult:
         """Assignments without these nodes (hostnames). Pod sets that were not placed before are not in the answer.
 
-        `alive`: hosts whose pods stay though no tree has them. Flavors by name; the first pod set that cannot be placed
-        ends its flavor.
+        `alive`: hosts whose pods stay though no tree has them. `lost`: only so many pods of each (pod set, node) get another
+        place; the nodes themselves are not asked for, so the requests have to rule them out. Flavors by name; the first pod
+        set that cannot be placed ends its flavor.
         """
         assignments: dict[str, Assignment] = {}
         failures: dict[str, NoPlacement] = {}
-        rests = {r.pod_set.name: _without(r.previous, nodes) for r in requests if r.previous is not None}
+        placed = [(r.pod_set.name, r.previous) for r in requests if r.previous is not None]
+        rests = {name: _without(was, nodes) if lost is None else _fewer(was, name, lost) for name, was in placed}
         ended: set[str] = set()
         with self._journal.trial():
             for request in sorted(requests, key=lambda request: request.flavor):
@@ -168,6 +174,16 @@ def _without(assignment: Assignment, nodes: Collection[str]) -> Assignment:
     if not by_host(assignment.levels):
         return assignment
     return Assignment(assignment.levels, tuple(one for one in assignment.domains if one.values[-1] not in nodes))
+
+
+def _fewer(assignment: Assignment, pod_set: str, lost: Mapping[tuple[str, str], int]) -> Assignment:
+    """The assignment without so many pods of each host."""
+    if not by_host(assignment.levels):
+        return assignment
+    left = (
+        replace(domain, count=domain.count - lost.get((pod_set, domain.values[-1]), 0)) for domain in assignment.domains
+    )
+    return Assignment(assignment.levels, tuple(domain for domain in left if domain.count > 0))
 
 
 def _mates(request: PlacementRequest, requests: Sequence[PlacementRequest]) -> Iterator[str]:
