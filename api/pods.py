@@ -155,6 +155,13 @@ class PodVolume(_Wire, frozen=True):
     ephemeral: dict[str, Any] | None = None
 
 
+class PodResourceClaim(_Wire, frozen=True):
+    """Devices that a pod asks for, by a template of a claim or by a claim."""
+
+    name: str = ""
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(_Wire, frozen=True):
     """The read part of a pod's or template's spec."""
 
@@ -171,6 +178,7 @@ class PodSpec(_Wire, frozen=True):
     priority_class_name: str = ""
     priority: int | None = None
     volumes: tuple[PodVolume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class StatusCondition(_Wire, frozen=True):
@@ -229,6 +237,12 @@ class Pod(_Wire, frozen=True):
             source.claim_name if source else f"{self.metadata.name}-{volume.name}" if volume.ephemeral else ""
             for volume, source in sources
         )
+        return tuple(f"{self.metadata.namespace}/{name}" for name in names if name)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """`namespace/name` of the ResourceClaimTemplates that it got devices by."""
+        names = (claim.resource_claim_template_name for claim in self.spec.resource_claims)
         return tuple(f"{self.metadata.namespace}/{name}" for name in names if name)
 
     @property

@@ -14,14 +14,16 @@ from typing import Any, Protocol, TypeVar
 from admission.controllers.active_conditions import Activity, cluster_queue_activity
 from admission.controllers.admission_context import AdmissionContext
 from admission.controllers.checks import checks_for, own_checks
+from admission.controllers.contradictions import contradiction
+from admission.controllers.devices.view import DeviceView
 from admission.controllers.elastic.unreserved_usage import UnreservedUsage
 from admission.controllers.projection import NodeReader, PodReader, ProjectedPod
 from admission.controllers.resources import LimitRange
 from admission.controllers.runtime_classes import RuntimeClass, refusal
 from admission.controllers.sakkara.trees import Trees
 from admission.controllers.slices import replaced_key, waits_for
-from admission.controllers.unsupported_terms import unsupported
 from admission.controllers.volumes.view import VolumeView
+from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.lazy_informer import LazyInformer
@@ -31,13 +33,16 @@ from api.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
     CONFIG_MAPS,
+    DEVICE_CLASSES,
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
+    RESOURCE_SLICES,
     RUNTIME_CLASSES,
     STORAGE_CLASSES,
     TOPOLOGIES,
@@ -89,7 +94,7 @@ class ClusterView:
     """What is known of a cluster, wherever it comes from, and the questions about it.
 
     `trees`: what the topology ConfigMaps (`topology_maps`) come to. `outside`: what pods hold that no Workload counts.
-    `volumes`: what claims and their volumes mean for each Workload.
+    `volumes`, `devices`: what claims of volumes and of devices mean for each Workload.
     """
 
     nodes: Copy[Node]
@@ -100,6 +105,9 @@ class ClusterView:
     claims: Copy[Claim]
     persistent_volumes: Copy[Volume]
     storage_classes: Copy[StorageClass]
+    resource_slices: Copy[ResourceSlice]
+    device_classes: Copy[DeviceClass]
+    claim_templates: Copy[ResourceClaimTemplate]
     topologies: Copy[Topology]
     topology_maps: Copy[ConfigMap]
     flavors: Copy[ResourceFlavor]
@@ -113,6 +121,7 @@ class ClusterView:
     trees: Trees = field(init=False)
     outside: UnreservedUsage = field(init=False)
     volumes: VolumeView = field(init=False)
+    devices: DeviceView = field(init=False)
 
     def __post_init__(self) -> None:
         """Called before other handlers: a handler of a node or flavor finds the trees as they are then."""
@@ -120,6 +129,8 @@ class ClusterView:
         object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
         volumes = VolumeView(self.claims, self.persistent_volumes, self.storage_classes, self.workloads, self.pods)
         object.__setattr__(self, "volumes", volumes)
+        devices = DeviceView(self.resource_slices, self.device_classes, self.claim_templates, self.workloads, self.pods)
+        object.__setattr__(self, "devices", devices)
         object.__setattr__(self, "outside", UnreservedUsage(self.pods, self.workloads))
 
     def node_named(self, host: str) -> Node | None:
@@ -168,7 +179,8 @@ class ClusterView:
         if is_true(workload.status.conditions, QUOTA_RESERVED):
             return None
         of_class = refusal(workload, self.runtime_classes.objects)
-        return unsupported(workload) or of_class or self.volumes.refusal(workload)
+        of_volumes = of_class or self.volumes.refusal(workload)
+        return contradiction(workload) or of_volumes or self.devices.refusal(workload)
 
 
 @dataclass(frozen=True)
@@ -183,6 +195,9 @@ class Views(ClusterView):
     claims: Informer[Claim]
     persistent_volumes: Informer[Volume]
     storage_classes: Informer[StorageClass]
+    resource_slices: Informer[ResourceSlice]
+    device_classes: Informer[DeviceClass]
+    claim_templates: Informer[ResourceClaimTemplate]
     topologies: Informer[Topology]
     topology_maps: Informer[ConfigMap]
     flavors: Informer[ResourceFlavor]
@@ -226,6 +241,9 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> View
         claims=LazyInformer(kube, CLAIMS, read_claim),
         persistent_volumes=LazyInformer(kube, VOLUMES, read_volume),
         storage_classes=LazyInformer(kube, STORAGE_CLASSES, StorageClass),
+        resource_slices=LazyInformer(kube, RESOURCE_SLICES, ResourceSlice),
+        device_classes=LazyInformer(kube, DEVICE_CLASSES, DeviceClass),
+        claim_templates=LazyInformer(kube, RESOURCE_CLAIM_TEMPLATES, ResourceClaimTemplate),
         topologies=Informer(kube, TOPOLOGIES, Topology),
         topology_maps=Informer(
             kube, CONFIG_MAPS, ConfigMap, namespace=topology_namespace, label_selector=SAKKARA_TOPOLOGY

@@ -20,6 +20,7 @@ from cachetools import LRUCache
 
 from admission.controllers.admission_context import blocker
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, BY_REPLACED, ClusterView
+from admission.controllers.devices.view import DevicesChanged
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.lifecycle import not_before
 from admission.controllers.projection import ProjectedPod
@@ -81,6 +82,7 @@ class Feed:
         views.limit_ranges.add_handler(self._limits_changed)
         views.runtime_classes.add_handler(self._runtime_changed)
         views.volumes.add_handler(self._volumes_changed)
+        views.devices.add_handler(self._devices_changed)
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
         views.pods.add_handler(self._pod_changed)
@@ -236,6 +238,8 @@ class Feed:
             return
         if levels := self._views.trees.labels_of(node.name):
             node = replace(node, labels={**node.labels, **levels})
+        if devices := self._views.devices.offered(node.name):
+            node = replace(node, allocatable={**node.allocatable, **devices})
         if self._nodes.get(node.name) == node:
             return
         self._nodes[node.name] = node
@@ -246,11 +250,28 @@ class Feed:
         pod = None if change.type is _DELETED else change.object.bound
         if pod == (change.old.bound if change.old else None):
             return
-        if pod is not None and (key := self._slices.current(pod.workload)) != pod.workload:
-            pod = replace(pod, workload=key)
-        self._tell(model.ObjectRemoved(model.RemovedKind.POD, change.key) if pod is None else pod)
+        self._tell(
+            model.ObjectRemoved(model.RemovedKind.POD, change.key) if pod is None else self._counted(change.object, pod)
+        )
         if self._lingering and change.old is not None and change.old.bound is not None:
             self._retake((self._slices.current(change.old.bound.workload) or "",))
+
+    def _counted(self, seen: ProjectedPod, pod: model.BoundPod) -> model.BoundPod:
+        """The pod as the ledger counts it: with the devices that it takes, as one of its workload's present slice."""
+        if (key := self._slices.current(pod.workload)) != pod.workload:
+            pod = replace(pod, workload=key)
+        devices = self._views.devices.taken(seen)
+        return replace(pod, requests={**pod.requests, **devices}) if devices else pod
+
+    def _devices_changed(self, changed: DevicesChanged) -> None:
+        for name in changed.nodes:
+            if (node := self._views.nodes.objects.get(name)) is not None:
+                self._set_node(node)
+        for seen in changed.pods:
+            if seen.bound is not None:
+                self._tell(self._counted(seen, seen.bound))
+        self._refresh(changed.workloads)
+        self._request_cycle()
 
     def _tell(self, event: model.Event) -> None:
         if self._state.apply(event):
@@ -356,7 +377,7 @@ class Feed:
             known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
             replaces=self._slices.replaces(workload),
         )
-        return self._views.volumes.placed(workload, made)
+        return self._views.devices.counted(workload, self._views.volumes.placed(workload, made))
 
     def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
         """Converted once for all Workloads that share a spec (reading.py) as it stands, however often they change."""

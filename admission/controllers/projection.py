@@ -38,13 +38,14 @@ class ProjectedMeta(msgspec.Struct, frozen=True, gc=False):
 class ProjectedPod:
     """`bound` is None for a pod that holds no node (any more); `deleting`: it is on its way out.
 
-    `claims`: `namespace/name` of the PersistentVolumeClaims that it uses.
+    `claims`: `namespace/name` of the PersistentVolumeClaims that it uses; `devices`: of the ResourceClaimTemplates.
     """
 
     metadata: ProjectedMeta
     bound: BoundPod | None
     deleting: bool = False
     claims: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
 
 
 class PodReader:
@@ -66,6 +67,7 @@ class PodReader:
             self._shared(bound) if bound else None,
             bool(pod.metadata.deletion_timestamp),
             pod.claims if bound and pod.spec.volumes else (),
+            pod.devices if bound and pod.spec.resource_claims else (),
         )
 
     def _shared(self, pod: BoundPod) -> BoundPod:

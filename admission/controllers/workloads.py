@@ -67,6 +67,7 @@ class WorkloadController:
         views.namespaces.add_handler(lambda _: self._all_waiting())
         views.runtime_classes.add_handler(lambda _: self._all_waiting())
         views.volumes.add_handler(self._add)
+        views.devices.add_handler(lambda changed: self._add(changed.workloads))
         views.workload_priorities.add_handler(self._class_changed)
 
     async def run(self) -> None:

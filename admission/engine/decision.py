@@ -86,7 +86,7 @@ class Reason(StrEnum):
     )
     UNSUPPORTED_POD_TERMS = (
         "UnsupportedPodTerms",
-        "its pods have a term of which nobody here can tell which nodes take them",
+        "its pods have a term by which nobody here can tell whether a node takes them",
         ReasonOwner.CONTROLLERS,
     )
     SUSPENDED = "Suspended", "a queue is stopped", ReasonOwner.CONTROLLERS

@@ -24,9 +24,12 @@ from api.kube.client import Kube
 from api.kube.resources import (
     CLAIMS,
     CONFIG_MAPS,
+    DEVICE_CLASSES,
     JOB_KINDS,
     POD_GROUPS,
     PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_SLICES,
     SIGS_POD_GROUPS,
     STORAGE_CLASSES,
     VOLUMES,
@@ -41,6 +44,9 @@ _DISPENSABLE = {
     CLAIMS: "claims of pods",
     VOLUMES: "the volumes of claims",
     STORAGE_CLASSES: "the classes of claims",
+    RESOURCE_SLICES: "devices",
+    DEVICE_CLASSES: "the classes of devices",
+    RESOURCE_CLAIM_TEMPLATES: "the devices that pods ask for",
 }
 """What matters in few clusters, so that a user may go without it."""
 

@@ -26,6 +26,7 @@ from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod
 from admission.world import sakkara_maps
 from admission.world.rules import WorldRules
+from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.errors import InvalidObject
 from api.groups import PodGroup
 from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
@@ -35,6 +36,7 @@ from api.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
     CONFIG_MAPS,
+    DEVICE_CLASSES,
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -42,7 +44,9 @@ from api.kube.resources import (
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
+    RESOURCE_SLICES,
     RUNTIME_CLASSES,
     STORAGE_CLASSES,
     TOPOLOGIES,
@@ -73,6 +77,9 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
     STORAGE_CLASSES: ("storage_classes", lambda: decoder_for(StorageClass)),
     VOLUMES: ("persistent_volumes", lambda: decoder_for(read_volume)),
     CLAIMS: ("claims", lambda: decoder_for(read_claim)),
+    RESOURCE_SLICES: ("resource_slices", lambda: decoder_for(ResourceSlice)),
+    DEVICE_CLASSES: ("device_classes", lambda: decoder_for(DeviceClass)),
+    RESOURCE_CLAIM_TEMPLATES: ("claim_templates", lambda: decoder_for(ResourceClaimTemplate)),
     NODES: ("nodes", lambda: decoder_for(Node)),
     CLUSTER_QUEUES: ("cluster_queues", lambda: decoder_for(ClusterQueue)),
     LOCAL_QUEUES: ("local_queues", lambda: decoder_for(LocalQueue)),

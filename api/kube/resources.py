@@ -68,6 +68,9 @@ CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeCl
 VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 CSI_NODES: Final = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+RESOURCE_CLAIM_TEMPLATES: Final = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 POD_TEMPLATES: Final = Resource("", "v1", "podtemplates", "PodTemplate")
 
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
@@ -136,6 +139,9 @@ ALL: Final[tuple[Resource, ...]] = (
     VOLUMES,
     STORAGE_CLASSES,
     CSI_NODES,
+    RESOURCE_SLICES,
+    DEVICE_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
     POD_TEMPLATES,
     LEASES,
     PRIORITY_CLASSES,

@@ -57,6 +57,7 @@ ALLOWED = [
     *_each(CONTROLLER, READ, "runtimeclasses", group="node.k8s.io"),
     *_each(CONTROLLER, READ, "persistentvolumeclaims", "persistentvolumes"),
     *_each(CONTROLLER, READ, "storageclasses", "csinodes", group="storage.k8s.io"),
+    *_each(CONTROLLER, READ, "resourceslices", "deviceclasses", "resourceclaimtemplates", group="resource.k8s.io"),
     *_each(CONTROLLER, ("patch",), "pods/status", namespace="a"),
     *_each(CONTROLLER, ("patch", "delete"), "pods", namespace="a"),
     *_each(CONTROLLER, READ, "priorityclasses", group="scheduling.k8s.io"),

@@ -1,4 +1,4 @@
-"""Terms that nobody here can judge hold their Workload, with a reason that names them (issue 19, 1)."""
+"""Terms of pods that contradict what their Workload asks for hold it, with a reason that names them (issue 19, 1)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.unsupported_terms import unsupported
+from admission.controllers.contradictions import contradiction
 from tests.builders import workload
 
 FIELD = "spec.podSets[0].template.spec"
@@ -18,23 +18,7 @@ def of(spec: dict[str, Any], request: dict[str, Any] | None = None) -> Any:
     template = {**pod_set.template, "spec": {**pod_set.template["spec"], **spec}}
     wire = {**pod_set.to_wire(), "template": template, "topologyRequest": request}
     spec_of = made.spec.model_copy(update={"pod_sets": (type(pod_set).from_wire(wire),)})
-    return unsupported(made.model_copy(update={"spec": spec_of}))
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        pytest.param(
-            {"name": "gpu", "resourceClaimTemplateName": "one-gpu"}, "ResourceClaimTemplate one-gpu", id="template"
-        ),
-        pytest.param({"name": "gpu", "resourceClaimName": "shared"}, "ResourceClaim shared", id="claim"),
-        pytest.param({"name": "gpu"}, "ResourceClaim", id="no-source"),
-    ],
-)
-def test_resource_claims_hold_the_workload(given: dict[str, Any], says: str) -> None:
-    reason, message = of({"resourceClaims": [given]})
-    assert reason == "UnsupportedPodTerms"
-    assert message.startswith(f"{FIELD}.resourceClaims[0] ({says}): devices of ResourceClaims are not counted")
+    return contradiction(made.model_copy(update={"spec": spec_of}))
 
 
 def test_a_named_node_contradicts_a_topology() -> None:

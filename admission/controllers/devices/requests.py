@@ -1,0 +1,91 @@
+"""What pods ask for by their ResourceClaims: how many whole devices of which kind, or what of it cannot be counted. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from admission.engine.decision import Reason
+from api.cel import CelError, compile_cel
+from api.devices import DeviceClass, DeviceRequest, ResourceClaimTemplate, Selector
+
+PREFIX: Final = "devices of "
+"""How the names of kinds of devices begin. No resource has such a name."""
+_MOST: Final = 32
+
+
+class CannotCount(Exception):
+    """Why nobody can tell now whether a node has the devices: the reason and message of the wait."""
+
+    def __init__(self, message: str, reason: Reason = Reason.UNSUPPORTED_POD_TERMS) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKind:
+    """Devices of a class that also meet the conditions `selectors` (CEL) of a request."""
+
+    device_class: str
+    selectors: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As amounts of nodes and pods have it."""
+        if not self.selectors:
+            return f"{PREFIX}{self.device_class}"
+        return f"{PREFIX}{self.device_class} {sha256(repr(self.selectors).encode()).hexdigest()[:12]}"
+
+
+def claim_templates(spec: Any) -> Iterator[tuple[str, str]]:
+    """(name, ResourceClaimTemplate) of each resource claim of a pod's spec; the template is empty for a claim by name."""
+    claims = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
+    for claim in claims[:_MOST] if isinstance(claims, (list, tuple)) else ():
+        if isinstance(claim, Mapping):
+            template = claim.get("resourceClaimTemplateName")
+            yield (
+                str(claim.get("resourceClaimName") or claim.get("name")),
+                template if isinstance(template, str) else "",
+            )
+
+
+def kinds_of(template: ResourceClaimTemplate, classes: Mapping[str, DeviceClass]) -> Counter[DeviceKind]:
+    """How many devices of each kind one pod gets by the template. Raises CannotCount."""
+    said, found = f"ResourceClaimTemplate {template.metadata.name}", Counter[DeviceKind]()
+    if template.devices.constraints:
+        raise CannotCount(f"{said}: constraints between devices are not counted")
+    for request in template.devices.requests:
+        found[_kind(request, classes, said)] += _count(request)
+    return found
+
+
+def _kind(request: DeviceRequest, classes: Mapping[str, DeviceClass], said: str) -> DeviceKind:
+    asked, where = request.exactly, f"{said}: request {request.name}"
+    if asked is None:
+        raise CannotCount(f"{where}: alternatives (firstAvailable) are not counted")
+    if asked.allocation_mode != "ExactCount" or asked.admin_access or asked.capacity:
+        raise CannotCount(f"{where}: only whole devices by number are counted (allocationMode ExactCount)")
+    known = classes.get(asked.device_class_name)
+    if known is None:
+        text = f"{where}: waits for DeviceClass {asked.device_class_name} to be created"
+        raise CannotCount(text, Reason.WAITING_FOR_OBJECTS)
+    expressions(known.spec.selectors, f"DeviceClass {known.key}")
+    return DeviceKind(known.key, expressions(asked.selectors, where))
+
+
+def _count(request: DeviceRequest) -> int:
+    return max(1, request.exactly.count) if request.exactly is not None else 0
+
+
+def expressions(selectors: tuple[Selector, ...], said: str) -> tuple[str, ...]:
+    """The CEL expressions. Raises CannotCount for one that is not understood here."""
+    texts = tuple(each.cel.expression if each.cel is not None else "" for each in selectors)
+    for text in texts:
+        try:
+            compile_cel(text)
+        except CelError as why:
+            raise CannotCount(f"{said}: the selector {text[:200]!r} is not understood: {why}") from None
+    return texts

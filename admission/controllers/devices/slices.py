@@ -1,0 +1,53 @@
+"""How many devices of each kind a node has, by its ResourceSlices. Pure.
+
+A pool counts by its newest generation, and only once all slices of that are there, as kube-scheduler has it. Devices that
+share counters, bear a taint, go to several pods or need conditions to be bound are left out: a node may be refused for
+it, and is never promised wrongly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
+
+from admission.controllers.devices.requests import DeviceKind
+from api.cel import CelError, compile_cel
+from api.devices import Device, DeviceClass, ResourceSlice
+
+
+def counted(
+    slices: Iterable[ResourceSlice], kinds: Iterable[DeviceKind], classes: Mapping[str, DeviceClass]
+) -> tuple[Counter[DeviceKind], set[frozenset[DeviceKind]]]:
+    """The devices of each kind among a node's slices, and which pairs of kinds have a device in common."""
+    wanted = [(kind, [*_texts(kind, classes)]) for kind in kinds if kind.device_class in classes]
+    found, shared = Counter[DeviceKind](), set[frozenset[DeviceKind]]()
+    for driver, device in _devices(slices):
+        scope = device.scope(driver)
+        mine = [kind for kind, texts in wanted if all(_holds(text, scope) for text in texts)]
+        found.update(mine)
+        shared.update(map(frozenset, combinations(mine, 2)))
+    return found, shared
+
+
+def _texts(kind: DeviceKind, classes: Mapping[str, DeviceClass]) -> Iterator[str]:
+    yield from (each.cel.expression if each.cel else "" for each in classes[kind.device_class].spec.selectors)
+    yield from kind.selectors
+
+
+def _devices(slices: Iterable[ResourceSlice]) -> Iterator[tuple[str, Device]]:
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for each in slices:
+        pools.setdefault((each.spec.driver, each.spec.pool.name), []).append(each)
+    for (driver, _), pool in sorted(pools.items()):
+        newest = max(each.spec.pool.generation for each in pool)
+        current = [each for each in pool if each.spec.pool.generation == newest]
+        if len(current) >= current[0].spec.pool.resource_slice_count:
+            yield from ((driver, device) for each in current for device in each.spec.devices if device.is_plain)
+
+
+def _holds(text: str, scope: Mapping[str, object]) -> bool:
+    try:
+        return compile_cel(text)(scope) is True
+    except CelError:
+        return False

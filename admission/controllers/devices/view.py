@@ -1,0 +1,239 @@
+"""Devices as the cluster has them, and what they mean for Workloads, bound pods and nodes. No IO.
+
+A kind of devices is counted from the first Workload on that asks for it, so a cluster whose jobs ask for none pays nothing.
+Each kind is an amount like a resource: nodes offer it, pods take it. Two kinds that have a device in common count together: a
+pod that takes of one takes of the other as well, so a node may be refused, and no device is promised twice.
+
+`add_handler` tells which Workloads, nodes and pods to look at again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from cachetools import LRUCache
+
+from admission.controllers.devices.requests import CannotCount, DeviceKind, claim_templates, kinds_of
+from admission.controllers.devices.slices import counted
+from admission.controllers.projection import ProjectedPod
+from admission.controllers.volumes.view import Copy
+from admission.engine import model
+from admission.engine.decision import Reason
+from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
+from api.kube.lazy_informer import LazyInformer
+from api.kube.store import Change, ChangeType
+from api.meta import object_key
+from api.workloads import Workload
+
+_BY_NODE: Final = "node"
+_BY_TEMPLATE: Final = "template"
+_ANY: Final = "any"
+_MOST_KINDS: Final = 64
+"""Kinds that are counted at a time; any user writes them, and each costs a look at every device."""
+_MOST_GONE: Final = 1024
+"""Templates that are remembered after their deletion: pods that were made by them still have their devices."""
+_NONE: Final[Mapping[str, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesChanged:
+    """What to look at again."""
+
+    workloads: Collection[Workload] = ()
+    nodes: Collection[str] = ()
+    pods: Collection[ProjectedPod] = ()
+
+
+class DeviceView:
+    """See the module."""
+
+    def __init__(
+        self,
+        slices: Copy[ResourceSlice],
+        classes: Copy[DeviceClass],
+        templates: Copy[ResourceClaimTemplate],
+        workloads: Copy[Workload],
+        pods: Copy[ProjectedPod],
+    ) -> None:
+        self._slices, self._classes, self._templates = slices, classes, templates
+        self._workloads, self._pods = workloads, pods
+        copies: tuple[Copy[Any], ...] = (slices, classes, templates)
+        self._lazy = [each for each in copies if isinstance(each, LazyInformer)]
+        self._kinds: dict[DeviceKind, None] = {}
+        self._shared: set[frozenset[DeviceKind]] = set()
+        self._offers: dict[str, Mapping[str, int]] = {}
+        self._gone: LRUCache[str, ResourceClaimTemplate] = LRUCache(_MOST_GONE)
+        self._handlers: list[Callable[[DevicesChanged], None]] = []
+        slices.add_index(_BY_NODE, lambda each: [each.spec.node_name] if each.spec.node_name else [])
+        workloads.add_index(_BY_TEMPLATE, _filed)
+        pods.add_index(_BY_TEMPLATE, lambda pod: (_ANY, *pod.devices) if pod.devices else ())
+        slices.add_handler(self._slice_changed)
+        classes.add_handler(lambda _: self._recount())
+        templates.add_handler(self._template_changed)
+        for each in self._lazy:
+            each.on_synced(self._recount)
+
+    def add_handler(self, fn: Callable[[DevicesChanged], None]) -> None:
+        """`fn` is called after each change that matters."""
+        self._handlers.append(fn)
+
+    # ---- what is asked
+
+    def refusal(self, workload: Workload) -> tuple[str, str] | None:
+        """Why nobody can tell which nodes have the Workload's devices: (reason, message); None where it is known."""
+        asking = [p for p in workload.spec.pod_sets if any(True for _ in claim_templates(p.template.get("spec")))]
+        if not asking:
+            return None
+        if not self._known():
+            return (
+                Reason.WAITING_FOR_OBJECTS,
+                "ResourceSlices, DeviceClasses and ResourceClaimTemplates are being listed",
+            )
+        for pod_set in asking:
+            try:
+                self._count(self._asked(workload.metadata.namespace, pod_set.template.get("spec")))
+            except CannotCount as why:
+                return why.reason, f"pod set {pod_set.name}: {why.message}"
+        return None
+
+    def counted(self, workload: Workload, made: model.Workload) -> model.Workload:
+        """The Workload with the devices that its pods take; the same object where these are none. Quota does not count them."""
+        found = dict[str, Mapping[str, int]]()
+        for pod_set in workload.spec.pod_sets:
+            if any(True for _ in claim_templates(pod_set.template.get("spec"))):
+                of_pod = pod_set.template.get("spec")
+                found[pod_set.name] = self._amounts(
+                    workload.metadata.namespace, of_pod, runs=made.admission is not None
+                )
+        if not any(found.values()):
+            return made
+        return replace(made, pod_sets=tuple(_with(each, found.get(each.name, _NONE)) for each in made.pod_sets))
+
+    def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
+        """The devices that a bound pod takes of its node."""
+        if not pod.devices or not self._kinds:
+            return _NONE
+        total = Counter[DeviceKind]()
+        for key in pod.devices:
+            template = self._templates.objects.get(key) or self._gone.get(key)
+            if template is not None:
+                try:
+                    total += kinds_of(template, self._classes.objects)
+                except CannotCount:
+                    continue
+        return self._named(Counter({kind: n for kind, n in total.items() if kind in self._kinds}))
+
+    def offered(self, node: str) -> Mapping[str, int]:
+        """The devices that a node has."""
+        return self._offers.get(node, _NONE)
+
+    def _amounts(self, namespace: str | None, spec: Any, *, runs: bool) -> Mapping[str, int]:
+        if not self._known():
+            return _NONE
+        try:
+            asked = self._asked(namespace, spec, runs=runs)
+            self._count(asked)
+        except CannotCount:
+            return _NONE
+        return self._named(asked)
+
+    def _asked(self, namespace: str | None, spec: Any, *, runs: bool = False) -> Counter[DeviceKind]:
+        """`runs`: its pods are there, so a template that is gone counts as it was. Raises CannotCount."""
+        total = Counter[DeviceKind]()
+        for name, template in claim_templates(spec):
+            if not template:
+                raise CannotCount(f"ResourceClaim {name}: devices of a claim that pods share are not counted")
+            key = object_key(namespace, template)
+            found = self._templates.objects.get(key) or (self._gone.get(key) if runs else None)
+            if found is None:
+                text = f"waits for ResourceClaimTemplate {template} to be created"
+                raise CannotCount(text, Reason.WAITING_FOR_OBJECTS)
+            total += kinds_of(found, self._classes.objects)
+        return total
+
+    def _named(self, asked: Mapping[DeviceKind, int]) -> dict[str, int]:
+        """By name, what is asked of kinds that have a device in common added to each."""
+        found = {kind.name: number for kind, number in asked.items()}
+        for kind in self._kinds:
+            more = sum(n for other, n in asked.items() if other != kind and frozenset((kind, other)) in self._shared)
+            if more:
+                found[kind.name] = found.get(kind.name, 0) + more
+        return dict(sorted(found.items()))
+
+    # ---- what is counted
+
+    def _known(self) -> bool:
+        for each in self._lazy:
+            each.wake()
+        return all(each.has_synced for each in self._lazy)
+
+    def _count(self, asked: Iterable[DeviceKind]) -> None:
+        """From now on these kinds are counted. Raises CannotCount where there are too many."""
+        new = [kind for kind in asked if kind not in self._kinds]
+        if not new:
+            return
+        if len(self._kinds) + len(new) > _MOST_KINDS:
+            raise CannotCount(f"more than {_MOST_KINDS} kinds of devices are asked for: {new[0].name} is not counted")
+        self._kinds |= dict.fromkeys(new)
+        self._recount()
+
+    def _recount(self) -> None:
+        if not self._kinds:
+            self._tell(DevicesChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY)))
+            return
+        nodes = {each.spec.node_name for each in self._slices.objects.values() if each.spec.node_name}
+        for node in nodes | self._offers.keys():
+            self._count_node(node)
+        pods = self._pods.by_index(_BY_TEMPLATE, _ANY)
+        self._tell(DevicesChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY), sorted(nodes), pods))
+
+    def _count_node(self, node: str) -> None:
+        found, shared = counted(self._slices.by_index(_BY_NODE, node), self._kinds, self._classes.objects)
+        self._shared |= shared
+        self._offers[node] = {kind.name: number for kind, number in found.items()}
+        if not found:
+            del self._offers[node]
+
+    def _slice_changed(self, change: Change[ResourceSlice]) -> None:
+        if not self._kinds:
+            return
+        was = change.old.spec.node_name if change.old is not None else ""
+        nodes = {name for name in (change.object.spec.node_name, was) if name}
+        shared = len(self._shared)
+        for node in nodes:
+            self._count_node(node)
+        if len(self._shared) > shared:
+            self._recount()
+        else:
+            self._tell(DevicesChanged(nodes=sorted(nodes)))
+
+    def _template_changed(self, change: Change[ResourceClaimTemplate]) -> None:
+        key = change.key
+        if change.type is ChangeType.DELETED:
+            self._gone[key] = change.object
+        self._tell(
+            DevicesChanged(self._workloads.by_index(_BY_TEMPLATE, key), pods=self._pods.by_index(_BY_TEMPLATE, key))
+        )
+
+    def _tell(self, changed: DevicesChanged) -> None:
+        for fn in self._handlers:
+            fn(changed)
+
+
+def _with(pod_set: model.PodSet, devices: Mapping[str, int]) -> model.PodSet:
+    if not devices:
+        return pod_set
+    charged = pod_set.requests if pod_set.charged is None else pod_set.charged
+    return replace(pod_set, requests={**pod_set.requests, **devices}, charged=charged)
+
+
+def _filed(workload: Workload) -> list[str]:
+    keys = [
+        object_key(workload.metadata.namespace, template)
+        for pod_set in workload.spec.pod_sets
+        for _, template in claim_templates(pod_set.template.get("spec"))
+    ]
+    return [_ANY, *dict.fromkeys(keys)] if keys else []
