@@ -17,6 +17,7 @@ from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.contradictions import contradiction
 from admission.controllers.devices.view import DeviceView
 from admission.controllers.elastic.unreserved_usage import UnreservedUsage
+from admission.controllers.node_amounts import NOTHING
 from admission.controllers.projection import NodeReader, PodReader, ProjectedPod
 from admission.controllers.resources import LimitRange
 from admission.controllers.runtime_classes import RuntimeClass, refusal
@@ -33,6 +34,7 @@ from api.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
     CONFIG_MAPS,
+    CSI_NODES,
     DEVICE_CLASSES,
     LIMIT_RANGES,
     LOCAL_QUEUES,
@@ -59,7 +61,7 @@ from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, Workloa
 from api.reading import read_workload
 from api.sakkara import TOPOLOGY_NAMESPACE, ConfigMap
 from api.topology import ResourceFlavor, Topology
-from api.volumes import Claim, StorageClass, Volume, read_claim, read_volume
+from api.volumes import Claim, CsiNode, StorageClass, Volume, read_claim, read_volume
 from api.workloads import Workload
 
 T = TypeVar("T")
@@ -105,6 +107,7 @@ class ClusterView:
     claims: Copy[Claim]
     persistent_volumes: Copy[Volume]
     storage_classes: Copy[StorageClass]
+    csi_nodes: Copy[CsiNode]
     resource_slices: Copy[ResourceSlice]
     device_classes: Copy[DeviceClass]
     claim_templates: Copy[ResourceClaimTemplate]
@@ -127,7 +130,15 @@ class ClusterView:
         """Called before other handlers: a handler of a node or flavor finds the trees as they are then."""
         self.nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
         object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
-        volumes = VolumeView(self.claims, self.persistent_volumes, self.storage_classes, self.workloads, self.pods)
+        volumes = VolumeView(
+            self.claims,
+            self.persistent_volumes,
+            self.storage_classes,
+            self.csi_nodes,
+            self.nodes,
+            self.workloads,
+            self.pods,
+        )
         object.__setattr__(self, "volumes", volumes)
         devices = DeviceView(self.resource_slices, self.device_classes, self.claim_templates, self.workloads, self.pods)
         object.__setattr__(self, "devices", devices)
@@ -174,6 +185,16 @@ class ClusterView:
             else None,
         )
 
+    def more_offered(self, node: str) -> Mapping[str, int]:
+        """What the node offers beyond its resources: devices, and volumes that it can attach."""
+        devices, volumes = self.devices.offered(node), self.volumes.attachments.offered(node)
+        return {**devices, **volumes} if devices or volumes else NOTHING
+
+    def more_taken(self, pod: ProjectedPod) -> Mapping[str, int]:
+        """What a bound pod takes of them."""
+        devices, volumes = self.devices.taken(pod), self.volumes.attachments.taken(pod)
+        return {**devices, **volumes} if devices or volumes else NOTHING
+
     def _refusal(self, workload: Workload) -> tuple[str, str] | None:
         """Why its pods would be refused or never bound, by what else they name; nothing is asked of one that has quota."""
         if is_true(workload.status.conditions, QUOTA_RESERVED):
@@ -195,6 +216,7 @@ class Views(ClusterView):
     claims: Informer[Claim]
     persistent_volumes: Informer[Volume]
     storage_classes: Informer[StorageClass]
+    csi_nodes: Informer[CsiNode]
     resource_slices: Informer[ResourceSlice]
     device_classes: Informer[DeviceClass]
     claim_templates: Informer[ResourceClaimTemplate]
@@ -241,6 +263,7 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> View
         claims=LazyInformer(kube, CLAIMS, read_claim),
         persistent_volumes=LazyInformer(kube, VOLUMES, read_volume),
         storage_classes=LazyInformer(kube, STORAGE_CLASSES, StorageClass),
+        csi_nodes=LazyInformer(kube, CSI_NODES, CsiNode),
         resource_slices=LazyInformer(kube, RESOURCE_SLICES, ResourceSlice),
         device_classes=LazyInformer(kube, DEVICE_CLASSES, DeviceClass),
         claim_templates=LazyInformer(kube, RESOURCE_CLAIM_TEMPLATES, ResourceClaimTemplate),

@@ -20,9 +20,9 @@ from cachetools import LRUCache
 
 from admission.controllers.admission_context import blocker
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, BY_REPLACED, ClusterView
-from admission.controllers.devices.view import DevicesChanged
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.lifecycle import not_before
+from admission.controllers.node_amounts import AmountsChanged
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.resources import Limit, LimitRange, completed, defect
 from admission.controllers.runtime_classes import RuntimeClass, scheduled
@@ -82,7 +82,8 @@ class Feed:
         views.limit_ranges.add_handler(self._limits_changed)
         views.runtime_classes.add_handler(self._runtime_changed)
         views.volumes.add_handler(self._volumes_changed)
-        views.devices.add_handler(self._devices_changed)
+        views.devices.add_handler(self._amounts_changed)
+        views.volumes.attachments.add_handler(self._amounts_changed)
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
         views.pods.add_handler(self._pod_changed)
@@ -238,8 +239,8 @@ class Feed:
             return
         if levels := self._views.trees.labels_of(node.name):
             node = replace(node, labels={**node.labels, **levels})
-        if devices := self._views.devices.offered(node.name):
-            node = replace(node, allocatable={**node.allocatable, **devices})
+        if more := self._views.more_offered(node.name):
+            node = replace(node, allocatable={**node.allocatable, **more})
         if self._nodes.get(node.name) == node:
             return
         self._nodes[node.name] = node
@@ -257,13 +258,13 @@ class Feed:
             self._retake((self._slices.current(change.old.bound.workload) or "",))
 
     def _counted(self, seen: ProjectedPod, pod: model.BoundPod) -> model.BoundPod:
-        """The pod as the ledger counts it: with the devices that it takes, as one of its workload's present slice."""
+        """The pod as the ledger counts it: with its devices and volumes, as one of its workload's present slice."""
         if (key := self._slices.current(pod.workload)) != pod.workload:
             pod = replace(pod, workload=key)
-        devices = self._views.devices.taken(seen)
-        return replace(pod, requests={**pod.requests, **devices}) if devices else pod
+        more = self._views.more_taken(seen)
+        return replace(pod, requests={**pod.requests, **more}) if more else pod
 
-    def _devices_changed(self, changed: DevicesChanged) -> None:
+    def _amounts_changed(self, changed: AmountsChanged) -> None:
         for name in changed.nodes:
             if (node := self._views.nodes.objects.get(name)) is not None:
                 self._set_node(node)

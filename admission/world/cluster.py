@@ -24,6 +24,7 @@ from api.kube.client import Kube
 from api.kube.resources import (
     CLAIMS,
     CONFIG_MAPS,
+    CSI_NODES,
     DEVICE_CLASSES,
     JOB_KINDS,
     POD_GROUPS,
@@ -44,6 +45,7 @@ _DISPENSABLE = {
     CLAIMS: "claims of pods",
     VOLUMES: "the volumes of claims",
     STORAGE_CLASSES: "the classes of claims",
+    CSI_NODES: "how many volumes nodes can have",
     RESOURCE_SLICES: "devices",
     DEVICE_CLASSES: "the classes of devices",
     RESOURCE_CLAIM_TEMPLATES: "the devices that pods ask for",

@@ -36,6 +36,7 @@ from api.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
     CONFIG_MAPS,
+    CSI_NODES,
     DEVICE_CLASSES,
     LIMIT_RANGES,
     LOCAL_QUEUES,
@@ -61,7 +62,7 @@ from api.pods import Namespace, Node
 from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.sakkara import ConfigMap
 from api.topology import ResourceFlavor, Topology
-from api.volumes import StorageClass, read_claim, read_volume
+from api.volumes import CsiNode, StorageClass, read_claim, read_volume
 from api.workloads import Workload
 
 # What depends on others comes after them, so that each is taken once.
@@ -77,6 +78,7 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
     STORAGE_CLASSES: ("storage_classes", lambda: decoder_for(StorageClass)),
     VOLUMES: ("persistent_volumes", lambda: decoder_for(read_volume)),
     CLAIMS: ("claims", lambda: decoder_for(read_claim)),
+    CSI_NODES: ("csi_nodes", lambda: decoder_for(CsiNode)),
     RESOURCE_SLICES: ("resource_slices", lambda: decoder_for(ResourceSlice)),
     DEVICE_CLASSES: ("device_classes", lambda: decoder_for(DeviceClass)),
     RESOURCE_CLAIM_TEMPLATES: ("claim_templates", lambda: decoder_for(ResourceClaimTemplate)),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api.kube.resources import CLAIMS, STATEFUL_SETS, STORAGE_CLASSES, VOLUMES
+from api.kube.resources import CLAIMS, CSI_NODES, STATEFUL_SETS, STORAGE_CLASSES, VOLUMES
 from api.names import HOSTNAME_LABEL, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
 from api.volumes import NO_PROVISIONER
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
@@ -131,3 +131,31 @@ async def test_the_workload_of_a_stateful_set_says_that_each_pod_has_a_claim(sit
     workload = await eventually("a Workload", lambda: here.workload_of("web"))
     [volume] = workload.spec.pod_sets[0].template["spec"]["volumes"]
     assert volume["name"] == "data"
+
+
+async def test_a_node_gets_no_more_volumes_than_its_driver_attaches(site: MakeSite) -> None:
+    here, driver = site("attached-volumes"), "attached-volumes.example.com"
+    await here.open({"b1": {"r1": 2}})
+    await make_class(here)
+    for n in range(2):
+        name = f"{here.name}-b1-r1-{n}"
+        limit = {"name": driver, "nodeID": name, "topologyKeys": None, "allocatable": {"count": 1}}
+        await here.make(CSI_NODES, {"metadata": {"name": name}, "spec": {"drivers": [limit]}})
+    for name in ("one", "two", "three"):
+        spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": here.name}
+        spec |= {"csi": {"driver": driver, "volumeHandle": name}}
+        spec |= {
+            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": here.name, "name": name}
+        }
+        await here.make(
+            VOLUMES, {"metadata": {"name": f"{here.name}-{name}"}, "spec": spec, "status": {"phase": "Available"}}
+        )
+        await make_claim(here, name, volume=name)
+    for name in ("one", "two"):
+        await here.submit(with_claim(here.job(name, 1, {REQUIRE_TOPOLOGY: RACK}), name))
+    pods = [pod for name in ("one", "two") for pod in await here.running(name, 1)]
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
+    await here.submit(with_claim(here.job("three", 1, {REQUIRE_TOPOLOGY: RACK}), "three"))
+    await here.waits("three", "TopologyPlacementFailed", f'resource "attachable-volumes-csi-{driver}": 2')
+    await here.finish("one")
+    await here.running("three", 1)

@@ -10,16 +10,17 @@ pod that takes of one takes of the other as well, so a node may be refused, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from cachetools import LRUCache
 
 from admission.controllers.devices.requests import CannotCount, DeviceKind, claim_templates, kinds_of
 from admission.controllers.devices.slices import counted
+from admission.controllers.node_amounts import NOTHING, AmountsChanged, with_amounts
 from admission.controllers.projection import ProjectedPod
-from admission.controllers.volumes.view import Copy
+from admission.controllers.volumes.copies import Copy
 from admission.engine import model
 from admission.engine.decision import Reason
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
@@ -35,16 +36,6 @@ _MOST_KINDS: Final = 64
 """Kinds that are counted at a time; any user writes them, and each costs a look at every device."""
 _MOST_GONE: Final = 1024
 """Templates that are remembered after their deletion: pods that were made by them still have their devices."""
-_NONE: Final[Mapping[str, int]] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class DevicesChanged:
-    """What to look at again."""
-
-    workloads: Collection[Workload] = ()
-    nodes: Collection[str] = ()
-    pods: Collection[ProjectedPod] = ()
 
 
 class DeviceView:
@@ -66,7 +57,7 @@ class DeviceView:
         self._shared: set[frozenset[DeviceKind]] = set()
         self._offers: dict[str, Mapping[str, int]] = {}
         self._gone: LRUCache[str, ResourceClaimTemplate] = LRUCache(_MOST_GONE)
-        self._handlers: list[Callable[[DevicesChanged], None]] = []
+        self._handlers: list[Callable[[AmountsChanged], None]] = []
         slices.add_index(_BY_NODE, lambda each: [each.spec.node_name] if each.spec.node_name else [])
         workloads.add_index(_BY_TEMPLATE, _filed)
         pods.add_index(_BY_TEMPLATE, lambda pod: (_ANY, *pod.devices) if pod.devices else ())
@@ -76,7 +67,7 @@ class DeviceView:
         for each in self._lazy:
             each.on_synced(self._recount)
 
-    def add_handler(self, fn: Callable[[DevicesChanged], None]) -> None:
+    def add_handler(self, fn: Callable[[AmountsChanged], None]) -> None:
         """`fn` is called after each change that matters."""
         self._handlers.append(fn)
 
@@ -110,12 +101,14 @@ class DeviceView:
                 )
         if not any(found.values()):
             return made
-        return replace(made, pod_sets=tuple(_with(each, found.get(each.name, _NONE)) for each in made.pod_sets))
+        return replace(
+            made, pod_sets=tuple(with_amounts(each, found.get(each.name, NOTHING)) for each in made.pod_sets)
+        )
 
     def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
         """The devices that a bound pod takes of its node."""
         if not pod.devices or not self._kinds:
-            return _NONE
+            return NOTHING
         total = Counter[DeviceKind]()
         for key in pod.devices:
             template = self._templates.objects.get(key) or self._gone.get(key)
@@ -128,16 +121,16 @@ class DeviceView:
 
     def offered(self, node: str) -> Mapping[str, int]:
         """The devices that a node has."""
-        return self._offers.get(node, _NONE)
+        return self._offers.get(node, NOTHING)
 
     def _amounts(self, namespace: str | None, spec: Any, *, runs: bool) -> Mapping[str, int]:
         if not self._known():
-            return _NONE
+            return NOTHING
         try:
             asked = self._asked(namespace, spec, runs=runs)
             self._count(asked)
         except CannotCount:
-            return _NONE
+            return NOTHING
         return self._named(asked)
 
     def _asked(self, namespace: str | None, spec: Any, *, runs: bool = False) -> Counter[DeviceKind]:
@@ -182,13 +175,13 @@ class DeviceView:
 
     def _recount(self) -> None:
         if not self._kinds:
-            self._tell(DevicesChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY)))
+            self._tell(AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY)))
             return
         nodes = {each.spec.node_name for each in self._slices.objects.values() if each.spec.node_name}
         for node in nodes | self._offers.keys():
             self._count_node(node)
         pods = self._pods.by_index(_BY_TEMPLATE, _ANY)
-        self._tell(DevicesChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY), sorted(nodes), pods))
+        self._tell(AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY), sorted(nodes), pods))
 
     def _count_node(self, node: str) -> None:
         found, shared = counted(self._slices.by_index(_BY_NODE, node), self._kinds, self._classes.objects)
@@ -208,26 +201,19 @@ class DeviceView:
         if len(self._shared) > shared:
             self._recount()
         else:
-            self._tell(DevicesChanged(nodes=sorted(nodes)))
+            self._tell(AmountsChanged(nodes=sorted(nodes)))
 
     def _template_changed(self, change: Change[ResourceClaimTemplate]) -> None:
         key = change.key
         if change.type is ChangeType.DELETED:
             self._gone[key] = change.object
         self._tell(
-            DevicesChanged(self._workloads.by_index(_BY_TEMPLATE, key), pods=self._pods.by_index(_BY_TEMPLATE, key))
+            AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, key), pods=self._pods.by_index(_BY_TEMPLATE, key))
         )
 
-    def _tell(self, changed: DevicesChanged) -> None:
+    def _tell(self, changed: AmountsChanged) -> None:
         for fn in self._handlers:
             fn(changed)
-
-
-def _with(pod_set: model.PodSet, devices: Mapping[str, int]) -> model.PodSet:
-    if not devices:
-        return pod_set
-    charged = pod_set.requests if pod_set.charged is None else pod_set.charged
-    return replace(pod_set, requests={**pod_set.requests, **devices}, charged=charged)
 
 
 def _filed(workload: Workload) -> list[str]:

@@ -6,13 +6,17 @@ their first list such a Workload waits. `add_handler` tells which Workloads to l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
+from admission.controllers.node_amounts import with_amounts
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.volumes import binding
+from admission.controllers.volumes.attachments import PREFIX, Attachments
 from admission.controllers.volumes.binding import BoundTo, CannotBind
+from admission.controllers.volumes.copies import Copy
 from admission.controllers.volumes.pod_claims import ClaimUse, claim_keys, claim_uses, volumes_of
 from admission.engine import model
 from admission.engine.decision import Reason
@@ -20,31 +24,15 @@ from api.kube.lazy_informer import LazyInformer
 from api.kube.store import Change, ChangeType
 from api.meta import is_true, object_key
 from api.names import FINISHED, QUOTA_RESERVED
-from api.volumes import Claim, StorageClass, Volume
+from api.pods import Node
+from api.volumes import Claim, CsiNode, StorageClass, Volume
 from api.workloads import Workload
 
-T = TypeVar("T")
 _BY_CLAIM: Final = "claim"
 _BY_CLASS: Final = "class"
 _ANY: Final = "any"
 _ALONE: Final = "ReadWriteOncePod"
-
-
-class Copy(Protocol[T]):
-    """What is used of a local copy of one kind."""
-
-    @property
-    def objects(self) -> Mapping[str, T]:
-        """A live view, by key."""
-
-    def add_handler(self, fn: Callable[[Change[T]], None], /) -> None:
-        """Called for every change, and for what is there already."""
-
-    def add_index(self, name: str, fn: Callable[[T], Iterable[str]], /) -> None:
-        """Files the objects by the values that `fn` gives for each."""
-
-    def by_index(self, name: str, value: str) -> list[T]:
-        """The objects filed under the value."""
+_SHARED: Final = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 
 
 class VolumeView:
@@ -55,16 +43,20 @@ class VolumeView:
         claims: Copy[Claim],
         volumes: Copy[Volume],
         classes: Copy[StorageClass],
+        csi_nodes: Copy[CsiNode],
+        nodes: Copy[Node],
         workloads: Copy[Workload],
         pods: Copy[ProjectedPod],
     ) -> None:
         self._claims, self._volumes, self._classes = claims, volumes, classes
         self._workloads, self._pods = workloads, pods
-        self._copies: tuple[Copy[Any], ...] = (claims, volumes, classes)
+        self._copies: tuple[Copy[Any], ...] = (claims, volumes, classes, csi_nodes)
         self._lazy = [each for each in self._copies if isinstance(each, LazyInformer)]
         self._handlers: list[Callable[[Collection[Workload]], None]] = []
         workloads.add_index(_BY_CLAIM, _filed)
-        pods.add_index(_BY_CLAIM, lambda pod: pod.claims)
+        pods.add_index(_BY_CLAIM, lambda pod: (_ANY, *pod.claims) if pod.claims else ())
+        with_claims: Callable[[], list[ProjectedPod]] = lambda: pods.by_index(_BY_CLAIM, _ANY)  # noqa: E731
+        self.attachments = Attachments(csi_nodes, nodes, with_claims, self._driver_of)
         volumes.add_index(_BY_CLASS, lambda volume: [volume.spec.storage_class_name] if _is_free(volume) else [])
         claims.add_handler(self._claim_changed)
         volumes.add_handler(self._volume_changed)
@@ -98,8 +90,11 @@ class VolumeView:
 
     def placed(self, workload: Workload, made: model.Workload) -> model.Workload:
         """The Workload with what its volumes require of nodes; the same object where that is nothing."""
-        found = dict[str, list[tuple[model.NodeSelectorTerm, ...]]]()
-        for use in claim_uses(workload):
+        uses = claim_uses(workload)
+        if not uses or not self._known():
+            return made
+        found, attached = dict[str, list[tuple[model.NodeSelectorTerm, ...]]](), dict[str, Counter[str]]()
+        for use in uses:
             if use.example and use.claim:
                 continue  # of one pod of a group, and other pods have other volumes
             try:
@@ -107,10 +102,29 @@ class VolumeView:
             except CannotBind:
                 continue
             found.setdefault(use.pod_set, []).extend(bound.selectors)
-        if not any(found.values()):
+            if not self._is_shared(workload, use) and self.attachments.counts(bound.driver):
+                attached.setdefault(use.pod_set, Counter())[f"{PREFIX}{bound.driver}"] += 1
+        if not any(found.values()) and not attached:
             return made
-        pod_sets = (replace(p, volumes=tuple(dict.fromkeys(found.get(p.name, ())))) for p in made.pod_sets)
-        return replace(made, pod_sets=tuple(pod_sets))
+        reached = (replace(p, volumes=tuple(dict.fromkeys(found.get(p.name, ())))) for p in made.pod_sets)
+        return replace(made, pod_sets=tuple(with_amounts(p, attached.get(p.name, {})) for p in reached))
+
+    def _is_shared(self, workload: Workload, use: ClaimUse) -> bool:
+        """Whether pods of several nodes may have the claim, or those of this workload have it together."""
+        claim = self.claim(object_key(workload.metadata.namespace, use.claim)) if use.claim else None
+        spec = claim.spec if claim is not None else use.spec
+        return bool(use.claim and use.pods > 1) or spec is None or bool(_SHARED & set(spec.access_modes))
+
+    def _driver_of(self, key: str) -> str:
+        """What attaches the volume of a claim that one node has at a time; empty for another, or where it is unknown."""
+        claim = self.claim(key)
+        if claim is None or _SHARED & set(claim.spec.access_modes):
+            return ""
+        if claim.spec.volume_name:
+            volume = self.volume(claim.spec.volume_name)
+            return volume.spec.csi.driver if volume is not None and volume.spec.csi else ""
+        found = self.storage_class(claim.spec.storage_class_name)
+        return found.provisioner if found is not None else ""
 
     def _bound_to(self, workload: Workload, use: ClaimUse) -> BoundTo:
         if use.spec is not None:
@@ -172,6 +186,7 @@ class VolumeView:
         gone = change.type is ChangeType.DELETED
         if gone or change.old is None or _said(change.old) != _said(change.object):
             self._changed(change.key)
+            self.attachments.claim_changed(self._pods.by_index(_BY_CLAIM, change.key))
 
     def _volume_changed(self, change: Change[Volume]) -> None:
         ref = change.object.spec.claim_ref

@@ -1,0 +1,91 @@
+"""How many volumes of a CSI driver a node may still attach: kube-scheduler's filter NodeVolumeLimits. No IO.
+
+A driver is counted from the first Workload on whose pods use a claim of it, and only if some CSINode says how many volumes its
+node can have; a node without such a number takes any number. Each pod counts for its own claims. A claim that pods of several
+nodes can share (ReadWriteMany, ReadOnlyMany) is not counted: drivers of such volumes seldom attach any, and a node attaches
+it once, however many pods use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from admission.controllers.node_amounts import NOTHING, AmountsChanged
+from admission.controllers.projection import ProjectedPod
+from admission.controllers.volumes.copies import Copy
+from admission.engine.model import LARGEST
+from api.kube.store import Change
+from api.pods import Node
+from api.volumes import CsiNode
+
+PREFIX: Final = "attachable-volumes-csi-"
+"""How such amounts are called, as in a node's allocatable of old."""
+_MOST: Final = 32
+"""Drivers that are counted; a cluster has a few."""
+
+
+class Attachments:
+    """See the module. `driver_of`: the driver of a claim that is to be counted, by its key; empty for another."""
+
+    def __init__(
+        self,
+        csi_nodes: Copy[CsiNode],
+        nodes: Copy[Node],
+        pods_with_claims: Callable[[], Iterable[ProjectedPod]],
+        driver_of: Callable[[str], str],
+    ) -> None:
+        self._csi_nodes, self._nodes = csi_nodes, nodes
+        self._pods_with_claims, self._driver_of = pods_with_claims, driver_of
+        self._drivers: dict[str, None] = {}
+        self._limited: set[str] = set()
+        self._handlers: list[Callable[[AmountsChanged], None]] = []
+        csi_nodes.add_handler(self._csi_node_changed)
+
+    def add_handler(self, fn: Callable[[AmountsChanged], None]) -> None:
+        """`fn` is called after each change that matters."""
+        self._handlers.append(fn)
+
+    def counts(self, driver: str) -> bool:
+        """Whether the driver's volumes are counted; from now on they are, if a node has a limit for it."""
+        if driver in self._drivers:
+            return True
+        if driver not in self._limited or len(self._drivers) >= _MOST:
+            return False
+        self._drivers[driver] = None
+        self._tell(AmountsChanged(nodes=list(self._nodes.objects), pods=list(self._pods_with_claims())))
+        return True
+
+    def offered(self, node: str) -> Mapping[str, int]:
+        """How many volumes of each driver that counts the node can have."""
+        if not self._drivers:
+            return NOTHING
+        found = self._csi_nodes.objects.get(node)
+        limits = found.limits if found is not None else NOTHING
+        return {f"{PREFIX}{driver}": limits.get(driver, LARGEST) for driver in self._drivers}
+
+    def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
+        """How many a bound pod takes."""
+        if not self._drivers or not pod.claims:
+            return NOTHING
+        found = dict[str, int]()
+        for key in pod.claims:
+            if (driver := self._driver_of(key)) in self._drivers:
+                found[f"{PREFIX}{driver}"] = found.get(f"{PREFIX}{driver}", 0) + 1
+        return found
+
+    def claim_changed(self, pods: Iterable[ProjectedPod]) -> None:
+        """The volume of a claim of these pods is another one now."""
+        if self._drivers and (found := list(pods)):
+            self._tell(AmountsChanged(pods=found))
+
+    def _csi_node_changed(self, change: Change[CsiNode]) -> None:
+        was = change.old.limits if change.old is not None else NOTHING
+        now = change.object.limits
+        self._limited |= now.keys()
+        if self._drivers and was != now:
+            self._tell(AmountsChanged(nodes=[change.key]))
+
+    def _tell(self, changed: AmountsChanged) -> None:
+        for fn in self._handlers:
+            fn(changed)

@@ -1,0 +1,92 @@
+"""A node attaches so many volumes of a driver and no more (issue 19, 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from admission.engine.decision import Admit, Wait
+from api.kube.resources import CLAIMS, CSI_NODES, PODS, STORAGE_CLASSES, VOLUMES
+from tests.admission.controllers.devices.test_view import places
+from tests.admission.controllers.volumes.test_binding import claim, storage_class, volume
+from tests.admission.controllers.volumes.test_view import DATA, VolumeCluster, scratch
+
+DRIVER = "csi.example.com"
+LIMITED = 'resource "attachable-volumes-csi-csi.example.com"'
+
+
+class AttachingCluster(VolumeCluster):
+    """Nodes a and b can have two volumes of the driver each, node c none."""
+
+    def __init__(self, *, limits: bool = True) -> None:
+        super().__init__()
+        self.add(STORAGE_CLASSES, storage_class("fast"))
+        for node, count in {"a": 2, "b": 2, "c": 0}.items() if limits else ():
+            self.limit(node, count)
+
+    def limit(self, node: str, count: int) -> None:
+        driver = {"name": DRIVER, "nodeID": node, "allocatable": {"count": count}}
+        self.add(CSI_NODES, {"metadata": {"name": node}, "spec": {"drivers": [driver]}})
+
+    def foreign(self, node: str, name: str, phase: str = "Running") -> None:
+        """A pod with a claim of its own that is bound to a volume of the driver."""
+        self.add(VOLUMES, volume(f"v-{name}", csi={"driver": DRIVER}, phase="Bound"))
+        self.add(CLAIMS, claim(name, volume=f"v-{name}"))
+        spec = {
+            "nodeName": node,
+            "containers": [],
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}],
+        }
+        self.add(PODS, {"metadata": {"name": name, "namespace": "ns"}, "spec": spec, "status": {"phase": phase}})
+
+
+def test_claims_of_each_pod_are_spread_by_what_nodes_can_attach() -> None:
+    cluster = AttachingCluster()
+    cluster.uses(scratch("fast"), count=4)
+    assert places(cluster.told()) == {"a": 2, "b": 2}
+    cluster.uses(scratch("fast"), name="next")
+    told = cluster.told()
+    assert isinstance(told, Wait)
+    assert f"{LIMITED}: 3" in told.message
+    cluster.limit("c", 1)
+    assert isinstance(cluster.told(), Admit), "a change of the limit is seen"
+
+
+def test_two_volumes_of_a_pod_count_twice() -> None:
+    cluster = AttachingCluster()
+    cluster.uses(scratch("fast"), scratch("fast"), count=2)
+    assert places(cluster.told()) == {"a": 1, "b": 1}
+
+
+@pytest.mark.parametrize("first", ["pods", "workload"])
+def test_volumes_of_pods_from_elsewhere_count(first: str) -> None:
+    cluster = AttachingCluster()
+    if first == "workload":
+        cluster.uses(scratch("fast"), count=5)
+        cluster.told()
+    cluster.foreign("a", "one")
+    cluster.foreign("b", "two")
+    cluster.uses(scratch("fast"), count=3)
+    assert isinstance(cluster.told(), Wait)
+    cluster.foreign("b", "two", "Succeeded")
+    assert places(cluster.told()) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [pytest.param(["ReadWriteMany"], id="many-nodes"), pytest.param(["ReadWriteOnce"], id="one-node")],
+)
+def test_a_claim_that_all_pods_have_together_is_not_counted_for_each(modes: list[str]) -> None:
+    cluster = AttachingCluster()
+    cluster.add(VOLUMES, volume("v", csi={"driver": DRIVER}, accessModes=modes))
+    cluster.add(CLAIMS, claim(volume="v", accessModes=modes))
+    cluster.uses(DATA, count=4)
+    assert sum(places(cluster.told()).values()) == 4
+
+
+def test_without_limits_any_number_goes() -> None:
+    cluster = AttachingCluster(limits=False)
+    cluster.uses(*[scratch("fast")] * 9)
+    told: Any = cluster.told()
+    assert isinstance(told, Admit)
