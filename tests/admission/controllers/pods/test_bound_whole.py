@@ -17,6 +17,7 @@ from api.groups import PodGroup
 from api.meta import find_condition, is_true
 from api.names import EVICTED
 from tests.admission.controllers.pods.gang_simulation import GangSimulation
+from tests.budgets import examples
 
 A = PodGang("a", 3)
 TIMEOUT = 10
@@ -88,7 +89,7 @@ def test_a_place_whose_pods_were_never_bound_is_not_made_up_for_by_one_that_two_
     assert timed_out(world)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(examples(40)))
 def test_a_gang_that_was_bound_at_one_moment_is_never_timed_out(seed: int) -> None:
     """Issue 16, A1: binding, loss, succession, looks and restarts of the controller in any order, within the timeout."""
     chance = random.Random(seed)
