@@ -68,7 +68,7 @@ def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, 
         return EXPLAINED
     except (StowageError, OSError, TimeoutError) as failed:
         return _failed(failed, err)
-    notes = [f"there is also Workload {other}, of an earlier one of that name" for other in others]
+    notes = [_beside(world, key, other) for other in others]
     notes += [str(fault) for fault in world.faults if fault.object.startswith(CONFIG_MAPS.kind)]
     for note in notes:
         err.print(note, style="yellow", markup=False, soft_wrap=True, highlight=False)
@@ -78,6 +78,14 @@ def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, 
         show(explanation, world.title(key), out)
         show_placement(world.ledger.admissions.get(key), world.unbound.get(key, ""), out)
     return EXPLAINED
+
+
+def _beside(world: World, key: str, other: str) -> str:
+    """What another Workload of the job is: of an elastic one the slice that it grows from."""
+    workload = world.workload(key)
+    if workload is not None and workload.replaces == other:
+        return f"Workload {other} has the quota of the pods that run"
+    return f"there is also Workload {other}, of an earlier one of that name"
 
 
 def _failed(why: BaseException, err: Console) -> int:

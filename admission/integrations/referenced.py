@@ -28,16 +28,25 @@ class ReferencedObjects:
         """Read objects of that kind from this mapping by key, which may change."""
         self._views[resource.group, resource.kind] = objects
 
+    def kept(self, resource: Resource) -> Mapping[str, Mapping[str, Any]]:
+        """The objects of that kind by key."""
+        return self._views.get((resource.group, resource.kind), {})
+
     def get(self, resource: Resource, key: str) -> Mapping[str, Any] | None:
         """The object, None where it is not there."""
-        return self._views.get((resource.group, resource.kind), {}).get(key)
+        return self.kept(resource).get(key)
 
 
 REFERENCED = ReferencedObjects()
 
 
-def keep_referenced(resources: Iterable[Resource], objects: Iterable[Mapping[str, Any]]) -> None:
-    """Read those of these kinds among the objects: for what reads files or a cluster once."""
+def keep_referenced(
+    resources: Iterable[Resource], objects: Iterable[Mapping[str, Any]], *, beside: bool = False
+) -> None:
+    """Read those of these kinds among the objects: for what reads files or a cluster once.
+
+    `beside`: those that are kept already stay, unless one of the objects has their name.
+    """
     found: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for obj in objects:
         given = obj.get("metadata")
@@ -48,4 +57,5 @@ def keep_referenced(resources: Iterable[Resource], objects: Iterable[Mapping[str
         objects_of_kind = found.get((resource.group, resource.kind), {})
         if resource.namespaced:
             objects_of_kind = {key if "/" in key else f"default/{key}": obj for key, obj in objects_of_kind.items()}
-        REFERENCED.keep(resource, objects_of_kind)
+        before = REFERENCED.kept(resource) if beside else {}
+        REFERENCED.keep(resource, {**before, **objects_of_kind})

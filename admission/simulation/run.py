@@ -186,9 +186,25 @@ class _Simulation:
             return
         if run.admitted is None:
             self._settled += 1
+        left = self._replaced(run)
         run.admitted, run.admission, run.ended = self._now, decision.admission, None
         self._charge(run, +1)
-        self._end_after(run.workload.key, self._time_of(run.workload.key))
+        self._end_after(run.workload.key, self._time_of(run.workload.key) if left is None else left)
+
+    def _replaced(self, run: WorkloadRun) -> float | None:
+        """The slice whose place this one takes is over: its pods run on as this one's. Seconds that they still run.
+
+        None where it takes nobody's. What it did not get is not asked for again.
+        """
+        older = self._outcome.runs.get(run.workload.replaces)
+        if older is None or older.admitted is None or older.ended is not None:
+            return None
+        key, older.ended = older.workload.key, self._now
+        self._charge(older, -1)
+        self._pods.setdefault(run.workload.key, []).extend(self._pods.pop(key, ()))
+        self._world.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
+        ends = self._ends.pop(key, None)
+        return inf if ends is None else ends / 1000 - self._now
 
     def _time_of(self, key: str) -> float:
         about = self._world.about.get(key)

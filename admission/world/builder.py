@@ -82,7 +82,7 @@ class Builder:
 
     def add_jobs(self, found: Iterable[Document]) -> list[str]:
         """Jobs and pods on top of the world: pending from `now` on. Tells the keys of their Workloads, in order."""
-        self._given.sort(found)
+        self._given.sort(found, beside=True)
         known = set(self._world.about)
         for document in self._given.others():
             self._given.fault(document, "only jobs and pods can be added")

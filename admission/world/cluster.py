@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import msgspec
 
 from admission.controllers.cluster_view import BOUND_PODS
+from admission.integrations.referenced import keep_referenced
+from admission.integrations.registry import REFERENCED_KINDS
 from admission.job_kinds import declare
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
@@ -67,7 +70,7 @@ async def load_cluster(
 ) -> tuple[World, Objects]:
     """As `from_cluster`, with the objects, for callers that add to them."""
     rules = rules or WorldRules()
-    problems = await _declare_kinds(kube)
+    problems = await _declare_kinds(kube) + await _keep_referenced(kube)
     world = World.under(rules, time.time() if now is None else now)
     world.faults += problems
     objects = Objects(world.state, rules)
@@ -108,6 +111,21 @@ async def _declare_kinds(kube: Kube) -> list[RejectedObject]:
     except Forbidden as refused:
         found.append(RejectedObject(CLUSTER, "JobKinds", f"kinds that they declare are not known: {refused.message}"))
     return found
+
+
+async def _keep_referenced(kube: Kube) -> list[RejectedObject]:
+    """The objects that jobs refer to, such as TrainingRuntimes; which kinds of them the user may not read."""
+    found: list[dict[str, Any]] = []
+    problems: list[RejectedObject] = []
+    for kind in REFERENCED_KINDS:
+        named = {"apiVersion": kind.api_version, "kind": kind.kind}
+        try:
+            found += [{**named, **msgspec.json.decode(raw)} async for raw in _all(kube, kind, {})]
+        except Forbidden as refused:
+            text = f"jobs that refer to one are not known: {refused.message}"
+            problems.append(RejectedObject(CLUSTER, kind.plural, text))
+    keep_referenced(REFERENCED_KINDS, found)
+    return problems
 
 
 def _selections(kind: Resource, trees: str) -> tuple[Mapping[str, str], ...]:

@@ -56,8 +56,11 @@ class InputObjects:
         self._comers = comers()
         self._names: set[tuple[Resource, str]] = set()
 
-    def sort(self, found: Iterable[Document]) -> None:
-        """Takes these objects. JobKinds come first: they say what other objects are."""
+    def sort(self, found: Iterable[Document], *, beside: bool = False) -> None:
+        """Takes these objects. JobKinds come first: they say what other objects are.
+
+        `beside`: they come to a world that is there, and so do the objects that jobs refer to.
+        """
         found = list(found)
         for document in found:
             if document.resource == JOB_KINDS:
@@ -66,7 +69,7 @@ class InputObjects:
                 except InvalidObject as bad:
                     self.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
         self._comers = comers()
-        keep_referenced(REFERENCED_KINDS, [document.object for document in found])
+        keep_referenced(REFERENCED_KINDS, [document.object for document in found], beside=beside)
         silent = _SILENT | {kind.kind for kind in REFERENCED_KINDS}
         for document in found:
             if (

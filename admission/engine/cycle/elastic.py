@@ -73,6 +73,13 @@ def grow(
         return best or least  # type: ignore[return-value]  # as asserted
 
 
+def one_pod_more(workload: Workload, held: Admission) -> Workload:
+    """The slice with one pod more than the one that it replaces has: the least that it waits for. As a workload of its own."""
+    had = {pod_set.name: pod_set.count for pod_set in held.pod_sets}
+    more = [max(0, pod_set.count - had.get(pod_set.name, 0)) for pod_set in workload.pod_sets]
+    return replace(_without(workload, more, max(0, sum(more) - 1)), replaces="")
+
+
 def _without(workload: Workload, more: list[int], left_out: int) -> Workload:
     """With so many of the new pods less, taken from the pod sets in proportion to what each asks for."""
     total, cut = sum(more), list[int]()

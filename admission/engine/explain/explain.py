@@ -12,10 +12,11 @@ from math import floor, inf
 
 from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
 from admission.engine.cycle.backfill import moment
+from admission.engine.cycle.elastic import one_pod_more, slice_released
 from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
 from admission.engine.explain.capacity_changes import raised
 from admission.engine.explain.certificates import proofs
-from admission.engine.explain.changes import LetEvict, LetReclaim, LimitTime, Remedy
+from admission.engine.explain.changes import FewerPods, LetEvict, LetReclaim, LimitTime, LowerMinimum, Remedy
 from admission.engine.explain.cycle_decision import DecisionInputs, decided, in_the_way
 from admission.engine.explain.cycle_trials import CycleTrials
 from admission.engine.explain.explanation import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
@@ -124,6 +125,27 @@ class _WaitExplanation:
             found = replace(found, reason=Reason.WAITING_FOR_PREEMPTED, message=decision.message, victims=victims)
         elif isinstance(decision, Wait):
             found = replace(found, reason=decision.reason, message=decision.message)
+        if self._ledger.admission(self._workload.replaces) is not None and found.reason is not Reason.MISCONFIGURED:
+            return self._growing(found)
+        return self._waiting(found)
+
+    def _growing(self, found: Explanation) -> Explanation:
+        """Of a slice of an elastic job, whose pods run: why it does not get one more, and what would let that one in."""
+        old = self._workload.replaces
+        with slice_released(self._ledger, self._workload) as held:
+            assert held is not None  # noqa: S101  the caller has looked
+            self._workload = one_pod_more(self._workload, held)
+            said = self._waiting(found)
+        pods = sum(pod_set.count for pod_set in held.pod_sets)
+        remedies = tuple(
+            r for r in said.remedies if not any(isinstance(c, FewerPods | LowerMinimum) for c in r.changes)
+        )
+        cause = f"{old} keeps its {pods} pods; what is said here is of one pod more"
+        return replace(
+            said, verdict=Verdict.WAITS, remedies=remedies, cause="; ".join(filter(None, (said.cause, cause)))
+        )
+
+    def _waiting(self, found: Explanation) -> Explanation:
         queue = self._ledger.quota.spec(self._workload.cluster_queue)
         if queue is None or found.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED):
             return _inactive(found, self._ledger, self._workload, self._now, self._left)

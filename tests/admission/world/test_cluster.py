@@ -14,6 +14,7 @@ from admission.cli.explain import explained, found
 from admission.cli.install import manifests
 from admission.engine.decision import Reason
 from admission.engine.explain.explanation import Verdict
+from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES, RUNTIMES
 from admission.world.cluster import from_cluster, load_cluster
 from admission.world.documents import Document
 from admission.world.files import add_jobs
@@ -25,6 +26,7 @@ from api.kube.resources import ALL, CONFIG_MAPS, CRDS, POD_GROUPS, WORKLOADS, Re
 from api.kube.settings import ClientSettings
 from api.names import SAKKARA_GROUP, SAKKARA_GROUP_NAME, SAKKARA_TOPOLOGY
 from tests.admission.world.world_documents import RACK, Manifest, flat, job, manifest, node, queue, tree
+from tests.crds import crd_of
 
 RESOURCES = {(kind.api_version, kind.kind): kind for kind in ALL}
 CRD_OBJECTS = [obj for obj in manifests() if obj["kind"] == CRDS.kind]
@@ -109,6 +111,45 @@ async def test_would_this_run_now(kube: Kube) -> None:
         keys[0]: "Admit",
         keys[1]: "Wait",
     }
+
+
+async def test_a_train_job_is_tried_with_the_runtime_that_the_cluster_has(kube: Kube) -> None:
+    """One in the files goes before one of that name in the cluster."""
+    for kind in (CLUSTER_RUNTIMES, RUNTIMES):
+        await kube.create(CRDS, {"apiVersion": CRDS.api_version, "kind": CRDS.kind, **crd_of(kind)})
+    await fill(kube, tree(2, 2), queue())
+    here, there = runtime("torch", RUNTIMES, "1"), runtime("torch", CLUSTER_RUNTIMES, "1")
+    await kube.create(RUNTIMES, here)
+    await kube.create(CLUSTER_RUNTIMES, there)
+    known = []
+    for extra in ((), (runtime("torch", RUNTIMES, "2"),)):
+        world, objects = await load_cluster(kube, now=NOW)
+        jobs = [train_job("a", RUNTIMES.kind), train_job("b", CLUSTER_RUNTIMES.kind)]
+        keys = add_jobs(world, objects, [Document("train.yaml", obj) for obj in (*jobs, *extra)])
+        assert world.faults == []
+        workloads = [world.workload(key) for key in keys]
+        known.append([{p.name: p.requests["cpu"] for p in one.pod_sets} for one in workloads if one is not None])
+    assert known == [[{"node": 1000}, {"node": 1000}], [{"node": 2000}, {"node": 1000}]]
+    world, objects = await load_cluster(kube, now=NOW)
+    assert add_jobs(world, objects, [Document("train.yaml", train_job("c", RUNTIMES.kind, "none"))]) == []
+    assert "that exists" in str(world.faults[0])
+
+
+def runtime(name: str, kind: Resource, cpu: str) -> Manifest:
+    """A runtime of one pod set."""
+    container = {"name": "node", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    labels = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+    pods = {"spec": {"containers": [container]}}
+    node = {"name": "node", "template": {"metadata": {"labels": labels}, "spec": {"template": pods}}}
+    meta = {"name": name, **({"namespace": "default"} if kind.namespaced else {})}
+    spec = {"mlPolicy": {"numNodes": 2}, "template": {"spec": {"replicatedJobs": [node]}}}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+
+
+def train_job(name: str, kind: str, of: str = "torch") -> Manifest:
+    meta = {"name": name, "namespace": "default", "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+    spec = {"runtimeRef": {"kind": kind, "name": of}, "trainer": {"numNodes": 2}}
+    return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": meta, "spec": spec}
 
 
 async def test_only_jobs_can_be_added(kube: Kube) -> None:
