@@ -12,6 +12,7 @@ from tests.bench import (
     gangs,
     jobs,
     joint,
+    kinds,
     placement,
     preemption,
     shaping,
@@ -128,6 +129,12 @@ def explain_command(nodes: int = 5000, repeat: int = 5) -> None:
 def joint_command(each: int = 300) -> None:
     """Several pod sets that compete for racks: what is missed, and the time of the joint search."""
     joint.run(each)
+
+
+@app.command("kinds")
+def kinds_command(seconds: float = 60.0) -> None:
+    """Idle processes with kinds declared and absent, beside none; lines of code per kind."""
+    kinds.run(seconds)
 
 
 @app.callback(invoke_without_command=True)
