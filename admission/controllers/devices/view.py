@@ -2,7 +2,8 @@
 
 A kind of devices is counted from the first Workload on that asks for it, so a cluster whose jobs ask for none pays nothing.
 Each kind is an amount like a resource: nodes offer it, pods take it. Two kinds that have a device in common count together: a
-pod that takes of one takes of the other as well, so a node may be refused, and no device is promised twice.
+pod that takes of one takes of the other as well, so a node may be refused, and no device is promised twice. Counting all
+nodes is done in steps; a Workload whose kind is not counted yet waits.
 
 `add_handler` tells which Workloads, nodes and pods to look at again.
 """
@@ -10,7 +11,7 @@ pod that takes of one takes of the other as well, so a node may be refused, and 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from cachetools import LRUCache
 
 from admission.controllers.devices.requests import CannotCount, DeviceKind, claim_templates, kinds_of
 from admission.controllers.devices.slices import counted
+from admission.controllers.in_steps import InSteps
 from admission.controllers.node_amounts import NOTHING, AmountsChanged, with_amounts
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.volumes.copies import Copy
@@ -54,6 +56,8 @@ class DeviceView:
         copies: tuple[Copy[Any], ...] = (slices, classes, templates)
         self._lazy = [each for each in copies if isinstance(each, LazyInformer)]
         self._kinds: dict[DeviceKind, None] = {}
+        self._counted: set[DeviceKind] = set()
+        self._steps = InSteps()
         self._shared: set[frozenset[DeviceKind]] = set()
         self._offers: dict[str, Mapping[str, int]] = {}
         self._gone: LRUCache[str, ResourceClaimTemplate] = LRUCache(_MOST_GONE)
@@ -85,7 +89,7 @@ class DeviceView:
             )
         for pod_set in asking:
             try:
-                self._count(self._asked(workload.metadata.namespace, pod_set.template.get("spec")))
+                self._check_counted(self._asked(workload.metadata.namespace, pod_set.template.get("spec")))
             except CannotCount as why:
                 return why.reason, f"pod set {pod_set.name}: {why.message}"
         return None
@@ -173,15 +177,31 @@ class DeviceView:
         self._kinds |= dict.fromkeys(new)
         self._recount()
 
+    def _check_counted(self, asked: Iterable[DeviceKind]) -> None:
+        """Raises CannotCount where it has to be waited for."""
+        asked = list(asked)
+        self._count(asked)
+        for kind in asked:
+            if kind not in self._counted:
+                raise CannotCount(f"{kind.name} are being counted", Reason.WAITING_FOR_OBJECTS)
+
     def _recount(self) -> None:
-        if not self._kinds:
-            self._tell(AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY)))
-            return
-        nodes = {each.spec.node_name for each in self._slices.objects.values() if each.spec.node_name}
-        for node in nodes | self._offers.keys():
-            self._count_node(node)
-        pods = self._pods.by_index(_BY_TEMPLATE, _ANY)
-        self._tell(AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY), sorted(nodes), pods))
+        self._steps.start(self._recounting())
+
+    def _recounting(self) -> Iterator[None]:
+        """Counts every node, then looks again at the pods and Workloads that take devices."""
+        kinds = list(self._kinds)
+        if kinds:
+            nodes = {each.spec.node_name for each in self._slices.objects.values() if each.spec.node_name}
+            for node in sorted(nodes | self._offers.keys()):
+                self._count_node(node)
+                self._tell(AmountsChanged(nodes=[node]))
+                yield
+            for pod in self._pods.by_index(_BY_TEMPLATE, _ANY):
+                self._tell(AmountsChanged(pods=[pod]))
+                yield
+            self._counted |= set(kinds)
+        self._tell(AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY)))
 
     def _count_node(self, node: str) -> None:
         found, shared = counted(self._slices.by_index(_BY_NODE, node), self._kinds, self._classes.objects)

@@ -8,9 +8,10 @@ it once, however many pods use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from admission.controllers.in_steps import InSteps
 from admission.controllers.node_amounts import NOTHING, AmountsChanged
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.volumes.copies import Copy
@@ -39,6 +40,7 @@ class Attachments:
         self._pods_with_claims, self._driver_of = pods_with_claims, driver_of
         self._drivers: dict[str, None] = {}
         self._limited: set[str] = set()
+        self._steps = InSteps()
         self._handlers: list[Callable[[AmountsChanged], None]] = []
         csi_nodes.add_handler(self._csi_node_changed)
 
@@ -53,8 +55,16 @@ class Attachments:
         if driver not in self._limited or len(self._drivers) >= _MOST:
             return False
         self._drivers[driver] = None
-        self._tell(AmountsChanged(nodes=list(self._nodes.objects), pods=list(self._pods_with_claims())))
+        self._steps.start(self._retelling())
         return True
+
+    def _retelling(self) -> Iterator[None]:
+        for pod in list(self._pods_with_claims()):
+            self._tell(AmountsChanged(pods=[pod]))
+            yield
+        for node in list(self._nodes.objects):
+            self._tell(AmountsChanged(nodes=[node]))
+            yield
 
     def offered(self, node: str) -> Mapping[str, int]:
         """How many volumes of each driver that counts the node can have."""
