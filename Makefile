@@ -37,7 +37,7 @@ demo: $(STAMP)            ## the main job on the embedded API server, within a m
 test: $(STAMP)            ## all quick suites, conformance included
 	@$(BIN)/python -m pytest -q $(PARALLEL) -m "not e2e and not long"
 
-test-fast: $(STAMP)       ## what starts no process: for the inner loop
+test-fast: $(STAMP)       ## what starts no process and no controller: for the inner loop
 	@$(BIN)/python -m pytest -q -n $(FAST_WORKERS) $(DEALT) -m "not e2e and not long and not stage"
 
 test-long: $(STAMP)       ## the suites that take minutes, and each property with 25 times as many examples

@@ -25,8 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["pytest_terminal_summary"]
 
 HERE = Path(__file__).parent
-STAGES = tuple(HERE / name for name in ("scenarios", "attacks", "integration", "e2e"))
-"""Suites that start processes. A worker takes them first, so that no worker is left with a long one at the end."""
+_FOLDERS = ("scenarios", "attacks", "integration", "e2e")
+_MODULES = (
+    "admission/cli/test_endings.py",
+    "admission/controllers/jobs/test_controller.py",
+    "admission/controllers/sakkara/test_output_controller.py",
+    "admission/controllers/test_explainer.py",
+    "admission/controllers/test_job_kinds.py",
+    "admission/controllers/test_wait_reasons.py",
+    "api/kube/test_process.py",
+)
+STAGES = tuple(HERE / name for name in (*_FOLDERS, *_MODULES))
+"""Suites that start processes, or a controller on a server. A worker takes them first, so that none is left with a long one."""
 SHARING = (HERE / "attacks", HERE / "integration")
 """Suites whose modules share what their package starts for a server: one worker runs all tests on that server."""
 GROUPS = "stowage_groups"
