@@ -15,7 +15,7 @@ from admission import metrics
 from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gangs, living, plain_pods, whole_jobs
 from admission.controllers.cluster_view import make_views
 from admission.controllers.status import legacy_reasons
-from admission.job_kinds import JobKinds
+from admission.integrations.job_kinds import JobKinds
 from admission.settings import AdmissionSettings
 from admission.world.snapshot import capture
 from api.kube.access import Access

@@ -31,11 +31,11 @@ from admission.controllers.pods.controller import PodController
 from admission.controllers.pods.freequeue import FreeQueueController
 from admission.controllers.pods.gang_groups import GangGroupController
 from admission.controllers.pods.podgroups import PodGroupController, PodGroups
+from admission.controllers.pods.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.sets import SetController
 from admission.controllers.queues import QueueController
 from admission.controllers.readiness import Readiness
 from admission.controllers.relabelled import RelabelledController
-from admission.controllers.sakkara.groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import MemberPod, read_member
 from admission.controllers.sakkara.output_paths import TreePaths
@@ -49,10 +49,10 @@ from admission.controllers.workloads import WorkloadController
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
+from admission.integrations.job_kinds import JobKinds
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.registry import ADAPTERS, REFERENCED_KINDS
 from admission.integrations.sets import SETS
-from admission.job_kinds import JobKinds
 from admission.settings import AdmissionSettings
 from api.kube.client import Kube
 from api.kube.events import EventRecorder

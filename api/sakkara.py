@@ -8,7 +8,7 @@
 
 Without `name` the ConfigMap's own name holds. Whatever else stands in the data belongs to others, such as the results that
 are written into it. Nothing is raised: every fault is a value that says where, what stood there and what is allowed. Which
-nodes there are is not known here (admission/controllers/sakkara/trees.py).
+nodes there are is not known here (admission/controllers/sakkara_trees.py).
 
 To the engine a level is a label: a node of the tree is given one for each level (`label_of_level`), which no real node has.
 The lowest level is the host: so the node selectors that pods get are of a label that nodes do have. Where the last level is

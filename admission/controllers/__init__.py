@@ -9,5 +9,6 @@ nodes, node_replacement               failed nodes and their replacement
 queues, active_conditions, status     the status of queues; unsupported_fields: fields of theirs that have no effect
 gauges, lifecycle_metrics             metrics; queue_totals, fair_share_status: the figures in the status of queues
 jobs/, pods/                          start and stop jobs, pods, groups and gangs; actions, workload_writer: shared by both
+caches, sakkara_trees                 objects that several of these packages read
 elastic/, sakkara/                    elastic quotas; ConfigMaps of groups and trees
 """

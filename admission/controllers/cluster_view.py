@@ -16,13 +16,13 @@ from admission.controllers.admission_context import AdmissionContext
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.contradictions import contradiction
 from admission.controllers.devices.view import DeviceView
-from admission.controllers.elastic.unreserved_usage import UnreservedUsage
 from admission.controllers.node_amounts import NOTHING
 from admission.controllers.projection import NodeReader, PodReader, ProjectedPod
 from admission.controllers.resources import LimitRange
 from admission.controllers.runtime_classes import RuntimeClass, refusal
-from admission.controllers.sakkara.trees import Trees
+from admission.controllers.sakkara_trees import Trees
 from admission.controllers.slices import replaced_key, waits_for
+from admission.controllers.unreserved_usage import UnreservedUsage
 from admission.controllers.volumes.view import VolumeView
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.kube.client import Kube

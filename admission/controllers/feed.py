@@ -26,7 +26,7 @@ from admission.controllers.node_amounts import AmountsChanged
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.resources import Limit, LimitRange, completed, defect
 from admission.controllers.runtime_classes import RuntimeClass, scheduled
-from admission.controllers.sakkara.trees import TreesChanged
+from admission.controllers.sakkara_trees import TreesChanged
 from admission.controllers.slice_index import SliceIndex
 from admission.engine import convert, model
 from admission.engine.quota.charging import PLAIN, ResourceRules

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from admission.controllers.jobs.controller import JobController
 from admission.integrations.declared import DeclaredJob
-from admission.job_kinds import JobKinds
+from admission.integrations.job_kinds import JobKinds
 from api.errors import NotFound
 from api.job_kinds import JobKind
 from api.kube.client import Kube, PatchKind

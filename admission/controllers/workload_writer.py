@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus, WorkloadAction
-from admission.controllers.jobs.caches import ExpectedWorkloads, MutationCache
+from admission.controllers.caches import ExpectedWorkloads, MutationCache
 from admission.controllers.status import patch_status
 from api.errors import AlreadyExists
 from api.kube.client import Kube, PatchKind

@@ -11,7 +11,7 @@ from asyncio.sslproto import SSLProtocol
 from typing import Any
 from urllib.parse import urlsplit
 
-from admission.job_kinds import JobKinds
+from admission.integrations.job_kinds import JobKinds
 from admission.settings import AdmissionSettings, WebhookSection
 from admission.webhook.certificate_authority import Lifetimes
 from admission.webhook.certs import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from admission.controllers.sakkara.groups import group_key
+from admission.controllers.pods.sakkara_groups import group_key
 from admission.world import pod_units, sets, template_pods
 from admission.world.api_defaults import born, comes_now, settle_namespace, settle_node
 from admission.world.documents import Document

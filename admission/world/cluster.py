@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from admission.controllers.cluster_view import BOUND_PODS
+from admission.integrations.job_kinds import declare
 from admission.integrations.referenced import keep_referenced
 from admission.integrations.registry import REFERENCED_KINDS
-from admission.job_kinds import declare
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
 from admission.world.sakkara_maps import waiting

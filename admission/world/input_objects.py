@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
+from admission.integrations.job_kinds import declare
 from admission.integrations.referenced import keep_referenced
 from admission.integrations.registry import REFERENCED_KINDS
 from admission.integrations.unmanaged import notice
-from admission.job_kinds import declare
 from admission.world import elastic, pod_units
 from admission.world.documents import Document
 from admission.world.jobs import NotOurs, job_kinds

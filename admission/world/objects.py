@@ -16,11 +16,11 @@ from admission.controllers.feed import Feed
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.pod_indexes import BY_POD, pod_keys
+from admission.controllers.pods.sakkara_groups import SakkaraGroups
+from admission.controllers.pods.sakkara_terms import as_described
 from admission.controllers.projection import PodReader
 from admission.controllers.resources import LimitRange
 from admission.controllers.runtime_classes import RuntimeClass
-from admission.controllers.sakkara.groups import SakkaraGroups
-from admission.controllers.sakkara.terms import as_described
 from admission.engine import convert, model
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from admission.controllers.sakkara.groups import SakkaraGroups, group_key
-from admission.controllers.sakkara.trees import Trees
+from admission.controllers.pods.sakkara_groups import SakkaraGroups, group_key
+from admission.controllers.sakkara_trees import Trees
 from api.errors import InvalidObject
 from api.kube.resources import CONFIG_MAPS
 from api.kube.store import Store

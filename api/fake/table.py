@@ -10,15 +10,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from api.fake.selectors import Filter
 from api.fake.status import Obj
-
-if TYPE_CHECKING:
-    from api.fake.watch import Watcher
 
 Path = tuple[str, ...]
 
@@ -77,6 +74,18 @@ class StoreEvent:
     old: StoredObject | None
 
 
+class Listener(Protocol):
+    """A watch, as far as the table knows it."""
+
+    def push(self, event: StoreEvent) -> None:
+        """Called after each change."""
+        ...
+
+    def close(self) -> None:
+        """Called when the table is deleted, or its server stops."""
+        ...
+
+
 class Table:
     """`floor` is the newest resourceVersion whose event history has lost: nothing older can be watched from."""
 
@@ -86,7 +95,7 @@ class Table:
         self._new: dict[str, None] = {}
         self.history: deque[StoreEvent] = deque(maxlen=history)
         self.floor = 0
-        self.watchers: set[Watcher] = set()
+        self.watchers: set[Listener] = set()
 
     def put(self, record: StoredObject) -> StoreEvent:
         old = self.records.get(record.key)

@@ -16,8 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from admission.controllers.actions import CreateWorkload
-from admission.controllers.jobs.ancestors import JobAncestors, about_to_start, children_of
-from admission.controllers.jobs.caches import (
+from admission.controllers.caches import (
     BY_JOB,
     BY_PREBUILT,
     BY_REFERENCE,
@@ -31,6 +30,7 @@ from admission.controllers.jobs.caches import (
     owner_key,
     owner_uid,
 )
+from admission.controllers.jobs.ancestors import JobAncestors, about_to_start, children_of
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.finish import plan_orphaned

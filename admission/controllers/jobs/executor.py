@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
+from admission.controllers.caches import MutationCache
 from admission.controllers.jobs.actions import Action, DeleteJob, JobPlan, PatchChild, PatchJob
-from admission.controllers.jobs.caches import MutationCache
 from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.base import JobIntegration
 from api.errors import Conflict, Forbidden, Invalid, NotFound

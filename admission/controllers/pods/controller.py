@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.controllers.actions import PlannedEvent
-from admission.controllers.jobs.caches import (
+from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,

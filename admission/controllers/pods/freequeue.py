@@ -5,7 +5,7 @@ all Linux nodes, each for itself, unless a user created another one of the name.
 cluster's other flavors that have a topology: the ClusterQueue lists them behind, and follows when they come and go. What is
 made stays: it costs nothing, and is wanted again. Objects of the name that others created are used as they are.
 
-For Sakkara groups the same under the name SAKKARA_QUEUE, by the tree of that name (sakkara/trees.py); there a group may evict
+For Sakkara groups the same under the name SAKKARA_QUEUE, by the tree of that name (sakkara_trees.py); there a group may evict
 others of lower priority.
 """
 

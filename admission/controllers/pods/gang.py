@@ -1,7 +1,7 @@
 """What holds for a gang now: its minimum, the pods that count toward it, the gangs that start with it. Pure; part of `gangs`.
 
 The pods say it (annotation GANG_TERMS, written by the webhook), and the PodGroup of the gang's name, which goes first: so an
-operator can raise and lower the minimum of pods that wait. Of a Sakkara group its ConfigMap says it (sakkara/terms.py).
+operator can raise and lower the minimum of pods that wait. Of a Sakkara group its ConfigMap says it (sakkara_terms.py).
 """
 
 from __future__ import annotations

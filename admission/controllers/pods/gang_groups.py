@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from admission.controllers.jobs.caches import InformerView
+from admission.controllers.caches import InformerView
 from admission.controllers.status import patch_status
 from api.errors import Conflict, NotFound
 from api.kube.client import Kube

@@ -8,7 +8,7 @@
                                        is lost, whose place in the Workload is kept for the pod that comes after it
     it has ended and pods come      -> they join, or make a new gang, as the match policy says
 
-A Sakkara group (sakkara/unit.py) has exactly its size: an excess pod waits until a member fails or is deleted.
+A Sakkara group (sakkara_unit.py) has exactly its size: an excess pod waits until a member fails or is deleted.
 
 Workloads of a gang carry its place in line and its GangGroup as annotations. The pods of late members are units of one pod
 each, so what is done about them is what is done about any pod (`plan`). They own the gang's Workload beside those it is for,
@@ -42,8 +42,8 @@ from admission.controllers.pods.gang import (
     stopped,
 )
 from admission.controllers.pods.plan import RULES, plan
+from admission.controllers.pods.sakkara_unit import ExactUnit, unit_of
 from admission.controllers.pods.workload_updates import UNLIKE
-from admission.controllers.sakkara.unit import ExactUnit, unit_of
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, SortedMembers, sort_out

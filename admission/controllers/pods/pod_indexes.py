@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, Protocol
 
-from admission.controllers.jobs.caches import InformerView
+from admission.controllers.caches import InformerView
 from admission.controllers.pods.compose import is_group_workload
 from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import is_waiting_for_its_seat

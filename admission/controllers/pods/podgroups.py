@@ -15,13 +15,13 @@ from typing import Any, Final
 from cachetools import LRUCache
 from pydantic import ValidationError
 
+from admission.controllers.caches import InformerView
 from admission.controllers.conditions import GANG_BOUND
-from admission.controllers.jobs.caches import InformerView
 from admission.controllers.pods.gang import GangTerms, is_gang, stopped, terms_of
 from admission.controllers.pods.pod_group_status import next_status
 from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
-from admission.controllers.sakkara.groups import SakkaraGroups
-from admission.controllers.sakkara.terms import as_described
+from admission.controllers.pods.sakkara_groups import SakkaraGroups
+from admission.controllers.pods.sakkara_terms import as_described
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import UnlikePods
 from api.errors import AlreadyExists, Conflict, NotFound

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import CreateWorkload, PlannedEvent
-from admission.controllers.jobs.caches import (
+from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,

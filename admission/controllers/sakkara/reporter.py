@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from admission.controllers.cluster_view import Views
-from admission.controllers.sakkara.groups import SYNC_TIMEOUT
+from admission.controllers.pods.sakkara_groups import SYNC_TIMEOUT
 from admission.controllers.workload_writer import Recorder
 from api.kube.events import ref_to
 from api.kube.reconcile import Reconciler

@@ -14,8 +14,8 @@ import pytest
 from admission.controllers.job_kinds import JobKindController
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
+from admission.integrations.job_kinds import JobKinds
 from admission.integrations.registry import KINDS
-from admission.job_kinds import JobKinds
 from api.errors import NotFound
 from api.job_kinds import JobKind
 from api.kube.resources import CRDS, JOB_KINDS, WORKLOADS

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from admission.controllers.caches import InformerView
 from admission.controllers.jobs.ancestors import JobAncestors
-from admission.controllers.jobs.caches import InformerView
 from admission.controllers.jobs.context import JobOptions
 from admission.integrations.registry import BY_FRAMEWORK
 from api.workloads import Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus
-from admission.controllers.jobs.caches import is_orphan
+from admission.controllers.caches import is_orphan
 from admission.controllers.pods.orphaned_pods import ORPHANING
 from admission.controllers.pods.plan import plan_gone
 from admission.controllers.pods.pod_indexes import keys_of

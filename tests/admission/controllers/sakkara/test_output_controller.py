@@ -14,7 +14,7 @@ import pytest
 
 from admission.controllers.cluster_view import BY_HOSTNAME, hostname
 from admission.controllers.pods.pod_indexes import BY_GROUP, group_keys
-from admission.controllers.sakkara.groups import SakkaraGroups
+from admission.controllers.pods.sakkara_groups import SakkaraGroups
 from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import read_member
 from admission.controllers.sakkara.output_paths import TreePaths

@@ -12,7 +12,7 @@ from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.actions import DeletePod, PodGroupPlan, StopPod
 from admission.controllers.pods.gang import GangTerms, terms_of
 from admission.controllers.pods.gangs import plan_gang
-from admission.controllers.sakkara.terms import DescribedGroup, as_described
+from admission.controllers.pods.sakkara_terms import DescribedGroup, as_described
 from admission.integrations.gang import PodGang
 from admission.integrations.pod import PodMeta, QueuedPod
 from admission.integrations.podgroup import PodUnit

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
-from admission.controllers.jobs.caches import InformerView
-from admission.controllers.sakkara.terms import DescribedGroup
+from admission.controllers.caches import InformerView
+from admission.controllers.pods.sakkara_terms import DescribedGroup
 from api.kube.store import Change
 from api.meta import object_key
 from api.sakkara import HIGHEST_PRIORITY, NAME, ConfigMap, group_name, read_group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.controllers.jobs.caches import ExpectedWorkloads, MutationCache
+from admission.controllers.caches import ExpectedWorkloads, MutationCache
 
 
 def version(number: int) -> dict[str, Any]:
