@@ -50,11 +50,6 @@ def encode(levels: Sequence[str], domains: Sequence[Domain], *, by_hostname_pref
     return _assignment(levels, runs)
 
 
-def encode_prefix_runs(levels: Sequence[str], domains: Sequence[Domain]) -> TopologyAssignment:
-    """The form by hostname prefixes alone: one slice per run of neighbours with the same prefix."""
-    return _assignment(levels, _prefix_runs(levels, domains))
-
-
 def decode(assignment: TopologyAssignment) -> list[Domain]:
     """The domains in wire order. Raises InvalidObject where the lengths within a slice, or levels and values, disagree."""
     out: list[Domain] = []

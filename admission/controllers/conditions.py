@@ -155,6 +155,12 @@ def _off(status: WorkloadStatus, kind: str, reason: str, now: float, generation:
     return with_condition(status, kind, False, reason, f"Previously: {old.message}", now, generation)
 
 
+def is_running(status: WorkloadStatus) -> bool:
+    """Whether it is admitted and nothing has ended that: its pods run, or may start."""
+    states = status.conditions
+    return is_true(states, ADMITTED) and not is_true(states, EVICTED) and not is_true(states, FINISHED)
+
+
 def checks_ready(status: WorkloadStatus) -> bool:
     """Whether nothing but the admission itself is missing for Admitted."""
     delayed = status.admission is not None and any(

@@ -17,6 +17,7 @@ from typing import Final
 
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views, hostname
+from admission.controllers.conditions import is_running
 from admission.controllers.status import patch_status
 from admission.engine.cycle.second_pass import placed_requests
 from admission.engine.ledger import Ledger
@@ -27,8 +28,7 @@ from api.kube.events import EventRecorder, ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
 from api.kube.store import Change, ChangeType
-from api.meta import find_condition, is_true
-from api.names import ADMITTED, EVICTED, FINISHED
+from api.meta import find_condition
 from api.pods import Node
 from api.workloads import Workload
 
@@ -76,7 +76,7 @@ class RelabelledController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         """A new leader does not know what has changed before."""
-        if change.old is None and change.type is not ChangeType.DELETED and _runs(change.object):
+        if change.old is None and change.type is not ChangeType.DELETED and is_running(change.object.status):
             self.reconciler.add_after(change.key, _SETTLE)
 
     def _add_holders(self) -> None:
@@ -95,7 +95,7 @@ class RelabelledController:
             return
         workload = self._views.workloads.objects.get(key)
         known, admission = self._ledger.workload(key), self._ledger.admission(key)
-        if workload is None or known is None or admission is None or not _runs(workload):
+        if workload is None or known is None or admission is None or not is_running(workload.status):
             return
         broken = self._ledger.broken_levels(list(placed_requests(self._ledger, known, admission)))
         text = _text(broken)
@@ -111,11 +111,6 @@ class RelabelledController:
         self._views.workloads.observe(answer)
         if text and (before is None or before.status == "True"):
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "NodesRelabelled", text)
-
-
-def _runs(workload: Workload) -> bool:
-    states = workload.status.conditions
-    return is_true(states, ADMITTED) and not is_true(states, EVICTED) and not is_true(states, FINISHED)
 
 
 def _text(broken: Iterable[BrokenLevel]) -> str:

@@ -24,6 +24,7 @@ import msgspec
 from admission import metrics
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
+from admission.controllers.conditions import is_running
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
 from admission.controllers.pod_mover import PodMover
@@ -38,9 +39,6 @@ from api.kube.resources import PODS, WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import Condition, find_condition, is_true, parse_time
 from api.names import (
-    ADMITTED,
-    EVICTED,
-    FINISHED,
     HOSTNAME_LABEL,
     LWS_NAME,
     PODSET_LABEL,
@@ -208,7 +206,7 @@ class UnboundController:
 
     async def _reconcile(self, key: str) -> float | None:
         workload = self._views.workloads.objects.get(key)
-        if workload is None or not _runs(workload):
+        if workload is None or not is_running(workload.status):
             self._forget(key)
             return None
         stuck = sorted(self._pods.by_index(_BY_WORKLOAD, key), key=lambda pod: pod.metadata.name)
@@ -279,11 +277,6 @@ class UnboundController:
             self._forget(workload.key)
         if stuck and not known:
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsUnschedulable", text)
-
-
-def _runs(workload: Workload) -> bool:
-    states = workload.status.conditions
-    return is_true(states, ADMITTED) and not is_true(states, EVICTED) and not is_true(states, FINISHED)
 
 
 def _text(stuck: Sequence[UnboundPod]) -> str:

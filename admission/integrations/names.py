@@ -24,12 +24,6 @@ def workload_name(kind: Resource, owner: str, uid: str, *, extra: str = "", shor
     return _with_hash(f"{kind.kind.lower()}-{owner}", identity, short)
 
 
-def variant_name(parent: str, kind: Resource, uid: str, flavor: str, *, short: bool = False) -> str:
-    """The variant of the Workload `parent` for one flavor: the parent's name without its hash, and one of its own."""
-    stem = parent.rpartition("-")[0] or parent
-    return _with_hash(f"{stem}-variant-{flavor}", (kind.kind, kind.group, parent, uid, flavor), short)
-
-
 def _with_hash(prefix: str, identity: tuple[str, ...], short: bool) -> str:
     digest = hashlib.sha1("\n".join(identity).encode(), usedforsecurity=False).hexdigest()
     room = (SHORT_LENGTH if short else MAX_LENGTH) - HASH_LENGTH - 1

@@ -216,11 +216,6 @@ class QuotaTree:
         node = self._queues.get(queue)
         return dict(node.usage) if node else {}
 
-    def cohort_usage(self, cohort: str) -> dict[FlavorResource, int]:
-        """What the cohort's members use beyond what they hold back."""
-        node = self._cohorts.get(cohort)
-        return dict(node.usage) if node else {}
-
     def borrowing(self, queue: str, fr: FlavorResource, amount: int) -> Borrowing:
         """How far up the tree the queue would have to borrow for `amount` more."""
         node = self._queues.get(queue)
@@ -237,10 +232,6 @@ class QuotaTree:
         """Whether the queue hangs below cohorts that are each other's parents."""
         node = self._queues.get(queue)
         return node is not None and any(ancestor.name in self._on_cycle for ancestor in node.ancestors())
-
-    def cyclic_cohorts(self) -> frozenset[str]:
-        """The cohorts that are their own ancestors."""
-        return self._on_cycle
 
     def tree_of(self, queue: str) -> str:
         """A name for the queue's whole tree: equal for queues that can affect each other's quota."""

@@ -11,6 +11,7 @@ from admission.world.objects import Objects
 from admission.world.world import World
 from api.kube.resources import CLUSTER_QUEUES, NAMESPACES, PODS, WORKLOADS
 from api.names import ELASTIC_QUOTA_LABEL, PODSET_LABEL, WORKLOAD_ANNOTATION
+from tests.admission.engine.quota.inspection import cohort_usage
 
 CPU = ("elastic-quota", "cpu")
 
@@ -74,7 +75,7 @@ def test_bound_pods_without_a_workload_count_in_their_own_namespace(quota_first:
         cluster.quota("a")
         cluster.quota("b")
     assert (cluster.used("a"), cluster.used("b")) == (2000, 1000)
-    cohort = cluster.world.ledger.quota.cohort_usage("elastic-quota")
+    cohort = cohort_usage(cluster.world.ledger.quota, "elastic-quota")
     assert cohort[CPU] == 3000, "what they hold is not lent to others"
     cluster.pod("a", "one", phase="Succeeded")
     assert (cluster.used("a"), cluster.used("b")) == (1000, 1000)

@@ -32,7 +32,7 @@ def dump(ledger: Ledger) -> dict[str, Any]:
             for slot, entry in allocation.entries.items()
         },
         "covered": dict(allocations.slot_of),
-        "homeless": allocations.assumed.unplaced_entries(),
+        "homeless": {domain: set(slots) for domain, slots in allocations.assumed._unplaced.items() if slots},
         "quota": ledger.quota.state(),
     }
 

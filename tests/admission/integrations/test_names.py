@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.integrations.names import variant_name, workload_name
+from admission.integrations.names import workload_name
 from api.kube.resources import JOBS, JOBSETS
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -34,9 +34,6 @@ def test_a_cut_next_to_a_dot_leaves_a_valid_name() -> None:
         pytest.param(workload_name(JOBS, "n", "u"), workload_name(JOBS, "n", "u", extra="1"), id="extra"),
         pytest.param(workload_name(JOBS, "n" * 300, "u"), workload_name(JOBS, "n" * 301, "u"), id="long names"),
         pytest.param(workload_name(JOBS, "n", "u")[-5:], workload_name(JOBSETS, "n", "u")[-5:], id="kind"),
-        pytest.param(
-            variant_name("job-n-aaaaa", JOBS, "u", "a"), variant_name("job-n-aaaaa", JOBS, "u", "b"), id="flavor"
-        ),
     ],
 )
 def test_what_differs_gets_another_name(one: str, other: str) -> None:

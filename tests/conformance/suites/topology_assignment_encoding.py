@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.assignment import Domain, decode, domain_count, encode, encode_prefix_runs
+from api.assignment import Domain, _assignment, _prefix_runs, decode, domain_count, encode
 from api.workloads import TopologyAssignment
 from tests.conformance.runner import Case, gates
 from tests.conformance.suites.normal import normal
@@ -25,7 +25,7 @@ def _encodes(case: Case) -> None:
     want, real = case["want"], (case.get("observed") or {}).get("V1Beta2From")
     encoded = encode(levels, domains, by_hostname_prefix=gates(case)[GATE]).to_wire()
     if "v1beta2PrefixRunsEncoding" in want:
-        assert encode_prefix_runs(levels, domains).to_wire() == want["v1beta2PrefixRunsEncoding"]
+        assert _assignment(levels, _prefix_runs(levels, domains)).to_wire() == want["v1beta2PrefixRunsEncoding"]
         assert encoded == real
     else:
         assert normal(encoded) == normal(want["v1beta2"])

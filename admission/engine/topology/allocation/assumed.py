@@ -26,10 +26,6 @@ class AssumedPods:
         self._on: dict[str, set[Slot]] = {}
         self._unplaced: dict[Domain, set[Slot]] = {}
 
-    def unplaced_entries(self) -> dict[Domain, set[Slot]]:
-        """Entries with pods that are on no node, by domain."""
-        return {domain: set(slots) for domain, slots in self._unplaced.items() if slots}
-
     def pack(self, entry: EntryUsage) -> None:
         """Put the entry's unplaced pods on nodes, as far as there is capacity."""
         if not entry.by_node:

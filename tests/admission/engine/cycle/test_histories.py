@@ -37,6 +37,7 @@ from admission.engine.quota import cohorts
 from admission.engine.quota.fairness import FairSharingRules
 from tests.admission.engine.builders import BEST, CPU, RACK, STRICT, Cluster, host, racks, workload
 from tests.admission.engine.dump import dump
+from tests.admission.engine.quota.inspection import cohort_usage, cyclic_cohorts
 from tests.admission.engine.quota.test_quota import Formulas
 
 CPUS: FlavorResource = ("tas", "cpu")
@@ -180,7 +181,7 @@ class History(RuleBasedStateMachine):
         formulas = Formulas(self._declared(), used)
         for name in COHORTS:
             if self.ledger.quota.cohort(name) is not None and not self._circles(name):
-                assert self.ledger.quota.cohort_usage(name).get(CPUS, 0) == formulas.usage(name), name
+                assert cohort_usage(self.ledger.quota, name).get(CPUS, 0) == formulas.usage(name), name
 
     @invariant()
     def who_is_admitted_does_not_wait(self) -> None:
@@ -221,7 +222,7 @@ class History(RuleBasedStateMachine):
 
     def _circles(self, name: str) -> bool:
         """Whether what is below it, or above, runs in a circle: there no usage is passed on."""
-        return bool(self.ledger.quota.cyclic_cohorts())
+        return bool(cyclic_cohorts(self.ledger.quota))
 
 
 class Fair(History):

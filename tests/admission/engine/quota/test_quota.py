@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from admission.engine.journal import Journal
 from admission.engine.model import ClusterQueue, Cohort, FlavorQuotas, FlavorResource, Quota, ResourceGroup
 from admission.engine.quota.tree import QuotaTree
+from tests.admission.engine.quota.inspection import cohort_usage, cyclic_cohorts
 from tests.budgets import examples
 
 CPU: FlavorResource = ("f", "cpu")
@@ -75,7 +76,7 @@ def test_cohorts_share_quota_of_their_own_through_all_levels() -> None:
     assert quota.potential("b", CPU) == 4 + 5 + 1, "left lends one of its twelve"
     quota.add("b", {CPU: 10})
     assert quota.available("a", CPU) == 11
-    assert quota.cohort_usage("root") == {CPU: 10}
+    assert cohort_usage(quota, "root") == {CPU: 10}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_cohorts_in_a_cycle_are_reported_with_all_below_them_and_recover() -> No
         queue("a", 1, "x"), queue("b", 1, "under"), queue("c", 1, "elsewhere"),
     )  # fmt: skip
     assert [quota.cyclic(name) for name in "abc"] == [True, True, False]
-    assert quota.cyclic_cohorts() == {"x", "y", "z"}
+    assert cyclic_cohorts(quota) == {"x", "y", "z"}
     quota.set_cohort(cohort("z"))
     assert [quota.cyclic(name) for name in "abc"] == [False, False, False]
     assert quota.potential("b", CPU) == 2
@@ -268,7 +269,7 @@ def test_any_history_agrees_with_the_formulas(history: list[Step]) -> None:
                 assert quota.borrowing(name, CPU, amount).level == formulas.borrowing_level(name, amount)
     for name in set(COHORTS) & set(nodes):
         if not cyclic_above(name, nodes):
-            assert quota.cohort_usage(name).get(CPU, 0) == formulas.usage(name)
+            assert cohort_usage(quota, name).get(CPU, 0) == formulas.usage(name)
 
 
 @settings(max_examples=examples(50), deadline=None)
