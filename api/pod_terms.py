@@ -1,7 +1,7 @@
 """What a pod says of other pods near it: its required affinity and anti-affinity, as values that compare and hash.
 
 As kube-scheduler reads them: a term looks for pods by labels and namespaces, and speaks of the domain that a node belongs to by
-one of its labels, the topology key. Whoever makes a pod writes the terms, so their size is bounded. Pure.
+one of its labels, the topology key. Any user who creates a pod writes its terms, so their size is bounded. Pure.
 """
 
 from __future__ import annotations

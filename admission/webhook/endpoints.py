@@ -220,9 +220,9 @@ def _warn_of_workload(obj: Wire, _: ReviewRules) -> list[str]:
     return workloads.warnings(obj)
 
 
-def _mark_in_use(obj: Wire, _: Request, __: Lookups, rules: ReviewRules) -> None:
+def _mark_in_use(obj: Wire, _: Request, __: Lookups, ___: ReviewRules) -> None:
     finalizers = (obj.get("metadata") or {}).get("finalizers") or []
-    if rules.in_use_finalizer and IN_USE_FINALIZER not in finalizers:
+    if IN_USE_FINALIZER not in finalizers:
         obj.setdefault("metadata", {})["finalizers"] = [*finalizers, IN_USE_FINALIZER]
 
 

@@ -60,7 +60,6 @@ class ReviewRules:
     reject_invalid_on_flavors: bool = False
     concurrent_admission: bool = False
     multikueue: bool = False
-    in_use_finalizer: bool = False
     # the engine's own options: the webhook refuses what placement would drop
     placement: PlacementOptions = _PLACEMENT
     # the placement profile that the job or its queue names, None where neither does
@@ -95,7 +94,6 @@ def webhook_rules(settings: AdmissionSettings) -> ReviewRules:
         taken_over_schedulers=frozenset((*TAKEN_OVER_SCHEDULERS, *settings.schedulers.taken_over)) - kept,
         kept_schedulers=kept,
         highest_group_priority=settings.sakkara.highest_priority,
-        in_use_finalizer=True,
         placement=settings.placement.options(),
         manage_jobs_without_queue_name=settings.manage_jobs_without_queue_name,
         managed_namespaces=settings.managed_namespaces,
