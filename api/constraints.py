@@ -31,8 +31,7 @@ from api.untrusted_text import read_json
 from api.workloads import MAX_CONSTRAINTS, PlacementConstraint
 
 TYPES: Final = ("pack", "spread")
-NUMBERS: Final = ("partitions", "min", "max", "factor")
-WORDS: Final = ("type", *NUMBERS, "hard")
+WORDS: Final = tuple(word for word in PlacementConstraint.model_fields if word != "level")
 MOST: Final = 2**31 - 1
 
 _LEVEL: Final = re.compile(LABEL_KEY)

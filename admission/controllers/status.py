@@ -11,9 +11,10 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextvars import ContextVar
+from typing import Final
 
 from admission.controllers.cluster_view import Views
-from admission.engine.decision import Reason
+from admission.engine.decision import OlderReason, Reason
 from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import WORKLOADS
@@ -35,21 +36,18 @@ def written_reason(reason: str) -> str:
     """The reason of QuotaReserved=False as it is written: the same, or Kueue's legacy one."""
     if not legacy_reasons.get():
         return reason
-    return reason if reason in _LEGACY else _LEGACY_OF.get(reason, LegacyQuotaReason.PENDING)
+    if reason in _LEGACY:
+        return reason
+    older = Reason(reason).older if reason in Reason.__members__.values() else OlderReason.PENDING
+    return _OLDER.get(older, reason)
 
 
-_LEGACY_OF: Mapping[str, str] = {
-    Reason.MISCONFIGURED: LegacyQuotaReason.INADMISSIBLE,
-    Reason.SUSPENDED: LegacyQuotaReason.INADMISSIBLE,
-    Reason.WAITING_FOR_OBJECTS: LegacyQuotaReason.INADMISSIBLE,
-    Reason.UNSUPPORTED_POD_TERMS: LegacyQuotaReason.INADMISSIBLE,
-    Reason.DEACTIVATED: LegacyQuotaReason.INADMISSIBLE,
-    Reason.OWNER_NOT_MANAGED: LegacyQuotaReason.INADMISSIBLE,
-    Reason.WAITING_FOR_PODS_READY: LegacyQuotaReason.WAITING,
-    Reason.ADMISSION_GATED: Reason.ADMISSION_GATED,
-    Reason.ON_HOLD: Reason.ON_HOLD,
+_OLDER: Final[Mapping[OlderReason, str]] = {
+    OlderReason.PENDING: LegacyQuotaReason.PENDING,
+    OlderReason.INADMISSIBLE: LegacyQuotaReason.INADMISSIBLE,
+    OlderReason.WAITING: LegacyQuotaReason.WAITING,
 }
-_LEGACY = frozenset((LegacyQuotaReason.PENDING, LegacyQuotaReason.INADMISSIBLE, LegacyQuotaReason.WAITING))
+_LEGACY: Final = frozenset(_OLDER.values())
 
 
 def _written(status: WorkloadStatus) -> WorkloadStatus:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Self
 
 from admission.engine.model import Admission, Assignment
@@ -22,8 +22,18 @@ class ReasonOwner(StrEnum):
     EXPLANATION = "explanation"
 
 
+class OlderReason(Enum):
+    """Which of Kueue's older reasons is written for a reason where the settings ask for these."""
+
+    PENDING = auto()
+    INADMISSIBLE = auto()
+    WAITING = auto()
+    UNCHANGED = auto()
+
+
 class Reason(StrEnum):
-    """Every reason code: stable names, each with its meaning as `__doc__`, its owner, and whether it is retained.
+    """Every reason code: stable names, each with its meaning as `__doc__`, its owner, whether it is
+    retained, and its older form.
 
     The reasons of QuotaReserved=False come first, the most specific first where several hold. Those of the controllers
     reach the engine as `Workload.blocked` and are passed on; where the engine meets the same case, it gives the same
@@ -36,15 +46,21 @@ class Reason(StrEnum):
 
     owner: ReasonOwner
     retained: bool
+    older: OlderReason
 
     def __new__(
-        cls, value: str, meaning: str = "", owner: ReasonOwner = ReasonOwner.ENGINE, retained: bool = False
+        cls,
+        value: str,
+        meaning: str = "",
+        owner: ReasonOwner = ReasonOwner.ENGINE,
+        retained: bool = False,
+        older: OlderReason = OlderReason.PENDING,
     ) -> Self:
         """A member with all that is declared of it."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.__doc__ = meaning
-        member.owner, member.retained = owner, retained
+        member.owner, member.retained, member.older = owner, retained, older
         return member
 
     NO_MATCHING_FLAVOR = (
@@ -78,18 +94,28 @@ class Reason(StrEnum):
         ReasonOwner.ENGINE,
         True,
     )
-    MISCONFIGURED = "Misconfigured", "a queue is missing, or cannot admit as it is set up", ReasonOwner.CONTROLLERS
+    MISCONFIGURED = (
+        "Misconfigured",
+        "a queue is missing, or cannot admit as it is set up",
+        ReasonOwner.CONTROLLERS,
+        False,
+        OlderReason.INADMISSIBLE,
+    )
     WAITING_FOR_OBJECTS = (
         "WaitingForObjects",
         "an object that its pods name is missing or not ready yet, so they would be refused or never bound",
         ReasonOwner.CONTROLLERS,
+        False,
+        OlderReason.INADMISSIBLE,
     )
     UNSUPPORTED_POD_TERMS = (
         "UnsupportedPodTerms",
         "its pods have a term by which nobody here can tell whether a node takes them",
         ReasonOwner.CONTROLLERS,
+        False,
+        OlderReason.INADMISSIBLE,
     )
-    SUSPENDED = "Suspended", "a queue is stopped", ReasonOwner.CONTROLLERS
+    SUSPENDED = "Suspended", "a queue is stopped", ReasonOwner.CONTROLLERS, False, OlderReason.INADMISSIBLE
     PENDING_EVALUATION = (
         "PendingEvaluation",
         "it was not considered yet: others come first, or a backoff is not over",
@@ -101,6 +127,7 @@ class Reason(StrEnum):
         "pods of workloads admitted before it are not ready yet",
         ReasonOwner.ENGINE,
         True,
+        OlderReason.WAITING,
     )
     WAITING_FOR_GANGS = (
         "WaitingForGangs",
@@ -112,13 +139,17 @@ class Reason(StrEnum):
         "AdmissionGated",
         "an admission gate holds it, or a preemption gate keeps it from evicting other workloads",
         ReasonOwner.CONTROLLERS,
+        False,
+        OlderReason.UNCHANGED,
     )
-    DEACTIVATED = "Deactivated", "spec.active is false", ReasonOwner.CONTROLLERS
-    ON_HOLD = "OnHold", "its queue holds it back", ReasonOwner.CONTROLLERS, True
+    DEACTIVATED = "Deactivated", "spec.active is false", ReasonOwner.CONTROLLERS, False, OlderReason.INADMISSIBLE
+    ON_HOLD = "OnHold", "its queue holds it back", ReasonOwner.CONTROLLERS, True, OlderReason.UNCHANGED
     OWNER_NOT_MANAGED = (
         "OwnerNotManaged",
         "its owner is of a kind that Stowage does not manage",
         ReasonOwner.CONTROLLERS,
+        False,
+        OlderReason.INADMISSIBLE,
     )
     UNSATISFIED_CHECKS = (
         "UnsatisfiedAdmissionChecks",
