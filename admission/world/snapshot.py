@@ -180,7 +180,7 @@ def capture(
         ),
         claims=tuple(reservation_record(*one) for one in sorted(state.queues.claims.items())),
         reserved=tuple(
-            start_record(*one) for one in sorted(state.queues.start_reservations(), key=lambda one: order_of(one[0]))
+            start_record(*one) for one in sorted(state.queues.starts.all(), key=lambda one: order_of(one[0]))
         ),
         unforeseen=tuple(sorted(memory.unforeseen)),
         kept=tuple(
@@ -222,12 +222,12 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.apply(_endless(workload))
     world.queues.due(snapshot.at)  # whose backoff is over may have been refused since
     for held in snapshot.reserved:
-        world.queues.reserve_start(
+        world.queues.starts.reserve(
             held.workload, StartReservation(held.start, held.admission, held.level, held.found, held.firm)
         )
     for refusal in snapshot.refused:
         waits = world.queues.workload(refusal.workload)
-        overtaken = waits is not None and world.queues.start_reservation(waits.cluster_queue) is not None
+        overtaken = waits is not None and world.queues.starts.of(waits.cluster_queue) is not None
         if refusal.blocks is not None:
             overtaken = not refusal.blocks
         hint = None if refusal.lack is None else hint_of(refusal.lack)

@@ -118,15 +118,15 @@ class Backfill:
         """
         self._known = self._departures = None
         self._leaving.clear()
-        for head, reservation in tuple(self._queues.start_reservations()):
+        for head, reservation in tuple(self._queues.starts.all()):
             if workload.ends is not None and workload.ends <= reservation.start:
                 continue
             if not reservation.firm or head.key == workload.key:
                 continue
             asked = self._binds(head, reservation, workload, level) or not self._related(head, workload)
             if not asked or not _apart(reservation.admission, admission):
-                self._queues.reserve_start(head.key, replace(reservation, firm=False))
-        held = self._queues.start_reservation(workload.cluster_queue)
+                self._queues.starts.reserve(head.key, replace(reservation, firm=False))
+        held = self._queues.starts.of(workload.cluster_queue)
         return held is not None and held[0].key == workload.key
 
     # ---- the head
@@ -138,26 +138,26 @@ class Backfill:
 
         `level`: how far it would borrow. `hopeless`: not even an empty cluster would hold it.
         """
-        held = self._queues.start_reservation(queue.name)
+        held = self._queues.starts.of(queue.name)
         if held is not None and order_of(held[0]) < order_of(workload):
             return ReservedStart(overtaken=True)
         if held is not None and held[0].key == workload.key and self._stands(held[1]):
             return ReservedStart(held[1].start, overtaken=True)
-        first = self._queues.unforeseen(queue.name)
+        first = self._queues.starts.unforeseen(queue.name)
         if first is not None and order_of(first) < order_of(workload):
-            self._queues.reserve_start(workload.key, None)
+            self._queues.starts.reserve(workload.key, None)
             return ReservedStart()
         passing = reason in _MAY_PASS and not (hopeless and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
         found = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
         if found is None:
-            self._queues.reserve_start(workload.key, None)
+            self._queues.starts.reserve(workload.key, None)
             if passing:
                 self._queues.foresee_none(workload.key)
                 return ReservedStart()
-            return ReservedStart(overtaken=self._queues.start_reservation(queue.name) is not None)
+            return ReservedStart(overtaken=self._queues.starts.of(queue.name) is not None)
         start, nomination = found
         admission, borrows = nomination.admission(), nomination.assignment.level
-        self._queues.reserve_start(workload.key, StartReservation(start, admission, borrows, self._now))
+        self._queues.starts.reserve(workload.key, StartReservation(start, admission, borrows, self._now))
         return ReservedStart(start, overtaken=True)
 
     def _stands(self, reservation: StartReservation) -> bool:
@@ -184,7 +184,7 @@ class Backfill:
     def delays(self, queue: ClusterQueue, found: Nomination) -> str | None:
         """The message that names the head this workload would delay if it started now; None if it delays none."""
         level = found.assignment.level
-        held = sorted(self._queues.start_reservations(), key=lambda each: (each[1].start, each[0].key))
+        held = sorted(self._queues.starts.all(), key=lambda each: (each[1].start, each[0].key))
         for head, reservation in held:
             bound = self._binds(head, reservation, found.workload, level) and _meet(reservation, found)
             if bound and not self._holds(head, reservation, queue, found):
@@ -226,7 +226,7 @@ class Backfill:
                 other = self._fit(head, reservation.start)
         if other is None:
             return False
-        self._queues.reserve_start(head.key, replace(reservation, admission=other.admission(), firm=True))
+        self._queues.starts.reserve(head.key, replace(reservation, admission=other.admission(), firm=True))
         return True
 
     def _quota_suffices(
@@ -269,7 +269,7 @@ class Backfill:
         return FutureReservation(head.key, admission.cluster_queue, usage, self._ledger.footprint(head.key), True, end)
 
     def _ahead(self, workload: Workload, level: int) -> list[tuple[Workload, StartReservation]]:
-        held = sorted(self._queues.start_reservations(), key=lambda each: order_of(each[0]))
+        held = sorted(self._queues.starts.all(), key=lambda each: order_of(each[0]))
         return [each for each in held if self._binds(*each, workload, level)]
 
     def _steps(self) -> list[Step]:

@@ -39,7 +39,7 @@ class DecisionInputs:
 
     def reservations(self, workload: Workload) -> list[tuple[Workload, StartReservation]]:
         """Those of others, the first to start first."""
-        held = [each for each in self.queues.start_reservations() if each[0].key != workload.key]
+        held = [each for each in self.queues.starts.all() if each[0].key != workload.key]
         return sorted(held, key=lambda each: (each[1].start, each[0].key))
 
     def kept(self, workload: Workload) -> list[tuple[Workload, KeptRequest]]:
@@ -55,7 +55,7 @@ class DecisionInputs:
 
     def reservation(self, workload: Workload) -> StartReservation | None:
         """The workload's own."""
-        found = self.queues.start_reservation(workload.cluster_queue)
+        found = self.queues.starts.of(workload.cluster_queue)
         return found[1] if found is not None and found[0].key == workload.key else None
 
 
@@ -127,7 +127,7 @@ def _line(
     fellows = {key for owner in (workload, *(owner for owner, _ in owned)) for key in _together(owner)}
     together = [found for key in sorted(fellows - {workload.key}) if (found := there.workload(key)) is not None]
     owners = {owner.key for owner, _ in owned}
-    first = there.unforeseen(workload.cluster_queue)
+    first = there.starts.unforeseen(workload.cluster_queue)
     unforeseen = [] if first is None or first.key == workload.key else [first]
     heads = [*(head for head, _ in reservations), *unforeseen]
     if others is None:
@@ -145,7 +145,7 @@ def _line(
         line.put(one)
     line.evictions.recall(there.evictions.pairs())
     for head, reservation in reservations:
-        line.reserve_start(head.key, reservation)
+        line.starts.reserve(head.key, reservation)
         if others is None:
             line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
     for head in unforeseen:
@@ -159,7 +159,7 @@ def _line(
     for owner, capacity in owned:
         line.reserve_capacity(owner.key, capacity)
     if (mine := scene.reservation(workload)) is not None and workload.blocked is None:
-        line.reserve_start(workload.key, mine)
+        line.starts.reserve(workload.key, mine)
     return line
 
 

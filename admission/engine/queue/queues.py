@@ -34,11 +34,11 @@ from admission.engine.queue.pending import (
     CapacityReservation,
     KeptRequest,
     PendingWorkload,
-    StartReservation,
     same_place,
 )
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
 from admission.engine.queue.queueing_hints import Free, FreeOf, QueueingHint
+from admission.engine.queue.start_reservations import StartReservations
 
 Beside = Callable[[Iterable[tuple[Workload, CapacityReservation]]], FreeOf]
 """The free quota of each queue, given these capacity reservations."""
@@ -67,8 +67,7 @@ class PendingQueues:
         self._steps: list[tuple[float, int, str, EquivalenceClass]] = []
         self._sequence = count()
         self._reservations = ReservationIndex(self._items)
-        self._starts: dict[str, tuple[str, StartReservation]] = {}
-        self._unforeseen: dict[str, str] = {}
+        self.starts = StartReservations(self._items)
         self._kept: dict[str, KeptRequest] = {}
         self._notices: dict[str, NotEvaluated] = {}
         self._counts: Counter[str] = Counter()
@@ -91,8 +90,7 @@ class PendingQueues:
         line.strict = spec.strategy is QueueingStrategy.STRICT_FIFO
         line.aged = spec.preemption.by_age
         if line.timed != spec.backfill:
-            self._starts.pop(spec.name, None)
-            self._unforeseen.pop(spec.name, None)
+            self.starts.forget(spec.name)
             self._rebuild_line(spec.name, timed=spec.backfill)
         self.requeue((spec.name,))
 
@@ -156,11 +154,10 @@ class PendingQueues:
         self._requeue_group(item.workload)
         if self._kept.pop(key, None) is not None:
             self.requeue({name} | self.sharing_flavors(name))  # others may borrow it now
-        if self._starts.get(name, ("",))[0] == key:
-            del self._starts[name]
+        held, unforeseen = self.starts.leave(name, key)
+        if held:
             self.requeue({name} | self.sharing_flavors(name))  # its reservation is free, and its queue has another head
-        if self._unforeseen.get(name) == key:
-            del self._unforeseen[name]
+        if unforeseen:
             self.requeue((name,))  # those behind it may be given a reservation now
 
     def requeue(self, names: Collection[str], *, capacity_only: bool = False) -> None:
@@ -320,46 +317,16 @@ class PendingQueues:
             found |= order[-1] == key
         return found
 
-    def reserve_start(self, key: str, reservation: StartReservation | None) -> None:
-        """Store the start reservation of the first workload of a backfill queue that does not fit; None removes it.
-
-        One per queue. It holds until the workload leaves or gets a capacity reservation, or another workload of the queue
-        gets a start reservation.
-        """
-        name = self._items[key].workload.cluster_queue
-        if reservation is not None:
-            self._starts[name] = (key, reservation)
-            self._unforeseen.pop(name, None)
-        elif self._starts.get(name, ("",))[0] == key:
-            del self._starts[name]
-        if self._unforeseen.get(name) == key:
-            del self._unforeseen[name]
-
     def foresee_none(self, key: str) -> None:
         """The start of the waiting workload is unknown: meanwhile no start is reserved in its queue.
 
         Removes the start reservation of a workload behind it. One per queue; it holds as long as a reservation would.
         """
         name = self._items[key].workload.cluster_queue
-        self._unforeseen[name] = key
-        if (lost := self._starts.pop(name, None)) is not None:
+        if (lost := self.starts.foresee_none(key)) is not None:
             self.requeue({name} | self.sharing_flavors(name))
             if self._line(name).strict:
-                self._tell(self._items[lost[0]].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
-
-    def unforeseen(self, queue: str) -> Workload | None:
-        """The first waiting workload of this queue whose start is unknown."""
-        key = self._unforeseen.get(queue)
-        return None if key is None else self._items[key].workload
-
-    def start_reservation(self, queue: str) -> tuple[Workload, StartReservation] | None:
-        """The workload of this queue with a start reservation, and that reservation."""
-        found = self._starts.get(queue)
-        return None if found is None else (self._items[found[0]].workload, found[1])
-
-    def start_reservations(self) -> Iterator[tuple[Workload, StartReservation]]:
-        """All workloads with a start reservation, in no particular order."""
-        return ((self._items[key].workload, reservation) for key, reservation in self._starts.values())
+                self._tell(self._items[lost].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
 
     def reserve_capacity(self, key: str, reservation: CapacityReservation) -> None:
         """Reserve capacity for the head of a queue until its victims leave; until the reservation ends it is not a head.
@@ -377,7 +344,7 @@ class PendingQueues:
         else:
             line.leave(key, item.group)
             item.group = None
-        self.reserve_start(key, None)
+        self.starts.reserve(key, None)
         self.keep(key, None)
         leaving = reservation.victims & reservation.evicted
         if (before := self.claims.get(key)) is not None:
@@ -481,7 +448,7 @@ class PendingQueues:
 
     def memory(self) -> QueueMemory:
         """The other results of earlier evaluations, for a snapshot."""
-        return replace(remembered(self._items, self._lines), unforeseen=frozenset(self._unforeseen.values()))
+        return replace(remembered(self._items, self._lines), unforeseen=self.starts.all_unforeseen())
 
     def recall(self, memory: QueueMemory) -> None:
         """Restore the memory of a snapshot. `refuse` (with the hints) must have been called before."""
@@ -493,7 +460,7 @@ class PendingQueues:
             if key in memory.returning:
                 self._reservations.came_back(item)
             if key in memory.unforeseen:
-                self._unforeseen[item.workload.cluster_queue] = key
+                self.starts.foresee_none(key)
         for line in self._lines.values():
             line.beside_reservations = True  # unknown after a restart, so assume it
 

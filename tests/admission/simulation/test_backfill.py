@@ -28,7 +28,7 @@ class WatchedWorld(World):
     def cycle(self) -> CycleReport:
         report = super().cycle()
         foremost = min(map(order_of, self.queues.workloads()), default=None)
-        for head, reservation in self.queues.start_reservations():
+        for head, reservation in self.queues.starts.all():
             if order_of(head) == foremost:
                 self.told.setdefault(head.key, reservation.start)
         assert self.ledger.audit() == []

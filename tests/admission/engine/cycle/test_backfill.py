@@ -141,7 +141,7 @@ def test_a_more_important_one_without_a_moment_ends_what_another_was_promised() 
     answers = [waits(report)["second"] for report in reports if "second" in waits(report)]
     assert answers
     assert "expected" not in answers[-1]
-    assert cluster.queues.start_reservation("q") is None
+    assert cluster.queues.starts.of("q") is None
 
 
 def test_a_first_one_that_never_fits_keeps_no_promise_from_the_second() -> None:

@@ -128,7 +128,7 @@ def test_each_head_gets_the_first_end_after_which_it_fits(
     if report.admitted:
         return  # a head admitted later has moved the moments of those before it
     assert list(cluster.ledger.inputs()) == before
-    held = sorted(cluster.queues.start_reservations(), key=lambda each: order_of(each[0]))
+    held = sorted(cluster.queues.starts.all(), key=lambda each: order_of(each[0]))
     for index, (head, reservation) in enumerate(held):
         spec = cluster.ledger.quota.spec(head.cluster_queue)
         assert spec is not None

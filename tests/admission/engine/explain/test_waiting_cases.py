@@ -57,10 +57,10 @@ def explained(made: Made) -> Explanation:
 @each
 def test_it_says_what_the_cycle_says_and_changes_nothing(make: Make) -> None:
     made = make()
-    before, held = dump(made.cluster.ledger), list(made.cluster.queues.start_reservations())
+    before, held = dump(made.cluster.ledger), list(made.cluster.queues.starts.all())
     found = explained(made)
     assert dump(made.cluster.ledger) == before
-    assert list(made.cluster.queues.start_reservations()) == held
+    assert list(made.cluster.queues.starts.all()) == held
     assert explained(make()) == found
     told = [decision for decision in made.cycle().decisions if decision.workload == W]
     for decision in told:

@@ -1,0 +1,74 @@
+"""When the first waiting workload of each backfill queue starts, as far as that is known. PendingQueues keeps it current.
+
+A queue has one start reservation, or one workload whose start is unknown. What is reserved, and why, is decided in
+cycle/backfill.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from admission.engine.model import Workload
+from admission.engine.queue.pending import PendingWorkload, StartReservation
+
+
+class StartReservations:
+    """By ClusterQueue. `items`: the pending workloads by key."""
+
+    def __init__(self, items: Mapping[str, PendingWorkload]) -> None:
+        self._items = items
+        self._held: dict[str, tuple[str, StartReservation]] = {}
+        self._unforeseen: dict[str, str] = {}
+
+    def reserve(self, key: str, reservation: StartReservation | None) -> None:
+        """Store the start reservation of the first workload of a backfill queue that does not fit; None removes it.
+
+        One per queue. It holds until the workload leaves or gets a capacity reservation, or another workload of the queue
+        gets a start reservation.
+        """
+        name = self._items[key].workload.cluster_queue
+        if reservation is not None:
+            self._held[name] = (key, reservation)
+            self._unforeseen.pop(name, None)
+        elif self._held.get(name, ("",))[0] == key:
+            del self._held[name]
+        if self._unforeseen.get(name) == key:
+            del self._unforeseen[name]
+
+    def foresee_none(self, key: str) -> str | None:
+        """The start of this waiting workload is unknown. Returns the key of the workload that lost its reservation to it."""
+        name = self._items[key].workload.cluster_queue
+        self._unforeseen[name] = key
+        return self._held.pop(name, (None,))[0]
+
+    def leave(self, name: str, key: str) -> tuple[bool, bool]:
+        """The workload left this queue: whether it had a reservation, and whether its start was unknown."""
+        held, unforeseen = self._held.get(name, ("",))[0] == key, self._unforeseen.get(name) == key
+        if held:
+            del self._held[name]
+        if unforeseen:
+            del self._unforeseen[name]
+        return held, unforeseen
+
+    def forget(self, name: str) -> None:
+        """The queue does not backfill any more, or only now."""
+        self._held.pop(name, None)
+        self._unforeseen.pop(name, None)
+
+    def unforeseen(self, queue: str) -> Workload | None:
+        """The first waiting workload of this queue whose start is unknown."""
+        key = self._unforeseen.get(queue)
+        return None if key is None else self._items[key].workload
+
+    def all_unforeseen(self) -> frozenset[str]:
+        """The keys of the workloads whose start is unknown."""
+        return frozenset(self._unforeseen.values())
+
+    def of(self, queue: str) -> tuple[Workload, StartReservation] | None:
+        """The workload of this queue with a start reservation, and that reservation."""
+        found = self._held.get(queue)
+        return None if found is None else (self._items[found[0]].workload, found[1])
+
+    def all(self) -> Iterator[tuple[Workload, StartReservation]]:
+        """All workloads with a start reservation, in no particular order."""
+        return ((self._items[key].workload, reservation) for key, reservation in self._held.values())
