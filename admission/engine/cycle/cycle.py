@@ -24,7 +24,6 @@ if that fails it calls `ledger.release` and puts the workload back into the queu
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,14 +34,15 @@ from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
 from admission.engine.cycle.elastic import grow, slice_released
 from admission.engine.cycle.gang_fit import GroupNotStarted
 from admission.engine.cycle.gang_preemption import GangPreemption
-from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, group_order, is_grouped, starting_together
+from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, group_order, is_grouped
 from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
 from admission.engine.cycle.kept_quota import KeptQuota, keeps
 from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.reservations import Reservations
+from admission.engine.cycle.repeated_preemption import may_not_evict
+from admission.engine.cycle.reservations import Reservations, starting_together
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
 from admission.engine.decision import (
     PREEMPTION_GATED,
@@ -59,14 +59,10 @@ from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
-from admission.engine.queue.evictions import TIMES
-from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
 from admission.engine.queue.queues import NotEvaluated, PendingQueues
 from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
 
-FURTHEST = sys.maxsize
-"""No workload borrows further."""
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 _MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
 
@@ -200,26 +196,8 @@ class _Cycle:
         head = Head.of(beside_its_gang(workload, self._ledger))
         if is_grouped(workload):
             head.order = group_order(workload, self._queues)
-        head.first = self._first(workload)
+        head.first = self._reservations.first(workload, fair=self._fair)
         self._order.enter(head)
-
-    def _first(self, workload: Workload) -> int | None:
-        """Up to which level of borrowing it comes before others, since those that were evicted for it have all left.
-
-        So do those that have come since with a higher priority: they may still go before it.
-        """
-        if self._free_claim(workload) is not None:
-            return FURTHEST
-        if self._fair:
-            return None
-        tree = self._ledger.quota.tree_of(workload.cluster_queue)
-        for key, claim in self._queues.claims.items():
-            owner = self._queues.workload(key)
-            if owner is None or self._ledger.quota.tree_of(owner.cluster_queue) != tree:
-                continue
-            if workload.priority > owner.priority and not self._reservations.bars(owner, claim, workload):
-                return claim.level
-        return None
 
     def _level(self, head: Head) -> int:
         """How far it borrows. A head that is first because of its claim was given the level of the claim.
@@ -227,15 +205,9 @@ class _Cycle:
         Its claim does not bar owners that came since and go before it. They evicted others counting on the same capacity, so
         it leaves their reservations alone: otherwise their evictions are in vain.
         """
-        if head.first is None or (claim := self._free_claim(head.workload)) is None:
+        if head.first is None or (claim := self._reservations.free(head.workload)) is None:
             return head.level
         return claim.level
-
-    def _free_claim(self, workload: Workload) -> CapacityReservation | None:
-        """Its claim, or that of its group, if all of its victims have left."""
-        claims = self._queues.claims
-        claim = next((claims[key] for key in starting_together(workload) if key in claims), None)
-        return None if claim is None or claim.victims else claim
 
     # ---- step 3: flavors and quota
 
@@ -352,7 +324,7 @@ class _Cycle:
             return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         found = self._groups.start(head.workload)
         in_vain = isinstance(found, GroupNotStarted) or (isinstance(found, GangPreemption) and bool(found.victims))
-        if in_vain and self._free_claim(head.workload) is not None:
+        if in_vain and self._reservations.free(head.workload) is not None:
             self._disclaim(head.workload)
         if isinstance(found, GangPreemption) and (why := self._too_often(head, queue, found.victims)) is not None:
             return why
@@ -440,7 +412,7 @@ class _Cycle:
 
     def _claimed(self, head: Head, queue: ClusterQueue) -> Decision | None:
         """Its victims have left: it starts as well as it can now, without evicting more."""
-        if self._free_claim(head.workload) is None:
+        if self._reservations.free(head.workload) is None:
             return None
         nominator = Nominator(self._ledger, self._nobody, self._now, thorough=True)
         with self._reservations.afterwards(queue.name):
@@ -489,28 +461,13 @@ class _Cycle:
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
     def _too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
-        """Wait if it had one of the victims evicted too often recently; else record the victims that are not leaving
-        already.
-        """
-        stay = {victim.workload for victim in victims} - self._reservations.leaving
-        stay = {key for key in stay if (admitted := self._ledger.workload(key)) is not None and not admitted.evicted}
-        preemptor, evictions = evicts_as(head.workload), self._queues.evictions
-        found = evictions.too_often(preemptor, stay, self._now)
-        if found is not None:
-            minutes = evictions.pause(preemptor, found[0]) / 60
-            times = f"had {found[0]} evicted {TIMES} times within {minutes:.0f} minutes"
-            return self._refrains(head, queue, times, found[1])
-        others = {key: evicts_as(one) for key in sorted(stay) if (one := self._ledger.workload(key)) is not None}
-        gang = head.workload.gang
-        mine = frozenset((head.workload.key, *(() if gang is None else gang.together)))
-        if (found := evictions.in_return(mine, others, self._now)) is not None:
-            return self._refrains(head, queue, f"was evicted for {found[0]}", found[1])
-        evictions.evict(preemptor, sorted(stay), self._now)
-        return None
-
-    def _refrains(self, head: Head, queue: ClusterQueue, why: str, until: float) -> Wait:
-        message = f"{why}; may evict it at {moment(until)}"
-        return self._wait(head, queue, Reason.REPEATED_PREEMPTION, message, until=until)
+        """Wait if it may not evict one of the victims again yet; else these evictions are recorded."""
+        evictions, leaving = self._queues.evictions, self._reservations.leaving
+        found = may_not_evict(self._ledger, evictions, head.workload, victims, leaving, self._now)
+        if found is None:
+            return None
+        message = f"{found[0]}; may evict it at {moment(found[1])}"
+        return self._wait(head, queue, Reason.REPEATED_PREEMPTION, message, until=found[1])
 
     def _reserve_capacity(
         self,
@@ -579,12 +536,6 @@ def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[
     """Totals per pod set, for the status."""
     target = queue or ClusterQueue(workload.cluster_queue)
     return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}
-
-
-def evicts_as(workload: Workload) -> str:
-    """The key under which its victims are remembered: for a group the same, whichever of its gangs is its head."""
-    gang = workload.gang
-    return min(gang.together) if gang is not None and gang.together else workload.key
 
 
 def _evicts(queue: ClusterQueue) -> bool:

@@ -42,12 +42,6 @@ def is_grouped(workload: Workload) -> bool:
     return workload.gang is not None and bool(workload.gang.together)
 
 
-def starting_together(workload: Workload) -> tuple[str, ...]:
-    """The keys of those that start when it starts, itself among them."""
-    together = () if workload.gang is None else workload.gang.together
-    return together if workload.key in together else (workload.key, *together)
-
-
 def group_order(workload: Workload, queues: PendingQueues) -> Order:
     """The workload's place in the order of a cycle: that of the last member of its group."""
     own = order_of(workload)

@@ -12,9 +12,11 @@ are used. The ledger is unchanged after the cycle. Called by cycle.py.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.flavors.assign import FlavorAssignment
@@ -25,6 +27,15 @@ from admission.engine.queue.cluster_queue import Order, order_of
 from admission.engine.queue.pending import CapacityReservation
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
+
+FURTHEST: Final = sys.maxsize
+"""No workload borrows further."""
+
+
+def starting_together(workload: Workload) -> tuple[str, ...]:
+    """The keys of those that start when it starts, itself among them."""
+    together = () if workload.gang is None else workload.gang.together
+    return together if workload.key in together else (workload.key, *together)
 
 
 class Reservations:
@@ -69,6 +80,30 @@ class Reservations:
     def leaving(self) -> frozenset[str]:
         """The victims, by key."""
         return self.projected_quota.leaving
+
+    def free(self, workload: Workload) -> CapacityReservation | None:
+        """Its reservation, or that of its group, if all of the victims that were evicted for it have left."""
+        claims = self._queues.claims
+        claim = next((claims[key] for key in starting_together(workload) if key in claims), None)
+        return None if claim is None or claim.victims else claim
+
+    def first(self, workload: Workload, *, fair: bool) -> int | None:
+        """Up to which level of borrowing it comes before others, since those that were evicted for it have all left.
+
+        So do those that have come since with a higher priority: they may still go before it.
+        """
+        if self.free(workload) is not None:
+            return FURTHEST
+        if fair:
+            return None
+        tree = self._ledger.quota.tree_of(workload.cluster_queue)
+        for key, claim in self._queues.claims.items():
+            owner = self._queues.workload(key)
+            if owner is None or self._ledger.quota.tree_of(owner.cluster_queue) != tree:
+                continue
+            if workload.priority > owner.priority and not self.bars(owner, claim, workload):
+                return claim.level
+        return None
 
     def keep_until(self, level: int, order: Order) -> None:
         """Apply the reservations of owners that come before this place in the order."""

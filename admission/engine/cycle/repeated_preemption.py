@@ -1,0 +1,46 @@
+"""When a workload may not evict the same victims again: each such pair may start over only so often within some minutes.
+
+The bounds are in queue/evictions.py; the cycle asks before a preemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from admission.engine.decision import Victim
+from admission.engine.ledger import Ledger
+from admission.engine.model import Workload
+from admission.engine.queue.evictions import TIMES, Evictions
+
+
+def may_not_evict(
+    ledger: Ledger,
+    evictions: Evictions,
+    workload: Workload,
+    victims: Sequence[Victim],
+    leaving: Set[str],
+    now: float,
+) -> tuple[str, float] | None:
+    """Why the workload may not evict one of them, and from when on it may (epoch seconds).
+
+    None where it may evict all: then the evictions are recorded of those that are not in `leaving` already.
+    """
+    stay = {victim.workload for victim in victims} - leaving
+    stay = {key for key in stay if (admitted := ledger.workload(key)) is not None and not admitted.evicted}
+    preemptor = _evicts_as(workload)
+    if (found := evictions.too_often(preemptor, stay, now)) is not None:
+        minutes = evictions.pause(preemptor, found[0]) / 60
+        return f"had {found[0]} evicted {TIMES} times within {minutes:.0f} minutes", found[1]
+    others = {key: _evicts_as(one) for key in sorted(stay) if (one := ledger.workload(key)) is not None}
+    gang = workload.gang
+    mine = frozenset((workload.key, *(() if gang is None else gang.together)))
+    if (found := evictions.in_return(mine, others, now)) is not None:
+        return f"was evicted for {found[0]}", found[1]
+    evictions.evict(preemptor, sorted(stay), now)
+    return None
+
+
+def _evicts_as(workload: Workload) -> str:
+    """The key under which its victims are remembered: for a group the same, whichever of its gangs is its head."""
+    gang = workload.gang
+    return min(gang.together) if gang is not None and gang.together else workload.key
