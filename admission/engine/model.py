@@ -382,7 +382,7 @@ class Workload:
     `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
     `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came. `time_limit`: how many seconds it may
     still run, None: for ever; `admitted`: since when it runs, None while it does not. `gated`: a preemption gate of its is
-    closed, so it may not evict. `one_pod`: it stands for one plain pod, which nothing replaces. `replaces`: the key of
+    closed, so it may not evict. `one_pod`: it is the Workload of one plain pod, which nothing replaces. `replaces`: the key of
     the admitted workload of the same elastic job that this one takes the place of, with other pod counts; empty for none.
     `pod_labels`: those that its owner gives each of its pods beside the template's.
     """

@@ -124,8 +124,8 @@ def _line(
     line, there = PendingQueues(), scene.queues
     owned = [(owner, capacity) for owner, capacity in there.capacity_reservations() if owner.key != workload.key]
     reservations = [each for each in scene.reservations(workload) if only is None or each[0].key in only]
-    fellows = {key for owner in (workload, *(owner for owner, _ in owned)) for key in _together(owner)}
-    together = [found for key in sorted(fellows - {workload.key}) if (found := there.workload(key)) is not None]
+    same_gangs = {key for owner in (workload, *(owner for owner, _ in owned)) for key in _together(owner)}
+    together = [found for key in sorted(same_gangs - {workload.key}) if (found := there.workload(key)) is not None]
     owners = {owner.key for owner, _ in owned}
     first = there.starts.unforeseen(workload.cluster_queue)
     unforeseen = [] if first is None or first.key == workload.key else [first]

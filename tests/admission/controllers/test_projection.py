@@ -12,6 +12,7 @@ from admission.engine import convert
 from admission.engine.model import BoundPod
 from api.errors import InvalidObject
 from api.kube.decode import DECODE_ERRORS, identity, undecodable
+from api.pod_terms import PodFacts
 from api.pods import Node, Taint
 from tests.builders import pod_template
 
@@ -31,7 +32,8 @@ def wire(name: str = "p", *, node: str = "n", phase: str = "Running", cpu: str =
 
 def test_a_bound_pod_is_kept_as_the_engine_takes_it() -> None:
     kept = PodReader()(wire())
-    assert kept.bound == BoundPod("ns/p", "n", {"cpu": 1000}, "ns/w", "main")
+    facts = PodFacts("ns", (("kueue.x-k8s.io/podset", "main"),))
+    assert kept.bound == BoundPod("ns/p", "n", {"cpu": 1000}, "ns/w", "main", facts=facts)
     assert (identity(kept).key, identity(kept).uid, identity(kept).resource_version) == ("ns/p", "uid-p", "7")
 
 

@@ -1,4 +1,4 @@
-"""Integer labels that sort like the keys they stand for, kept while keys come and go.
+"""Integer labels that sort as their keys do, kept while keys come and go.
 
 Ties between domains break by their values. Comparing integers in numpy is a thousand times cheaper than comparing
 tuples of strings, but ranks 0..n-1 would all shift with each new domain. So labels leave gaps: a new key takes the
