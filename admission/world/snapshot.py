@@ -178,7 +178,7 @@ def capture(
             reservation_record(one.key, reservation)
             for one, reservation in sorted(state.queues.capacity_reservations(), key=lambda one: order_of(one[0]))
         ),
-        claims=tuple(reservation_record(*one) for one in sorted(state.queues.claims.items())),
+        claims=tuple(reservation_record(*one) for one in sorted(state.queues.preemptors.items())),
         reserved=tuple(
             start_record(*one) for one in sorted(state.queues.starts.all(), key=lambda one: order_of(one[0]))
         ),
@@ -236,7 +236,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.queues.keep(keeper.workload, KeptRequest(keeper.admission, keeper.level))
     for one in reversed(snapshot.promised):  # the first of a StrictFIFO queue last: it becomes the inadmissible head
         world.queues.reserve_capacity(one.workload, reservation_of(one))
-    world.queues.claims.update((one.workload, reservation_of(one)) for one in snapshot.claims)
+    world.queues.preemptors.update((one.workload, reservation_of(one)) for one in snapshot.claims)
     short = {one.workload: (one.reason, hint_of(one.lack)) for one in snapshot.short}
     world.queues.recall(
         QueueMemory(

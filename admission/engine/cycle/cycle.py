@@ -151,7 +151,7 @@ class _Cycle:
         try:
             while len(decisions) < budget and (head := self._order.next()) is not None:
                 self._reservations.keep_until(self._level(head), head.order)
-                # The capacity of a claim was made before a head of its cohort began to keep quota.
+                # The capacity of a preemptor was freed before a head of its cohort began to keep quota.
                 if head.first is None and (names := self._kept.hold_until(head.level, head.order)):
                     head.assignment = None
                     for name in names:
@@ -200,14 +200,14 @@ class _Cycle:
         self._order.enter(head)
 
     def _level(self, head: Head) -> int:
-        """How far it borrows. A head that is first because of its claim was given the level of the claim.
+        """How far it borrows: a head that is first because of its reservation borrows as far as the reservation.
 
-        Its claim does not bar owners that came since and go before it. They evicted others counting on the same capacity, so
-        it leaves their reservations alone: otherwise their evictions are in vain.
+        It does not bar owners that came since and go before it. They evicted others counting on the same capacity, so it
+        leaves their reservations alone: otherwise their evictions would be in vain.
         """
-        if head.first is None or (claim := self._reservations.free(head.workload)) is None:
+        if head.first is None or (reservation := self._reservations.free(head.workload)) is None:
             return head.level
-        return claim.level
+        return reservation.level
 
     # ---- step 3: flavors and quota
 
@@ -217,7 +217,7 @@ class _Cycle:
         self._reservations.drop(workload.key)  # a head has no reservation: it was dropped, maybe in this cycle
         for key in starting_together(workload):
             if not self._queues.holds_reservation(key):
-                self._reservations.drop(key)  # what the claim of one of its group keeps is the group's
+                self._reservations.drop(key)  # what the reservation of one of its group keeps is the group's
         if self._ledger.admission(workload.key) is not None:
             self._queues.remove(workload.key)
             self._settle(head)
@@ -325,7 +325,7 @@ class _Cycle:
         found = self._groups.start(head.workload)
         in_vain = isinstance(found, GroupNotStarted) or (isinstance(found, GangPreemption) and bool(found.victims))
         if in_vain and self._reservations.free(head.workload) is not None:
-            self._disclaim(head.workload)
+            self._release(head.workload)
         if isinstance(found, GangPreemption) and (why := self._too_often(head, queue, found.victims)) is not None:
             return why
         if isinstance(found, GroupNotStarted):
@@ -372,7 +372,7 @@ class _Cycle:
 
     def _make_room(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
         workload = head.workload
-        if (start := self._claimed(head, queue)) is not None:
+        if (start := self._start_reserved(head, queue)) is not None:
             return start
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
@@ -410,7 +410,7 @@ class _Cycle:
         self._reserve_capacity(head, found, self._reservations.leaving, needs=needs)
         return Wait(head.workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(head.workload, queue))
 
-    def _claimed(self, head: Head, queue: ClusterQueue) -> Decision | None:
+    def _start_reserved(self, head: Head, queue: ClusterQueue) -> Decision | None:
         """Its victims have left: it starts as well as it can now, without evicting more."""
         if self._reservations.free(head.workload) is None:
             return None
@@ -418,27 +418,27 @@ class _Cycle:
         with self._reservations.afterwards(queue.name):
             found = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
         if not found.starts:
-            self._disclaim(head.workload)
+            self._release(head.workload)
             return None
-        if self._reservations.must_wait(found):  # it counts on what the victims of other claims leave
+        if self._reservations.must_wait(found):  # it counts on what the victims of other preemptors leave
             fewer = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
             if not fewer.starts or not self._reservations.leave_quota_for(queue.name, fewer.assignment):
                 return self._defer(head, queue, found)
             found = fewer
         return self._start(head, queue, found)
 
-    def _disclaim(self, workload: Workload) -> None:
+    def _release(self, workload: Workload) -> None:
         for key in starting_together(workload):
-            self._queues.disclaim(key)
+            self._queues.drop_preemptor(key)
         self._free_again(workload.cluster_queue)
 
-    def _disclaim_behind(self, head: Workload) -> None:
-        """The claims of workloads behind a StrictFIFO head end: they cannot start, and the head may need the capacity."""
-        for key, claim in tuple(self._queues.claims.items()):
+    def _release_behind(self, head: Workload) -> None:
+        """Preemptors behind a StrictFIFO head lose their reservations: they cannot start, and it may need the capacity."""
+        for key, reservation in tuple(self._queues.preemptors.items()):
             owner = self._queues.workload(key)
             behind = owner is not None and owner.key != head.key and owner.cluster_queue == head.cluster_queue
-            if behind and owner is not None and not claim.victims and key not in starting_together(head):
-                self._disclaim(owner)
+            if behind and owner is not None and not reservation.victims and key not in starting_together(head):
+                self._release(owner)
 
     def _quota_alone(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> FlavorAssignment | None:
         """The flavors that a refused head keeps quota of: also those whose nodes do not hold it now, where they might."""
@@ -521,7 +521,7 @@ class _Cycle:
             self._free_again(workload.cluster_queue)
         stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, hint=hint)
         if stays:
-            self._disclaim_behind(workload)
+            self._release_behind(workload)
         self._settle(head)
         never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)

@@ -48,7 +48,7 @@ class Reservations:
         self._names: dict[str, list[str]] = {}
         self._due: list[tuple[int, Order, Workload, Admission]] = []
         self._own: list[tuple[Workload, CapacityReservation]] = []
-        for workload, reservation in (*queues.capacity_reservations(), *self._claimed()):
+        for workload, reservation in (*queues.capacity_reservations(), *self._of_preemptors()):
             self.projected_quota.leave(reservation.victims)
             self._enter(workload, reservation)
         self._sort()
@@ -65,12 +65,12 @@ class Reservations:
     def _sort(self) -> None:
         self._due.sort(key=lambda each: each[:2], reverse=True)
 
-    def _claimed(self) -> Iterator[tuple[Workload, CapacityReservation]]:
-        """The claims of preemptors whose reservation ended and that will be evaluated again."""
-        for key, claim in self._queues.claims.items():
+    def _of_preemptors(self) -> Iterator[tuple[Workload, CapacityReservation]]:
+        """The reservations of preemptors that wait no longer for victims and that will be evaluated again."""
+        for key, reservation in self._queues.preemptors.items():
             owner = self._queues.workload(key)
             if owner is not None and not self._queues.holds_reservation(key):
-                yield owner, claim
+                yield owner, reservation
 
     def __bool__(self) -> bool:
         """Whether there is a reservation, so that `afterwards` differs from now."""
@@ -83,9 +83,9 @@ class Reservations:
 
     def free(self, workload: Workload) -> CapacityReservation | None:
         """Its reservation, or that of its group, if all of the victims that were evicted for it have left."""
-        claims = self._queues.claims
-        claim = next((claims[key] for key in starting_together(workload) if key in claims), None)
-        return None if claim is None or claim.victims else claim
+        held = self._queues.preemptors
+        reservation = next((held[key] for key in starting_together(workload) if key in held), None)
+        return None if reservation is None or reservation.victims else reservation
 
     def first(self, workload: Workload, *, fair: bool) -> int | None:
         """Up to which level of borrowing it comes before others, since those that were evicted for it have all left.
@@ -97,12 +97,12 @@ class Reservations:
         if fair:
             return None
         tree = self._ledger.quota.tree_of(workload.cluster_queue)
-        for key, claim in self._queues.claims.items():
+        for key, reservation in self._queues.preemptors.items():
             owner = self._queues.workload(key)
             if owner is None or self._ledger.quota.tree_of(owner.cluster_queue) != tree:
                 continue
-            if workload.priority > owner.priority and not self.bars(owner, claim, workload):
-                return claim.level
+            if workload.priority > owner.priority and not self.bars(owner, reservation, workload):
+                return reservation.level
         return None
 
     def keep_until(self, level: int, order: Order) -> None:
@@ -182,15 +182,15 @@ class Reservations:
                 self.projected_quota.take(admission, -1)
 
     def restore(self, workload: Workload) -> None:
-        """Apply its claim again: its turn ended without a decision, and others are evaluated before it.
+        """Apply its reservation again: its turn ended without a decision, and others are evaluated before it.
 
-        The claim binds workloads with an earlier turn as before: they may fit only in what its victims, or those of other
-        claims, leave.
+        The reservation binds workloads with an earlier turn as before: they may fit only in what its victims, or those of other
+        preemptors, leave.
         """
-        claim = self._queues.claims.get(workload.key)
-        if claim is not None and claim.victims and workload.key not in self._names:
+        reservation = self._queues.preemptors.get(workload.key)
+        if reservation is not None and reservation.victims and workload.key not in self._names:
             self._own = [each for each in self._own if each[0].key != workload.key]
-            self._enter(workload, claim)
+            self._enter(workload, reservation)
             self._sort()
 
     @contextmanager

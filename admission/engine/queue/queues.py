@@ -72,8 +72,8 @@ class PendingQueues:
         self._notices: dict[str, NotEvaluated] = {}
         self._counts: Counter[str] = Counter()
         self.evictions = Evictions()
-        self.claims: dict[str, CapacityReservation] = {}
-        """By preemptor: the reservation for which it evicted others. It stays after they have left, until `disclaim`."""
+        self.preemptors: dict[str, CapacityReservation] = {}
+        """By preemptor: the reservation for which it evicted others. It stays after they have left, until `drop_preemptor`."""
 
     def __len__(self) -> int:
         return len(self._items)
@@ -141,7 +141,7 @@ class PendingQueues:
         """Forget a workload (admitted, finished, deleted)."""
         item = self._items.pop(key, None)
         self._notices.pop(key, None)
-        self.claims.pop(key, None)
+        self.preemptors.pop(key, None)
         if item is None:
             return
         name = item.workload.cluster_queue
@@ -176,28 +176,30 @@ class PendingQueues:
         """The eviction of an admitted workload was cancelled: requeue the workloads that wait for it, or start with it."""
         key = workload.key
         self._requeue_group(workload)
-        for owner, claim in list(self.claims.items()):
-            if key in claim.evicted:
-                self.claims[owner] = replace(claim, evicted=claim.evicted - {key}, victims=claim.victims - {key})
-                if not self.claims[owner].evicted:
-                    del self.claims[owner]
+        for owner, reservation in list(self.preemptors.items()):
+            if key in reservation.evicted:
+                self.preemptors[owner] = replace(
+                    reservation, evicted=reservation.evicted - {key}, victims=reservation.victims - {key}
+                )
+                if not self.preemptors[owner].evicted:
+                    del self.preemptors[owner]
         self._end_reservations(self._reservations.stays(key))
 
     def quota_freed(self, names: Collection[str], beside: Beside, left: str = "") -> None:
         """Usage fell in these queues of one cohort tree. `left`: key of the admitted workload that has left, if one has."""
-        self._claimant_of(left)
+        self._victim_left(left)
         for item in self._reservations.left(left):
             # an owner of another cohort tree waited for its nodes; requeue what was inadmissible there because of it
             (self._requeue_owners if item.workload.cluster_queue in names else self._end_reservations)((item,))
         self._requeue_owners(self._reservations.end(names, beside(())))
         self._requeue_beside(names, beside, QueueLine.quota_freed)
 
-    def _claimant_of(self, left: str) -> None:
+    def _victim_left(self, left: str) -> None:
         """Requeue the preemptors for which this workload was evicted."""
-        for key, claim in tuple(self.claims.items()):
+        for key, reservation in tuple(self.preemptors.items()):
             item = self._items.get(key)
-            self.claims[key] = replace(claim, victims=claim.victims - {left})
-            if left in claim.evicted and item is not None and item.reservation is None and item.group is not None:
+            self.preemptors[key] = replace(reservation, victims=reservation.victims - {left})
+            if left in reservation.evicted and item is not None and item.reservation is None and item.group is not None:
                 self._line(item.workload.cluster_queue).requeue_class(item.group)
                 self._ready.add(item.workload.cluster_queue)
 
@@ -347,16 +349,16 @@ class PendingQueues:
         self.starts.reserve(key, None)
         self.keep(key, None)
         leaving = reservation.victims & reservation.evicted
-        if (before := self.claims.get(key)) is not None:
+        if (before := self.preemptors.get(key)) is not None:
             evicted, since = reservation.evicted | before.evicted, min(reservation.since, before.since)
             reservation, leaving = replace(reservation, evicted=evicted, since=since), leaving | before.victims
         if reservation.evicted:
-            self.claims[key] = replace(reservation, victims=leaving)
+            self.preemptors[key] = replace(reservation, victims=leaving)
         self._reservations.make(item, reservation)
 
-    def disclaim(self, key: str) -> None:
-        """Drop the claim of a preemptor that can no longer use it."""
-        self.claims.pop(key, None)
+    def drop_preemptor(self, key: str) -> None:
+        """Drop the reservation of a preemptor that can no longer use it."""
+        self.preemptors.pop(key, None)
 
     def keep(self, key: str, kept: KeptRequest | None) -> None:
         """Keep quota of the queue for a pending workload (cycle/kept_quota.py); None stops that.

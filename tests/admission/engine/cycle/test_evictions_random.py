@@ -288,7 +288,7 @@ def test_a_gang_does_not_evict_others_to_join_one_that_is_being_evicted() -> Non
 
 def test_a_claim_behind_the_head_of_a_strict_queue_ends() -> None:
     """w5 has its victims evicted, and then w4 comes back before it: what w5 was to get is not kept idle."""
-    assert not live(scene(18496)).world.queues.claims
+    assert not live(scene(18496)).world.queues.preemptors
 
 
 @pytest.mark.parametrize("seed", [5, 245, 677, 1237, 1617, 2049])
