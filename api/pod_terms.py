@@ -7,7 +7,7 @@ one of its labels, the topology key. Any user who creates a pod writes its terms
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from api.pods import PodAffinityTerm, PodSpec
@@ -78,14 +78,16 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What terms see of a pod, and its own: `apart` is its required anti-affinity.
+    """What terms see of a pod, and its own: `apart` is its required anti-affinity, `together` its required affinity.
 
+    A pod is near enough where pods are that all of its affinity terms select, so these differ in their topology key alone.
     `problem`: why its terms cannot be counted; empty if they can.
     """
 
     namespace: str
     labels: Labels = ()
     apart: tuple[PodTerm, ...] = ()
+    together: tuple[PodTerm, ...] = ()
     problem: str = field(default="", compare=False)
 
     def __hash__(self) -> int:
@@ -95,7 +97,7 @@ class PodFacts:
     @property
     def has_terms(self) -> bool:
         """Whether it says anything of other pods."""
-        return bool(self.apart or self.problem)
+        return bool(self.apart or self.together or self.problem)
 
 
 class TooLarge(ValueError):
@@ -109,14 +111,26 @@ def holds(selector: Selector, labels: Mapping[str, str]) -> bool:
 
 def pod_facts(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodFacts:
     """A pod with this namespace and these labels. A term that cannot be counted is the `problem`."""
-    given = sorted_labels(labels)
-    terms = _anti_affinity(spec)
-    if not terms:
+    given, terms, near = sorted_labels(labels), _anti_affinity(spec), _affinity(spec)
+    if not terms and not near:
         return PodFacts(namespace, given)
     try:
-        return PodFacts(namespace, given, tuple(_terms(terms, namespace, labels, "podAntiAffinity")))
+        apart = dict.fromkeys(_terms(terms, namespace, labels, "podAntiAffinity"))
+        return PodFacts(namespace, given, tuple(apart), _joined(list(_terms(near, namespace, labels, "podAffinity"))))
     except TooLarge as bad:
-        return PodFacts(namespace, given, tuple(_everything(terms)), str(bad))
+        return PodFacts(namespace, given, tuple(_everything(terms)), problem=str(bad))
+
+
+def _joined(terms: Sequence[PodTerm]) -> tuple[PodTerm, ...]:
+    """The terms of required affinity, which all select the same pods: those that each of them selects."""
+    if len({(term.namespaces, term.by_labels) for term in terms}) > 1:
+        raise TooLarge("required podAffinity has terms that look into different namespaces, which are not counted")
+    selector: Selector | None = (
+        None
+        if any(term.selector is None for term in terms)
+        else _canonical([one for term in terms for one in term.selector or ()])
+    )
+    return tuple(replace(term, selector=selector) for term in {term.key: term for term in terms}.values())
 
 
 def sorted_labels(labels: Mapping[str, str]) -> Labels:
@@ -127,6 +141,11 @@ def sorted_labels(labels: Mapping[str, str]) -> Labels:
 def _anti_affinity(spec: PodSpec) -> Sequence[PodAffinityTerm]:
     anti = spec.affinity.pod_anti_affinity if spec.affinity else None
     return anti.required_during_scheduling_ignored_during_execution if anti else ()
+
+
+def _affinity(spec: PodSpec) -> Sequence[PodAffinityTerm]:
+    near = spec.affinity.pod_affinity if spec.affinity else None
+    return near.required_during_scheduling_ignored_during_execution if near else ()
 
 
 def _everything(terms: Sequence[PodAffinityTerm]) -> Iterator[PodTerm]:

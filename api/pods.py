@@ -98,6 +98,12 @@ class PodAffinityTerm(_Wire, frozen=True):
     mismatch_label_keys: tuple[str, ...] = ()
 
 
+class PodAffinity(_Wire, frozen=True):
+    """The pods that a pod wants to be near."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+
+
 class PodAntiAffinity(_Wire, frozen=True):
     """The pods that a pod keeps away."""
 
@@ -105,9 +111,10 @@ class PodAntiAffinity(_Wire, frozen=True):
 
 
 class Affinity(_Wire, frozen=True):
-    """Affinity; of the part about pods only anti-affinity is read."""
+    """Affinity to nodes and pods."""
 
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAntiAffinity | None = None
 
 

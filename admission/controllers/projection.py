@@ -87,7 +87,9 @@ class PodReader:
         if known is None:
             labels = tuple(self._labels.setdefault(pair, pair) for pair in facts.labels)
             apart = self._terms.setdefault(facts.apart, facts.apart)
-            known = self._facts[facts] = replace(facts, namespace=intern(facts.namespace), labels=labels, apart=apart)
+            known = self._facts[facts] = replace(
+                facts, namespace=intern(facts.namespace), labels=labels, apart=apart, together=()
+            )
         return known
 
 

@@ -142,7 +142,8 @@ def same_for_all(spec: workloads.WorkloadSpec) -> bool:
 
 
 def _keeps_pods_away(template: Mapping[str, Any]) -> bool:
-    return "podAntiAffinity" in _part(_part(template, "spec"), "affinity")
+    affinity = _part(_part(template, "spec"), "affinity")
+    return "podAntiAffinity" in affinity or "podAffinity" in affinity
 
 
 def _pod_sets(w: workloads.Workload, done: Mapping[str, int], rules: ResourceRules) -> tuple[model.PodSet, ...]:

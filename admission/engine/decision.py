@@ -204,6 +204,11 @@ class Reason(StrEnum):
         "required anti-affinity keeps its pods off nodes: that of its pods, or of pods that are there",
         ReasonOwner.EXPLANATION,
     )
+    POD_AFFINITY = (
+        "PodAffinity",
+        "no bound pod that its required pod affinity selects is near the nodes",
+        ReasonOwner.EXPLANATION,
+    )
     NO_PLACE_FOR_LEADER = (
         "NoPlaceForLeader",
         "no node of the domain holds the leader of the group",

@@ -46,6 +46,7 @@ from admission.engine.topology.eviction_gains import EvictionGains, eviction_gai
 from admission.engine.topology.level_check import BrokenLevel, broken_levels
 from admission.engine.topology.place import Placed, Placer
 from admission.engine.topology.replace import Replacer
+from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree, Values
 
 
@@ -323,28 +324,35 @@ class Ledger:
         """Whether each domain still exists and, taken alone, holds its pods (placement.md 5.14; quota is not asked)."""
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         return all(
-            self._holds(self._allocations.flavor_of(got), got.assignment, pod_sets[got.name])
+            self._holds(self._allocations.flavor_of(got), got.assignment, pod_sets[got.name], workload)
             for got in admission.pod_sets
             if got.assignment is not None
         )
 
-    def _holds(self, flavor: str, assignment: Assignment, pod_set: PodSet) -> bool:
+    def _holds(self, flavor: str, assignment: Assignment, pod_set: PodSet, workload: Workload) -> bool:
         tree = self._capacity.trees.get(flavor)
         if tree is None or tree.output_levels != assignment.levels:
             return False
-        return all(self._room(tree, domain.values, pod_set) >= domain.count for domain in assignment.domains)
+        near = self._capacity.placed.open_rows(workload.facts_of(pod_set), tree, empty=False)
+        return all(self._room(tree, domain.values, pod_set, near) >= domain.count for domain in assignment.domains)
 
-    def _room(self, tree: Tree, values: Values, pod_set: PodSet) -> int:
+    def _room(self, tree: Tree, values: Values, pod_set: PodSet, near: Bools | None) -> int:
         """How many pods the domain holds, the `pods` slots not counted; -1 where it is gone."""
         domain = tree.domain_row(values)
         if domain is None:
             return -1
         vector = self._capacity.columns.vector({**pod_set.requests, **pod_set.exclusive})
-        return sum(pods_that_fit(tree, row, vector) for row in tree.rows_of_domain(domain))
+        rows = (row for row in tree.rows_of_domain(domain) if near is None or near[row])
+        return sum(pods_that_fit(tree, row, vector) for row in rows)
 
     def generation(self, flavor: str) -> int:
         """Grows whenever capacity on the flavor's nodes may have grown; 0 for a flavor that was never seen."""
         return self._capacity.generation(flavor)
+
+    @property
+    def openings(self) -> int:
+        """Grows whenever terms of pods may let pods onto nodes that were closed to them."""
+        return self._capacity.openings
 
     def inputs(self) -> Iterator[Event]:
         """All events that the ledger still depends on, by kind and name: applied to an empty ledger, they make this one again.

@@ -42,10 +42,11 @@ class SchedulerState:
                 self.ledger.apply(event)
                 return self._requeue_if_capacity_grew()
             case BoundPod():
-                before = self.ledger.allocations.pods.get(event.key)
+                before, openings = self.ledger.allocations.pods.get(event.key), self.ledger.openings
                 self.ledger.apply(event)
-                # A pod that was resized in place may have given something back.
-                return before is not None and before != event and self._requeue_if_capacity_grew()
+                # A pod that was resized in place may have given something back; a new one may be near whom others want to be.
+                changed = (before is not None and before != event) or self.ledger.openings != openings
+                return changed and self._requeue_if_capacity_grew()
             case Namespace():
                 self.ledger.apply(event)
                 return self._requeue_if_capacity_grew()

@@ -23,6 +23,12 @@ def apart(template: dict[str, Any], key: str, app: str) -> None:
     template["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
+def near(template: dict[str, Any], key: str, app: str) -> None:
+    """Its pods go where a pod with this label is in the same domain of the key."""
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    template["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
 def labelled(template: dict[str, Any], app: str) -> None:
     template.setdefault("metadata", {}).setdefault("labels", {})["app"] = app
 
@@ -105,4 +111,41 @@ async def test_a_gang_keeps_off_the_rack_of_a_pod_that_it_names(site: MakeSite) 
     await here.waits("second", "TopologyPlacementFailed", f"pod anti-affinity {BLOCK}: 4")
     await here.kube.delete(PODS, "noisy", here.name)
     await here.running("second", 2)
+    await never_refused(here)
+
+
+async def test_a_gang_follows_a_pod_that_it_wants_to_be_near(site: MakeSite) -> None:
+    here = site("terms-near")
+    await here.open({"b1": {"r1": 2, "r2": 2}})
+    gang = here.job("gang", 2, {REQUIRE_TOPOLOGY: BLOCK})
+    near(gang["spec"]["template"], RACK, "cache")
+    await here.submit(gang)
+    await here.waits("gang", "TopologyPlacementFailed", f"pod affinity {RACK}: 4")
+    template = here.template(1)
+    labelled(template, "cache")
+    await foreign(here, "cache", template, f"{here.name}-b1-r2-0")
+    assert racks(await here.running("gang", 2)) == ["r2", "r2"]
+    await here.kube.delete(PODS, "cache", here.name)
+    await never_refused(here)
+
+
+async def test_pods_that_want_each_other_share_a_rack_and_the_next_gang_joins_them(site: MakeSite) -> None:
+    """Issue 19, 1: five pods are more than a host holds, and by capacity alone the second gang would go to the free rack."""
+    here = site("terms-together")
+    await here.open({"b1": {"r1": 2, "r2": 2}})
+    sizes = {"gang": here.gpus_per_host + 1, "second": 2, "third": 2 * here.gpus_per_host}
+    jobs = {name: here.job(name, pods, {REQUIRE_TOPOLOGY: BLOCK}) for name, pods in sizes.items()}
+    for job in jobs.values():
+        labelled(job["spec"]["template"], "club")
+        near(job["spec"]["template"], RACK, "club")
+    await here.submit(jobs["gang"])
+    where = set(racks(await here.running("gang", sizes["gang"])))
+    assert len(where) == 1
+    await here.submit(jobs["second"])
+    assert set(racks(await here.running("second", 2))) == where
+    await here.submit(jobs["third"])
+    await here.waits("third", "TopologyPlacementFailed", f"pod affinity {RACK}: 2")
+    await here.finish("gang")
+    await here.finish("second")
+    assert len(set(racks(await here.running("third", sizes["third"])))) == 1
     await never_refused(here)

@@ -18,6 +18,7 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import Node
 from admission.engine.topology.constraints import Ask, Group, build
 from admission.engine.topology.count import Counter, Numbers, count_in, rows_below
+from admission.engine.topology.neighbours.placed import APART
 from admission.engine.topology.neighbours.within import one_each
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.match import taint_text, untolerated
@@ -137,7 +138,8 @@ class FlavorCapacity:
         closing = list(self.tree.neighbours.closing(ask.wants.facts, self.tree, empty=False))
         suits = self.tree.matcher.feasible(ask.wants, self.tree.rows.size)
         for row in excluded:
-            near = next((key for key, closed in closing if closed[row]), None) if suits is None or suits[row] else None
+            near = next(((kind, key) for kind, key, closed in closing if closed[row]), None)
+            near = near if suits is None or suits[row] else None
             why = _why(ask, self.tree.matcher.node(row), near)
             nodes, pods = found.get(why, (0, 0))
             found[why] = (nodes + 1, pods + int(fit[row]))
@@ -166,10 +168,10 @@ def in_slices(ask: Ask, level: int) -> bool:
     return ask.slice_size > 1 and level <= ask.slice_level
 
 
-def _why(ask: Ask, node: Node | None, near: str | None) -> tuple[Reason, str]:
-    """The first test that the node fails, in the order of the placement's; `near`: the key by which only pods close it."""
+def _why(ask: Ask, node: Node | None, near: tuple[str, str] | None) -> tuple[Reason, str]:
+    """The first test that the node fails, in the order of the placement's; `near`: the term by which only pods close it."""
     if near is not None:
-        return Reason.POD_ANTI_AFFINITY, near
+        return Reason.POD_ANTI_AFFINITY if near[0] == APART else Reason.POD_AFFINITY, near[1]
     labels = {} if node is None else node.labels
     taint = untolerated(() if node is None else node.taints, ask.wants.tolerations)
     if taint is not None:

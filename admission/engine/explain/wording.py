@@ -163,6 +163,7 @@ _TESTS = {
     Reason.NODE_SELECTOR_MISMATCH: "node selector",
     Reason.NODE_AFFINITY_MISMATCH: "node affinity",
     Reason.POD_ANTI_AFFINITY: "pod anti-affinity",
+    Reason.POD_AFFINITY: "pod affinity",
 }
 
 

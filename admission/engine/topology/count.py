@@ -155,6 +155,20 @@ class Counter:
         scores = self._tree.matcher.scores(self._ask.wants, self._size)
         return scores if self._mask is None else np.where(self._mask, scores, 0)
 
+    def places(self, keys: Sequence[str]) -> list[tuple[tuple[tuple[str, str], ...], int]]:
+        """How many pods each domain of the keys holds (a value of each), the fewest that hold all first, then by value."""
+        fit = self._spread(self._fitting(self._ask.request, self._mask))
+        found: dict[tuple[tuple[str, str], ...], int] = {}
+        for row in np.flatnonzero(fit).tolist():
+            node = self._tree.matcher.node(row)
+            values = tuple(
+                (key, value) for key in keys if node is not None and (value := node.labels.get(key)) is not None
+            )
+            if len(values) == len(keys):
+                found[values] = found.get(values, 0) + int(fit[row])
+        count = self._ask.count
+        return sorted(found.items(), key=lambda one: (one[1] < count, abs(one[1] - count), one[0]))
+
     # ---- for the message of a failure
 
     def exclusions(self) -> Exclusions:
@@ -180,9 +194,9 @@ class Counter:
         """By term: how many rows are closed by pods that are there, and by the gang's own pods, where it could use them."""
         tree, wants, counts = self._tree, self._ask.wants, {}
         left = tree.rows.alive & _all(tree.matcher.feasible(wants, self._size), self._size)
-        for key, closed in tree.neighbours.closing(wants.facts, tree, empty=self._empty):
+        for kind, key, closed in tree.neighbours.closing(wants.facts, tree, empty=self._empty):
             if number := int((left & closed).sum()):
-                counts[f"pod anti-affinity {key}"] = number
+                counts[f"{kind} {key}"] = number
             left = left & ~closed
         if self._apart:
             fit = self._fitting(self._ask.request, inside)

@@ -12,7 +12,14 @@ from dataclasses import replace
 
 from admission.engine.decision import Certificate, Exclusions, NoPlacement, PlacementResult
 from admission.engine.journal import Journal
-from admission.engine.model import Assignment, DomainCount, Flavor, PlacementOptions, PlacementRequest, Profile
+from admission.engine.model import (
+    Assignment,
+    DomainCount,
+    Flavor,
+    PlacementOptions,
+    PlacementRequest,
+    Profile,
+)
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import spots
 from admission.engine.topology.assignment_parts import by_path, merged, path_of
@@ -30,6 +37,9 @@ from admission.engine.topology.tree.tree import Tree, Values
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
 """What each pod set of a group got."""
+_TRIES = 64
+"""Domains of a topology key that are tried for pods that want to be together."""
+
 Proved = tuple[Placed | NoPlacement, Certificate | None]
 """A group's answer, and its certificate."""
 
@@ -47,6 +57,8 @@ class Placer:
         """Domains for all pod sets, or why the first that cannot be placed failed. `simulate_empty`: as if none were
         admitted.
         """
+        if (refused := self._unordered(requests, simulate_empty)) is not None:
+            return refused
         results: list[PlacementResult] = []
         flavors = list(_by_flavor(requests))
         with self.journal.trial():
@@ -62,6 +74,17 @@ class Placer:
             {name: failed for result in results for name, failed in result.failures.items()},
             {name: proved for result in results for name, proved in result.certificates.items()},
         )
+
+    def _unordered(self, requests: Sequence[PlacementRequest], simulate_empty: bool) -> PlacementResult | None:
+        """Of several pod sets none may gather: which of their pods is bound first would decide where the others may go."""
+        gathering = [r for r in requests if self._capacity.placed.gathers(r.facts, empty=simulate_empty)]
+        if len(requests) == 1 or not gathering:
+            return None
+        text = (
+            f"pod set {gathering[0].pod_set.name}: required pod affinity to pods of which none is bound yet, in a workload of "
+            "several pod sets: it is placed once such a pod is bound"
+        )
+        return PlacementResult({}, {request.pod_set.name: NoPlacement(text) for request in requests})
 
     def _together(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
         """The groups of one flavor: one after the other, and with Profile Exact no worse than any other way."""
@@ -184,6 +207,34 @@ class Placer:
 
     def proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
         """The same with its certificate."""
+        keys = self._capacity.placed.gathers(ask.wants.facts, empty=simulate_empty) if tree.by_node else ()
+        if keys:
+            return self._gathered(tree, group, ask, simulate_empty, keys), None
+        return self._proved(tree, group, ask, simulate_empty)
+
+    def _gathered(
+        self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool, keys: Sequence[str]
+    ) -> Placed | NoPlacement:
+        """All pods in one domain of each key: the tightest first."""
+        where = f"in one domain of {' and '.join(keys)}, where required pod affinity keeps them together"
+        unpinned = tree.shape.hidden_nodes and not set(keys) <= set(tree.shape.levels)
+        if unpinned or group.leader is not None:
+            return NoPlacement(f'topology "{ask.topology}" has no way to say that all pods go {where}')
+        counter = Counter(tree, ask, simulate_empty=simulate_empty)
+        places = counter.places(keys)
+        for values, holds in places[:_TRIES]:
+            if holds < ask.count:
+                break
+            wants = replace(ask.wants, selector=tuple(sorted({*ask.wants.selector, *values})))
+            found, _ = self._proved(tree, group, replace(ask, wants=wants), simulate_empty)
+            if not isinstance(found, NoPlacement):
+                return found
+        most, exclusions = max((holds for _, holds in places), default=0), counter.exclusions()
+        fits = f"allows to fit at most {min(most, ask.count)} out of {ask.count} pod(s)"
+        text = f"topology {quoted(ask.topology)} {fits} {where}"
+        return NoPlacement(text + exclusion_text(exclusions), min(most, ask.count), ask.count, exclusions)
+
+    def _proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
         counter = Counter(tree, ask, simulate_empty=simulate_empty)
         numbers = counter.levels()
         solved = self._solve(tree, ask, numbers)

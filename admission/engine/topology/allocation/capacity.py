@@ -72,7 +72,7 @@ class Capacity:
         self._shared = UsageTables()
         self._generations: dict[str, int] = {}
         self._offered: dict[Vector, Vector] = {}
-        self.base_generation = 0
+        self.base_generation = self.openings = 0
         self.placed = PlacedPods(self.trees, self.inputs, journal)
         self.placed.opened = self._all_grew
 
@@ -96,6 +96,7 @@ class Capacity:
         self._journal.put(self._generations, flavor, self.generation(flavor) + 1)
 
     def _all_grew(self) -> None:
+        self.openings += 1
         for flavor in self.trees:
             self._grew(flavor)
 

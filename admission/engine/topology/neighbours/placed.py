@@ -5,6 +5,10 @@ A node is closed to a pod, by a term with topology key K, where another node wit
 - a pod that a term of the pod selects;
 - a pod with a term that selects the pod.
 
+A pod with required affinity may use the nodes whose domain of each key has a bound pod that all its terms select. Where there
+is none, and it is selected itself, the pods of its gang go to one domain together (`gathers`); where such a pod is admitted
+and not bound yet, it waits: whichever is bound first decides.
+
 Bound pods count wherever they are, pods that are admitted and not bound yet where their assignment says: on their host, or,
 of a wider domain, on each of its nodes, since any of them may get the pod.
 
@@ -21,6 +25,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+import numpy as np
+
 from admission.engine.journal import Journal
 from admission.engine.model import HOSTNAME_LABEL, Namespace, Node, PodFacts, PodTerm
 from admission.engine.topology.neighbours.tally import DOMAIN, HOST, NODE, Place, Tally, TermTable, labels_of
@@ -31,6 +37,10 @@ _ASKED: Final = 1024
 """Terms of waiting gangs that are kept counted."""
 _KEYS: Final = 64
 """Label keys by which pods are found; a term of another key looks through all of them once."""
+
+APART: Final = "pod anti-affinity"
+TOGETHER: Final = "pod affinity"
+"""Kinds of terms, as messages name them."""
 
 Shift = tuple[PodFacts, Place, int, int]
 """So many pods more at a place, foreign and admitted ones."""
@@ -50,7 +60,7 @@ class PlacedPods:
         self.watching = False
         self._at: dict[PodFacts, dict[Place, tuple[int, int]]] = {}
         self._by_label: dict[str, dict[str, dict[PodFacts, None]]] = {}
-        self._asked, self._borne = TermTable(), TermTable()
+        self._asked, self._borne, self._near = TermTable(), TermTable(), TermTable()
         self._named: dict[str, Node] = {}
         self._on_host: dict[str, dict[str, Node]] = {}
 
@@ -85,7 +95,7 @@ class PlacedPods:
 
     def _recount(self) -> None:
         """Count anew where a term selects namespaces by their labels."""
-        if any(term.by_labels for table in (self._asked, self._borne) for term in table.tallies):
+        if any(term.by_labels for table in (self._asked, self._borne, self._near) for term in table.tallies):
             self._build()
 
     def shift(self, facts: PodFacts | None, place: Place, foreign: int, admitted: int) -> None:
@@ -109,10 +119,23 @@ class PlacedPods:
         borne = set(facts.apart)
         tallies += map(self._borne.add, borne)
         left = [tally.shift(place, self._value(place, tally.key), foreign, admitted) for tally in tallies]
+        left += [
+            self._shift_near(tally, place, foreign, admitted)
+            for _, tally in self._near.selecting(facts, self.namespaces)
+        ]
         for term in borne:
             if not self._borne.tallies[term].at:
                 self._borne.drop(term)
         return any(left)
+
+    def _shift_near(self, tally: Tally, place: Place, foreign: int, admitted: int) -> bool:
+        """Whether other domains are near such a pod now."""
+        if place.kind != NODE:
+            tally.elsewhere += foreign + admitted
+            return not tally.elsewhere
+        before = tally.changes
+        tally.shift(place, self._value(place, tally.key), foreign, admitted)
+        return tally.changes != before
 
     def _count(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> None:
         known = facts in self._at
@@ -147,10 +170,14 @@ class PlacedPods:
         places = [on_node(name), *(Place(HOST, "", (host,)) for host in sorted(hosts))]
         before = [self._node(place) for place in places]
         self._know(name, old, new)
-        for tally in (*self._asked.tallies.values(), *self._borne.tallies.values()):
+        moved = False
+        for tally in (tally for table in (self._asked, self._borne, self._near) for tally in table.tallies.values()):
             for place, was in zip(places, before, strict=True):
                 if place in tally.at:
                     tally.move(place, _label(was, tally.key), self._value(place, tally.key))
+                    moved = True
+        if moved:
+            self.opened()
 
     def _know(self, name: str, old: Node | None, new: Node | None) -> None:
         if old is not None:
@@ -197,15 +224,37 @@ class PlacedPods:
     def open_rows(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Bools | None:
         """Which rows such a pod may use; None: all of them. `empty`: as if no workload were admitted."""
         found: Bools | None = None
-        for _, rows in self.closing(facts, tree, empty=empty):
+        for _, _, rows in self.closing(facts, tree, empty=empty):
             found = ~rows if found is None else found & ~rows
         return found
 
-    def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, Bools]]:
-        """The rows that are closed to such a pod, by topology key."""
-        if facts is None or not (self.watching or facts.apart) or not tree.by_node:
+    def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, str, Bools]]:
+        """The rows that are closed to such a pod, by kind of term and topology key."""
+        if facts is None or not (self.watching or facts.has_terms) or not tree.by_node:
             return
         self.watch()
+        yield from ((APART, key, rows) for key, rows in self._kept_away(facts, tree, empty=empty))
+        yield from ((TOGETHER, term.key, ~self._attracted(term, facts, tree, empty=empty)) for term in facts.together)
+
+    def gathers(self, facts: PodFacts | None, *, empty: bool) -> tuple[str, ...]:
+        """The topology keys of which the pods of such a gang go to one domain each, since no pod is there to be near to."""
+        if facts is None or not facts.together or not self.selects(facts.together[0], facts):
+            return ()
+        self.watch()
+        tallies = [self._ask(term, self._near) for term in facts.together]
+        if any(tally.values(empty=empty) or (tally.elsewhere and not empty) for tally in tallies):
+            return ()
+        return tuple(term.key for term in facts.together)
+
+    def _attracted(self, term: PodTerm, facts: PodFacts, tree: Tree, *, empty: bool) -> Bools:
+        """The rows that are near the pods that all terms select."""
+        if self.gathers(facts, empty=empty):
+            with_key: Bools = tree.matcher.label_ids(term.key, tree.rows.size) >= 0
+            return with_key
+        rows = self._ask(term, self._near).rows(tree, empty=empty)
+        return np.zeros(tree.rows.size, dtype=np.bool_) if rows is None else rows
+
+    def _kept_away(self, facts: PodFacts, tree: Tree, *, empty: bool) -> Iterator[tuple[str, Bools]]:
         closed: dict[str, Bools] = {}
         for tally in self._tallies(facts):
             wide = {value for place in tally.domains(empty=empty) for value in self._anywhere(place, tally.key)}
@@ -216,22 +265,25 @@ class PlacedPods:
         yield from sorted(closed.items())
 
     def _tallies(self, facts: PodFacts) -> Iterator[Tally]:
-        yield from map(self._ask, facts.apart)
+        yield from (self._ask(term, self._asked) for term in facts.apart)
         yield from (tally for _, tally in self._borne.selecting(facts, self.namespaces))
 
-    def _ask(self, term: PodTerm) -> Tally:
-        """The pods that the term selects."""
-        tally = self._asked.tallies.pop(term, None)
+    def _ask(self, term: PodTerm, table: TermTable) -> Tally:
+        """The pods that the term selects; in the table of affinity bound ones."""
+        tally = table.tallies.pop(term, None)
         if tally is not None:
-            self._asked.tallies[term] = tally  # the last one asked about
+            table.tallies[term] = tally  # the last one asked about
             return tally
-        tally = self._asked.add(term)
+        tally = table.add(term)
         for facts in self._possible(term):
             if self.selects(term, facts):
                 for place, (foreign, admitted) in self._at[facts].items():
-                    tally.shift(place, self._value(place, term.key), foreign, admitted)
-        if len(self._asked.tallies) > _ASKED:
-            self._asked.drop(next(iter(self._asked.tallies)))
+                    if table is self._near:
+                        self._shift_near(tally, place, foreign, admitted)
+                    else:
+                        tally.shift(place, self._value(place, term.key), foreign, admitted)
+        if len(table.tallies) > _ASKED:
+            table.drop(next(iter(table.tallies)))
         return tally
 
     def _possible(self, term: PodTerm) -> Iterable[PodFacts]:
@@ -283,9 +335,13 @@ class PlacedPods:
             if other is None or other.by_value != tally.by_value or other.at != tally.at:
                 yield f"pods that bear the term {term} are counted wrongly"
         for term, tally in self._asked.tallies.items():
-            other = wanted._ask(term)
+            other = wanted._ask(term, wanted._asked)
             if other.by_value != tally.by_value or other.at != tally.at:
                 yield f"pods that the term {term} selects are counted wrongly"
+        for term, tally in self._near.tallies.items():
+            other = wanted._ask(term, wanted._near)
+            if (other.by_value, other.at, other.elsewhere) != (tally.by_value, tally.at, tally.elsewhere):
+                yield f"pods that the term {term} wants to be near are counted wrongly"
 
 
 def _label(node: Node | None, key: str) -> str | None:

@@ -35,14 +35,16 @@ class Place(NamedTuple):
 class Tally:
     """The pods of one term. `at` by place; `by_value` by the value of the topology key, where the place says it.
 
-    `wide`: how many places are wide domains; `changes`: how often a value came or went, all pods counted or only foreign ones.
+    `elsewhere`: pods that are left out since they are not bound. `wide`: how many places are wide domains; `changes`: how often
+    a value came or went, all pods counted or only foreign ones.
     """
 
-    __slots__ = ("_known", "_rows", "at", "by_value", "changes", "key", "wide")
+    __slots__ = ("_known", "_rows", "at", "by_value", "changes", "elsewhere", "key", "wide")
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.wide = 0
+        self.elsewhere = 0
         self.changes = 0
         self._known: object = None
         self._rows: Bools | None = None

@@ -76,8 +76,11 @@ class Neighbours(Protocol):
     def open_rows(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Bools | None:
         """Which rows such a pod may use; None: all of them. `empty`: as if no workload were admitted."""
 
-    def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, Bools]]:
-        """The rows that are closed to such a pod, by topology key."""
+    def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, str, Bools]]:
+        """The rows that are closed to such a pod, by kind of term and topology key."""
+
+    def gathers(self, facts: PodFacts | None, *, empty: bool) -> tuple[str, ...]:
+        """The topology keys of which the pods of such a gang go to one domain each."""
 
     def keys_apart(self, facts: PodFacts | None) -> list[str]:
         """The topology keys by which such pods keep each other away."""

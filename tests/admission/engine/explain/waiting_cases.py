@@ -391,6 +391,13 @@ def pods_kept_away() -> Made:
     return made
 
 
+def near_nothing() -> Made:
+    """It wants to be near pods of which none is bound."""
+    near = PodTerm(RACK, (Requirement("app", "In", ("db",)),), ("ns",))
+    pod_set = PodSet("main", 2, {"cpu": CPU}, topology=IN_A_RACK, facts=PodFacts("ns", (), (), (near,)))
+    return told(Workload(W, "uid", "ns/q", "q", (pod_set,)), *free())
+
+
 def leader() -> Made:
     """The workers fit into a rack, but no host of it holds the leader."""
     together = TopologyAsk(required=RACK, group="g")
@@ -444,6 +451,7 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     affinity,
     pods_apart,
     pods_kept_away,
+    near_nothing,
     leader,
 )
 

@@ -22,6 +22,7 @@ class OnePod:
 
     app: str
     apart: tuple[Term, ...] = ()
+    near: tuple[Term, ...] = ()
     namespace: str = "ns"
     node: str = ""
 
@@ -37,6 +38,8 @@ def selects(term: Term, owner: OnePod, other: OnePod) -> bool:
 def passes(pod: OnePod, there: Sequence[OnePod], nodes: Nodes) -> bool:
     """Whether the filter lets the pod onto its node, beside the pods that are there."""
     here = nodes[pod.node]
+    if not is_near(pod, there, nodes):
+        return False
     for other in there:
         at = nodes.get(other.node, {})
         for term, owner, one in ((t, pod, other) for t in pod.apart):
@@ -46,6 +49,18 @@ def passes(pod: OnePod, there: Sequence[OnePod], nodes: Nodes) -> bool:
             if selects(term, other, pod) and term.key in at and here.get(term.key) == at[term.key]:
                 return False
     return True
+
+
+def is_near(pod: OnePod, there: Sequence[OnePod], nodes: Nodes) -> bool:
+    """Whether required affinity allows the node; the first of several that select each other may go anywhere."""
+    here = nodes[pod.node]
+    if any(term.key not in here for term in pod.near):
+        return False
+    wanted = [one for one in there if all(selects(term, pod, one) for term in pod.near)]
+    at = [(term.key, nodes.get(one.node, {}).get(term.key)) for one in wanted for term in pod.near]
+    if all((term.key, here[term.key]) in at for term in pod.near):
+        return True
+    return all(value is None for _, value in at) and all(selects(term, pod, pod) for term in pod.near)
 
 
 def binds(gang: Sequence[OnePod], there: Sequence[OnePod], nodes: Nodes) -> bool:

@@ -29,6 +29,8 @@ from admission.engine.model import (
     Workload,
 )
 from api.pod_terms import Requirement
+from tests.admission.engine.builders import Cluster as Cluster_
+from tests.admission.engine.builders import admitted, queue, racks
 from tests.admission.engine.topology.interpod import Cluster, OnePod, Term, binds, passes
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
 
@@ -41,8 +43,10 @@ def selector(app: str | None) -> tuple[Requirement, ...]:
 
 
 def facts(pod: OnePod) -> PodFacts:
-    terms = [PodTerm(t.key, selector(t.app), t.namespaces or (pod.namespace,)) for t in pod.apart]
-    return PodFacts(pod.namespace, (("app", pod.app),), tuple(terms))
+    apart = [PodTerm(t.key, selector(t.app), t.namespaces or (pod.namespace,)) for t in pod.apart]
+    wanted = tuple({one for t in pod.near for one in selector(t.app)})
+    near = {t.key: PodTerm(t.key, wanted, pod.near[0].namespaces or (pod.namespace,)) for t in pod.near}
+    return PodFacts(pod.namespace, (("app", pod.app),), tuple(apart), tuple(near.values()))
 
 
 def bound(name: str, pod: OnePod) -> BoundPod:
@@ -79,8 +83,19 @@ KEYS = (HOSTNAME_LABEL, RACK, BLOCK, ZONE, "missing")
 TERMS = st.builds(
     Term, st.sampled_from(KEYS), st.sampled_from(["a", "b", None]), st.sampled_from([None, ("ns",), ("other", "ns")])
 )
+
+
+def in_one_namespace(terms: list[Term]) -> tuple[Term, ...]:
+    """Affinity terms that look into different namespaces are not counted."""
+    return tuple(replace(term, namespaces=terms[0].namespaces) for term in terms)
+
+
 PODS = st.builds(
-    OnePod, st.sampled_from(["a", "b"]), st.lists(TERMS, max_size=2).map(tuple), st.sampled_from(["ns", "other"])
+    OnePod,
+    st.sampled_from(["a", "b"]),
+    st.lists(TERMS, max_size=2).map(tuple),
+    st.one_of(st.just(()), st.lists(TERMS, max_size=2).map(in_one_namespace)),
+    st.sampled_from(["ns", "other"]),
 )
 ASKS = st.one_of(
     st.just(TopologyAsk(unconstrained=True)),
@@ -326,3 +341,58 @@ def test_the_model_itself() -> None:
     assert not passes(OnePod("b", node="n1"), [guard], nodes)
     assert passes(OnePod("b", node="n2"), [guard], nodes)
     assert not passes(replace(guard, node="n1"), [OnePod("b", node="n0")], nodes)
+
+
+def test_pods_that_want_each_other_go_to_one_domain_and_the_next_ones_there() -> None:
+    """The first pod of its kind may go anywhere; once one is bound, all others go where it is."""
+    made = book(rows(8))
+    pod = OnePod("a", near=(Term(RACK, "a"),))
+    asked = request(pod, 3, TopologyAsk(unconstrained=True))
+    found = made.place([asked]).assignments["main"]
+    assert len({made.capacity.nodes[n].node.labels[RACK] for n in spots(found)}) == 1  # type: ignore[union-attr]
+    assert made.place([request(pod, 5, TopologyAsk(unconstrained=True))]).failures["main"].message == (
+        f'topology "default" allows to fit at most 4 out of 5 pod(s) in one domain of {RACK}, '
+        "where required pod affinity keeps them together"
+    )
+    taken = workload("ns/w", asked, found)
+    made.charge(taken, taken.admission)  # type: ignore[arg-type]
+    one = request(pod, 1, TopologyAsk(unconstrained=True))
+    assert f"pod affinity {RACK}: 8" in shown(made.place([one]), "main"), "none of them is bound yet"
+    before = made.generation(FLAVOR), made.openings
+    made.apply(replace(bound("w-0", replace(pod, node=spots(found)[0])), workload="ns/w", pod_set="main", requests=CPU))
+    assert made.generation(FLAVOR) > before[0]
+    assert made.openings > before[1]
+    assert made.place([one]).fits
+    assert not made.place([request(pod, 2, TopologyAsk(unconstrained=True))]).fits
+
+
+def test_a_gang_follows_a_pod_that_it_names() -> None:
+    made = book(rows(8))
+    asked = request(OnePod("a", near=(Term(BLOCK, "db"),)), 2, TopologyAsk(unconstrained=True))
+    assert f"pod affinity {BLOCK}: 8" in shown(made.place([asked]), "main")
+    made.apply(bound("db", OnePod("db", node="n5")))
+    assert {name[1:] >= "4" for name in spots(made.place([asked]).assignments["main"])} == {True}
+
+
+def test_several_pod_sets_that_want_each_other_are_told_why_they_wait() -> None:
+    pod = OnePod("a", near=(Term(RACK, "a"),))
+    some = [request(pod, 1, TopologyAsk(unconstrained=True), name) for name in ("one", "two")]
+    made = book(rows(4))
+    assert "in a workload of several pod sets" in shown(made.place(some), "two")
+    made.apply(bound("first", OnePod("a", node="n1")))
+    assert made.place(some).fits
+
+
+def test_two_heads_of_one_cycle_do_not_get_places_that_exclude_each_other() -> None:
+    """Both are nominated on the same state; the second is looked at again when the first has its place."""
+    like = PodTerm(BLOCK, (Requirement("app", "In", ("a",)),), ("ns",))
+    pod_set = PodSet(
+        "main", 1, CPU, topology=TopologyAsk(unconstrained=True), facts=PodFacts("ns", (("app", "a"),), (like,))
+    )
+    heads = [Workload(f"ns/{name}", name, f"ns/{name}", name, (pod_set,)) for name in ("q1", "q2")]
+    nodes = [node(f"h{i}", {"rack": "r", BLOCK: "b", "pool": "tas"}) for i in range(2)]
+    here = Cluster_(racks(), *nodes, queue("q1", tas=10), queue("q2", tas=10), *heads)
+    assert admitted(here.cycle()) == ["ns/q1"]
+    assert admitted(here.cycle()) == []
+    here.finish("ns/q1")
+    assert admitted(here.cycle()) == ["ns/q2"]
