@@ -33,6 +33,7 @@ from tests.admission.engine.builders import Cluster as Cluster_
 from tests.admission.engine.builders import admitted, queue, racks
 from tests.admission.engine.topology.interpod import Cluster, OnePod, Term, binds, passes
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
+from tests.budgets import examples
 
 ZONE = "zone"
 CPU = {"cpu": 1000}
@@ -134,7 +135,7 @@ def inside(cluster: Cluster, ask: TopologyAsk, choice: tuple[str, ...]) -> bool:
     return len({tuple(cluster.nodes[n][level] for level in LEVELS[:depth]) for n in choice}) == 1
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(100))
 @given(clusters(), PODS, st.integers(1, 3), ASKS, st.sampled_from(list(Profile)))
 def test_what_could_be_bound_is_placed_and_what_is_placed_binds(
     cluster: Cluster, pod: OnePod, count: int, ask: TopologyAsk, profile: Profile
@@ -155,7 +156,7 @@ def test_what_could_be_bound_is_placed_and_what_is_placed_binds(
     assert made.audit() == []
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(clusters(crossing=True), st.lists(PODS, min_size=2, max_size=2), ASKS, st.sampled_from(["", "g"]))
 def test_pod_sets_that_are_placed_together_bind_in_any_order(
     cluster: Cluster, pods: list[OnePod], ask: TopologyAsk, group: str
@@ -187,7 +188,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(STEPS)
 def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> None:
     """Every admission binds beside all that is there at that moment; and the counts are those of a fresh start."""
