@@ -57,6 +57,7 @@ class Placer:
         """Domains for all pod sets, or why the first that cannot be placed failed. `simulate_empty`: as if none were
         admitted.
         """
+        self.expect(requests)
         if (refused := self._unordered(requests, simulate_empty)) is not None:
             return refused
         results: list[PlacementResult] = []
@@ -74,6 +75,11 @@ class Placer:
             {name: failed for result in results for name, failed in result.failures.items()},
             {name: proved for result in results for name, proved in result.certificates.items()},
         )
+
+    def expect(self, requests: Sequence[PlacementRequest]) -> None:
+        """Count pods from now on where one of these has terms: pods that are assumed for the first count for the next."""
+        if any(self._capacity.placed.has_terms(request.facts) for request in requests):
+            self._capacity.placed.watch()
 
     def _unordered(self, requests: Sequence[PlacementRequest], simulate_empty: bool) -> PlacementResult | None:
         """Of several pod sets none may gather: which of their pods is bound first would decide where the others may go."""

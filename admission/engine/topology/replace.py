@@ -70,6 +70,7 @@ class Replacer:
         placed = [(r.pod_set.name, r.previous) for r in requests if r.previous is not None]
         rests = {name: _without(was, nodes) if lost is None else _fewer(was, name, lost) for name, was in placed}
         ended: set[str] = set()
+        self._placer.expect(requests)
         with self._journal.trial():
             for request in sorted(requests, key=lambda request: request.flavor):
                 name = request.pod_set.name
