@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 BY_JOB = "job"
 BY_PREBUILT = "prebuilt"
+BY_PARENT = "parent"
 BY_REFERENCE = "reference"
 
 

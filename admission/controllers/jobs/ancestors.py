@@ -20,7 +20,7 @@ from api.kube.resources import Resource
 from api.meta import OwnerReference, is_true, object_key
 from api.workloads import Workload
 
-_DEEPEST: Final = 8
+DEEPEST: Final = 8
 """The most ancestors that are followed: owners may name each other in a cycle."""
 
 
@@ -41,7 +41,7 @@ class JobAncestors:
         """Whether the topmost managed job above this one is admitted; None where there is none."""
         owner = job_owner(job)
         framework = self._framework(owner) if owner else None
-        if owner is None or framework is None or depth == _DEEPEST:
+        if owner is None or framework is None or depth == DEEPEST:
             return None
         key, kind = object_key((job.get("metadata") or {}).get("namespace"), owner.name), self._adapters[framework]
         parent = self._jobs[framework].objects.get(key)

@@ -18,6 +18,7 @@ from typing import Any, Final
 from admission.controllers.actions import CreateWorkload
 from admission.controllers.caches import (
     BY_JOB,
+    BY_PARENT,
     BY_PREBUILT,
     BY_REFERENCE,
     ExpectedWorkloads,
@@ -26,11 +27,12 @@ from admission.controllers.caches import (
     WorkloadViews,
     is_orphan,
     job_key,
+    job_owner,
     key_of,
     owner_key,
     owner_uid,
 )
-from admission.controllers.jobs.ancestors import JobAncestors, about_to_start, children_of
+from admission.controllers.jobs.ancestors import DEEPEST, JobAncestors, about_to_start, children_of
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.finish import plan_orphaned
@@ -46,7 +48,7 @@ from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.resources import Resource
 from api.kube.store import Change, ChangeType
-from api.meta import parse_time, split_key
+from api.meta import object_key, parse_time, split_key
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -131,6 +133,7 @@ class JobController:
 
     def _watch(self, framework: str, view: InformerView[dict[str, Any]]) -> None:
         view.add_index(BY_PREBUILT, _prebuilt_keys)
+        view.add_index(BY_PARENT, _parent_keys)
         selective = as_selective(self._adapters[framework])
         if selective is not None:
             view.add_index(BY_REFERENCE, lambda job: _reference_keys(selective, job))
@@ -189,12 +192,26 @@ class JobController:
         key = owner_key(change.object, self._frameworks)
         if key:
             self._expected.seen(key, change.key)
-            self.queue.add(key, urgent=has_turned(change))
+            turned = has_turned(change)
+            self.queue.add(key, urgent=turned)
+            if turned or change.type is not ChangeType.MODIFIED:
+                self._queue_parts(key)
         elif is_orphan(change.object):
             self.queue.add(job_key(_ORPHAN, change.key))
         for framework, view in self._jobs.items():
             for job in view.by_index(BY_PREBUILT, change.key):
                 self.queue.add(job_key(framework, key_of(job)))
+
+    def _queue_parts(self, key: str, depth: int = 0) -> None:
+        """The job's parts, and theirs: they follow its Workload."""
+        framework, _, name = key.partition(":")
+        resource = self._resources[framework]
+        for of, view in self._jobs.items():
+            for part in view.by_index(BY_PARENT, f"{resource.api_version} {resource.kind} {name}"):
+                found = job_key(of, key_of(part))
+                self.queue.add(found)
+                if depth < DEEPEST:
+                    self._queue_parts(found, depth + 1)
 
     def _class_changed(self, change: Change[Any]) -> None:
         if change.type is ChangeType.ADDED:
@@ -348,6 +365,14 @@ class JobController:
 def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:
     key = prebuilt_key(job)
     return (key,) if key else ()
+
+
+def _parent_keys(job: dict[str, Any]) -> Iterable[str]:
+    """Of whatever kind: one that is not managed yet may be later."""
+    owner = job_owner(job)
+    if owner is None:
+        return ()
+    return (f"{owner.api_version} {owner.kind} {object_key(job['metadata'].get('namespace'), owner.name)}",)
 
 
 def _reference_keys(kind: SelectiveJob, job: dict[str, Any]) -> Iterable[str]:

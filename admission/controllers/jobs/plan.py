@@ -16,11 +16,11 @@ Jobs on hold, and those that cannot be read, are in holding.py. An elastic job h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
+from admission.controllers.jobs.actions import NOTHING, Action, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.elastic import (
     Slices,
@@ -76,7 +76,7 @@ def plan(job: Job, kind: JobIntegration, workloads: Sequence[Workload], context:
     if (job.get("metadata") or {}).get("deletionTimestamp"):
         return plan_orphaned(workloads, context.options, now)
     if context.ancestor_admitted is not None:
-        return _plan_child(job, kind, context.ancestor_admitted)
+        return _plan_child(job, kind, workloads, context.ancestor_admitted)
     selective = as_selective(kind)
     if not is_managed(job, context) or (selective is not None and selective.is_skipped(job)):
         return NOTHING
@@ -88,11 +88,29 @@ def plan(job: Job, kind: JobIntegration, workloads: Sequence[Workload], context:
     return plan_hold(job, kind, workloads, now, on_hold=on_hold) or planner.plan(workloads)
 
 
-def _plan_child(job: Job, kind: JobIntegration, admitted: bool) -> JobPlan:
-    """A child runs when its managed ancestor is admitted; its templates are the ancestor's affair."""
-    patch = None if admitted or kind.is_suspended(job) else kind.stop(job, None)
-    message = "Kueue managed child job suspended"
-    return JobPlan((PatchJob(patch, (PlannedEvent("Suspended", message),)),)) if patch else NOTHING
+def _plan_child(job: Job, kind: JobIntegration, workloads: Sequence[Workload], admitted: bool) -> JobPlan:
+    """A child runs when its managed ancestor is admitted; its templates are the ancestor's affair.
+
+    It has no Workload. One from before its ancestor was managed goes; where that has started it, it stops first, and gets its
+    own templates back.
+    """
+    own = next((workload for workload in workloads if is_true(workload.status.conditions, names.ADMITTED)), None)
+    runs = not kind.is_suspended(job)
+    patch = kind.stop(job, None) if runs and (own is not None or not admitted) else None
+    rests = not runs and not kind.is_active(job)
+    if own is not None and rests:
+        patch = kind.stop(job, own.spec.pod_sets)
+    if patch:
+        return JobPlan((PatchJob(patch, (PlannedEvent("Suspended", "Kueue managed child job suspended"),)),))
+    return NOTHING.then(*_dropped(workloads)) if rests or (admitted and own is None) else NOTHING
+
+
+def _dropped(workloads: Sequence[Workload]) -> Iterator[Action]:
+    for workload in workloads:
+        yield from let_go(workload)
+        if not workload.metadata.deletion_timestamp:
+            event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
+            yield DeleteWorkload(workload, (event,))
 
 
 def _with_class_missing(made: JobPlan, error: PriorityClassMissing) -> JobPlan:
@@ -269,13 +287,7 @@ class _JobPlanner:
         return JobPlan((PatchWorkload(workload, patch, events),)) if patch else NOTHING
 
     def _deleted(self, workloads: Sequence[Workload], note: str) -> JobPlan:
-        result = JobPlan(note=note)
-        for workload in workloads:
-            result = result.then(*let_go(workload))
-            if not workload.metadata.deletion_timestamp:
-                event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
-                result = result.then(DeleteWorkload(workload, (event,)))
-        return result
+        return JobPlan(note=note).then(*_dropped(workloads))
 
     def _prebuilt(self, workload: Workload | None) -> JobPlan:
         if workload is None:

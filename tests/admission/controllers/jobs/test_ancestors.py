@@ -9,9 +9,12 @@ import pytest
 
 from admission.controllers.caches import InformerView
 from admission.controllers.jobs.ancestors import JobAncestors
-from admission.controllers.jobs.context import JobOptions
+from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.workload import composed
 from admission.integrations.registry import BY_FRAMEWORK
 from api.workloads import Workload
+from tests.admission.integrations.samples import batch_job
 from tests.builders import workload
 
 JOBSET, JOB = "jobset.x-k8s.io/jobset", "batch/job"
@@ -95,3 +98,35 @@ def test_a_job_is_part_of_another_only_while_that_is_there_and_managed(
         JobOptions(),
     )
     assert family.ancestor_admitted(job, BY_FRAMEWORK[JOB]) is admitted
+
+
+STARTED = {"active": 1, "startTime": "t", "conditions": []}
+OWN = workload(admitted=True).status
+
+
+@pytest.mark.parametrize(
+    ("admitted", "own", "job", "done"),
+    [
+        pytest.param(True, False, batch_job(suspend=False), ["DeleteWorkload"], id="its owner has the quota"),
+        pytest.param(False, False, {**batch_job(suspend=False), "status": STARTED}, ["PatchJob"], id="its owner waits"),
+        pytest.param(False, False, {**batch_job(), "status": STARTED}, [], id="its last pods run"),
+        pytest.param(False, False, batch_job(), ["DeleteWorkload"], id="it rests"),
+        pytest.param(
+            True, True, {**batch_job(suspend=False), "status": STARTED}, ["PatchJob"], id="on quota of its own"
+        ),
+        pytest.param(True, True, {**batch_job(), "status": STARTED}, [], id="that is not free yet"),
+        pytest.param(True, True, batch_job(), ["DeleteWorkload"], id="that is free"),
+    ],
+)
+def test_a_part_that_queued_before_its_owner_did_loses_its_workload(
+    admitted: bool, own: bool, job: dict[str, Any], done: list[str]
+) -> None:
+    """Else its pods would count twice."""
+    kind = BY_FRAMEWORK[JOB]
+    made = composed(job, kind, JobContext())
+    if own:
+        made = made.model_copy(update={"status": OWN})
+    found = plan(job, kind, [made], JobContext(ancestor_admitted=admitted), 0.0)
+    names = [type(action).__name__ for action in found.actions]
+    assert [name for name in names if name != "PatchWorkload"] == done
+    assert plan(job, kind, [], JobContext(ancestor_admitted=True), 0.0).actions == ()
