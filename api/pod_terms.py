@@ -121,6 +121,23 @@ def pod_facts(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodFa
         return PodFacts(namespace, given, tuple(_everything(terms)), problem=str(bad))
 
 
+def spread_problem(spec: PodSpec) -> str:
+    """Why a DoNotSchedule constraint may keep pods unbound that are pinned to their hosts; empty if none does.
+
+    By default a constraint looks at the nodes that the pod's node selector selects: once that names a host, its domain is the
+    only one, and the skew is at most 1. That is not so where all nodes count, or where a number of domains is asked for.
+    """
+    for index, one in enumerate(spec.topology_spread_constraints):
+        where = f"topologySpreadConstraints[{index}] (DoNotSchedule by {one.topology_key[:80]})"
+        if one.when_unsatisfiable != "DoNotSchedule":
+            continue
+        if one.min_domains is not None and one.min_domains > 1:
+            return f"{where} with minDomains {one.min_domains} is not counted, so its pods might never be bound"
+        if one.node_affinity_policy == "Ignore":
+            return f"{where} with nodeAffinityPolicy Ignore is not counted, so its pods might never be bound"
+    return ""
+
+
 def _joined(terms: Sequence[PodTerm]) -> tuple[PodTerm, ...]:
     """The terms of required affinity, which all select the same pods: those that each of them selects."""
     if len({(term.namespaces, term.by_labels) for term in terms}) > 1:

@@ -118,6 +118,15 @@ class Affinity(_Wire, frozen=True):
     pod_anti_affinity: PodAntiAffinity | None = None
 
 
+class SpreadConstraint(_Wire, frozen=True):
+    """How evenly pods lie over the domains of a topology key; the part by which some of it cannot be judged."""
+
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+
+
 class ResourceRequirements(_Wire, frozen=True):
     """requests and limits, as on the wire."""
 
@@ -175,6 +184,7 @@ class PodSpec(_Wire, frozen=True):
     node_name: str = ""
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     affinity: Affinity | None = None
+    topology_spread_constraints: tuple[SpreadConstraint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     scheduling_gates: tuple[Gate, ...] = ()
     containers: tuple[Container, ...] = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ from api.names import (
     WORKLOAD_SLICE_NAME,
     EvictedReason,
 )
-from api.pod_terms import pod_facts, sorted_labels
+from api.pod_terms import pod_facts, sorted_labels, spread_problem
 
 T = TypeVar("T")
 
@@ -143,7 +144,8 @@ def same_for_all(spec: workloads.WorkloadSpec) -> bool:
 
 def _keeps_pods_away(template: Mapping[str, Any]) -> bool:
     affinity = _part(_part(template, "spec"), "affinity")
-    return "podAntiAffinity" in affinity or "podAffinity" in affinity
+    spread = "topologySpreadConstraints" in _part(template, "spec")
+    return "podAntiAffinity" in affinity or "podAffinity" in affinity or spread
 
 
 def _pod_sets(w: workloads.Workload, done: Mapping[str, int], rules: ResourceRules) -> tuple[model.PodSet, ...]:
@@ -245,6 +247,8 @@ def _pod_set(
     requests = _requests(spec, f"{field}.template.spec")
     namespace, labels = w.metadata.namespace or "", _pod_labels(w, pod_set.template)
     facts = pod_facts(spec, namespace, labels)
+    if not facts.problem and (problem := spread_problem(spec)):
+        facts = replace(facts, problem=problem)
     return model.PodSet(
         name=pod_set.name,
         count=max(0, pod_set.count - done),

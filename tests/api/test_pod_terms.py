@@ -1,0 +1,92 @@
+"""What a pod says of other pods, as values; what is too large or of a wrong form is named, and never ends the reader."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.pod_terms import PodFacts, PodTerm, Requirement, pod_facts, spread_problem
+from api.pods import pod_spec
+
+LABELS = {"app": "train"}
+APP = {"matchLabels": {"app": "train"}}
+
+
+def facts(kind: str, *terms: dict[str, Any]) -> PodFacts:
+    affinity = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
+    return pod_facts(pod_spec({"spec": {"containers": [], "affinity": affinity}}), "ns", LABELS)
+
+
+def term(selector: dict[str, Any] | None = APP, **more: Any) -> dict[str, Any]:
+    return {"topologyKey": "zone", "labelSelector": selector, **more}
+
+
+ONE = Requirement("app", "In", ("train",))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(term(), PodTerm("zone", (ONE,), ("ns",)), id="its own namespace"),
+        pytest.param(term(namespaces=["b", "a"]), PodTerm("zone", (ONE,), ("a", "b")), id="namespaces by name"),
+        pytest.param(term(namespaceSelector={}), PodTerm("zone", (ONE,), (), ()), id="all namespaces"),
+        pytest.param(term(None), PodTerm("zone", None, ("ns",)), id="no selector"),
+        pytest.param(term({}), PodTerm("zone", (), ("ns",)), id="an empty selector"),
+        pytest.param(term({}, matchLabelKeys=["app", "gone"]), PodTerm("zone", (ONE,), ("ns",)), id="matchLabelKeys"),
+        pytest.param(
+            term({"matchExpressions": [{"key": "app", "operator": "In", "values": ["train", "train"]}]}),
+            PodTerm("zone", (ONE,), ("ns",)),
+            id="the same said otherwise",
+        ),
+    ],
+)
+def test_a_term(given: dict[str, Any], expected: PodTerm) -> None:
+    assert facts("podAntiAffinity", given).apart == (expected,)
+    assert facts("podAffinity", given).together == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param({"matchExpressions": [{"key": "a"}]}, "term 0 cannot be read", id="no operator"),
+        pytest.param({"matchExpressions": [{"key": "a", "operator": "Near"}]}, "operator Near", id="no such operator"),
+        pytest.param({"matchExpressions": 3}, "cannot be read", id="no list"),
+        pytest.param({"matchLabels": {str(i): "" for i in range(65)}}, "65 expressions", id="too many"),
+        pytest.param(
+            {"matchExpressions": [{"key": "a", "operator": "In", "values": list(map(str, range(300)))}]},
+            "300 values",
+            id="too many values",
+        ),
+    ],
+)
+def test_a_term_that_cannot_be_counted_is_named_and_keeps_all_away(given: dict[str, Any], said: str) -> None:
+    found = facts("podAntiAffinity", term(given))
+    assert said in found.problem
+    assert found.apart == (PodTerm("zone", (), (), ()),)
+
+
+def test_affinity_terms_select_the_pods_that_each_of_them_selects() -> None:
+    found = facts("podAffinity", term(), {**term({"matchLabels": {"role": "x"}}), "topologyKey": "rack"})
+    both = (ONE, Requirement("role", "In", ("x",)))
+    assert found.together == (PodTerm("zone", both, ("ns",)), PodTerm("rack", both, ("ns",)))
+    assert "different namespaces" in facts("podAffinity", term(), term(namespaces=["other"])).problem
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param({"whenUnsatisfiable": "DoNotSchedule"}, "", id="looks at the nodes that the pod may use"),
+        pytest.param({"whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}, "minDomains 2", id="a number of domains"),
+        pytest.param({"whenUnsatisfiable": "DoNotSchedule", "minDomains": 1}, "", id="one domain"),
+        pytest.param(
+            {"whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Ignore"}, "Ignore", id="looks at all nodes"
+        ),
+        pytest.param({"whenUnsatisfiable": "ScheduleAnyway", "nodeAffinityPolicy": "Ignore"}, "", id="only a wish"),
+    ],
+)
+def test_a_spread_constraint_that_cannot_be_judged_is_named(given: dict[str, Any], said: str) -> None:
+    constraint = {"maxSkew": 1, "topologyKey": "zone", **given}
+    found = spread_problem(pod_spec({"spec": {"containers": [], "topologySpreadConstraints": [constraint]}}))
+    assert said in found
+    assert bool(said) == bool(found)
