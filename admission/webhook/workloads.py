@@ -23,6 +23,7 @@ from admission.webhook.workload_status import (
     check_change,
     check_errors,
     has_quota,
+    is_elastic,
     lost_admission,
     pod_sets_of,
     reclaimable_change,
@@ -54,7 +55,8 @@ def set_defaults(workload: dict[str, Any]) -> None:
 
 def validate_create(workload: Wire, rules: ReviewRules) -> Errors:
     """The errors of a new workload."""
-    return [*_common(workload, rules), *admission_errors(workload), *reclaimable_errors(workload, {}, rules)]
+    errors = [*_common(workload, rules), *_partial_elastic(workload, rules)]
+    return [*errors, *admission_errors(workload), *reclaimable_errors(workload, {}, rules)]
 
 
 def validate_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
@@ -62,6 +64,8 @@ def validate_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     errors = _common(new, rules)
+    if not _partial_elastic(old, rules):
+        errors += _partial_elastic(new, rules)
     if not lost_admission(old):
         errors += admission_errors(new)
     errors += reclaimable_errors(new, old, rules)
@@ -147,6 +151,16 @@ def _layer_sizes(at: FieldPath, request: Wire) -> Errors:
 def _min_counts(workload: Wire) -> Errors:
     partial = sum(pod_set.get("minCount") is not None for pod_set in pod_sets_of(workload))
     return [invalid(_PODSETS, partial, "at most one podSet can use minCount")] if partial > 1 else []
+
+
+def _partial_elastic(workload: Wire, rules: ReviewRules) -> Errors:
+    """As in Kueue. Our controller, which no webhook asks about, makes both at once of an elastic job with a minimum, and such a
+    Workload may be changed by its users.
+    """
+    partial = sum(pod_set.get("minCount") is not None for pod_set in pod_sets_of(workload))
+    if not partial or not is_elastic(workload, rules):
+        return []
+    return [invalid(_PODSETS, partial, "partial admission and elastic job cannot be used together")]
 
 
 def _boost(workload: Wire) -> Errors:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from admission.webhook import flavors, queues, workloads
 from admission.webhook.fields import Errors
 from admission.webhook.rules import ReviewRules
@@ -31,19 +29,11 @@ JUDGES: dict[str, Callable[[Given, ReviewRules], Errors]] = {
     "TestValidateResourceFlavor": lambda given, _: flavors.validate_flavor(given["rf"]),
     "TestValidateCohort": lambda given, _: queues.validate_cohort(given["cohort"]),
 }
-OURS = {
-    "TestValidateWorkload/partial admission and elastic job cannot be used together": (
-        "ours starts an elastic job with as many pods as fit, and it grows later (docs/jobs.md)"
-    ),
-}
-"""Cases that ours decides otherwise than Kueue, and why."""
 _ADDRESS = "is not a multiple of "
 
 
 def run(case: dict[str, Any]) -> None:
     """One creation or change."""
-    if reason := OURS.get(case["name"]):
-        pytest.skip(reason)
     errors = wire(JUDGES[case["name"].partition("/")[0]](case["input"], rules_of(case)))
     assert _places(errors) == _places(_listed(case["want"].get("wantErr")))
     assert sorted(map(_line, errors)) == sorted(map(_line, _observed(case)))
