@@ -29,7 +29,7 @@ from api.assignment import encode
 from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
-from api.kube.resources import CLUSTER_QUEUES, JOBS, PODS, WORKLOADS
+from api.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, WORKLOADS
 from api.kube.settings import ClientSettings
 from api.kube.store import Change, ChangeType
 from api.pods import Pod
@@ -62,7 +62,7 @@ async def stamp(kubeconfig: Path) -> None:
         informer.add_handler(changed)
         pods = Informer(kube, PODS, Pod)
         pods.add_handler(pod_changed)
-        hosts = itertools.cycle(_hosts())
+        hosts = _Hosts(kube)
         async with asyncio.TaskGroup() as group:
             group.create_task(informer.run())
             group.create_task(pods.run())
@@ -89,20 +89,31 @@ async def _open_queue(kube: Kube) -> None:
         await asyncio.sleep(0.2)
 
 
-def _hosts() -> Iterator[tuple[str, str, str]]:
-    """As the load tool names them: ten hosts a rack, ten racks a block."""
-    return ((f"b{n // 100:03}", f"r{n // 10:04}", f"n{n:05}") for n in range(1000))
+class _Hosts:
+    """Gives each job the next host; there are as many as nodes when the first job comes."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube, self._lock = kube, asyncio.Lock()
+        self._turns: Iterator[tuple[str, str, str]] | None = None
+
+    async def take(self) -> tuple[str, str, str]:
+        """Block, rack and host, as the load tool names them: ten hosts a rack, ten racks a block."""
+        async with self._lock:
+            if self._turns is None:
+                count = len((await self._kube.list(NODES)).items)
+                self._turns = itertools.cycle((f"b{n // 100:03}", f"r{n // 10:04}", f"n{n:05}") for n in range(count))
+            return next(self._turns)
 
 
 async def _start(
     kube: Kube,
     waiting: asyncio.Queue[dict[str, Any]],
-    hosts: Iterator[tuple[str, str, str]],
+    hosts: _Hosts,
     placed: dict[str, dict[str, str]],
 ) -> None:
     while True:
         job = await waiting.get()
-        host = next(hosts)
+        host = await hosts.take()
         placed[job["metadata"]["name"]] = dict(zip(_LEVELS, host, strict=True))
         made = composed(job, _KIND, JobContext(flavors={"gpu": _FLAVOR}))
         workload = Workload.from_wire(await kube.create(WORKLOADS, made))
