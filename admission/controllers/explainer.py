@@ -98,7 +98,7 @@ class Explainer:
             return
         scene = DecisionInputs(self._queues, self._sharing, self._startable())
         explaining = partial(explain, self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
-        began, spent = time.perf_counter(), 0.0
+        began = time.perf_counter()
         try:
             found, spent = await in_turns(lambda pause: explaining(pause=pause), _TURN, _BETWEEN_TURNS)
             metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
@@ -107,10 +107,14 @@ class Explainer:
         except LookupError:
             # What it had counted has gone while it paused.
             log.info("the explanation starts anew", extra={"workload": key}, exc_info=True)
+            spent = time.perf_counter() - began
             self.reconciler.add_after(key, self._patience.first)
-        finally:
-            # Also when it could not be written: the next one would come at once, and nothing else would get the loop.
-            await asyncio.sleep((spent or time.perf_counter() - began) * _REST)
+        except Exception:
+            # Also when it could not be written: the next one would come at once, and nothing else would get the loop. A
+            # cancellation is no Exception and ends at once.
+            await asyncio.sleep((time.perf_counter() - began) * _REST)
+            raise
+        await asyncio.sleep(spent * _REST)
 
     async def _write(self, workload: Workload, found: Explanation) -> None:
         code, text = code_of(found), headline(found)

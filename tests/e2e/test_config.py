@@ -26,6 +26,7 @@ NOT_SERVED = (
     "leaderworkerset.yaml",
     "mpijob.yaml",
     "raycluster.yaml",
+    "raycluster-elastic.yaml",
     "rayjob.yaml",
     "trainjob.yaml",
     "appwrapper.yaml",

@@ -209,3 +209,21 @@ async def test_status_and_events_say_of_every_claim_what_the_command_says(make: 
         assert (said.reason, said.message) == (code_of(told), headline(told))
         assert await eventually("the event", here.told) == [headline(told)]
         await eventually("the reason", lambda: _reason_written(here, told.message))
+
+
+async def test_it_ends_at_once_when_the_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rest is long beside a large cluster: a controller that waited for it would keep its lease."""
+    monkeypatch.setattr("admission.controllers.explainer._BETWEEN_TURNS", 1e6)
+    monkeypatch.setattr("admission.controllers.explainer._REST", 1e6)
+    monkeypatch.setattr("admission.controllers.explainer._TURN", 0.0)
+    began = asyncio.Event()
+
+    def marked(*given: Any, **named: Any) -> Explanation:
+        loop.call_soon_threadsafe(began.set)
+        return explain(*given, **named)
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr("admission.controllers.explainer.explain", marked)
+    async with asyncio.timeout(60), world(tmp_path, full_racks(), ExplanationLimits(first=0.0)) as here:
+        here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
+        await began.wait()
