@@ -287,10 +287,27 @@ def _node_affinity(
 ) -> tuple[tuple[model.NodeSelectorTerm, ...] | None, tuple[model.PreferredTerm, ...]]:
     node = spec.affinity.node_affinity if spec.affinity else None
     if node is None:
-        return None, ()
+        return _with_spread_keys(spec, None), ()
     required = node.required_during_scheduling_ignored_during_execution
     preferred = node.preferred_during_scheduling_ignored_during_execution
-    return required.node_selector_terms if required else None, preferred
+    return _with_spread_keys(spec, required.node_selector_terms if required else None), preferred
+
+
+def _with_spread_keys(
+    spec: pods.PodSpec, terms: tuple[model.NodeSelectorTerm, ...] | None
+) -> tuple[model.NodeSelectorTerm, ...] | None:
+    """The terms, each with the keys that kube-scheduler asks of a node for a spread constraint with DoNotSchedule."""
+    keys = {one.topology_key for one in spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"}
+    if not keys:
+        return terms
+    has = tuple(model.NodeSelectorRequirement(key, "Exists") for key in sorted(keys))
+    if terms is None:
+        return (model.NodeSelectorTerm(match_expressions=has),)
+    return tuple(
+        msgspec.structs.replace(term, match_expressions=(*term.match_expressions, *has))
+        for term in terms
+        if term.match_expressions or term.match_fields  # others match nothing
+    )
 
 
 def _topology_ask(request: workloads.TopologyRequest, of: workloads.PodSet, field: str) -> model.TopologyAsk:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.kube.resources import EVENTS, PODS
+from api.kube.client import PatchKind
+from api.kube.resources import EVENTS, NODES, PODS
 from api.names import HOSTNAME_LABEL, REQUIRE_TOPOLOGY
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
 
@@ -148,4 +149,25 @@ async def test_pods_that_want_each_other_share_a_rack_and_the_next_gang_joins_th
     await here.finish("gang")
     await here.finish("second")
     assert len(set(racks(await here.running("third", sizes["third"])))) == 1
+    await never_refused(here)
+
+
+async def test_a_gang_with_a_spread_constraint_goes_where_the_key_is(site: MakeSite) -> None:
+    """Issue 19, 1: the scheduler refuses a node without the constraint's key, and binds each pod on its pinned host."""
+    here = site("terms-spread")
+    await here.open({"b1": {"r1": 2, "r2": 2}})
+    gang, second = (here.job(name, 4, {REQUIRE_TOPOLOGY: RACK}) for name in ("gang", "second"))
+    for job, key in ((gang, "example.com/zone"), (second, RACK)):
+        spread = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+        selector = {"labelSelector": {"matchLabels": {"app": "even"}}}
+        job["spec"]["template"]["spec"]["topologySpreadConstraints"] = [{**spread, **selector}]
+        labelled(job["spec"]["template"], "even")
+    await here.submit(gang)
+    await here.waits("gang", "TopologyPlacementFailed", "affinity: 4")
+    await here.submit(second)
+    assert len(set(racks(await here.running("second", 4)))) == 1
+    zone = {"metadata": {"labels": {"example.com/zone": "a"}}}
+    for number in range(2):
+        await here.kube.patch(NODES, f"{here.name}-b1-r2-{number}", zone, kind=PatchKind.MERGE)
+    assert racks(await here.running("gang", 4)) == ["r2"] * 4
     await never_refused(here)

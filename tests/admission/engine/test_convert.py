@@ -491,3 +491,35 @@ def test_a_template_of_a_wrong_shape_is_read_or_refused_but_never_ends_the_reade
     assert convert.same_for_all(read.spec)
     with contextlib.suppress(InvalidObject):
         convert.pod_sets(read)
+
+
+def _spread(key: str, action: str = "DoNotSchedule") -> dict[str, Any]:
+    return {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": action}
+
+
+_ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+
+
+@pytest.mark.parametrize(
+    ("constraints", "terms", "keys"),
+    [
+        pytest.param([_spread("rack")], None, [["rack"]], id="no-terms"),
+        pytest.param([_spread("rack"), _spread("block")], None, [["block", "rack"]], id="two-keys"),
+        pytest.param([_spread("rack", "ScheduleAnyway")], None, None, id="only-a-wish"),
+        pytest.param([_spread("rack")], [_ZONE, _ZONE], [["zone", "rack"]] * 2, id="each-alternative"),
+        pytest.param([_spread("rack")], [{}, _ZONE], [["zone", "rack"]], id="a-term-that-matches-nothing-still-does"),
+    ],
+)
+def test_a_node_without_the_key_of_a_spread_constraint_takes_no_pod(
+    constraints: list[dict[str, Any]], terms: list[dict[str, Any]] | None, keys: list[list[str]] | None
+) -> None:
+    """Issue 19, 1: kube-scheduler refuses such a node for DoNotSchedule."""
+    given = template(cpu="1")
+    given["spec"]["topologySpreadConstraints"] = constraints
+    if terms is not None:
+        node = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        given["spec"]["affinity"] = {"nodeAffinity": node}
+    pod_set = {"name": "main", "count": 1, "template": given}
+    [got] = convert.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets
+    found = None if got.affinity is None else [[one.key for one in term.match_expressions] for term in got.affinity]
+    assert found == keys
