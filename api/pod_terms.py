@@ -6,7 +6,7 @@ one of its labels, the topology key. Any user who creates a pod writes its terms
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -19,6 +19,8 @@ _MOST: Final = 64
 """Terms of one pod, expressions of one selector."""
 _MOST_VALUES: Final = 256
 """Values of one expression, namespaces of one term."""
+_MOST_PARTS: Final = 512
+"""Terms, expressions, values and namespaces of one kind together: they are kept for as long as the pod is there."""
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
@@ -67,6 +69,12 @@ class PodTerm:
         """Whether a pod with these labels counts, of a namespace that counts."""
         return self.selector is not None and holds(self.selector, labels)
 
+    @property
+    def parts(self) -> int:
+        """Its strings, as far as users choose their number."""
+        expressions = (*(self.selector or ()), *(self.by_labels or ()))
+        return 1 + len(self.namespaces) + sum(1 + len(one.values) for one in expressions)
+
     def pairs(self) -> list[tuple[str, str]] | None:
         """Labels of which each pod that it selects has one; None where there are no such labels."""
         asked = [one for one in self.selector or () if one.operator == "In"]
@@ -114,11 +122,18 @@ def pod_facts(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodFa
     given, terms, near = sorted_labels(labels), _anti_affinity(spec), _affinity(spec)
     if not terms and not near:
         return PodFacts(namespace, given)
+    apart: Iterable[PodTerm]
+    together: tuple[PodTerm, ...] = ()
+    problem = ""
     try:
-        apart = dict.fromkeys(_terms(terms, namespace, labels, "podAntiAffinity"))
-        return PodFacts(namespace, given, tuple(apart), _joined(list(_terms(near, namespace, labels, "podAffinity"))))
+        apart = _terms(terms, namespace, labels, "podAntiAffinity")
     except TooLarge as bad:
-        return PodFacts(namespace, given, tuple(_everything(terms)), problem=str(bad))
+        apart, problem = _all_pods(terms, namespace), str(bad)
+    try:
+        together = _joined(_terms(near, namespace, labels, "podAffinity"))
+    except TooLarge as bad:
+        problem = problem or str(bad)
+    return PodFacts(namespace, given, tuple(dict.fromkeys(apart)), together, problem=problem)
 
 
 def spread_problem(spec: PodSpec) -> str:
@@ -165,25 +180,36 @@ def _affinity(spec: PodSpec) -> Sequence[PodAffinityTerm]:
     return near.required_during_scheduling_ignored_during_execution if near else ()
 
 
-def _everything(terms: Sequence[PodAffinityTerm]) -> Iterator[PodTerm]:
-    """For terms of a placed pod that cannot be counted: it keeps all pods away, so that none is let through wrongly."""
+def _all_pods(terms: Sequence[PodAffinityTerm], namespace: str) -> Iterator[PodTerm]:
+    """For terms of a placed pod that cannot be counted: all pods of the namespaces that they look into are kept away, so that
+    none is let through wrongly. No pod of another namespace is, where the user may not name other namespaces (ResourceQuota
+    with the scope CrossNamespacePodAffinity).
+    """
+    named = {name for term in terms if term.namespace_selector is None for name in term.namespaces or (namespace,)}
+    everywhere = any(term.namespace_selector is not None for term in terms) or len(named) > _MOST_VALUES
+    scope: tuple[tuple[str, ...], Selector | None] = ((), ()) if everywhere else (tuple(sorted(named)), None)
     for key in sorted({term.topology_key for term in terms})[:_MOST]:
-        yield PodTerm(key, (), (), ())
+        yield PodTerm(key, (), *scope)
 
 
 def _terms(
     terms: Sequence[PodAffinityTerm], namespace: str, labels: Mapping[str, str], field_name: str
-) -> Iterator[PodTerm]:
+) -> list[PodTerm]:
     if len(terms) > _MOST:
         raise TooLarge(f"{field_name} has {len(terms)} required terms; at most {_MOST} are counted")
+    found: list[PodTerm] = []
     for index, term in enumerate(terms):
         where = f"required {field_name} term {index}"
         try:
-            yield _term(term, namespace, labels)
+            found.append(_term(term, namespace, labels))
         except (AttributeError, KeyError, TypeError):
             raise TooLarge(f"{where} cannot be read: it is no label selector") from None
         except TooLarge as bad:
             raise TooLarge(f"{where} {bad}") from None
+    if (parts := sum(term.parts for term in found)) > _MOST_PARTS:
+        said = f"required {field_name} has {parts} terms, expressions, values and namespaces"
+        raise TooLarge(f"{said}; at most {_MOST_PARTS} are counted")
+    return found
 
 
 def _term(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> PodTerm:

@@ -60,10 +60,40 @@ def test_a_term(given: dict[str, Any], expected: PodTerm) -> None:
         ),
     ],
 )
-def test_a_term_that_cannot_be_counted_is_named_and_keeps_all_away(given: dict[str, Any], said: str) -> None:
+def test_a_term_that_cannot_be_counted_is_named_and_keeps_its_namespace_away(given: dict[str, Any], said: str) -> None:
     found = facts("podAntiAffinity", term(given))
     assert said in found.problem
-    assert found.apart == (PodTerm("zone", (), (), ()),)
+    assert found.apart == (PodTerm("zone", (), ("ns",)),)
+
+
+MANY = {"matchExpressions": [{"key": "a", "operator": "In", "values": list(map(str, range(300)))}]}
+
+
+@pytest.mark.parametrize(
+    ("terms", "namespaces", "by_labels"),
+    [
+        pytest.param([term(MANY), term()], ("ns",), None, id="its own alone"),
+        pytest.param([term(MANY), term(namespaces=["b", "a"])], ("a", "b", "ns"), None, id="those that are named"),
+        pytest.param([term(MANY), term(namespaceSelector={})], (), (), id="a selector of namespaces"),
+        pytest.param([term(MANY), term(namespaces=list(map(str, range(300))))], (), (), id="too many names"),
+        pytest.param([term()] * 65, ("ns",), None, id="too many terms"),
+    ],
+)
+def test_terms_that_cannot_be_counted_reach_no_further_than_they_say(
+    terms: list[dict[str, Any]], namespaces: tuple[str, ...], by_labels: tuple[Requirement, ...] | None
+) -> None:
+    """A tenant that may not name other namespaces cannot close a zone to them by a term that is too long."""
+    found = facts("podAntiAffinity", *terms)
+    assert found.problem
+    assert found.apart == (PodTerm("zone", (), namespaces, by_labels),)
+
+
+def test_all_terms_of_a_pod_together_are_bounded() -> None:
+    values = [str(number) for number in range(250)]
+    long = {"matchExpressions": [{"key": "a", "operator": "In", "values": values}]}
+    assert not facts("podAntiAffinity", term(long), term(long)).problem
+    found = facts("podAntiAffinity", term(long), term(long), term(long))
+    assert "759 terms, expressions, values and namespaces; at most 512" in found.problem
 
 
 def test_affinity_terms_select_the_pods_that_each_of_them_selects() -> None:
@@ -90,3 +120,15 @@ def test_a_spread_constraint_that_cannot_be_judged_is_named(given: dict[str, Any
     found = spread_problem(pod_spec({"spec": {"containers": [], "topologySpreadConstraints": [constraint]}}))
     assert said in found
     assert bool(said) == bool(found)
+
+
+def test_affinity_that_cannot_be_counted_leaves_anti_affinity_as_it_is() -> None:
+    """A pod that is placed keeps others away by its anti-affinity alone."""
+    near = [term(), term(namespaces=["other"])]
+    affinity = {
+        kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        for kind, terms in (("podAffinity", near), ("podAntiAffinity", [term()]))
+    }
+    found = pod_facts(pod_spec({"spec": {"containers": [], "affinity": affinity}}), "ns", LABELS)
+    assert "different namespaces" in found.problem
+    assert found.apart == (PodTerm("zone", (ONE,), ("ns",)),)

@@ -85,17 +85,19 @@ class PlacedPods:
         """The namespace's labels (None: it is gone)."""
         if self.namespaces.get(name) == labels:
             return
-        self._journal.record(self._recount)
+        self._journal.record(partial(self._recount, name))
         if labels is None:
             self._journal.drop(self.namespaces, name)
         else:
             self._journal.put(self.namespaces, name, labels)
-        self._recount()
+        self._recount(name)
         self.opened()
 
-    def _recount(self) -> None:
-        """Count anew where a term selects namespaces by their labels."""
-        if any(term.by_labels for table in (self._asked, self._borne, self._near) for term in table.tallies):
+    def _recount(self, namespace: str) -> None:
+        """Count anew where a term selects namespaces by their labels and this one has pods."""
+        if any(facts.namespace == namespace for facts in self._at) and any(
+            term.by_labels for table in (self._asked, self._borne, self._near) for term in table.tallies
+        ):
             self._build()
 
     def shift(self, facts: PodFacts | None, place: Place, foreign: int, admitted: int) -> None:

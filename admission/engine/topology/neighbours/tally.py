@@ -104,38 +104,42 @@ def _add(counts: dict[K, tuple[int, int]], key: K, foreign: int, admitted: int) 
     return int(have == (0, 0))
 
 
+_EVERYWHERE: Final = ""
+"""The scope of terms that look into more than one namespace. No namespace has this name."""
+
+
 class TermTable:
-    """Terms with their tallies, found by the labels of a pod that they may select."""
+    """Terms with their tallies, found by the namespace and the labels of a pod that they may select.
+
+    By namespace first: a tenant who bears very many terms for its own pods delays no question about those of others.
+    """
 
     def __init__(self) -> None:
         self.tallies: dict[PodTerm, Tally] = {}
-        self._by_pair: dict[tuple[str, str], dict[PodTerm, None]] = {}
-        self._wide: dict[PodTerm, None] = {}
+        self._by_pair: dict[tuple[str, str, str], dict[PodTerm, None]] = {}
+        self._wide: dict[str, dict[PodTerm, None]] = {}
 
     def add(self, term: PodTerm) -> Tally:
         """Its tally, empty for a new one."""
         tally = self.tallies.get(term)
         if tally is None:
             tally = self.tallies[term] = Tally(term.key)
-            for index in self._indexes(term):
-                index[term] = None
+            pairs, scope = term.pairs(), _scope(term)
+            if pairs is None:
+                self._wide.setdefault(scope, {})[term] = None
+            for pair in pairs or ():
+                self._by_pair.setdefault((scope, *pair), {})[term] = None
         return tally
 
     def drop(self, term: PodTerm) -> None:
         """Forget it."""
-        if self.tallies.pop(term, None) is not None:
-            for index in self._indexes(term):
-                index.pop(term, None)
-            for pair in term.pairs() or ():
-                if not self._by_pair[pair]:
-                    del self._by_pair[pair]
-
-    def _indexes(self, term: PodTerm) -> Iterator[dict[PodTerm, None]]:
-        pairs = term.pairs()
+        if self.tallies.pop(term, None) is None:
+            return
+        pairs, scope = term.pairs(), _scope(term)
         if pairs is None:
-            yield self._wide
-        else:
-            yield from (self._by_pair.setdefault(pair, {}) for pair in pairs)
+            _forget(self._wide, scope, term)
+        for pair in pairs or ():
+            _forget(self._by_pair, (scope, *pair), term)
 
     def selecting(
         self, facts: PodFacts, namespaces: Mapping[str, Mapping[str, str]]
@@ -144,9 +148,26 @@ class TermTable:
         if not self.tallies:
             return
         labels, own = dict(facts.labels), labels_of(facts.namespace, namespaces)
-        for term in (*self._wide, *(term for pair in labels.items() for term in self._by_pair.get(pair, ()))):
+        for term in list(self._possible(facts)):
             if term.looks_into(facts.namespace, own) and term.selects(labels):
                 yield term, self.tallies[term]
+
+    def _possible(self, facts: PodFacts) -> Iterator[PodTerm]:
+        for scope in (_EVERYWHERE, facts.namespace):
+            yield from self._wide.get(scope, ())
+            for pair in facts.labels:
+                yield from self._by_pair.get((scope, *pair), ())
+
+
+def _scope(term: PodTerm) -> str:
+    """The only namespace that the term looks into, else `_EVERYWHERE`."""
+    return term.namespaces[0] if term.by_labels is None and len(term.namespaces) == 1 else _EVERYWHERE
+
+
+def _forget(index: dict[K, dict[PodTerm, None]], key: K, term: PodTerm) -> None:
+    index[key].pop(term)
+    if not index[key]:
+        del index[key]
 
 
 def labels_of(namespace: str, namespaces: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:

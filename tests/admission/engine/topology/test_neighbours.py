@@ -28,6 +28,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
+from admission.engine.topology.neighbours.tally import TermTable
 from api.pod_terms import Requirement
 from tests.admission.engine.builders import Cluster as Cluster_
 from tests.admission.engine.builders import admitted, queue, racks
@@ -397,3 +398,20 @@ def test_two_heads_of_one_cycle_do_not_get_places_that_exclude_each_other() -> N
     assert admitted(here.cycle()) == []
     here.finish("ns/q1")
     assert admitted(here.cycle()) == ["ns/q2"]
+
+
+def test_terms_of_one_namespace_delay_no_question_about_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hostile tenant's pods bear terms without end, each for its own pods: none of them is looked at for others."""
+    table = TermTable()
+    wide = [PodTerm(RACK, (Requirement(f"k{n}", "Exists"),), ("hostile",)) for n in range(100)]
+    named = [PodTerm(f"key{n}", (Requirement("app", "In", ("a",)),), ("hostile",)) for n in range(100)]
+    for term in (*wide, *named):
+        table.add(term)
+    seen: list[PodTerm] = []
+    monkeypatch.setattr(PodTerm, "looks_into", lambda term, *_: seen.append(term) or True)  # type: ignore[func-returns-value]
+    assert not list(table.selecting(PodFacts("honest", (("app", "a"), ("k1", ""))), {}))
+    assert seen == []
+    assert len(list(table.selecting(PodFacts("hostile", (("app", "a"), ("k1", ""))), {}))) == 101
+    for term in (*wide, *named):
+        table.drop(term)
+    assert not list(table.selecting(PodFacts("hostile", (("app", "a"), ("k1", ""))), {}))
