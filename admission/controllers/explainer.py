@@ -20,7 +20,7 @@ from admission import metrics
 from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.status import patch_status
-from admission.controllers.turns import in_turns
+from admission.controllers.turns import Turns
 from admission.engine.decision import Reason
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
@@ -98,23 +98,22 @@ class Explainer:
             return
         scene = DecisionInputs(self._queues, self._sharing, self._startable())
         explaining = partial(explain, self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
-        began = time.perf_counter()
+        turns = Turns(lambda pause: explaining(pause=pause), _TURN, _BETWEEN_TURNS)
         try:
-            found, spent = await in_turns(lambda pause: explaining(pause=pause), _TURN, _BETWEEN_TURNS)
-            metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(spent)
+            found = await turns.result()
+            metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(turns.spent)
             if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN) and self._queues.workload(key) is not None:
                 await self._write(workload, found)
         except LookupError:
             # What it had counted has gone while it paused.
-            log.info("the explanation starts anew", extra={"workload": key}, exc_info=True)
-            spent = time.perf_counter() - began
+            log.info("the explanation starts again", extra={"workload": key}, exc_info=True)
             self.reconciler.add_after(key, self._patience.first)
         except Exception:
             # Also when it could not be written: the next one would come at once, and nothing else would get the loop. A
             # cancellation is no Exception and ends at once.
-            await asyncio.sleep((time.perf_counter() - began) * _REST)
+            await asyncio.sleep(turns.spent * _REST)
             raise
-        await asyncio.sleep(spent * _REST)
+        await asyncio.sleep(turns.spent * _REST)
 
     async def _write(self, workload: Workload, found: Explanation) -> None:
         code, text = code_of(found), headline(found)

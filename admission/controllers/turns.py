@@ -21,36 +21,50 @@ class _Abandoned(BaseException):
     """The caller was cancelled; ends the computation at its next pause."""
 
 
-class _Turns(Generic[T]):
-    def __init__(self, what: Callable[[Callable[[], None]], T], seconds: float) -> None:
-        self._what, self._seconds, self._until = what, seconds, 0.0
-        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
-        self._abandoned, self.ended = False, False
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="turns")
-        self._future = self._pool.submit(self._run)
+class Turns(Generic[T]):
+    """One computation: `what(pause)`, which calls `pause` often.
 
-    def take(self) -> None:
-        """One turn. Returns when it is over or the computation has ended."""
-        self._until = time.perf_counter() + self._seconds
+    `seconds`: a turn. `rest`: after each second of a turn so many follow in which the loop does other work. `spent`: the
+    seconds of all turns so far, also of a computation that failed.
+    """
+
+    def __init__(self, what: Callable[[Callable[[], None]], T], seconds: float, rest: float) -> None:
+        self._what, self._seconds, self._rest, self._until = what, seconds, rest, 0.0
+        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._abandoned, self._ended = False, False
+        self.spent = 0.0
+
+    async def result(self) -> T:
+        """Raises what the computation raises; when it is cancelled, the computation ends first."""
+        with ThreadPoolExecutor(1, thread_name_prefix="turns") as pool:
+            future = pool.submit(self._run)
+            try:
+                while not self._ended:
+                    took = self._turn()
+                    if not self._ended:
+                        await asyncio.sleep(took * self._rest)
+                return future.result()
+            finally:
+                if not self._ended:
+                    self._abandoned = True
+                    self._turn()
+
+    def _turn(self) -> float:
+        """The seconds that it took."""
+        began = time.perf_counter()
+        self._until = began + self._seconds
         self._go.release()
         self._back.acquire()
-
-    def close(self) -> None:
-        """End the computation, also in the middle."""
-        if not self.ended:
-            self._abandoned = True
-            self.take()
-        self._pool.shutdown()
-
-    def result(self) -> T:
-        return self._future.result()
+        took = time.perf_counter() - began
+        self.spent += took
+        return took
 
     def _run(self) -> T:
-        self._wait()
         try:
+            self._wait()
             return self._what(self._pause)
         finally:
-            self.ended = True
+            self._ended = True
             self._back.release()
 
     def _pause(self) -> None:
@@ -62,22 +76,3 @@ class _Turns(Generic[T]):
         self._go.acquire()
         if self._abandoned:
             raise _Abandoned
-
-
-async def in_turns(what: Callable[[Callable[[], None]], T], seconds: float, rest: float) -> tuple[T, float]:
-    """The result of `what(pause)`, which calls `pause` often, and the seconds that it took.
-
-    `seconds`: a turn. `rest`: after each second of a turn so many follow in which the loop does other work. Raises what `what`
-    raises.
-    """
-    turns, spent = _Turns(what, seconds), 0.0
-    try:
-        while True:
-            began = time.perf_counter()
-            turns.take()
-            spent += (took := time.perf_counter() - began)
-            if turns.ended:
-                return turns.result(), spent
-            await asyncio.sleep(took * rest)
-    finally:
-        turns.close()

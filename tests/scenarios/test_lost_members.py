@@ -57,7 +57,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 Texts = Mapping[str, str]
 SIZE = 3
 TIMEOUT = 5
-"""Seconds that a gang has to get bound, whoever has seen that it is. Sakkara knows no such limit."""
+"""Seconds within which a gang must be bound. Sakkara has no such limit."""
 AT_ONCE = 8
 """Rows that start at the same time: the scheduler binds no more than some tens of pods a second."""
 LIMIT = 150.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from admission.controllers.node_amounts import with_amounts
@@ -55,8 +56,7 @@ class VolumeView:
         self._handlers: list[Callable[[Collection[Workload]], None]] = []
         workloads.add_index(_BY_CLAIM, _filed)
         pods.add_index(_BY_CLAIM, lambda pod: (_ANY, *pod.claims) if pod.claims else ())
-        with_claims: Callable[[], list[ProjectedPod]] = lambda: pods.by_index(_BY_CLAIM, _ANY)  # noqa: E731
-        self.attachments = Attachments(csi_nodes, nodes, with_claims, self._driver_of)
+        self.attachments = Attachments(csi_nodes, nodes, partial(pods.by_index, _BY_CLAIM, _ANY), self._driver_of)
         volumes.add_index(_BY_CLASS, lambda volume: [volume.spec.storage_class_name] if _is_free(volume) else [])
         claims.add_handler(self._claim_changed)
         volumes.add_handler(self._volume_changed)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from admission.controllers.turns import in_turns
+from admission.controllers.turns import Turns
 
 
 async def test_the_loop_works_between_turns_and_never_during_one() -> None:
@@ -31,11 +31,12 @@ async def test_the_loop_works_between_turns_and_never_during_one() -> None:
 
     beside = asyncio.create_task(other())
     try:
-        result, spent = await in_turns(count, 0.0, 1.0)
+        turns = Turns(count, 0.0, 1.0)
+        result = await turns.result()
     finally:
         beside.cancel()
     assert result == 20
-    assert spent > 0
+    assert turns.spent > 0
     assert seen == sorted(set(seen)), "the loop had a turn after each pause"
 
 
@@ -45,7 +46,7 @@ async def test_an_error_reaches_the_caller_and_its_thread_ends() -> None:
         raise LookupError("gone")
 
     with pytest.raises(LookupError, match="gone"):
-        await in_turns(fail, 0.0, 0.0)
+        await Turns(fail, 0.0, 0.0).result()
     assert not [thread for thread in threading.enumerate() if thread.name == "turns"]
 
 
@@ -61,7 +62,7 @@ async def test_a_cancelled_caller_ends_the_computation() -> None:
         finally:
             ended.append(True)
 
-    task = asyncio.create_task(in_turns(endless, 0.0, 0.0))
+    task = asyncio.create_task(Turns(endless, 0.0, 0.0).result())
     await began.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

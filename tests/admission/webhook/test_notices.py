@@ -93,7 +93,7 @@ def test_a_review_that_no_api_server_sends_makes_no_event(obj: Object) -> None:
 
 
 async def test_events_have_a_bounded_rate_and_a_namespace_that_is_there(tmp_path: Path) -> None:
-    """Whoever reaches the port can send reviews by the thousand."""
+    """Any client that reaches the port can send thousands of reviews."""
     async with (
         FakeServer() as server,
         await Kube.connect(ClientSettings(kubeconfig=server.kubeconfig(tmp_path / "kubeconfig"))) as kube,
