@@ -1,4 +1,4 @@
-"""CRDs for tests: those that we ship, and those of job kinds that are installed separately, without a schema."""
+"""For tests: CRDs that we ship, those of job kinds that are installed separately, without a schema, and built-in kinds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.registry import BY_FRAMEWORK
 from api.kube.resources import Resource
 from api.manifests import read_one
 
@@ -23,6 +25,13 @@ def shipped(name: str) -> dict[str, Any]:
     """The CRD of that file in config/crd, a new object each time. Its YAML, of up to 76 kB, is read once."""
     crd: dict[str, Any] = msgspec.json.decode(_as_json(name))
     return crd
+
+
+def adapter(framework: str) -> DeclaredJob:
+    """The built-in kind of that name, such as `ray.io/raycluster`."""
+    found = BY_FRAMEWORK[framework]
+    assert isinstance(found, DeclaredJob)
+    return found
 
 
 def crd_of(resource: Resource) -> dict[str, Any]:

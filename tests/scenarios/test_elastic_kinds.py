@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from admission.integrations.declared import DeclaredJob
-from admission.integrations.registry import BY_FRAMEWORK
 from api.errors import ApiError, NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, CRDS, PODS
@@ -26,7 +25,7 @@ from api.names import (
     UNCONSTRAINED_TOPOLOGY,
 )
 from api.workloads import Workload
-from tests.crds import crd_of
+from tests.crds import adapter, crd_of
 from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.test_elastic_jobs import slices
 
@@ -36,13 +35,7 @@ MakeSite = Callable[[str], Site]
 Object = dict[str, Any]
 
 
-def kind(name: str) -> DeclaredJob:
-    found = BY_FRAMEWORK[name]
-    assert isinstance(found, DeclaredJob)
-    return found
-
-
-RAY, PYTORCH = kind("ray.io/raycluster"), kind("kubeflow.org/pytorchjob")
+RAY, PYTORCH = adapter("ray.io/raycluster"), adapter("kubeflow.org/pytorchjob")
 STATUS = {
     RAY: {"state": "ready"},
     PYTORCH: {"conditions": [{"type": "Running", "status": "True", "reason": "Running", "message": ""}]},

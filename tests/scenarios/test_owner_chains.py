@@ -15,7 +15,6 @@ from admission.cli.jobkind import roles_of
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.functions.trainjob import RUNTIMES
 from admission.integrations.referenced import REFERENCED
-from admission.integrations.registry import BY_FRAMEWORK
 from api.errors import ApiError, NotFound
 from api.job_kinds import JobKind
 from api.kube.client import PatchKind
@@ -24,7 +23,7 @@ from api.meta import is_true
 from api.names import QUEUE_NAME_LABEL, QUOTA_RESERVED
 from api.workloads import Workload
 from hack.controlplane.options import ClusterOptions
-from tests.crds import crd_of
+from tests.crds import adapter, crd_of
 from tests.scenarios.site import GPU, RACK, Site, eventually, never
 from tests.scenarios.test_job_kinds import CLUSTER_ROLES, active, kind
 
@@ -32,12 +31,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTROL_PLANE = ClusterOptions(jobset=True)
 MakeSite = Callable[[str], Site]
 Object = dict[str, Any]
-
-
-def adapter(name: str) -> DeclaredJob:
-    found = BY_FRAMEWORK[name]
-    assert isinstance(found, DeclaredJob)
-    return found
 
 
 TRAIN, RAY_JOB, RAY = adapter("trainer.kubeflow.org/trainjob"), adapter("ray.io/rayjob"), adapter("ray.io/raycluster")

@@ -13,12 +13,11 @@ import pytest
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.functions.trainjob import RUNTIMES
 from admission.integrations.paths import value_at
-from admission.integrations.registry import BY_FRAMEWORK
 from api.errors import ApiError, NotFound
 from api.kube.client import PatchKind
 from api.kube.resources import CRDS, WORKLOADS, Resource
 from api.names import QUEUE_NAME_LABEL
-from tests.crds import crd_of
+from tests.crds import adapter, crd_of
 from tests.scenarios.site import GPU, RACK, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -27,14 +26,8 @@ MakeSite = Callable[[str], Site]
 Object = dict[str, Any]
 
 
-def kind(name: str) -> DeclaredJob:
-    found = BY_FRAMEWORK[name]
-    assert isinstance(found, DeclaredJob)
-    return found
-
-
-TRAIN, WRAPPER = kind("trainer.kubeflow.org/trainjob"), kind("workload.codeflare.dev/appwrapper")
-SPARK, RAY_JOB = kind("sparkoperator.k8s.io/sparkapplication"), kind("ray.io/rayjob")
+TRAIN, WRAPPER = adapter("trainer.kubeflow.org/trainjob"), adapter("workload.codeflare.dev/appwrapper")
+SPARK, RAY_JOB = adapter("sparkoperator.k8s.io/sparkapplication"), adapter("ray.io/rayjob")
 
 
 async def made(here: Site, resource: Resource, name: str, spec: Object, *, queue: bool = True) -> Object:
