@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from admission.engine.model import Counting, PlacementOptions, Profile
 from admission.engine.quota.charging import ResourceRules, Transformation
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
+from admission.feature_gates import DEFAULT_GATES, FeatureGates
 from api import duration
 from api.errors import InvalidQuantity
 from api.kube.environment import Environment, Section
@@ -394,6 +395,7 @@ class AdmissionSettings(Environment):
     wait_for_pods_ready: PodsReadySection = PodsReadySection()
     object_retention_policies: RetentionSection = RetentionSection()
 
+    feature_gates: FeatureGates = DEFAULT_GATES
     fair_sharing: FairSharingSection = FairSharingSection()
     metrics: MetricsSection = MetricsSection()
     resources: ResourcesSection = ResourcesSection()

@@ -85,7 +85,7 @@ REPLACEMENT_FOR: Final = f"{GROUP}/workload-slice-replacement-for"
 ADMISSION_GATED_BY: Final = f"{GROUP}/admission-gated-by"
 """On jobs: names that must be removed before the job is considered."""
 PRIORITY_BOOST: Final = f"{GROUP}/priority-boost"
-"""On Workloads: added to the priority where Kueue's feature is on; without effect here."""
+"""On Workloads: added to the priority where `featureGates.PriorityBoost` is on."""
 
 # ---- annotations of plain pods and their groups
 POD_GROUP_TOTAL_COUNT: Final = f"{GROUP}/pod-group-total-count"

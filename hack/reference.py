@@ -93,7 +93,7 @@ def _bounds(field: FieldInfo) -> str:
 
 def _rows(model: type[BaseModel], above: str = "") -> Iterator[list[str]]:
     for name, field in model.model_fields.items():
-        path = f"{above}{to_camel(name)}"
+        path = f"{above}{field.alias or to_camel(name)}"
         section = _section(field)
         if section is not None and isinstance(field.default, section):
             yield from _rows(section, f"{path}.")

@@ -31,7 +31,7 @@ OPEN = {"config", "managedJobsNamespaceSelector", "resources.transformations"}
 def settings(model: type[BaseModel], above: str = "") -> Iterator[str]:
     """The paths of its settings."""
     for name, field in model.model_fields.items():
-        path = f"{above}{to_camel(name)}"
+        path = f"{above}{field.alias or to_camel(name)}"
         kinds = (field.annotation, *get_args(field.annotation))
         sections = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
         if sections and path not in OPEN:

@@ -21,7 +21,8 @@ class AdmissionContext:
     """`cluster_queue_active`: its Active condition is true; `checks`: the admission checks that apply to the Workload now.
 
     `waits_for_slice`: why it cannot take the place of the slice of an elastic job that it names. `refusal`: why its pods would
-    be refused, or could not be bound, whatever is free: (reason, message).
+    be refused, or could not be bound, whatever is free: (reason, message). `gated_by`: whether its annotation
+    `admission-gated-by` counts.
     """
 
     local_queue: LocalQueue | None
@@ -32,6 +33,7 @@ class AdmissionContext:
     checks: tuple[str, ...] = ()
     waits_for_slice: str | None = None
     refusal: tuple[str, str] | None = None
+    gated_by: bool = True
 
 
 def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | None:
@@ -44,7 +46,7 @@ def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | 
         return Reason.OWNER_NOT_MANAGED, f"{text}; it manages {', '.join(managed_kinds())}"
     if not workload.spec.active:
         return Reason.DEACTIVATED, "The workload is deactivated"
-    if gates:
+    if gates and context.gated_by:
         return Reason.ADMISSION_GATED, f"Admission is gated by: {gates}"
     if conditions.is_on_hold(workload.status):
         return Reason.ON_HOLD, conditions.HOLD

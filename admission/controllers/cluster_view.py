@@ -24,6 +24,7 @@ from admission.controllers.sakkara_trees import Trees
 from admission.controllers.slices import replaced_key, waits_for
 from admission.controllers.unreserved_usage import UnreservedUsage
 from admission.controllers.volumes.view import VolumeView
+from admission.feature_gates import DEFAULT_GATES, FeatureGates
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.kube.client import Kube
 from api.kube.informer import Informer
@@ -96,7 +97,7 @@ class ClusterView:
     """What is known of a cluster, wherever it comes from, and the questions about it.
 
     `trees`: what the topology ConfigMaps (`topology_maps`) come to. `outside`: what pods hold that no Workload counts.
-    `volumes`, `devices`: what claims of volumes and of devices mean for each Workload.
+    `volumes`, `devices`: what claims of volumes and of devices mean for each Workload. `gates`: the features that are on.
     """
 
     nodes: Copy[Node]
@@ -121,6 +122,7 @@ class ClusterView:
     workloads: Copy[Workload]
     workload_priorities: Copy[WorkloadPriorityClass]
     priorities: Copy[dict[str, Any]]
+    gates: FeatureGates = DEFAULT_GATES
     trees: Trees = field(init=False)
     outside: UnreservedUsage = field(init=False)
     volumes: VolumeView = field(init=False)
@@ -180,6 +182,7 @@ class ClusterView:
             validation_error=validation_error,
             checks=own_checks(workload) + (checks_for(queue, workload.status.admission) if queue else ()),
             refusal=self._refusal(workload),
+            gated_by=self.gates.admission_gated_by,
             waits_for_slice=waits_for(workload, self.workloads.objects.get(key))
             if (key := replaced_key(workload))
             else None,
@@ -249,7 +252,7 @@ def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue], limit_range
     local_queues.add_index(BY_CLUSTER_QUEUE, lambda queue: [queue.spec.cluster_queue])
 
 
-def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> Views:
+def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE, gates: FeatureGates = DEFAULT_GATES) -> Views:
     """The informers, not yet running. `topology_namespace`: where topology ConfigMaps count."""
     workloads, local_queues = Informer(kube, WORKLOADS, read_workload), Informer(kube, LOCAL_QUEUES, LocalQueue)
     limit_ranges = Informer(kube, LIMIT_RANGES, LimitRange)
@@ -279,6 +282,7 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE) -> View
         workloads=workloads,
         workload_priorities=Informer(kube, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass),
         priorities=Informer(kube, PRIORITY_CLASSES, dict),
+        gates=gates,
     )
 
 

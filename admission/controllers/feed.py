@@ -120,7 +120,9 @@ class Feed:
     def _set_flavor(self, flavor: ResourceFlavor) -> None:
         topology = self._views.topology(flavor.spec.topology_name or "")
         try:
-            self._state.apply(convert.flavor(flavor, topology))
+            self._state.apply(
+                convert.flavor(flavor, topology, topology_aware=self._views.gates.topology_aware_scheduling)
+            )
         except InvalidObject as bad:
             log.warning("flavor not taken: %s", bad, extra={"flavor": flavor.key})
 
@@ -375,6 +377,7 @@ class Feed:
             defect=None if reserved else self._defect(given) or self._defect(workload),
             rules=self._rules,
             by_eviction=self._by_eviction,
+            boosted=self._views.gates.priority_boost,
             known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
             replaces=self._slices.replaces(workload),
         )

@@ -35,6 +35,7 @@ from api.names import (
     JOB_UID_LABEL,
     PLACEMENT_PROFILE,
     PODSET_LABEL,
+    PRIORITY_BOOST,
     PROFILES,
     QUOTA_RESERVED,
     TOPOLOGY_PODSET,
@@ -43,6 +44,7 @@ from api.names import (
     EvictedReason,
 )
 from api.pod_terms import pod_facts, sorted_labels, spread_problem
+from api.requests import parse_int32
 
 T = TypeVar("T")
 
@@ -92,6 +94,7 @@ def workload(
     defect: str | None = None,
     rules: ResourceRules = PLAIN,
     by_eviction: bool = True,
+    boosted: bool = False,
     known: tuple[model.PodSet, ...] | None = None,
     replaces: str = "",
 ) -> model.Workload:
@@ -99,19 +102,22 @@ def workload(
 
     Pods that are done (reclaimable) are not asked for any more while it waits, and not charged to quota while it runs; their
     places stay taken (lifecycle.md 3.7). `by_eviction`: one whose pods were not ready in time lines up again from then on.
-    `known`: what `pod_sets` gives for an equal spec, where no pods are done. `replaces`: as model.Workload has it.
+    `boosted`: its annotation `priority-boost` adds to its priority. `known`: what `pod_sets` gives for an equal spec, where no
+    pods are done. `replaces`: as model.Workload has it.
     """
     meta, status = w.metadata, w.status
     done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
     with _about("Workload", w.key):
         reserved = is_true(status.conditions, QUOTA_RESERVED)
+        boost = _boost(meta.annotations) if boosted else 0
         return model.Workload(
             key=w.key,
             uid=meta.uid,
             queue=f"{meta.namespace}/{w.spec.queue_name}",
             cluster_queue=cluster_queue,
             pod_sets=known if known is not None else _pod_sets(w, {} if reserved else done, rules),
-            priority=w.spec.priority or 0,
+            priority=(w.spec.priority or 0) + boost,
+            boost=boost,
             queued=_queued(w, by_eviction),
             not_before=not_before,
             blocked=blocked,
@@ -213,6 +219,14 @@ def _backfill(annotations: Mapping[str, str]) -> bool:
     if text not in ("true", "false"):
         raise InvalidObject(f"metadata.annotations[{BACKFILL}]", text, "must be true or false")
     return text == "true"
+
+
+def _boost(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(PRIORITY_BOOST)
+    boost = 0 if text is None else parse_int32(text)
+    if boost is None:
+        raise InvalidObject(f"metadata.annotations[{PRIORITY_BOOST}]", text, "must be an integer of 32 bits")
+    return boost
 
 
 def _profile(annotations: Mapping[str, str]) -> model.Profile | None:
@@ -520,14 +534,18 @@ def _weight(sharing: queues.FairSharing | None) -> int:
         return max(1, int(weight * 1000)) if weight > 0 else 0
 
 
-def flavor(given: topology.ResourceFlavor, named: topology.Topology | None) -> model.Flavor:
+def flavor(
+    given: topology.ResourceFlavor, named: topology.Topology | None, *, topology_aware: bool = True
+) -> model.Flavor:
     """A ResourceFlavor with the levels it names or carries; `named` is its Topology if that exists. Raises InvalidObject.
 
-    Levels written into the flavor go by the flavor's own name in messages.
+    Levels written into the flavor go by the flavor's own name in messages. `topology_aware` false: it has no levels.
     """
     spec, name, levels = given.spec, given.spec.topology_name, named.levels if named else None
     if spec.topology is not None:
         name, levels = given.key, spec.topology.levels
+    if not topology_aware:
+        name = None
     with _about("ResourceFlavor", given.key):
         return model.Flavor(
             name=given.key,

@@ -384,7 +384,8 @@ class Workload:
     still run, None: for ever; `admitted`: since when it runs, None while it does not. `gated`: a preemption gate of its is
     closed, so it may not evict. `one_pod`: it is the Workload of one plain pod, which nothing replaces. `replaces`: the key of
     the admitted workload of the same elastic job that this one takes the place of, with other pod counts; empty for none.
-    `pod_labels`: those that its owner gives each of its pods beside the template's.
+    `pod_labels`: those that its owner gives each of its pods beside the template's. `boost`: the part of its priority that its
+    annotation `priority-boost` adds.
     """
 
     key: str
@@ -409,6 +410,7 @@ class Workload:
     one_pod: bool = False
     replaces: str = ""
     pod_labels: Labels = ()
+    boost: int = 0
 
     def facts_of(self, pod_set: PodSet) -> PodFacts:
         """What terms of other pods see of a pod of this pod set."""

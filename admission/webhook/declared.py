@@ -55,9 +55,9 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
             return []  # this process does not know it; the controller says so on the object
         except InvalidObject as bad:
             return [invalid(FieldPath(bad.field), bad.given, bad.allowed)]
-        if not rules.topology_aware:
+        if not rules.gates.topology_aware_scheduling:
             return []
-        elastic = rules.elastic_jobs and adapter.elastic and asks_for_elastic(job)
+        elastic = rules.gates.elastic_jobs_via_workload_slices and adapter.elastic and asks_for_elastic(job)
         errors = groups(given, annotations_of(job), exact=rules.profile == EXACT)
         return [*errors, *elastic_topology(job, given)] if elastic else errors
 

@@ -66,7 +66,7 @@ def set_defaults(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups,
         *above, suspend = kind.suspend
         _put(job, *above, {suspend: kind.suspended})
     _hand_over(job, namespace, kind, lookups, rules)
-    if rules.topology_aware:
+    if rules.gates.topology_aware_scheduling:
         _gate(job, kind, rules)
 
 
@@ -90,7 +90,7 @@ def default_queue(namespace: str, lookups: Lookups) -> str | None:
 
 def _hand_over(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, rules: ReviewRules) -> None:
     """Leave the job to the controller of other clusters where its queue says so and the job names no other controller."""
-    if not rules.multikueue or value_at(job, kind.managed_by) not in (None, kind.controller):
+    if not rules.gates.multi_kueue or value_at(job, kind.managed_by) not in (None, kind.controller):
         return
     queue = lookups.cluster_queue_of(namespace, queue_name(job))
     if queue is not None and lookups.uses_multikueue(queue):

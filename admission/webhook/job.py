@@ -36,9 +36,9 @@ def _parallelism(job: Mapping[str, Any]) -> int:
 
 
 def _create(job: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
-    elastic = rules.elastic_jobs and asks_for_elastic(job)
+    elastic = rules.gates.elastic_jobs_via_workload_slices and asks_for_elastic(job)
     errors = [*_minimum(job, elastic), *_equal(job)]
-    return [*errors, *elastic_topology(job, given)] if elastic and rules.topology_aware else errors
+    return [*errors, *elastic_topology(job, given)] if elastic and rules.gates.topology_aware_scheduling else errors
 
 
 def _minimum(job: Job, elastic: bool) -> Errors:

@@ -100,12 +100,12 @@ def validate_create(
         return []
     templates = kind.templates(job)
     errors = [*_queue(job), *_max_time(job), *_prebuilt(job, rules)]
-    if rules.admission_gated_by:
+    if rules.gates.admission_gated_by:
         errors += gates.validate(job.get("metadata") or {})
     if queue_name(job):
         errors += schedulers.validate_templates(templates, [] if old is None else kind.templates(old), rules)
         errors += [error for each in templates for error in gangs.validate_template(each.path, each.body)]
-    if rules.topology_aware:
+    if rules.gates.topology_aware_scheduling:
         errors += _topology(job, templates, rules, known)
     return [*errors, *kind.create(job, templates, rules)]
 
@@ -208,7 +208,7 @@ def validate_update(
     if not (kind.is_suspended(old) and kind.is_suspended(new)):
         errors += _frozen_while_running(old, new, rules)
     errors += _priority_class(old, new, kind)
-    if rules.admission_gated_by:
+    if rules.gates.admission_gated_by:
         errors += gates.validate_update(old.get("metadata") or {}, new.get("metadata") or {})
     return [*errors, *kind.update(old, new)]
 

@@ -35,7 +35,7 @@ def _template(at: FieldPath, part: dict[str, Any]) -> Template | None:
 
 
 def _create(jobset: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
-    errors = groups(given, annotations_of(jobset), exact=rules.exact) if rules.topology_aware else []
+    errors = groups(given, annotations_of(jobset), exact=rules.exact) if rules.gates.topology_aware_scheduling else []
     return errors if len(given) <= MAX_POD_SETS else [*errors, too_many(_REPLICATED, len(given), MAX_POD_SETS)]
 
 

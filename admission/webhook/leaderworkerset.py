@@ -46,7 +46,7 @@ def templates(obj: Job) -> list[Template]:
 
 
 def _create(obj: Job, given: Sequence[Template], rules: ReviewRules) -> Errors:
-    errors = groups(given, annotations_of(obj), exact=rules.exact) if rules.topology_aware else []
+    errors = groups(given, annotations_of(obj), exact=rules.exact) if rules.gates.topology_aware_scheduling else []
     replicas = sets.replicas_of(obj)
     if replicas > MOST_GROUPS:
         errors.append(invalid(_SPEC.child("replicas"), replicas, f"must be at most {MOST_GROUPS}"))
@@ -75,7 +75,7 @@ def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewR
     more: dict[str, str] = {}
     if given.get("leaderTemplate") is not None:
         sets.mark(given["leaderTemplate"], obj, LeaderWorkerSet.framework, names.LWS_WORKER_INDEX, namespace)
-        if rules.topology_aware and names.PODSET_GROUP_NAME not in _annotations(worker):
+        if rules.gates.topology_aware_scheduling and names.PODSET_GROUP_NAME not in _annotations(worker):
             more = {names.POD_INDEX_OFFSET: _FIRST_WORKER}
     sets.mark(worker, obj, LeaderWorkerSet.framework, names.LWS_WORKER_INDEX, namespace, more)
     schedulers.take_over_templates(templates(obj), rules)

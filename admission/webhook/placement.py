@@ -23,7 +23,7 @@ _ANNOTATIONS: Final = _METADATA.child("annotations")
 
 def errors_of(obj: Mapping[str, Any], rules: ReviewRules, *, shared: bool = False) -> Errors:
     """The errors of its annotations. `shared`: what it lacks may stand on another object of its gang."""
-    if not rules.topology_aware:
+    if not rules.gates.topology_aware_scheduling:
         return []
     given = annotations_of(dict(obj))
     errors = [*topology.first_forms(_METADATA, given, None), *placement_annotations.refinements(_METADATA, given)]

@@ -76,7 +76,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules)
     # Copied from a pod that came open, the mark would hide this one, which does not, from the ungater.
     (pod["metadata"].get("labels") or {}).pop(names.OPENED_LABEL, None)
     _gate(pod, names.ADMISSION_GATE)
-    if rules.topology_aware:
+    if rules.gates.topology_aware_scheduling:
         source = annotations_of(pod).get(names.POD_GROUP_INDEX_SOURCE)
         if source is not None and source in labels_of(pod):
             _metadata(pod, "labels")[names.POD_GROUP_INDEX_LABEL] = labels_of(pod)[source]
@@ -158,7 +158,7 @@ def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: Revie
     if queue_name(old) != queue_name(new) and (not is_gated(old) or not queue_name(new)):
         errors.append(invalid(_LABELS.key(names.QUEUE_NAME_LABEL), queue_name(new), IMMUTABLE))
     errors += gangs.validate_update(old, new)
-    if rules.admission_gated_by:
+    if rules.gates.admission_gated_by:
         errors += gates.validate_update(old.get("metadata") or {}, new.get("metadata") or {})
     key = names.RETRIABLE_IN_GROUP
     if annotations_of(old).get(key) == "false" and annotations_of(new).get(key) != "false":
@@ -219,7 +219,7 @@ def _queue(pod: Mapping[str, Any]) -> Errors:
 
 
 def _gates(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
-    return gates.validate(pod.get("metadata") or {}) if rules.admission_gated_by else []
+    return gates.validate(pod.get("metadata") or {}) if rules.gates.admission_gated_by else []
 
 
 def group_name(pod: Mapping[str, Any]) -> tuple[FieldPath, str | None]:

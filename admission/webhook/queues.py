@@ -49,10 +49,10 @@ def validate_cluster_queue_update(old: Wire, new: Wire, rules: ReviewRules) -> E
     """The errors of a change; what named a missing flavor before is only refused again where the rules say so."""
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
-    before = None if rules.reject_invalid_on_flavors else _spec(old)
+    before = None if rules.gates.reject_updates_to_cq_with_invalid_on_flavors else _spec(old)
     errors = [*_cluster_queue(new, rules), *_on_flavors(_spec(new), before)]
     field = "concurrentAdmissionPolicy"
-    if rules.concurrent_admission:
+    if rules.gates.concurrent_admission:
         errors += unchanged(_SPEC.child(field), _spec(new).get(field), _spec(old).get(field))
     return errors
 
@@ -67,7 +67,7 @@ def _cluster_queue(queue: Wire, rules: ReviewRules) -> Errors:
     errors += [*_preemption(spec), *_fungibility(spec), *_fair_sharing(spec)]
     meta, annotations = FieldPath("metadata"), (queue.get("metadata") or {}).get("annotations") or {}
     errors += [*profile(meta, annotations), *backfill(meta, annotations)]
-    return [*errors, *_concurrent(spec)] if rules.concurrent_admission else errors
+    return [*errors, *_concurrent(spec)] if rules.gates.concurrent_admission else errors
 
 
 def _preemption(spec: Wire) -> Errors:

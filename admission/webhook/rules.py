@@ -1,11 +1,10 @@
 """The settings of the webhook's rules, as one frozen value: what is on, which namespaces and owners are managed.
 
 Read once by the application and passed into every review; a conformance case makes its own from its feature gates.
-The defaults are ours, which differ from Kueue's in the placement profile (Exact: placement groups may be larger), in
-`multikueue` (there is no MultiKueue here: handing a job to it by spec.managedBy, which is immutable, would strand the
-job) and in `in_use_finalizer` (only on where a controller takes the finalizer away again).
+The defaults are ours. They differ from Kueue's in the placement profile (Exact: placement groups may be larger) and in the gate
+MultiKueue (there is no MultiKueue here: handing a job to it by spec.managedBy, which is immutable, would strand the job).
 
-How pods are placed is not said again here: `placement` is the very value that the engine places by.
+`placement` is the value that the engine places by, `gates` the value that the controllers go by.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from admission.engine.model import PlacementOptions
+from admission.feature_gates import DEFAULT_GATES, FeatureGates
 from admission.integrations.registry import ADAPTERS, KINDS
 from admission.settings import AdmissionSettings
 from api.names import EXACT
@@ -50,16 +50,7 @@ def _unmanaged(*namespaces: str) -> dict[str, Any]:
 class ReviewRules:
     """The rules of the reviews."""
 
-    # Gates of Kueue that only the conformance cases change: no setting turns them.
-    topology_aware: bool = True
-    slice_sizes: bool = True
-    elastic_jobs: bool = True
-    admission_gated_by: bool = True
-    non_negative_resources: bool = True
-    priority_boost: bool = False
-    reject_invalid_on_flavors: bool = False
-    concurrent_admission: bool = False
-    multikueue: bool = False
+    gates: FeatureGates = DEFAULT_GATES
     # the engine's own options: the webhook refuses what placement would drop
     placement: PlacementOptions = _PLACEMENT
     # the placement profile that the job or its queue names, None where neither does
@@ -91,6 +82,7 @@ def webhook_rules(settings: AdmissionSettings) -> ReviewRules:
     """The rules that the settings select. Also for code that completes objects without a webhook."""
     kept = frozenset(settings.schedulers.kept)
     return ReviewRules(
+        gates=settings.feature_gates,
         taken_over_schedulers=frozenset((*TAKEN_OVER_SCHEDULERS, *settings.schedulers.taken_over)) - kept,
         kept_schedulers=kept,
         highest_group_priority=settings.sakkara.highest_priority,

@@ -59,7 +59,7 @@ def _sizes(workload: Wire) -> dict[str, int]:
 
 def is_elastic(workload: Wire, rules: ReviewRules) -> bool:
     """Whether its pod sets may shrink while they run."""
-    return rules.elastic_jobs and annotations_of(workload).get(names.ELASTIC_JOB) == "true"
+    return rules.gates.elastic_jobs_via_workload_slices and annotations_of(workload).get(names.ELASTIC_JOB) == "true"
 
 
 # ---- as it is

@@ -74,7 +74,7 @@ def validate_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
         errors += reclaimable_change(old, new, rules)
     errors += admission_change(old, new)
     errors += check_change(old, new)
-    if rules.admission_gated_by:
+    if rules.gates.admission_gated_by:
         errors += gates.validate_update(old.get("metadata") or {}, new.get("metadata") or {})
     return errors
 
@@ -95,9 +95,9 @@ def _common(workload: Wire, rules: ReviewRules) -> Errors:
     errors += _min_counts(workload)
     if "topologyRequest" in (workload.get("spec") or {}):
         errors.append(forbidden(_SPEC.child("topologyRequest"), _EARLY_FORM))
-    if rules.admission_gated_by:
+    if rules.gates.admission_gated_by:
         errors += gates.validate(workload.get("metadata") or {})
-    if rules.priority_boost:
+    if rules.gates.priority_boost:
         errors += _boost(workload)
     return [*errors, *check_errors(workload)]
 
@@ -109,9 +109,13 @@ def _pod_set(at: FieldPath, pod_set: Wire, rules: ReviewRules) -> Errors:
     metadata, where = template.get("metadata") or {}, at.child("template", "metadata")
     errors = labels(where.child("labels"), metadata.get("labels"))
     errors += annotation_keys(where.child("annotations"), metadata.get("annotations"))
-    errors += template_resources(at.child("template", "spec"), template.get("spec") or {}, rules.non_negative_resources)
+    errors += template_resources(
+        at.child("template", "spec"),
+        template.get("spec") or {},
+        rules.gates.workload_validate_resources_are_non_negative,
+    )
     if request := pod_set.get("topologyRequest"):
-        errors += _slices(at.child("topologyRequest"), request) if rules.slice_sizes else []
+        errors += _slices(at.child("topologyRequest"), request) if rules.gates.tas_validate_workload_slice_size else []
         errors += _shape(at.child("topologyRequest"), request, pod_set)
     return errors
 
@@ -176,7 +180,7 @@ def _boost(workload: Wire) -> Errors:
 def _frozen_pod_sets(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
     """Pod sets stay as they are; only counts may go down, where elastic jobs are on."""
     before, after = pod_sets_of(old), pod_sets_of(new)
-    if rules.elastic_jobs and _only_shrunk(before, after):
+    if rules.gates.elastic_jobs_via_workload_slices and _only_shrunk(before, after):
         return []
     if len(before) != len(after):
         return unchanged(_PODSETS, after, before)

@@ -111,7 +111,8 @@ class Objects:
         self.rules = rules = rules or WorldRules()
         self._stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in KINDS}
         self._decoders = {kind: make() for kind, (_, make) in KINDS.items()}
-        self.view = ClusterView(**{field: self._stores[kind] for kind, (field, _) in KINDS.items()})
+        stores: dict[str, Any] = {field: self._stores[kind] for kind, (field, _) in KINDS.items()}
+        self.view = ClusterView(**stores, gates=rules.webhook.gates)
         index(self._stores[WORKLOADS], self._stores[LOCAL_QUEUES], self._stores[LIMIT_RANGES])
         self._stores[WORKLOADS].add_index(BY_POD, pod_keys)
         self._feed = Feed(self.view, state, _nobody, rules=rules.resources, by_eviction=rules.by_eviction)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -150,16 +150,18 @@ def faults(bad: ValidationError | InvalidObject) -> str:
     """What is wrong with the settings, a line each: name, what was given, what is allowed."""
     if isinstance(bad, InvalidObject):
         return str(bad)
-    return "\n".join(
-        f"settings: {'.'.join(map(str, e['loc']))}: {e['input']!r}: {_wrong(e)}{_source(e['loc'])}"
-        for e in bad.errors()
-    )
+    return "\n".join(map(_fault, bad.errors()))
 
 
-def _source(loc: tuple[int | str, ...]) -> str:
-    """The file that the value stands in, unless a variable wins over it."""
-    path, wanted = os.environ.get(CONFIG_VARIABLE), _bare("stowage" + "".join(map(str, loc)))
-    return f" (in {path})" if path and not any(_bare(name) == wanted for name in os.environ) else ""
+def _fault(error: ErrorDetails) -> str:
+    """Under the name that the file has for it, and with the file, unless a variable wins over it."""
+    loc, path = [str(part) for part in error["loc"]], os.environ.get(CONFIG_VARIABLE)
+    wanted = _bare("stowage" + "".join(loc))
+    if path and not any(_bare(name) == wanted for name in os.environ):
+        named, source = [to_camel(part) if "_" in part else part for part in loc], f" (in {path})"
+    else:
+        named, source = loc, ""
+    return f"settings: {'.'.join(named)}: {error['input']!r}: {_wrong(error)}{source}"
 
 
 def _bare(name: str) -> str:
@@ -171,7 +173,7 @@ def _wrong(error: ErrorDetails) -> str:
 
 
 class _File(YamlConfigSettingsSource):
-    """The YAML file, its camelCase keys as field names at the top (sections know both spellings).
+    """The YAML file, its camelCase keys as field names.
 
     Raises InvalidObject for one that is not there, cannot be read, or holds no map.
     """
@@ -185,5 +187,21 @@ class _File(YamlConfigSettingsSource):
             raise InvalidObject(CONFIG_VARIABLE, str(path), f"must be a YAML map: {error}", "settings") from error
 
     def __call__(self) -> dict[str, Any]:
-        names = {to_camel(name): name for name in self.settings_cls.model_fields}
-        return {names.get(key, key): value for key, value in super().__call__().items()}
+        return _by_field(self.settings_cls, super().__call__())
+
+
+def _by_field(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
+    """The keys as field names, also those of sections: only so a variable wins over the same setting in the file."""
+    names = {field.alias or to_camel(name): name for name, field in model.model_fields.items()}
+    return {
+        (name := names.get(key, key)): _by_field(section, value)
+        if isinstance(value, dict) and (section := _section(model, name)) is not None
+        else value
+        for key, value in given.items()
+    }
+
+
+def _section(model: type[BaseModel], name: str) -> type[BaseModel] | None:
+    field = model.model_fields.get(name)
+    kinds = (field.annotation, *get_args(field.annotation)) if field else ()
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)

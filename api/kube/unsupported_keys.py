@@ -26,14 +26,30 @@ MANAGED_FRAMEWORKS: Final = (
 )
 # End of what is generated.
 
+_GATES: Final = "featureGates."
+_SETTINGS_OF_GATES: Final = {
+    "AssignQueueLabelsForPods": "controller.assignQueueLabels",
+    "FinishOrphanedWorkloads": "controller.finishOrphanedWorkloads",
+    "LocalQueueMetrics": "metrics.localQueueMetrics.enable",
+    "ReclaimablePods": "controller.reclaimablePods",
+    "ShortWorkloadNames": "controller.shortWorkloadNames",
+    "TASBalancedPlacement": "placement.balanced",
+    "TASFailedNodeReplacementFailFast": "controller.replaceNodesTogether (the opposite)",
+    "TASHandleOverlappingFlavors": "placement.overlappingFlavors",
+    "TASMultiLayerTopology": "placement.multiLayer",
+    "TASProfileMixed": "placement.leastFreeForUnconstrained",
+    "TASRespectNodeAffinityPreferred": "placement.respectPreferredAffinity",
+    "UnadmittedWorkloadsObservability": "controller.legacyWaitReasons (the opposite)",
+}
+_NO_GATE: Final = "Stowage does not have this gate: what Kueue has on by default is always on"
+
 INSTEAD: Final[Mapping[str, str]] = {
     "apiVersion": "the file holds settings alone, it is no object",
     "kind": "the file holds settings alone, it is no object",
     "admissionFairSharing": f"{_NOT_HERE}: admission by past usage",
     "clientConnection": "limits of requests are client.qps and client.burst",
     "controller.groupKindConcurrency": "workers are set by controller.jobWorkers and controller.workloadWorkers",
-    "featureGates": f"{_NOT_HERE}: what is there is on, or has a setting of its own "
-    "(UnadmittedWorkloadsObservability: controller.legacyWaitReasons)",
+    **{f"{_GATES}{gate}": f"the setting for this is {setting}" for gate, setting in _SETTINGS_OF_GATES.items()},
     "health": "the address of health and metrics is healthHost and healthPort",
     "integrations.externalFrameworks": f"{_NOT_HERE}: jobs of other controllers are admitted by their pods",
     "integrations.frameworks": f"managed are, always, {MANAGED_FRAMEWORKS}; not managed are {', '.join(NOT_MANAGED)}: "
@@ -59,4 +75,6 @@ def said_of(where: Sequence[Any]) -> str:
     path = ".".join(to_camel(part) if isinstance(part, str) and "_" in part else str(part) for part in where)
     if path in INSTEAD:
         return INSTEAD[path]
+    if path.startswith(_GATES):
+        return _NO_GATE
     return f"{UNKNOWN} of this process: {_OTHER_FILE}" if path in _OF_OTHERS else UNKNOWN

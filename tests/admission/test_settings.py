@@ -16,6 +16,7 @@ from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.integrations.owners import managed_kinds
 from admission.settings import AdmissionSettings
+from admission.webhook.rules import webhook_rules
 from api.kube.environment import faults
 from api.kube.resources import NOT_MANAGED
 from api.kube.unsupported_keys import INSTEAD, MANAGED_FRAMEWORKS
@@ -156,6 +157,27 @@ def test_nothing_of_the_field_s_configuration_is_taken_and_ignored(
     assert main(["controller"]) == 2
     file = tmp_path / "config.yaml"
     assert capsys.readouterr().err == f"settings: {path}: 1: {INSTEAD[path]} (in {file})\n"
+
+
+def test_a_gate_that_is_not_here_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("featureGates: {VisibilityOnDemand: true}")
+    monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
+    with pytest.raises(ValidationError) as bad:
+        AdmissionSettings()
+    assert "Stowage does not have this gate: what Kueue has on by default is always on" in faults(bad.value)
+
+
+def test_kueue_s_feature_gates_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Issue 17, 4: webhook, view of the cluster and job controllers go by one value."""
+    gates = "TopologyAwareScheduling: false, ElasticJobsViaWorkloadSlices: false, PriorityBoost: true"
+    (tmp_path / "config.yaml").write_text(f"featureGates: {{{gates}}}")
+    monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))
+    settings = AdmissionSettings()
+    assert webhook_rules(settings).gates is settings.feature_gates
+    options = job_options(settings, {})
+    assert (options.topology, options.elastic_jobs) == (False, False)
+    monkeypatch.setenv("STOWAGE_FEATURE_GATES__PRIORITY_BOOST", "false")
+    assert not AdmissionSettings().feature_gates.priority_boost, "a variable wins over the file"
 
 
 @pytest.mark.parametrize(

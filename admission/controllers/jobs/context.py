@@ -15,6 +15,7 @@ from api.workloads import Workload
 class JobOptions:
     """Settings of the job controller; the defaults are Kueue's.
 
+    `topology`, `elastic_jobs`: Kueue's gates TopologyAwareScheduling and ElasticJobsViaWorkloadSlices (feature_gates.py).
     `open_templates` (ours): a pod set that goes to one domain starts without a gate (see pod_set_infos.py).
     `deactivated_kept`: seconds that a job stays whose Workload we deactivated, None for ever. `label_keys_to_copy`: labels that
     a Workload takes over from its job or pods, `annotation_keys_to_copy` annotations likewise. `finish_orphaned`: whether a
@@ -24,6 +25,7 @@ class JobOptions:
     manage_jobs_without_queue_name: bool = False
     namespace_managed: Callable[[str], bool] = lambda _: True
     topology: bool = True
+    elastic_jobs: bool = True
     assign_queue_labels: bool = True
     open_templates: bool = False
     short_names: bool = False

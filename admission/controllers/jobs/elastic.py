@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from admission.controllers.jobs.context import JobOptions
 from admission.controllers.slices import first_key, is_replaced, replaced_key
 from admission.integrations.base import Job, JobIntegration, as_elastic, asks_for_elastic
 from api import names
@@ -24,9 +25,18 @@ from api.workloads import PodSet, Workload
 Counts = Mapping[str, int]
 
 
-def is_elastic(job: Job, kind: JobIntegration) -> bool:
-    """Whether the job may change its size while it runs: it says so, and its kind can."""
-    return asks_for_elastic(job) and as_elastic(kind) is not None
+def is_elastic(job: Job, kind: JobIntegration, options: JobOptions) -> bool:
+    """Whether the job may change its size while it runs: it says so, its kind can, and the gate is open."""
+    return options.elastic_jobs and asks_for_elastic(job) and as_elastic(kind) is not None
+
+
+def pod_sets_of(job: Job, kind: JobIntegration, options: JobOptions) -> tuple[PodSet, ...]:
+    """The job's pod sets. With the gate closed its annotation `elastic-job` does not count. Raises InvalidObject."""
+    if not options.elastic_jobs and asks_for_elastic(job):
+        meta = job["metadata"]
+        kept = {key: text for key, text in meta["annotations"].items() if key != names.ELASTIC_JOB}
+        job = {**job, "metadata": {**meta, "annotations": kept}}
+    return kind.pod_sets(job, topology=options.topology)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from admission.controllers.jobs.elastic import (
     counts_of,
     is_elastic,
     lacks_pods,
+    pod_sets_of,
     replacement_message,
     shrunk,
     slice_annotations,
@@ -123,8 +124,8 @@ class _JobPlanner:
 
     def __init__(self, job: Job, kind: JobIntegration, context: JobContext, now: float) -> None:
         self._job, self._kind, self._context, self._now = job, kind, context, now
-        self._pod_sets = kind.pod_sets(job, topology=context.options.topology)
-        self._elastic = is_elastic(job, kind)
+        self._pod_sets = pod_sets_of(job, kind, context.options)
+        self._elastic = is_elastic(job, kind, context.options)
         self._names: set[str] = set()
 
     def plan(self, workloads: Sequence[Workload]) -> JobPlan:

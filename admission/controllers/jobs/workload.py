@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from admission.controllers.actions import PatchWorkload
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.elastic import is_elastic
+from admission.controllers.jobs.elastic import is_elastic, pod_sets_of
 from admission.controllers.jobs.equivalence import normal
 from admission.integrations.base import Job, JobIntegration, as_prioritized
 from admission.integrations.names import workload_name
@@ -83,10 +83,10 @@ def composed(job: Job, kind: JobIntegration, context: JobContext, extra: str = "
         "finalizers": (names.IN_USE_FINALIZER,),
         "owner_references": (owner_reference(job, kind),),
     }
-    elastic = {names.ELASTIC_JOB: "true"} if is_elastic(job, kind) else {}
+    elastic = {names.ELASTIC_JOB: "true"} if is_elastic(job, kind, options) else {}
     if copied := {**copied_annotations(job, context), **elastic}:
         fields["annotations"] = copied
-    pod_sets = kind.pod_sets(job, topology=options.topology)
+    pod_sets = pod_sets_of(job, kind, options)
     return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, context))
 
 

@@ -42,4 +42,5 @@ def path(quota: QuotaTree, queue: str) -> str:
 
 
 def _priority(workload: Workload) -> str:
-    return f"effective priority: {workload.priority} (base: {workload.priority}, boost: 0)"
+    base = workload.priority - workload.boost
+    return f"effective priority: {workload.priority} (base: {base}, boost: {workload.boost})"

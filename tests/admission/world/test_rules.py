@@ -19,7 +19,8 @@ from admission.world.files import from_documents
 from admission.world.rules import rules_of
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
-from tests.admission.world.world_documents import Manifest, flat, job, manifest, queue, tree, written
+from api import names
+from tests.admission.world.world_documents import RACK, Manifest, flat, job, manifest, queue, tree, written
 
 VF = "net.example.com/vf"
 EXCLUDED = {"resources": {"excludeResourcePrefixes": ["net.example.com/"]}}
@@ -142,6 +143,64 @@ def test_one_at_a_time_where_admission_waits_for_pods() -> None:
     assert answers(made) == {"a": "1000 cpu", "b": "WaitingForPodsReady"}
     again = world(block, tree(), queue(), job("a"), job("b"))
     assert [run.admitted for run in simulate(again).runs.values()] == [0.0, 0.0], "there pods are ready at once"
+
+
+# ---- Kueue's feature gates
+
+
+def gates(**given: bool) -> dict[str, Any]:
+    """A configuration file of Kueue with these gates."""
+    return {"feature_gates": given}
+
+
+def annotated(obj: Manifest, **annotations: str) -> Manifest:
+    """The object with these annotations of Kueue's group."""
+    found = obj["metadata"].setdefault("annotations", {})
+    found |= {f"{names.GROUP}/{key.replace('_', '-')}": text for key, text in annotations.items()}
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        pytest.param({}, {"a": "TopologyPlacementFailed"}, id="no rack has room for nine"),
+        pytest.param(gates(TopologyAwareScheduling=False), {"a": "9000 cpu"}, id="quota alone counts"),
+    ],
+)
+def test_topology_counts_unless_its_gate_is_closed(sections: dict[str, Any], said: dict[str, str]) -> None:
+    assert answers(world(sections, tree(), queue(), job("a", 9, require=RACK))) == said
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        pytest.param({}, {}, id="gated"),
+        pytest.param(gates(AdmissionGatedBy=False), {"a": "1000 cpu"}, id="ignored"),
+    ],
+)
+def test_an_admission_gate_counts_unless_the_feature_is_off(sections: dict[str, Any], said: dict[str, str]) -> None:
+    gated = annotated(job("a"), admission_gated_by="example.com/budget")
+    assert answers(world(sections, tree(), queue(), gated)) == said
+
+
+def boosted(name: str, boost: str) -> Manifest:
+    """A Workload of one pod whose priority an annotation raises."""
+    container = {"name": "main", "resources": {"requests": {"cpu": "4"}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    made = manifest("Workload", name, "default", spec={"queueName": "q", "priority": 10, "podSets": [pods]})
+    return annotated(made, priority_boost=boost)
+
+
+@pytest.mark.parametrize(
+    ("sections", "first"),
+    [
+        pytest.param({}, {"a"}, id="off: by name"),
+        pytest.param(gates(PriorityBoost=True), {"b"}, id="on: the higher effective priority"),
+    ],
+)
+def test_a_boost_adds_to_the_priority_where_its_gate_is_open(sections: dict[str, Any], first: set[str]) -> None:
+    made = world(sections, tree(), queue(cpu=4), boosted("a", "-1"), boosted("b", "5"))
+    assert {name for name, said in answers(made).items() if said == "4000 cpu"} == first
 
 
 # ---- the commands

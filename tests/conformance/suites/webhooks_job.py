@@ -9,6 +9,7 @@ import copy
 from typing import Any, TypeVar
 
 from admission.engine.model import PlacementOptions, Profile
+from admission.feature_gates import FeatureGates, gate_name
 from admission.webhook.defaults import set_defaults
 from admission.webhook.fields import Errors
 from admission.webhook.job import JOB
@@ -37,15 +38,7 @@ def rules_of(case: dict[str, Any]) -> ReviewRules:
     """Kueue's behaviour under the case's gates."""
     gates = runner.gates(case)
     return ReviewRules(
-        topology_aware=gates["TopologyAwareScheduling"],
-        slice_sizes=gates["TASValidateWorkloadSliceSize"],
-        elastic_jobs=gates["ElasticJobsViaWorkloadSlices"],
-        admission_gated_by=gates["AdmissionGatedBy"],
-        non_negative_resources=gates["WorkloadValidateResourcesAreNonNegative"],
-        priority_boost=gates["PriorityBoost"],
-        reject_invalid_on_flavors=gates["RejectUpdatesToCQWithInvalidOnFlavors"],
-        concurrent_admission=gates["ConcurrentAdmission"],
-        multikueue=gates["MultiKueue"],
+        gates=FeatureGates(**{gate: gates[gate] for gate in map(gate_name, FeatureGates.model_fields)}),
         placement=PlacementOptions(multi_layer=gates["TASMultiLayerTopology"], profile=Profile.COMPATIBLE),
         manage_jobs_without_queue_name=case["input"].get("manageJobsWithoutQueueName", False),
         managed_namespaces=None,

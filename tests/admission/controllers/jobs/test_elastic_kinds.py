@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload
-from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.start import plan_start
 from admission.controllers.jobs.workload import composed
@@ -23,6 +24,8 @@ from tests.admission.integrations.samples import merged, template
 Object = dict[str, Any]
 FLAVOR = ResourceFlavor.from_wire({"metadata": {"name": "tas"}, "spec": {"nodeLabels": {"pool": "tas"}}})
 AROUND = JobContext(flavors={"tas": FLAVOR})
+CLOSED = replace(AROUND, options=JobOptions(elastic_jobs=False))
+"""The gate ElasticJobsViaWorkloadSlices is off."""
 
 
 def kind(name: str) -> DeclaredJob:
@@ -180,9 +183,16 @@ def test_a_job_that_no_longer_lacks_pods_takes_its_wish_back() -> None:
     assert [one.workload.key for one in actions if isinstance(one, DeleteWorkload)] == [made.workload.key]
 
 
-def test_without_the_annotation_a_change_of_size_restarts_it() -> None:
-    job = cluster(5, 2, 12, elastic=False)
-    workload = admitted(composed(job, RAY, AROUND), 5)
+@pytest.mark.parametrize(
+    ("job", "around"),
+    [
+        pytest.param(cluster(5, 2, 12, elastic=False), AROUND, id="no annotation"),
+        pytest.param(cluster(5, 2, 12), CLOSED, id="gate closed"),
+    ],
+)
+def test_one_that_is_not_elastic_restarts_when_its_size_changes(job: Object, around: JobContext) -> None:
+    workload = admitted(composed(job, RAY, around), 5)
+    assert [pod_set.min_count for pod_set in workload.spec.pod_sets] == [None, None]
     running = resized(started(job, workload), 9)
-    found = plan(running, RAY, [workload], AROUND, 0.0)
+    found = plan(running, RAY, [workload], around, 0.0)
     assert [event.reason for action in found.actions for event in getattr(action, "events", ())] == ["Stopped"]
