@@ -118,6 +118,7 @@ def deciding(shared: Shared) -> Deciding:
     state = SchedulerState(ledger, queues)
     by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
     feed = Feed(views, state, due.set, rules=settings.resources.rules(), by_eviction=by_eviction)
+    feed.count_in_steps()
     shared.job_kinds.on_change(feed.kinds_changed)
     readiness = _readiness(shared, state, due)
     explainer = Explainer(

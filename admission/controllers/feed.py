@@ -12,7 +12,7 @@ written, the scheduler owns the Workload: older states that the watch still show
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import msgspec
@@ -21,6 +21,7 @@ from cachetools import LRUCache
 from admission.controllers.admission_context import blocker
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, BY_REPLACED, ClusterView
 from admission.controllers.elastic.translation import queue_name
+from admission.controllers.in_steps import InSteps
 from admission.controllers.lifecycle import not_before
 from admission.controllers.node_amounts import AmountsChanged
 from admission.controllers.projection import ProjectedPod
@@ -71,6 +72,7 @@ class Feed:
         self._held: set[str] = set()
         self._lingering: set[str] = set()
         self._slices = SliceIndex(views, state)
+        self._counting = InSteps()
         views.topologies.add_handler(self._topology_changed)
         views.trees.add_handler(self._trees_changed)
         views.flavors.add_handler(self._flavor_changed)
@@ -92,6 +94,20 @@ class Feed:
     def validation_error(self, workload: Workload) -> str | None:
         """What is wrong with a Workload that the engine cannot take, None if it can."""
         return self._validation_errors.get(workload.key)
+
+    def count_in_steps(self) -> None:
+        """On a loop that others share: workloads whose pods have terms wait until the pods that are there are counted."""
+        self._state.ledger.count_in_steps(self._count)
+
+    def _count(self, counting: Iterator[None]) -> None:
+        """Pods are counted for terms in short steps: all of them take a second at scale."""
+
+        def steps() -> Iterator[None]:
+            yield from counting
+            self._state.requeue_all()
+            self._request_cycle()
+
+        self._counting.start(steps())
 
     # ---- flavors and queues
 

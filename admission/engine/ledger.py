@@ -44,6 +44,7 @@ from admission.engine.topology.allocation.simulated_removal import PlacementChec
 from admission.engine.topology.empty_cluster import EmptyAnswers
 from admission.engine.topology.eviction_gains import EvictionGains, eviction_gains
 from admission.engine.topology.level_check import BrokenLevel, broken_levels
+from admission.engine.topology.neighbours.counts import Steps
 from admission.engine.topology.place import Placed, Placer
 from admission.engine.topology.replace import Replacer
 from admission.engine.topology.tree.level import Bools
@@ -174,8 +175,13 @@ class Ledger:
 
     def expect(self, workload: Workload) -> None:
         """Where a pod of the workload has terms, count from now on what they ask for."""
-        if any(pod_set.facts is not None for pod_set in workload.pod_sets):
-            self._capacity.placed.watch()
+        facts = [pod_set.facts for pod_set in workload.pod_sets if pod_set.facts is not None]
+        if facts:
+            self._capacity.placed.watch(asks=facts)
+
+    def count_in_steps(self, steps: Steps) -> None:
+        """From now on `steps` makes the first count of pods for terms, and workloads with terms wait for it."""
+        self._capacity.placed.in_steps = steps
 
     def is_evicted(self, key: str) -> bool:
         """Whether the workload that is charged under this key is on its way out."""

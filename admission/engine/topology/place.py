@@ -58,7 +58,7 @@ class Placer:
         admitted.
         """
         self.expect(requests)
-        if (refused := self._unordered(requests, simulate_empty)) is not None:
+        if (refused := self._uncounted(requests) or self._unordered(requests, simulate_empty)) is not None:
             return refused
         results: list[PlacementResult] = []
         flavors = list(_by_flavor(requests))
@@ -80,6 +80,13 @@ class Placer:
         """Count pods from now on where one of these has terms: pods that are assumed for the first count for the next."""
         if any(self._capacity.placed.has_terms(request.facts) for request in requests):
             self._capacity.placed.watch()
+
+    def _uncounted(self, requests: Sequence[PlacementRequest]) -> PlacementResult | None:
+        """While pods are counted for the first time no term can be answered."""
+        if not any(self._capacity.placed.waits(request.facts) for request in requests):
+            return None
+        text = "terms of pods: all pods of the cluster are being counted for the first time, which takes some seconds"
+        return PlacementResult({}, {request.pod_set.name: NoPlacement(text) for request in requests})
 
     def _unordered(self, requests: Sequence[PlacementRequest], simulate_empty: bool) -> PlacementResult | None:
         """Of several pod sets none may gather: which of their pods is bound first would decide where the others may go."""

@@ -21,7 +21,7 @@ from admission.engine.topology.allocation.assumed import AssumedPods
 from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
 from admission.engine.topology.allocation.entries import Allocation, EntryUsage, Slot, by_host, held
 from admission.engine.topology.constraints import pod_amounts, wants_of
-from admission.engine.topology.neighbours.placed import Shift, on_node
+from admission.engine.topology.neighbours.counts import Shift, on_node
 from admission.engine.topology.tree.tree import Values
 from admission.engine.topology.usage import Vector, times
 
@@ -51,7 +51,7 @@ class Allocations:
         """Charge an admission. The workload must not have one yet."""
         allocation = Allocation(workload, admission, dict(self._entries(workload, admission)))
         if any(entry.facts is not None and entry.facts.has_terms for entry in allocation.entries.values()):
-            self._placed.watch()
+            self._placed.watch(borne=True)
         self._journal.put(self.by_workload, workload.key, allocation)
         self._journal.add(self.by_queue.setdefault(admission.cluster_queue, set()), workload.key)
         for entry in allocation.entries.values():
@@ -122,15 +122,21 @@ class Allocations:
         return next((name for name in names if name in self._capacity.trees), names[0] if names else "")
 
     def _counted(self) -> Iterator[Shift]:
-        """All pods that terms may count, and where they are."""
-        for pod in self.pods.values():
-            if pod.facts is not None:
-                admitted = int(pod.key in self.slot_of)
-                yield pod.facts, on_node(pod.node), 1 - admitted, admitted
-        for allocation in self.by_workload.values():
-            for entry in allocation.entries.values():
-                if entry.facts is not None and (waiting := entry.count - len(entry.covered)):
-                    yield entry.facts, entry.place, 0, waiting
+        """All pods that terms may count, and where they are at this moment."""
+        pods, admitted = list(self.pods.values()), self.slot_of.copy()
+        entries = [entry for allocation in self.by_workload.values() for entry in allocation.entries.values()]
+        waiting = [(entry, rest) for entry in entries if entry.facts and (rest := entry.count - len(entry.covered))]
+
+        def shifts() -> Iterator[Shift]:
+            for pod in pods:
+                if pod.facts is not None:
+                    counted = int(pod.key in admitted)
+                    yield pod.facts, on_node(pod.node), 1 - counted, counted
+            for entry, rest in waiting:
+                if entry.facts is not None:
+                    yield entry.facts, entry.place, 0, rest
+
+        return shifts()
 
     # ---- what a snapshot keeps
 
@@ -175,7 +181,7 @@ class Allocations:
         if self.pods.get(pod.key) == pod:
             return
         if pod.facts is not None and pod.facts.has_terms:
-            self._placed.watch()
+            self._placed.watch(borne=True)
         self.drop_pod(pod.key)
         self._journal.put(self.pods, pod.key, pod)
         if pod.workload is not None:

@@ -73,7 +73,7 @@ class Capacity:
         self._generations: dict[str, int] = {}
         self._offered: dict[Vector, Vector] = {}
         self.base_generation = self.openings = 0
-        self.placed = PlacedPods(self.trees, self.inputs, journal)
+        self.placed = PlacedPods(self.trees, self._all_nodes, journal)
         self.placed.opened = self._all_grew
 
     def generations(self) -> dict[str, int]:
@@ -97,6 +97,7 @@ class Capacity:
 
     def _all_grew(self) -> None:
         self.openings += 1
+        self._base_changed()
         for flavor in self.trees:
             self._grew(flavor)
 
@@ -142,6 +143,10 @@ class Capacity:
     def inputs(self) -> Iterator[Node]:
         """The known nodes, by name."""
         return (record.node for _, record in sorted(self.nodes.items()) if record.node is not None)
+
+    def _all_nodes(self) -> list[Node]:
+        """The known nodes, in no particular order."""
+        return [record.node for record in self.nodes.values() if record.node is not None]
 
     def set_node(self, name: str, node: Node | None) -> bool:
         """Set the node (None: remove it). True if it came, went or moved; False if at most its amounts changed."""

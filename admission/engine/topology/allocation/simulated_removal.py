@@ -19,7 +19,7 @@ from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
 from admission.engine.topology.allocation.entries import EntryUsage, held
 from admission.engine.topology.constraints import pod_amounts
-from admission.engine.topology.neighbours.placed import on_node
+from admission.engine.topology.neighbours.counts import on_node
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.usage import Vector, times

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -252,6 +254,53 @@ def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> 
                     )
                     made.apply(ObjectRemoved(RemovedKind.POD, "ns/f0"))
         assert made.audit() == []
+
+
+@settings(max_examples=examples(50))
+@given(STEPS, st.integers(0, 6))
+def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tuple[object, ...]], every: int) -> None:
+    """Whatever changes between two steps of the first count; until the last one a workload with terms waits and says why."""
+    made = ledger(PlacementOptions(), rows(6))
+    left: list[Iterator[None]] = []
+    made.count_in_steps(left.append)
+    for i in range(200):
+        made.apply(bound(f"there{i}", OnePod("a", node=f"n{i % 6}")))
+    asked = request(OnePod("a", (Term(HOSTNAME_LABEL, "none"),)), 1, TopologyAsk(unconstrained=True))
+    assert "being counted for the first time" in shown(made.place([asked]), "main")
+    for index, step in enumerate(steps):
+        match step:
+            case "pod", int(which), OnePod() as pod, int(on):
+                made.apply(bound(f"f{which}", replace(pod, node=f"n{on}", namespace="ns")))
+            case "no pod", int(which):
+                made.apply(ObjectRemoved(RemovedKind.POD, f"ns/there{which}"))
+                made.apply(ObjectRemoved(RemovedKind.POD, f"ns/f{which}"))
+            case "node", int(which), int(rack), bool(usable):
+                labels = {HOSTNAME_LABEL: f"n{which}", BLOCK: f"b{rack // 2}", RACK: f"r{rack}", ZONE: f"z{rack // 2}"}
+                made.apply(replace(node(f"n{which}", labels), usable=usable))
+            case "no node", int(which):
+                made.apply(ObjectRemoved(RemovedKind.NODE, f"n{which}"))
+        if every and index % every == 0:
+            next(left[-1], None)
+    for _ in left[-1]:
+        pass
+    assert made.audit() == []
+    assert "being counted" not in shown(made.place([asked]), "main")
+
+
+def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None:
+    """So the loop is held for a millisecond, however many pods there are (issue 19, 4)."""
+    made = book(rows(200))
+    for i in range(2000):
+        made.apply(bound(f"p{i}", OnePod("a", node=f"n{i % 200}")))
+    left: list[Iterator[None]] = []
+    made.count_in_steps(left.append)
+    made.place([request(OnePod("a", (Term(RACK, "b"),)), 1, TopologyAsk(unconstrained=True))])
+    counted = [0]
+    for _ in left[0]:
+        placed = made.capacity.placed
+        counted.append(len(placed._named) + sum(f + a for at in placed._at.values() for f, a in at.values()))
+    assert max(now - before for before, now in pairwise(counted)) <= 64
+    assert counted[-1] > 2100
 
 
 def test_a_term_is_named_and_a_domain_opens_when_its_pod_has_left() -> None:
