@@ -20,7 +20,7 @@ from admission.webhook.fields import Errors, aggregate
 from admission.webhook.lookups import Lookups
 from admission.webhook.patch import json_patch
 from admission.webhook.rules import ReviewRules
-from api.errors import StowageError
+from api.errors import InvalidQuantity, StowageError
 
 
 class BadReview(StowageError):
@@ -36,6 +36,16 @@ class _AdmissionReview(msgspec.Struct, rename="camel"):
 _UID: Final = re.compile(rb'"request":\{"uid":"([0-9A-Za-z-]{1,64})"')
 _UID_WITHIN: Final = 1024
 """Bytes in which the API server has written the uid of a review."""
+UNREADABLE: Final = (
+    TypeError,
+    AttributeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+    InvalidQuantity,
+)
+"""What the rules raise for an object whose fields have other types than its kind says."""
 _decoder: Final = msgspec.json.Decoder(_AdmissionReview)
 API_VERSION: Final = "admission.k8s.io/v1"
 
@@ -83,7 +93,7 @@ def review(path: str, request: Request, lookups: Lookups, rules: ReviewRules) ->
         return _answer(request, allowed=True)
     try:
         return decide(endpoint, request, lookups, rules)
-    except (TypeError, AttributeError, ValueError, RecursionError) as bad:
+    except UNREADABLE as bad:
         text = f'{endpoint.resource.kind} "{request.name}" cannot be read: {type(bad).__name__}: {bad}'
         return _answer(request, allowed=False, status={"code": 400, "reason": "BadRequest", "message": text})
 

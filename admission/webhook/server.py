@@ -41,7 +41,7 @@ from admission.webhook.endpoints import NOTICE_UNMANAGED, PATHS, Request, owner_
 from admission.webhook.handshakes import Handshakes
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
-from admission.webhook.review import BadReview, busy, count_values, decode, review
+from admission.webhook.review import UNREADABLE, BadReview, busy, count_values, decode, review
 from admission.webhook.rules import ReviewRules
 from api.names import CONVERT_PATH
 
@@ -190,7 +190,10 @@ class Handlers:
 
     async def _with_owner(self, path: str, request: Request) -> Request:
         """The request with what is to be read for it, which is nothing for nearly all."""
-        claimed = owner_to_read(path, request, self.rules)
+        try:
+            claimed = owner_to_read(path, request, self.rules)
+        except UNREADABLE:
+            return request  # the review reads the same references, and denies the object with what is wrong
         if claimed is None or self.owners is None:
             return request
         return structs.replace(request, owner=await self.owners.read(claimed, request.namespace))

@@ -64,8 +64,9 @@ class Worker:
             except StatusError as refused:
                 # the real one retries with a backoff; here the next change of the object is the next try
                 log.warning("%s: %s: %s", type(self).__name__, key, refused.message)
-            except ValueError as unreadable:
-                log.warning("%s: %s is left as it is: %s", type(self).__name__, key, unreadable)
+            except Exception as unreadable:  # noqa: BLE001  one object must not end the work on all others
+                cause = f"{type(unreadable).__name__}: {unreadable}"
+                log.warning("%s: %s is left as it is: %s", type(self).__name__, key, cause)
         return bool(keys)
 
     def close(self) -> None:

@@ -20,6 +20,8 @@ from api import names
 from tests.admission.webhook.objects import BLOCK, RACK, job, lookups
 
 MUTATE_JOB, VALIDATE_JOB = "/mutate-batch-v1-job", "/validate-batch-v1-job"
+COHORT = "/validate-kueue-x-k8s-io-v1beta2-cohort"
+ELASTIC_QUOTA = "/validate-scheduling-x-k8s-io-v1alpha1-elasticquota"
 
 
 JOB_CONTROLLER = "system:serviceaccount:kube-system:job-controller"
@@ -116,6 +118,23 @@ def test_an_object_of_the_wrong_shape_is_refused_in_words() -> None:
     response = answer(VALIDATE_JOB, body(bad))
     assert response["status"]["code"] == 400
     assert response["status"]["message"].startswith('Job "train" cannot be read: ValueError')
+
+
+_GROUP = {"coveredResources": {"cpu": 1}, "flavors": [{"resources": [{"name": "cpu"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "obj"),
+    [
+        pytest.param(COHORT, {"spec": {"resourceGroups": [_GROUP]}}, id="map-for-a-list"),
+        pytest.param(ELASTIC_QUOTA, {"spec": {"min": {"cpu": None}, "max": {"cpu": 1}}}, id="null-for-a-quantity"),
+        pytest.param(VALIDATE_JOB, {"metadata": {"ownerReferences": ["x"]}, "spec": {}}, id="text-for-an-owner"),
+    ],
+)
+def test_an_unreadable_field_is_refused_and_not_a_failure_of_ours(path: str, obj: dict[str, Any]) -> None:
+    response = answer(path, body(obj))
+    assert not response["allowed"]
+    assert response["status"]["code"] in (400, 403)
 
 
 def test_warnings_do_not_refuse() -> None:

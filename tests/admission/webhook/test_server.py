@@ -94,6 +94,15 @@ class Failing(dict[str, Any]):
         raise RuntimeError("the copy is gone")
 
 
+async def test_owners_that_cannot_be_read_are_refused() -> None:
+    obj = {"metadata": {"ownerReferences": ["x"]}, "spec": {}}
+    async with running() as (port, authority, _):
+        status, text = await asked(port, authority, "/mutate-core-v1-pod", body(obj))
+    assert status == 200
+    assert '"allowed":false' in text
+    assert "cannot be read" in text
+
+
 async def test_a_failure_of_ours_is_named_and_the_server_stays(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[tuple[str, str]] = []
     broken: Mapping[str, Any] = Failing()
