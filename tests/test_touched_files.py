@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from admission.engine.decision import Reason
 from admission.engine.model import LevelConstraint
+from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.settings import AdmissionSettings
 from api.constraints import WORDS
 from api.workloads import PlacementConstraint
@@ -87,4 +88,6 @@ def test_a_setting_is_read(name: str) -> None:
 
 def test_the_words_of_a_constraint_follow_from_its_type() -> None:
     assert tuple(word for word in PlacementConstraint.model_fields if word != "level") == WORDS
-    assert len(fields(LevelConstraint)) == len(PlacementConstraint.model_fields)
+    words = [field.name for field in fields(LevelConstraint)]
+    assert len(words) == len(PlacementConstraint.model_fields)
+    assert [field.name for field in fields(LevelRule)][: len(words)] == words, "the rule is the constraint, and more"

@@ -50,6 +50,7 @@ T = TypeVar("T")
 
 # Evictions after which a workload queues up again from that moment on; else its creation counts (lifecycle.md 3.6).
 _REQUEUED_FROM_EVICTION = (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)
+_LONGER_WORDS = {"type": "spreading", "min": "minimum", "max": "maximum"}
 _NOT_NEGATIVE = "must be greater than or equal to 0"
 NONE: Mapping[str, int] = {}
 
@@ -351,15 +352,9 @@ def _topology_ask(request: workloads.TopologyRequest, of: workloads.PodSet, fiel
 
 
 def _level_constraint(given: workloads.PlacementConstraint) -> model.LevelConstraint:
-    return model.LevelConstraint(
-        level=given.level,
-        spreading=model.Spreading(given.type),
-        partitions=given.partitions,
-        minimum=given.min,
-        maximum=given.max,
-        factor=given.factor,
-        hard=given.hard,
-    )
+    """Each word under its own name, but for those that have a longer one in the engine."""
+    words = {_LONGER_WORDS.get(word, word): getattr(given, word) for word in workloads.PlacementConstraint.model_fields}
+    return model.LevelConstraint(**words | {"spreading": model.Spreading(given.type)})
 
 
 def _admission(

@@ -6,28 +6,25 @@ Pure numbers; called by everything in this package.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import lcm
+from typing import Final
 
 from admission.engine.model import LevelConstraint, Spreading
 from admission.engine.topology.constraints import Layer
 
+_NOTHING_ASKED: Final = LevelConstraint("")
 
-@dataclass(frozen=True)
-class LevelRule:
+
+@dataclass(frozen=True, kw_only=True)
+class LevelRule(LevelConstraint):
     """One level's constraint for a gang of `total` pods; `slices`: shares are multiples of it in any case.
 
     Not slotted: it caches what it has computed.
     """
 
     total: int
-    spreading: Spreading = Spreading.PACK
-    partitions: int | None = None
-    minimum: int | None = None
-    maximum: int | None = None
-    factor: int | None = None
-    hard: bool = False
     slices: int = 1
 
     @property
@@ -172,18 +169,7 @@ def rules_of(
     size.
     """
     sizes = {layer.level: layer.size for layer in layers}
-    found = []
-    for level in range(depth):
-        asked = shaped.get(level, LevelConstraint(""))
-        rule = LevelRule(
-            total,
-            asked.spreading,
-            asked.partitions,
-            asked.minimum,
-            asked.maximum,
-            asked.factor,
-            asked.hard,
-            sizes.get(level, 1),
-        )
-        found.append(rule)
-    return tuple(found)
+    return tuple(
+        LevelRule(**asdict(shaped.get(level, _NOTHING_ASKED)), total=total, slices=sizes.get(level, 1))
+        for level in range(depth)
+    )
