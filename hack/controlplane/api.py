@@ -10,7 +10,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, TypeVar
@@ -49,6 +49,16 @@ class Api:
 
     def delete(self, path: str) -> Object:
         return self.request("DELETE", path)
+
+    def stream(self, path: str) -> Iterator[Object]:
+        """The events of a watch, until the server ends it. Raises RequestError unless the answer is 2xx."""
+        with closing(self._connection()) as connection:
+            connection.request("GET", path, headers={"Accept": "application/json"})
+            answer = connection.getresponse()
+            if answer.status >= 300:
+                raise RequestError("GET", path, answer.status, answer.read().decode(errors="replace"))
+            for line in answer:
+                yield json.loads(line)
 
     def create_many(self, path: str, bodies: Iterable[Object], workers: int = 8) -> None:
         """Creates all, over some connections at once; raises the first refusal."""

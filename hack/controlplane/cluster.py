@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -81,6 +83,27 @@ class ControlPlane:
         self._processes.stop()
         shutil.rmtree(self.site.etcd_data, ignore_errors=True)
         (self.folder / STATE).unlink(missing_ok=True)
+
+    def end_apiserver(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Ends the API server; its clients and etcd stay."""
+        self._processes.end("apiserver", number)
+
+    def start_apiserver(self) -> None:
+        """Starts it again on the same port; returns when the process runs. By the thread that started the cluster."""
+        self._spawn("apiserver", "kube-apiserver", flags.apiserver)
+
+    def apiserver_ready(self) -> None:
+        """Returns when it answers."""
+        self._processes.wait_ready("apiserver", f"{self.server}/readyz", self._context)
+
+    @contextmanager
+    def paused(self, name: str) -> Iterator[None]:
+        """The server stands still meanwhile (SIGSTOP): `etcd`, `apiserver`, `scheduler`, ..."""
+        self._processes.send_signal(name, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._processes.send_signal(name, signal.SIGCONT)
 
     def logs(self, lines: int = 30) -> str:
         """The tails of all logs."""

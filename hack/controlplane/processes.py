@@ -50,7 +50,7 @@ class ServerProcesses:
     def spawn(self, name: str, program: Path, args: Iterable[str], env: Mapping[str, str]) -> None:
         """Starts a server, its output in `<name>.log`, in a session of its own so that Ctrl-C reaches the parent only."""
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid())] if self._die_with_parent else []
-        with (self._folder / f"{name}.log").open("wb") as log:
+        with (self._folder / f"{name}.log").open("ab" if name in self._running else "wb") as log:
             self._running[name] = subprocess.Popen(
                 [*launcher, str(program), *args],
                 stdin=subprocess.DEVNULL,
@@ -60,6 +60,20 @@ class ServerProcesses:
                 env={**os.environ, **env},
                 start_new_session=True,
             )
+
+    def send_signal(self, name: str, number: signal.Signals) -> None:
+        """Sends it to a server, which has not ended."""
+        self._running[name].send_signal(number)
+
+    def end(self, name: str, number: signal.Signals) -> None:
+        """Ends one server with that signal, or with SIGKILL if it takes too long."""
+        process = self._running[name]
+        process.send_signal(number)
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def wait_ready(self, name: str, url: str, context: ssl.SSLContext, seconds: float = 90.0) -> None:
         """Until `url` answers 200. Raises ControlPlaneError with a log's tail if a server ended or time ran out."""
