@@ -19,6 +19,7 @@ from dataclasses import replace
 import msgspec
 
 from admission.controllers.cluster_view import Views, hostname
+from admission.controllers.displaced import DISRUPTION
 from admission.controllers.ended_pods import end_pod
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
@@ -212,8 +213,8 @@ class NodeController:
             log.debug("already gone", extra={"workload": workload.key})
 
     async def _end(self, pod: Pod) -> None:
-        """The pod can never run; its job makes another."""
-        if not await end_pod(self._kube, pod.metadata, _ENDED, self._now()):
+        """The pod can never run; its job makes another, and may ignore this failure as it ignores those of nodes."""
+        if not await end_pod(self._kube, pod.metadata, _ENDED, self._now(), ((DISRUPTION, "NodeFailed"),)):
             return
         self._recorder.record(ref_to(PODS, pod), "Normal", "PodTerminatedByKueue", _ENDED)
 

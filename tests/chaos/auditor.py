@@ -6,8 +6,9 @@ It shares no code with the product, on purpose: a wrong sum there must not be wr
 - no gang that requires a rack spans two, neither by its assignment nor by its bound pods.
 
 A node may get the label of another rack under a gang. So a place counts in the racks that its node was in when the
-assignment was first seen, `SETTLING` seconds before included: a decision and its write are older than the sight of it. At the
-end, `unfinished` says which gang neither runs whole nor waits for a reason that is true.
+assignment first named it, `SETTLING` seconds before included: a decision and its write are older than the sight of it. Where a
+node was replaced since, all may lie in one rack by the labels of that time instead. At the end, `unfinished` says which gang
+neither runs whole nor waits for a reason that is true.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ class Labels:
 
 @dataclass
 class _Run:
-    """One admission of a Workload: the racks in which each of its hosts was when it came in."""
+    """One admission of a Workload: the racks of each host when the assignment first named it, and when it last changed."""
 
     required: bool
     racks: dict[str, frozenset[str]] = field(default_factory=dict)
+    later: dict[str, frozenset[str]] = field(default_factory=dict)
 
 
 class Auditor:
@@ -92,7 +94,9 @@ class Auditor:
         )
         run = self._runs.setdefault(key, _Run(required))
         hosts = {host for places in hosts_of(workload).values() for host in places}
-        run.racks = {host: run.racks.get(host) or self.racks_of(host, now) for host in sorted(hosts)}
+        if run.racks.keys() != hosts:
+            run.later = {host: self.racks_of(host, now) for host in sorted(hosts)}
+        run.racks = {host: run.racks.get(host) or run.later[host] for host in sorted(hosts)}
 
     def racks_of(self, node: str, now: float) -> frozenset[str]:
         """The racks that the node was in at some moment of the last `SETTLING` seconds."""
@@ -115,7 +119,8 @@ class Auditor:
             promised.update(self.promised(workload))
         self._not_over("promised", promised)
         for key, run in self._runs.items():
-            self._one_rack(key, "is assigned to", run, run.racks.items())
+            if not _common(run.later):
+                self._one_rack(key, "is assigned to", run, run.racks)
         self._gangs(pods, now)
 
     def promised(self, workload: Obj) -> Counter[str]:
@@ -136,14 +141,16 @@ class Auditor:
                 hosts[key].add(pod["spec"]["nodeName"])
         for key, names in hosts.items():
             if (run := self._runs.get(key)) is not None:
-                racks = ((host, run.racks.get(host) or self.racks_of(host, now)) for host in sorted(names))
-                self._one_rack(key, "has pods on", run, racks)
+                first, later = (
+                    {host: known.get(host) or self.racks_of(host, now) for host in sorted(names)}
+                    for known in (run.racks, run.later)
+                )
+                if not _common(later):
+                    self._one_rack(key, "has pods on", run, first)
 
-    def _one_rack(self, key: str, what: str, run: _Run, racks: Iterable[tuple[str, frozenset[str]]]) -> None:
-        if run.required:
-            by_host = dict(racks)
-            if by_host and not frozenset.intersection(*by_host.values()):
-                self._tell(f"gang {key} {what} {_shown(by_host)}")
+    def _one_rack(self, key: str, what: str, run: _Run, racks: Mapping[str, frozenset[str]]) -> None:
+        if run.required and racks and not _common(racks):
+            self._tell(f"gang {key} {what} {_shown(racks)}")
 
     def _not_over(self, how: str, used: Mapping[str, int]) -> None:
         for host, amount in used.items():
@@ -198,6 +205,11 @@ class Auditor:
             if live(pod) and self.workloads.get(gang(pod) or "") is None:
                 taken[pod["spec"].get("nodeName", "")] += self._amount(pod["spec"])
         return {name: self._allocatable[name] - taken[name] for name, node in self.nodes.items() if usable(node)}
+
+
+def _common(racks: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The racks that all hosts share."""
+    return frozenset.intersection(*racks.values()) if racks else frozenset()
 
 
 # ---- reading objects

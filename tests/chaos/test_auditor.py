@@ -119,6 +119,18 @@ def test_a_host_counts_in_the_rack_that_it_was_in_at_the_admission() -> None:
     assert auditor.findings == ["gang ns/later is assigned to h1 (r1), h2 (r2)"]
 
 
+def test_a_gang_that_got_another_host_may_be_in_one_rack_by_the_labels_of_then() -> None:
+    auditor = audited(("Workload", RIGHT), ("Pod", pod("a", "h2")))
+    auditor.see("Node", node("h2", "r2"), 101.0)
+    auditor.see("Workload", gang({"h2": 1, "h3": 1}), 200.0)
+    auditor.see("Pod", pod("b", "h3"), 200.0)
+    auditor.sample(200.0)
+    assert auditor.findings == []
+    auditor.see("Workload", gang({"h1": 1, "h2": 1, "h3": 1}), 200.0)
+    auditor.sample(200.0)
+    assert auditor.findings == ["gang ns/gang is assigned to h1 (r1), h2 (r1), h3 (r2)"]
+
+
 @pytest.mark.parametrize(("late", "found"), [(SETTLING - 1, 0), (SETTLING + 1, 1)], ids=["just now", "long ago"])
 def test_an_assignment_that_is_seen_late_may_go_by_older_labels(late: float, found: int) -> None:
     auditor = audited()

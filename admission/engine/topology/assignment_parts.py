@@ -6,6 +6,8 @@ considers capacity.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from admission.engine.model import Assignment, DomainCount
 from admission.engine.topology.tree.tree import Tree, Values
 
@@ -26,6 +28,20 @@ def path_of(tree: Tree, values: Values) -> Values:
     """All level values of a domain that the tree has, widest first; the assignment may name the host alone."""
     slot = tree.row_of_host[values[-1]] if tree.shape.by_host else tree.levels[-1].slots[values]
     return tree.levels[-1].paths[slot]
+
+
+def home(tree: Tree, assignment: Assignment, level: int) -> Values | None:
+    """The domain of the level that has most of the pods; None for no pods, stale ones, or two domains that have as many.
+
+    It has all of them, unless nodes were given to another domain under the pods since.
+    """
+    if not assignment.domains or stale(tree, assignment) is not None:
+        return None
+    pods: Counter[Values] = Counter()
+    for domain in assignment.domains:
+        pods[path_of(tree, domain.values)[: level + 1]] += domain.count
+    (most, count), *others = pods.most_common(2)
+    return None if others and others[0][1] == count else most
 
 
 def by_path(tree: Tree, assignment: Assignment) -> dict[Values, int]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from admission.controllers.cluster_view import Views
@@ -15,23 +16,29 @@ from admission.controllers.nodes import NodeController
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder
+from api.kube.resources import PODS
+from api.names import HOSTNAME_LABEL
+from api.pods import Pod, PodSpec
 from tests.admission.controllers.full_node import RELEASED, RESERVED, FullNode
-from tests.builders import NOW
+from tests.builders import NOW, pod
 
 
 class NodeServer:
     """Stands for the API server: `meanwhile` happens between a list and its answer."""
 
-    def __init__(self, meanwhile: Callable[[], None]) -> None:
+    def __init__(self, meanwhile: Callable[[], None], waiting: Sequence[Pod] = ()) -> None:
         self.meanwhile, self.listed, self.written = meanwhile, asyncio.Event(), list[Any]()
+        self.waiting, self.ended = waiting, dict[str, set[str]]()
 
     async def list(self, *_: Any, **__: Any) -> Any:
         self.meanwhile()
         self.listed.set()
-        return SimpleNamespace(items=[], continue_=None)
+        return SimpleNamespace(items=self.waiting, continue_=None)
 
-    async def patch(self, _: Any, name: str, *__: Any, **___: Any) -> Any:
+    async def patch(self, resource: Any, name: str, body: Any, *__: Any, **___: Any) -> Any:
         self.written.append(name)
+        if resource is PODS:
+            self.ended[name] = {each["type"] for each in body["status"]["conditions"]}
         raise NotFound(404, "NotFound", f"{name} is gone")
 
 
@@ -54,6 +61,22 @@ async def test_a_workload_admitted_while_a_new_node_becomes_ready_keeps_its_plac
         cluster.low(RESERVED)
 
     server = NodeServer(admitted)
+    await look_at_the_node(cluster, server)
+    assert set(server.written) == (set() if after else {"low"})
+
+
+async def test_a_pod_that_never_reached_a_failed_node_fails_as_pods_of_failed_nodes_do() -> None:
+    """Issue 19, 2: a Job whose podFailurePolicy ignores DisruptionTarget counts no failure."""
+    cluster = FullNode()
+    cluster.node(False)
+    waiting = pod("low-9", owner="low", gated=False, phase="Pending")
+    waiting = msgspec.structs.replace(waiting, spec=PodSpec(node_selector={HOSTNAME_LABEL: "n1"}))
+    server = NodeServer(lambda: None, [waiting])
+    await look_at_the_node(cluster, server)
+    assert server.ended == {"low-9": {"TerminatedByKueue", "DisruptionTarget"}}
+
+
+async def look_at_the_node(cluster: FullNode, server: NodeServer) -> None:
     view: Any = cluster.objects.view
     nodes = NodeController(
         cast("Kube", server),
@@ -71,4 +94,3 @@ async def test_a_workload_admitted_while_a_new_node_becomes_ready_keeps_its_plac
             await idle(nodes)
     finally:
         running.cancel()
-    assert set(server.written) == (set() if after else {"low"})

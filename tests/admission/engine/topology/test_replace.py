@@ -25,7 +25,7 @@ from admission.engine.model import (
     Workload,
 )
 from tests.admission.engine.topology.test_properties import capacity, clusters, options, quick, requests
-from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ledger, request, shown
+from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, node, request, shown
 
 roomy = st.lists(clusters(), min_size=2, max_size=3).map(
     lambda some: [
@@ -160,6 +160,31 @@ def test_pods_on_a_node_outside_the_topology_stay_while_it_lives(text: str, wher
     book = book_of(asked)
     book.apply(ObjectRemoved(RemovedKind.NODE, "h7"))
     assert shown(book.replace([asked], ("h7",), alive={"away"}), "main") == want
+
+
+TORN = "nodes were relabelled, and no domain of level example.com/rack has most of the pods that stay"
+
+
+@pytest.mark.parametrize(
+    ("where", "moved", "lost", "want"),
+    [
+        pytest.param("h9:1 h10:2 h11:1", "h9", "h11", "h9:1 h10:3", id="the one that comes first by name"),
+        pytest.param("h9:1 h10:2 h11:1", "h11", "h9", "h11:1 h10:3", id="the other one"),
+        pytest.param("h9:1 h10:1 h11:1", "h9", "h11", TORN, id="as many here as there"),
+        pytest.param("h10:1 h11:1", "h10", "h11", "h10:2", id="all that stay"),
+    ],
+)
+def test_lost_pods_go_where_most_of_the_others_are_though_some_were_relabelled(
+    where: str, moved: str, lost: str, want: str
+) -> None:
+    """Issue 19, 2: the gang stays in the rack of its admission, or starts anew as a whole."""
+    asked = placed("main", "required rack", where)
+    book = ledger()
+    book.apply(node("h11", {BLOCK: "b2", RACK: "r2"}, 2))
+    booked(book, asked)
+    book.apply(node(moved, {BLOCK: "b1", RACK: "r2"}, 5))
+    book.apply(ObjectRemoved(RemovedKind.NODE, lost))
+    assert shown(book.replace([asked], (lost,)), "main") == want
 
 
 def test_pod_sets_see_what_those_before_them_took() -> None:
