@@ -43,6 +43,7 @@ from admission.controllers.sakkara.output_times import SolverTimes
 from admission.controllers.sakkara.reporter import Reporter
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.spare_hosts import SpareHostsController
 from admission.controllers.unbound import UnboundController, unbound_informer
 from admission.controllers.wait_reasons import WaitReporter
 from admission.controllers.workloads import WorkloadController
@@ -170,6 +171,8 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     mover = PodMover(writer, views, decides.ledger, decides.scheduler.displace)
     unbound = UnboundController(writer, views, waiting, evictor, recorder, section.unschedulable_timeout, mover=mover)
     relabelled = RelabelledController(writer, views, decides.ledger, recorder)
+    spares = SpareHostsController(writer, views, decides.ledger)
+    decides.scheduler.after_cycle(spares.cycle_ended)
     quota = decides.ledger.quota
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
     period = section.queue_status_period
@@ -182,6 +185,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
             ("nodes", nodes.reconciler.run),
             ("pods that no node takes", unbound.reconciler.run),
             ("required topology", relabelled.reconciler.run),
+            ("spare hosts", spares.reconciler.run),
             ("lives", lives.run),
             *(("queue status", reconciler.run) for reconciler in status.reconcilers()),
         ),

@@ -12,6 +12,11 @@ ATTEMPT_SECONDS = Histogram("kueue_admission_attempt_duration_seconds", "Duratio
 CYCLE_CPU = Counter("stowage_cycle_cpu_seconds", "Processor time spent in admission cycles.")
 DECISIONS = Counter("stowage_decisions", "What cycles decided on workloads, by kind.", ("kind",))
 UNDECIDED = Counter("stowage_undecided", "How often a cycle failed to decide on a workload, by a fault of ours.")
+SPARE_HOSTS = Gauge(
+    "stowage_spare_hosts",
+    "Hosts that are held for running workloads that asked for spare ones, and lacking.",
+    ("state",),
+)
 REPEATED_PREEMPTIONS = Counter(
     "stowage_repeated_preemptions",
     "How often a workload had to wait since it had the same one evicted twice within ten minutes.",

@@ -7,9 +7,9 @@ job's. `prefer-topology: auto` means the lowest level. Which level that is depen
 and is not known here, so the word `auto` stays in `TopologyRequest.preferred` (and so in the Workload): the code that places
 the pods reads it as the lowest level of the flavor at hand. `is_auto` asks for it by name.
 
-Two annotations are our own and work alike on both: `placement-constraints` (api/constraints.py has the language) and
-`relax-topology-after`, on a job for each of its pod sets that has none of its own; the period holds for those that
-require a level.
+Three annotations are our own and work alike on both: `placement-constraints` (api/constraints.py has the language),
+`relax-topology-after` and `spare-hosts`, on a job for each of its pod sets that has none of its own; the period holds for
+those that require a level, the spare hosts for those that ask for a topology.
 
 Pure. The webhook calls it to know whether a topology is asked for, the job adapters to build the Workload's pod sets.
 Whether the annotations are admissible at all (levels, combinations) is decided in admission/webhook/annotations.py;
@@ -29,6 +29,7 @@ from api.untrusted_text import bounded
 from api.workloads import SliceConstraint, TopologyRequest
 
 MAX_LAYERS = 3
+MAX_SPARE_HOSTS = 100
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 # Leading zeros aside no number of 32 bits is longer; Python refuses to convert thousands of digits.
@@ -49,7 +50,7 @@ _MAIN_REQUESTS = (
 )
 
 
-_REFINEMENTS = (names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER)
+_REFINEMENTS = (names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.SPARE_HOSTS)
 
 
 class _Layer(msgspec.Struct):
@@ -125,7 +126,9 @@ def topology_request(
     shaped = _constraints(said)
     if not main and not known and not shaped and not _has_slices(said):
         return None
-    return TopologyRequest(**main, **_slices(said, multi_layer), **shaped, **_relaxation(said), **known, **_group(said))
+    refined = {**_slices(said, multi_layer), **shaped, **_relaxation(said)}
+    spares = _spare_hosts(said) if main or refined else {}
+    return TopologyRequest(**main, **refined, **spares, **known, **_group(said))
 
 
 def asks_for_topology(annotations: Mapping[str, str] | None, job_annotations: Mapping[str, str] | None = None) -> bool:
@@ -214,6 +217,24 @@ def parse_period(text: str) -> int:
     if not (seconds.is_integer() and 1 <= seconds < _INT32.stop):
         raise ValueError(f"{duration.FORM}, of whole seconds, at least 1s")
     return int(seconds)
+
+
+def _spare_hosts(said: Mapping[str, str]) -> dict[str, object]:
+    text = said.get(names.SPARE_HOSTS)
+    if text is None:
+        return {}
+    try:
+        return {"spare_hosts": parse_spare_hosts(text)}
+    except ValueError as bad:
+        raise _unreadable(names.SPARE_HOSTS, text, str(bad)) from None
+
+
+def parse_spare_hosts(text: str) -> int:
+    """How many hosts are to be spared. Raises ValueError that says what is allowed."""
+    number = parse_int32(text)
+    if number is None or not 1 <= number <= MAX_SPARE_HOSTS:
+        raise ValueError(f"must be a whole number from 1 to {MAX_SPARE_HOSTS}")
+    return number
 
 
 def _group(said: Mapping[str, str]) -> dict[str, str]:

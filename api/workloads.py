@@ -94,6 +94,14 @@ class TopologyRequest(KubeModel):
             minimum=1,
         ),
     ] = None
+    spare_hosts: Annotated[
+        int | None,
+        schema(
+            "Hosts that are held free for pods whose own fails (an extension of Stowage).",
+            format="int32",
+            minimum=1,
+        ),
+    ] = None
 
     @property
     def explicit(self) -> bool:

@@ -15,8 +15,9 @@ from rich.console import Console
 from rich.text import Text
 
 from admission.cli.connection import connect, worded
-from admission.cli.explanation import show, show_placement
+from admission.cli.explanation import show, show_placement, show_spare_hosts
 from admission.cli.strangers import unmanaged
+from admission.engine.cycle.spare_hosts import held, hold_missing
 from admission.engine.decision import Reason
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
@@ -77,6 +78,7 @@ def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, 
     else:
         show(explanation, world.title(key), out)
         show_placement(world.ledger.admissions.get(key), world.unbound.get(key, ""), out)
+        show_spare_hosts(held(world.ledger, key), out)
     return EXPLAINED
 
 
@@ -166,6 +168,7 @@ def explained(world: World, key: str) -> Explanation:
         raise UnknownWorkload(f"{key!r} is not known")
     scene = DecisionInputs(world.queues, world.sharing, world.startable)
     checks = world.about[key].checks if key in world.about else ""
+    hold_missing(world.ledger)
     ahead = _ahead(world, workload)
     return explain(world.ledger, workload, world.now, ahead=ahead, scene=scene, checks=checks)
 

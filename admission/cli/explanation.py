@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from admission.engine.cycle.backfill import expected
+from admission.engine.cycle.spare_hosts import HeldHosts
 from admission.engine.explain import wording
 from admission.engine.explain.explanation import Explanation, FlavorView, LevelView, QuotaView, Verdict
 from admission.engine.model import Admission
@@ -62,6 +63,12 @@ def show_placement(admission: Admission | None, unbound: str, out: Console) -> N
             _line(out, f"  {domain.count} in {'/'.join(domain.values)}")
         if len(domains) > _DOMAINS_SHOWN:
             _line(out, f"  and {len(domains) - _DOMAINS_SHOWN} more domains")
+
+
+def show_spare_hosts(held: HeldHosts, out: Console) -> None:
+    """Which hosts are held for a running workload that asks for spare ones."""
+    if held.asked:
+        _line(out, f"spare hosts, free of pods: {held.text()}")
 
 
 def _told(explanation: Explanation) -> bool:

@@ -50,7 +50,9 @@ UNSCHEDULABLE = f"{STOWAGE}/PodsUnschedulable"
 """Ours: which pods no node takes after their gate was opened, in the scheduler's words; False once all are bound."""
 LEVELS_KEPT = f"{STOWAGE}/TopologyKept"
 """Ours: False once nodes have changed their labels so that a running workload is no longer placed as it requires."""
-_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT)
+SPARE_HOSTS = f"{STOWAGE}/SpareHosts"
+"""Ours: which hosts are held for pods of a running workload whose own fails; False where there are fewer than it asks for."""
+_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, SPARE_HOSTS)
 
 
 def with_condition(
@@ -136,6 +138,15 @@ def levels_kept(status: WorkloadStatus, message: str, now: float, generation: in
         return status
     reason = "NodesRelabelled" if message else "Restored"
     return with_condition(status, LEVELS_KEPT, not message, reason, text, now, generation)
+
+
+def spare_hosts(status: WorkloadStatus, enough: bool, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """SpareHosts with the hosts that are held; unchanged where it says so."""
+    old = find_condition(status.conditions, SPARE_HOSTS)
+    if old is not None and (old.status == "True", old.message) == (enough, message[:MESSAGE_LIMIT]):
+        return status
+    reason = "Held" if enough else "TooFewHosts"
+    return with_condition(status, SPARE_HOSTS, enough, reason, message, now, generation)
 
 
 def preemption_gated(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
@@ -293,7 +304,7 @@ def is_on_hold(status: WorkloadStatus) -> bool:
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Its owner asks for no pods for now: quota is given back, and it is not considered until `off_hold`."""
     new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
-    new = without(new, WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT)
+    new = without(new, WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, SPARE_HOSTS)
     new = with_condition(new, QUOTA_RESERVED, False, Reason.ON_HOLD, HOLD, now, generation)
     return synced_admitted(new, now, generation)
 

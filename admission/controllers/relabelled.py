@@ -19,7 +19,7 @@ from admission.controllers import conditions
 from admission.controllers.cluster_view import Views, hostname
 from admission.controllers.conditions import is_running
 from admission.controllers.status import patch_status
-from admission.engine.cycle.second_pass import placed_requests
+from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.ledger import Ledger
 from admission.engine.topology.level_check import BrokenLevel
 from api.errors import NotFound

@@ -63,6 +63,7 @@ class Scheduler:
     ) -> None:
         self._views, self._context, self._waits, self._recorder, self._now = views, context, waits, recorder, now
         self._spent = spent
+        self._after: list[Callable[[], None]] = []
         self._log = DecisionLog(views.workloads.objects)
         views.workloads.add_handler(self._workload_changed)
         self._slots = asyncio.Semaphore(context.settings.writes)
@@ -81,6 +82,10 @@ class Scheduler:
     def failed(self) -> dict[str, list[str]]:
         """The failed nodes of those that are to be given others before the next cycle."""
         return self._repairs.due(self._admitting)
+
+    def after_cycle(self, call: Callable[[], None]) -> None:
+        """Call it after each cycle."""
+        self._after.append(call)
 
     def displace(self, key: str, lost: Lost, avoid: frozenset[str]) -> None:
         """As NodeReplacements has it."""
@@ -106,6 +111,8 @@ class Scheduler:
                         self._waits.waits(notice.workload.key, WaitReason(notice.reason, notice.message, {}))
                 if report.more:
                     context.cycle_due.set()
+                for call in self._after:
+                    call()
                 # A cycle is pure computing: others get their turn before the next one.
                 await asyncio.sleep(0)
 

@@ -348,6 +348,7 @@ def _topology_ask(request: workloads.TopologyRequest, of: workloads.PodSet, fiel
         explicit=request.explicit,
         constraints=tuple(map(_level_constraint, shaped)),
         relax_after=request.relax_after_seconds,
+        spare_hosts=request.spare_hosts or 0,
     )
 
 

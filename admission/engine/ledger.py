@@ -46,7 +46,8 @@ from admission.engine.topology.eviction_gains import EvictionGains, eviction_gai
 from admission.engine.topology.level_check import BrokenLevel, broken_levels
 from admission.engine.topology.neighbours.counts import Steps
 from admission.engine.topology.place import Placed, Placer
-from admission.engine.topology.replace import Replacer
+from admission.engine.topology.replace import Replacer, on_hosts
+from admission.engine.topology.spares import SpareHosts
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree, Values
 
@@ -55,7 +56,7 @@ class Ledger:
     """One cluster's ledger.
 
     `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` what is known of each flavor
-    by name, `admissions` what is allocated by workload.
+    by name, `admissions` what is allocated by workload, `sparing` the workloads that ask for spare hosts.
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
@@ -65,6 +66,7 @@ class Ledger:
         self.usage_by_priority = UsageByPriority(self.journal)
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
+        self.sparing: set[str] = set()
         self._held: set[str] = set()
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
@@ -183,6 +185,17 @@ class Ledger:
         """From now on `steps` makes the first count of pods for terms, and workloads with terms wait for it."""
         self._capacity.placed.in_steps = steps
 
+    def knows(self, key: str) -> bool:
+        """Whether every domain of what is charged under this key still exists."""
+        admission = self.admissions.get(key)
+        placed = [got for got in admission.pod_sets if got.assignment is not None] if admission is not None else []
+        trees = [(self._capacity.trees.get(self._allocations.flavor_of(got)), got.assignment) for got in placed]
+        return all(
+            tree is not None and tree.domain_row(domain.values) is not None
+            for tree, assignment in trees
+            for domain in (assignment.domains if assignment is not None else ())
+        )
+
     def is_evicted(self, key: str) -> bool:
         """Whether the workload that is charged under this key is on its way out."""
         allocation = self._allocations.by_workload.get(key)
@@ -200,6 +213,8 @@ class Ledger:
         self.usage_by_priority.add(admission.cluster_queue, workload.priority, usage)
         self._allocations.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
+        if any(pod_set.topology is not None and pod_set.topology.spare_hosts for pod_set in workload.pod_sets):
+            self.journal.add(self.sparing, workload.key)
 
     def charge_instead(self, old: str, workload: Workload, admission: Admission) -> None:
         """Charge the admission in the place of that of the workload `old`, whose bound pods are this workload's from now on.
@@ -231,7 +246,10 @@ class Ledger:
         self._capacity.keep_generations(generations)
 
     def release(self, key: str) -> Admission | None:
-        """Release what the workload was charged; returns it, None where that was nothing."""
+        """Release what the workload was charged, its spare hosts too; returns it, None where that was nothing."""
+        if key in self.sparing:
+            self.journal.discard(self.sparing, key)
+            self.release(spare_key(key))
         allocation = self._allocations.by_workload.get(key)
         admission = self._allocations.release(key)
         if allocation is not None and admission is not None:
@@ -313,14 +331,25 @@ class Ledger:
         nodes: Collection[str],
         alive: Container[str] = (),
         lost: Mapping[tuple[str, str], int] | None = None,
+        first: Collection[str] = (),
     ) -> PlacementResult:
         """Other places for the pods on failed nodes (hostnames); all else of `previous` stays: placement.md 5.10.
 
         `alive`: hosts that are in no tree now, but whose pods run on. `lost`: only so many pods of each (pod set, node) move.
+        `first`: hosts that are to be used where they have room for all that were lost.
 
         The workload's allocation stays meanwhile: its healthy pods keep their capacity.
         """
+        if first:
+            found = self._replacer.replace([on_hosts(each, "In", first) for each in requests], nodes, alive, lost)
+            if found.fits:
+                return found
         return self._replacer.replace(requests, nodes, alive, lost)
+
+    def spare_hosts(self, requests: Sequence[PlacementRequest]) -> SpareHosts:
+        """The hosts that can be held beside the pods of `previous`, which are charged."""
+        placed = [(request, request.previous) for request in requests if request.previous is not None]
+        return self._placer.spare_hosts(placed, assumed=True)
 
     def broken_levels(self, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
         """Which levels no longer hold for the pods of `previous`, since nodes have changed their labels."""
@@ -363,13 +392,15 @@ class Ledger:
     def inputs(self) -> Iterator[Event]:
         """All events that the ledger still depends on, by kind and name: applied to an empty ledger, they make this one again.
 
-        A workload comes with the admission that the ledger has for it, whatever the caller passed.
+        A workload comes with the admission that the ledger has for it, whatever the caller passed. Holds are no input: each
+        cycle makes its own, and keeps spare hosts.
         """
         yield from (self.flavors[name] for name in sorted(self.flavors))
         yield from self.quota.specs()
         yield from self._capacity.placed.inputs()
         yield from self._capacity.inputs()
-        yield from (w for key in sorted(self._allocations.by_workload) if (w := self.workload(key)) is not None)
+        keys = sorted(self._allocations.by_workload.keys() - self._held)
+        yield from (w for key in keys if (w := self.workload(key)) is not None)
         yield from self._allocations.inputs()
 
     def assumed_pods(self) -> dict[Slot, dict[str, int]]:
@@ -414,6 +445,11 @@ class Ledger:
         if usage_by_priority.state() != self.usage_by_priority.state():
             yield f"usage by priority is {self.usage_by_priority.state()}, the workloads take {usage_by_priority.state()}"
         yield from self.quota.audit()
+
+
+def spare_key(key: str) -> str:
+    """Under which the spare hosts of the workload are held; no Workload has such a name."""
+    return f"{key} (spare hosts)"
 
 
 def _takes(workload: Workload) -> list[tuple[str, dict[str, int], PodFacts]]:

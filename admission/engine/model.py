@@ -272,7 +272,8 @@ class TopologyAsk:
     `explicit` is False where only an index label was recorded: then topology is used only if the queue implies it.
     `constraints` shape what happens inside the domain that the request is bound to. `relax_after`: seconds after which a
     required level climbs by one, the last step being preferred; None: never. `near`: the full path (level values, widest first)
-    of a place in whose domain of the required level the pods have to be; None: any domain.
+    of a place in whose domain of the required level the pods have to be; None: any domain. `spare_hosts`: so many hosts are
+    held free for pods whose own fails.
     """
 
     required: str | None = None
@@ -285,6 +286,7 @@ class TopologyAsk:
     constraints: tuple[LevelConstraint, ...] = ()
     relax_after: int | None = None
     near: tuple[str, ...] | None = None
+    spare_hosts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

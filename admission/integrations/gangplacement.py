@@ -29,7 +29,7 @@ _MAIN: Final = (
     names.PREFER_TOPOLOGY,
 )
 _SLICES: Final = (names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_SIZE, names.SLICE_CONSTRAINTS)
-_EACH: Final = (names.PODSET_GROUP_NAME, names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER)
+_EACH: Final = (names.PODSET_GROUP_NAME, names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.SPARE_HOSTS)
 _LEVELS: Final = tuple(key for key in _MAIN if key != names.UNCONSTRAINED_TOPOLOGY)
 _BLOCKS: Final = (_MAIN, _SLICES, *((key,) for key in _EACH))
 PLACEMENT: Final = frozenset(key for block in _BLOCKS for key in block)

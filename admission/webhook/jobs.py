@@ -161,6 +161,8 @@ def elastic_topology(job: Job, templates: Sequence[Template]) -> Errors:
                 errors.append(forbidden(at.child(key), f"{word} topology is not supported with elastic jobs"))
         if (key := names.PLACEMENT_CONSTRAINTS) in said:
             errors.append(forbidden(at.key(key), "placement constraints are not supported with elastic jobs"))
+        if (key := names.SPARE_HOSTS) in said:
+            errors.append(forbidden(at.key(key), "spare hosts are not supported with elastic jobs"))
     return errors
 
 

@@ -15,7 +15,7 @@ from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.jobs import annotations_of
 from admission.webhook.rules import ReviewRules
 from api import names
-from api.requests import effective_annotations
+from api.requests import asks_for_topology, effective_annotations
 
 _METADATA: Final = FieldPath("metadata")
 _ANNOTATIONS: Final = _METADATA.child("annotations")
@@ -40,4 +40,6 @@ def _combinations(given: Mapping[str, str], shared: bool) -> Errors:
     relaxes = names.RELAX_TOPOLOGY_AFTER in given and not shared
     if relaxes and names.REQUIRED_TOPOLOGY not in effective_annotations(given):
         errors.append(forbidden(_ANNOTATIONS.key(names.RELAX_TOPOLOGY_AFTER), placement_annotations.NOT_REQUIRED))
+    if names.SPARE_HOSTS in given and not shared and not asks_for_topology(given):
+        errors.append(forbidden(_ANNOTATIONS.key(names.SPARE_HOSTS), placement_annotations.NO_TOPOLOGY))
     return errors

@@ -1,8 +1,10 @@
-"""Whether our own annotations may stand as they are: placement constraints, relaxation, placement profile, backfill.
+"""Whether our own annotations may stand as they are: placement constraints, relaxation, spare hosts, profile, backfill.
 
-Constraints and relaxation stand on a job (for each of its pod sets) or on a pod template (for that one, before the job's).
+Constraints, relaxation and spare hosts stand on a job (for each of its pod sets) or on a pod template (for that one,
+before the job's).
 What a text says is api/constraints.py's and api/requests.py's; here is what it may stand beside: constraints of one pod
-set are of no use to a placement group, which is placed as one, and only a required level can give way. Whether the levels
+set are of no use to a placement group, which is placed as one, only a required level can give way, and spare hosts are
+of a pod set that asks for a topology. Whether the levels
 exist is a matter of placement: the workload waits and says which levels there are. Pure; jobs.py and queues.py call it.
 """
 
@@ -15,12 +17,16 @@ from admission.webhook.fields import Errors, FieldError, FieldPath, forbidden, i
 from admission.webhook.template import Annotations, Template
 from api import constraints, names
 from api.constraints import InvalidConstraint
-from api.requests import effective_annotations, parse_period
+from api.requests import asks_for_topology, effective_annotations, parse_period, parse_spare_hosts
 
-_CONSTRAINTS, _RELAX = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER
+_CONSTRAINTS, _RELAX, _SPARES = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.SPARE_HOSTS
 _YES_OR_NO: Final = ("false", "true")
 NOT_REQUIRED: Final = (
     f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
+)
+NO_TOPOLOGY: Final = (
+    f"may not be set where no topology is asked for; add '{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or "
+    f"'{names.UNCONSTRAINED_TOPOLOGY}'"
 )
 
 
@@ -35,6 +41,11 @@ def refinements(metadata: FieldPath, given: Annotations) -> Errors:
             parse_period(text)
         except ValueError as bad:
             errors.append(invalid(at.key(_RELAX), text, str(bad)))
+    if (text := given.get(_SPARES)) is not None:
+        try:
+            parse_spare_hosts(text)
+        except ValueError as bad:
+            errors.append(invalid(at.key(_SPARES), text, str(bad)))
     return errors
 
 
@@ -53,6 +64,10 @@ def combinations(metadata: FieldPath, job: Annotations, templates: Sequence[Temp
         errors += _beside_group(metadata, job, template)
         if _RELAX in template.annotations and not _requires(job, template):
             errors.append(forbidden(_key(template.metadata, _RELAX), NOT_REQUIRED))
+        if _SPARES in template.annotations and not asks_for_topology(template.annotations, job):
+            errors.append(forbidden(_key(template.metadata, _SPARES), NO_TOPOLOGY))
+    if _SPARES in job and not any(asks_for_topology(template.annotations, job) for template in templates):
+        errors.append(forbidden(_key(metadata, _SPARES), NO_TOPOLOGY))
     if _RELAX in job and not any(_requires(job, template) for template in templates):
         errors.append(forbidden(_key(metadata, _RELAX), NOT_REQUIRED))
     return errors

@@ -9,6 +9,7 @@ from tests.bench import (
     cycle,
     exact,
     explain,
+    failures,
     gangs,
     jobs,
     joint,
@@ -51,6 +52,12 @@ def gangs_command(
 ) -> None:
     """Gangs of plain pods end to end on the real control plane, beside the same pods without us."""
     gangs.run(loads or [], gangs.Run(gangs.Dialect(dialect), share, floor, protocol, top))
+
+
+@app.command("failures")
+def failures_command(pods: int = 512, nodes: int = 1000, die: str = "1,2,8", spares: int = 0) -> None:
+    """Nodes that die under one large gang."""
+    failures.run(pods, nodes, [int(number) for number in die.split(",")], spares)
 
 
 @app.command("placement")

@@ -53,6 +53,7 @@ ONE_BY_ONE = {
     "jobset-prefer.yaml",
     "job-constraints.yaml",
     "job-relax.yaml",
+    "job-spare-host.yaml",
     "elastic-quota.yaml",
     "admission-check.yaml",
     "pod-group.yaml",

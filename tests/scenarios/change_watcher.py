@@ -48,6 +48,12 @@ class Watchman:
         held = (w for w in self._workloads.objects.values() if is_true(w.status.conditions, QUOTA_RESERVED))
         return [workload.metadata.owner_references[0].name for workload in held]
 
+    @property
+    def finished(self) -> list[str]:
+        """The names of the jobs whose Workloads are Finished."""
+        ended = (w for w in self._workloads.objects.values() if is_true(w.status.conditions, FINISHED))
+        return [workload.metadata.owner_references[0].name for workload in ended]
+
     def workload(self, job: str) -> Workload | None:
         """Of the job."""
         every = self._workloads.objects.values()

@@ -220,6 +220,30 @@ RELAXATION: tuple[InvalidRow, ...] = (
     ),
 )
 
+SPARES: tuple[InvalidRow, ...] = (
+    *(
+        row(
+            f"spare-hosts-{name}",
+            WEBHOOK,
+            job({names.REQUIRE_TOPOLOGY: RACK, names.SPARE_HOSTS: text}),
+            refused(
+                f'metadata.annotations[{names.SPARE_HOSTS}]: Invalid value: "{text}": '
+                "must be a whole number from 1 to 100"
+            ),
+        )
+        for name, text in (("word", "one"), ("negative", "-1"), ("billion", "1000000000"))
+    ),
+    row(
+        "spare-hosts-no-topology",
+        WEBHOOK,
+        job({names.SPARE_HOSTS: "1"}),
+        refused(
+            f"metadata.annotations[{names.SPARE_HOSTS}]: Forbidden: may not be set where no topology is asked for; add "
+            f"'{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or '{names.UNCONSTRAINED_TOPOLOGY}'"
+        ),
+    ),
+)
+
 PROFILES: tuple[InvalidRow, ...] = (
     row(
         "profile-of-a-job",
@@ -259,4 +283,4 @@ PROFILES: tuple[InvalidRow, ...] = (
     ),
 )
 
-ROWS = (*CONSTRAINTS, *RELAXATION, *PROFILES)
+ROWS = (*CONSTRAINTS, *RELAXATION, *SPARES, *PROFILES)

@@ -29,6 +29,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.admission_attempt import cannot_run
 from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
 from admission.engine.cycle.elastic import grow, slice_released
@@ -294,6 +295,8 @@ class _Cycle:
     def _start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:
             return self._wait(head, queue, BEHIND, why)
+        if (lacking := spare_hosts.lacking_quota(self._ledger, (found,))) is not None:
+            return self._wait(head, queue, Reason.WAITING_FOR_QUOTA, lacking[1])
         if self._startable is not None:
             if self._startable <= 0:
                 return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
@@ -302,6 +305,7 @@ class _Cycle:
         admitted = running(workload, queue, self._now)
         with self._ledger.trial() as trial:  # all of it or nothing
             self._ledger.charge_instead(workload.replaces, admitted, admission)
+            spare_hosts.hold(self._ledger, workload.key)
             trial.keep()
         self._requeued |= self._backfill.taken(admitted, admission, found.assignment.level)
         self._queues.keep(workload.key, None)
@@ -354,6 +358,7 @@ class _Cycle:
     def _fetched(self, found: Nomination) -> Admit:
         """It starts, from wherever it stood in its line; it is charged already."""
         workload, name = found.workload, found.workload.cluster_queue
+        spare_hosts.hold(self._ledger, workload.key)
         if (queue := self._ledger.quota.spec(name)) is not None:
             admitted = running(workload, queue, self._now)
             self._requeued |= self._backfill.taken(admitted, found.admission(), found.assignment.level)

@@ -5,6 +5,7 @@ The controller and every world that plays one decide through here, so that they 
 
 from __future__ import annotations
 
+from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.preemptor import Preemptor
@@ -22,5 +23,6 @@ def decide(
     startable: int | None = None,
 ) -> CycleReport:
     """As `run_cycle`; `sharing` is None where fair sharing is off."""
+    spare_hosts.hold_missing(ledger)
     preemptor = Preemptor(ledger, now, sharing)
     return run_cycle(ledger, queues, now, budget, preemptor, fair=sharing is not None, startable=startable)

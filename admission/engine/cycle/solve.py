@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
+from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.decision import NoPlacement, PlacementResult, Reason
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
@@ -96,7 +97,10 @@ def solve(
             return tuple(Nomination(member, got) for member, _, got in found)
         places, more = _places(ledger, found, now, empty=nodes is Nodes.EMPTY)
         if not more:
-            return tuple(Nomination(member, got, places.get(member.key, {})) for member, _, got in found)
+            nominations = tuple(Nomination(member, got, places.get(member.key, {})) for member, _, got in found)
+            if (lacking := spare_hosts.lacking_quota(ledger, nominations)) is not None:
+                return Unsolved(lacking[0], Reason.WAITING_FOR_QUOTA, lacking[1])
+            return nominations
         for key, flavors in more.items():
             refused[key].update(flavors)
 

@@ -2,7 +2,7 @@
 
 Flavors in name order; in each, groups in the order of the request, each seeing what the groups before it used. The
 first group that cannot be placed ends its flavor; all its pod sets carry the reason. With Profile Exact joint.py then
-looks for another way. Called by ledger.py; replace.py, colocated.py and joint.py use its steps.
+looks for another way. Called by ledger.py; replace.py, colocated.py, joint.py and spares.py use its steps.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from admission.engine.model import (
     PlacementRequest,
     Profile,
 )
+from admission.engine.topology import spares
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import spots
 from admission.engine.topology.assignment_parts import by_path, merged, path_of
@@ -70,11 +71,36 @@ class Placer:
                     self.assume(
                         [(r, result.assignments[name]) for r, name in _members(groups) if name in result.assignments]
                     )
-        return PlacementResult(
+        result = PlacementResult(
             {name: found for result in results for name, found in result.assignments.items()},
             {name: failed for result in results for name, failed in result.failures.items()},
             {name: proved for result in results for name, proved in result.certificates.items()},
         )
+        if result.fits and any(spares.wanted(request) and request.previous is None for request in requests):
+            return self._beside_spares(requests, result, simulate_empty)
+        return result
+
+    def _beside_spares(
+        self, requests: Sequence[PlacementRequest], result: PlacementResult, simulate_empty: bool
+    ) -> PlacementResult:
+        """The answer if its pods leave room for their spare hosts, or another one that does, or why there is none."""
+        placed = [(request, result.assignments[request.pod_set.name]) for request in requests]
+        lacking = self.spare_hosts(placed, assumed=False, simulate_empty=simulate_empty).lacking
+        if lacking is None:
+            return result
+        groups = groups_of(requests)
+        other = spares.elsewhere(self, groups[0], simulate_empty) if len(groups) == 1 else None
+        if other is not None:
+            return PlacementResult({request.pod_set.name: assignment for request, assignment in other}, {})
+        names = [request.pod_set.name for request in requests if spares.wanted(request)]
+        return PlacementResult({}, dict.fromkeys(names, lacking))
+
+    def spare_hosts(self, placed: Placed, *, assumed: bool, simulate_empty: bool = False) -> spares.SpareHosts:
+        """The hosts that can be held beside these pods; `assumed`: the pods are charged already."""
+        with self.journal.trial():
+            if not assumed:
+                self.assume(placed)
+            return spares.find(self, placed, simulate_empty)
 
     def expect(self, requests: Sequence[PlacementRequest]) -> None:
         """Count pods from now on where one of these has terms: pods that are assumed for the first count for the next."""

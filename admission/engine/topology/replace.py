@@ -4,7 +4,8 @@ Healthy pods keep running, so their domains stay and the lost pods are placed li
 the whole pod set was promised must still hold afterwards, and this narrows where the search may look (`Ask.within`):
 
 - Whole slices were lost (or there are none): a required level holds for all pods together, so the search stays in the
-  domain of that level where the other pods are; if a pod set lost all of its pods, where the others of its group are.
+  domain of that level where the other pods are (most of them, if nodes were relabelled; none if two domains have as many); if a
+  pod set lost all of its pods, where the others of its group are.
   Without a required level, or with no pod left, it may look everywhere.
 - A part of a slice was lost: the rest of the slice waits for it, so the search stays in the slice's domain: that of the
   innermost layer that the loss broke. It is the domain whose pods become whole slices again with the lost ones (of
@@ -33,9 +34,16 @@ from typing import Final
 
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.journal import Journal
-from admission.engine.model import Assignment, DomainCount, PlacementRequest
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    Assignment,
+    DomainCount,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PlacementRequest,
+)
 from admission.engine.topology.allocation.entries import by_host
-from admission.engine.topology.assignment_parts import by_path, merged, path_of, stale, total
+from admission.engine.topology.assignment_parts import by_path, home, merged, path_of, stale, total
 from admission.engine.topology.constraints import Ask, Group, Layer
 from admission.engine.topology.place import Placer
 from admission.engine.topology.tree.tree import Tree, Values
@@ -109,6 +117,9 @@ class Replacer:
             return ask
         if away and (ask.shaped or ask.slice_size > 1 or (ask.required and not known.domains)):
             return NoPlacement(_STALE.format(away[0].values[0]))  # what holds for all pods cannot be checked
+        if ask.required and known.domains and home(tree, known, ask.level) is None:
+            level = tree.shape.levels[ask.level]
+            return NoPlacement(f"nodes were relabelled, and no domain of level {level} has most of the pods that stay")
         if len(nodes) > 1 and not ask.shaped:
             found = self._refilled(tree, request, ask, known, mates, lost)
         else:
@@ -162,6 +173,13 @@ class Replacer:
         return found if isinstance(found, NoPlacement) else merged(tree, new, found)
 
 
+def on_hosts(request: PlacementRequest, operator: str, hosts: Collection[str]) -> PlacementRequest:
+    """The request for these hosts only (`In`), or for all but them (`NotIn`)."""
+    named = NodeSelectorRequirement(key=HOSTNAME_LABEL, operator=operator, values=tuple(sorted(hosts)))
+    term = NodeSelectorTerm(match_expressions=(named,))
+    return replace(request, pod_set=replace(request.pod_set, volumes=(*request.pod_set.volumes, (term,))))
+
+
 def _parted(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assignment, tuple[DomainCount, ...]]:
     """The pods that stay: those of domains to be reckoned with, and those of hosts that live on outside the tree."""
     if rest.levels != tree.output_levels or not by_host(rest.levels):
@@ -209,14 +227,8 @@ def _narrowed(tree: Tree, ask: Ask, rest: Assignment, mates: Sequence[Assignment
         return ask if within is None else replace(ask, within=within, layers=(whole[-1],), inner={})
     if not ask.required:
         return ask
-    return replace(ask, within=next((where for part in (rest, *mates) if (where := _home(tree, ask, part))), None))
-
-
-def _home(tree: Tree, ask: Ask, part: Assignment) -> Values | None:
-    """The domain of the required level where these pods are."""
-    if not part.domains or stale(tree, part):
-        return None
-    return path_of(tree, part.domains[0].values)[: ask.level + 1]
+    homes = (home(tree, part, ask.level) for part in (rest, *mates))
+    return replace(ask, within=next((where for where in homes if where), None))
 
 
 def _incomplete(tree: Tree, layer: Layer, rest: Sequence[DomainCount], lost: int) -> Values | None:

@@ -23,9 +23,14 @@ from tests.admission.webhook.test_jobs import lines
 
 RULES = ReviewRules()
 SHAPED, RELAX, PROFILE = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.PLACEMENT_PROFILE
+SPARES, SPARE_NUMBER = names.SPARE_HOSTS, "must be a whole number from 1 to 100"
 ON_JOB, ON_TEMPLATE = "metadata.annotations", "spec.template.metadata.annotations"
 PARTS = '{"rack": {"type": "spread", "partitions": 2}, "node": {"type": "pack"}}'
 NUMBER = "must be a whole number from 1 to 2147483647"
+NO_TOPOLOGY = (
+    f"may not be set where no topology is asked for; add '{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or "
+    f"'{names.UNCONSTRAINED_TOPOLOGY}'"
+)
 NOT_REQUIRED = f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
 
 
@@ -39,6 +44,22 @@ NOT_REQUIRED = f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{na
             {SHAPED: PARTS}, {names.SLICE_REQUIRED_TOPOLOGY: RACK, names.SLICE_SIZE: "2"}, [], id="with-slices"
         ),
         pytest.param({RELAX: "1h30m"}, {names.REQUIRED_TOPOLOGY: RACK}, [], id="the-job-relaxes-its-template"),
+        pytest.param({names.REQUIRE_TOPOLOGY: RACK, SPARES: "1"}, {}, [], id="a-spare-host"),
+        pytest.param({SPARES: "100"}, {names.PREFERRED_TOPOLOGY: RACK}, [], id="a-hundred-spare-hosts"),
+        *(
+            pytest.param(
+                {names.REQUIRE_TOPOLOGY: RACK, SPARES: text}, {},
+                [f'{ON_JOB}[{SPARES}]: Invalid value: "{text}": {SPARE_NUMBER}'],
+                id=f"{text or 'no'}-spare-hosts",
+            )
+            for text in ("", "one", "0", "-1", "1.5", "101", "1000000000", "9" * 30)
+        ),
+        pytest.param(
+            {SPARES: "1"}, {}, [f"{ON_JOB}[{SPARES}]: Forbidden: {NO_TOPOLOGY}"], id="spare-hosts-of-no-topology"
+        ),
+        pytest.param(
+            {}, {SPARES: "1"}, [f"{ON_TEMPLATE}[{SPARES}]: Forbidden: {NO_TOPOLOGY}"], id="template-without-topology"
+        ),
         pytest.param(
             {SHAPED: "{"}, {},
             [f'{ON_JOB}[{SHAPED}]: Invalid value: "{{": must be a JSON object by level: '

@@ -1,0 +1,65 @@
+"""Tells which spare hosts are held: in the condition SpareHosts of each Workload that asks for some, and in a metric.
+
+The cycle holds them (engine/cycle/spare_hosts.py) and calls `cycle_ended`. Each workload is a key of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from admission import metrics
+from admission.controllers import conditions
+from admission.controllers.cluster_view import Views
+from admission.controllers.conditions import is_running
+from admission.controllers.status import patch_status
+from admission.engine.cycle.spare_hosts import HeldHosts, held
+from admission.engine.ledger import Ledger
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.reconcile import Reconciler
+from api.kube.store import Change, ChangeType
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+
+class SpareHostsController:
+    """Keeps the condition SpareHosts right while it runs."""
+
+    def __init__(self, kube: Kube, views: Views, ledger: Ledger, now: Callable[[], float] = time.time) -> None:
+        self._kube, self._views, self._ledger, self._now = kube, views, ledger, now
+        self._seen: dict[str, HeldHosts] = {}
+        self.reconciler = Reconciler("spare hosts", self._reconcile, workers=1)
+        views.workloads.add_handler(self._workload_changed)
+
+    def cycle_ended(self) -> None:
+        """Look which hosts are held now."""
+        seen, self._seen = self._seen, {key: held(self._ledger, key) for key in self._ledger.sparing}
+        for key, now in self._seen.items():
+            if seen.get(key) != now:
+                self.reconciler.add(key)
+        names = sum(len(each.names) for each in self._seen.values())
+        metrics.SPARE_HOSTS.labels("held").set(names)
+        metrics.SPARE_HOSTS.labels("lacking").set(sum(each.asked for each in self._seen.values()) - names)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        """Its admission is written after the cycle in which its hosts were held."""
+        if change.type is not ChangeType.DELETED and change.key in self._ledger.sparing:
+            self.reconciler.add(change.key)
+
+    async def _reconcile(self, key: str) -> None:
+        workload = self._views.workloads.objects.get(key)
+        if workload is None or key not in self._ledger.sparing or not is_running(workload.status):
+            return
+        now = held(self._ledger, key)
+        enough = len(now.names) >= now.asked
+        generation = workload.metadata.generation
+        status = conditions.spare_hosts(workload.status, enough, now.text(), self._now(), generation)
+        if status is workload.status:
+            return
+        try:
+            self._views.workloads.observe(await patch_status(self._kube, workload, status))
+        except NotFound:
+            log.debug("already gone", extra={"workload": key})

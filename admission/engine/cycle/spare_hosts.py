@@ -1,0 +1,133 @@
+"""Spare hosts of running workloads: held when a workload starts, used when a node of its fails, held anew by each cycle.
+
+Nothing runs on a spare host, so which one it is need not be remembered: a restarted controller holds those that it finds,
+before it admits anything. The ledger counts them like an admission that nobody can evict, on nodes and in quota. Which
+hosts they can be: topology/spares.py. Called by the cycle, the second pass and `decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.placed_requests import placed_requests
+from admission.engine.ledger import Ledger, spare_key
+from admission.engine.model import Admission, Assignment, FlavorResource, PodSetAdmission, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class HeldHosts:
+    """Of one workload: its spare hosts by pod set, and how many it asks for in all."""
+
+    hosts: Mapping[str, tuple[str, ...]]
+    asked: int
+
+    @property
+    def names(self) -> list[str]:
+        """All of them."""
+        return sorted(host for hosts in self.hosts.values() for host in hosts)
+
+    def text(self) -> str:
+        """`main: h3, h4`, and how many are missing."""
+        said = [f"{pod_set}: {', '.join(hosts)}" for pod_set, hosts in self.hosts.items()]
+        missing = self.asked - len(self.names)
+        lack = f"{missing} of {self.asked} spare host(s) not held: no other host of the domain has room"
+        return "; ".join([*said, *([lack] if missing else [])])
+
+
+def asked(workload: Workload) -> int:
+    """How many spare hosts its pod sets ask for."""
+    return sum(pod_set.topology.spare_hosts for pod_set in workload.pod_sets if pod_set.topology is not None)
+
+
+def held(ledger: Ledger, key: str) -> HeldHosts:
+    """What is held for the workload that is charged under this key."""
+    workload, holds = ledger.workload(key), ledger.admission(spare_key(key))
+    hosts = {
+        got.name: tuple(domain.values[-1] for domain in got.assignment.domains)
+        for got in (holds.pod_sets if holds is not None else ())
+        if got.assignment is not None
+    }
+    return HeldHosts(hosts, 0 if workload is None else asked(workload))
+
+
+def hold(ledger: Ledger, key: str) -> str:
+    """Hold its spare hosts anew, as many as there are; returns why there are fewer than asked for, empty for enough."""
+    release(ledger, key)
+    workload, admission = ledger.workload(key), ledger.admission(key)
+    if workload is None or admission is None or workload.evicted or not asked(workload):
+        return ""
+    found = ledger.spare_hosts(list(placed_requests(ledger, workload, admission)))
+    holds = tuple(_spares(admission, found.held))
+    if holds:
+        own = replace(workload, key=spare_key(key), admission=None, gang=None)
+        ledger.hold(own, Admission(admission.cluster_queue, holds))
+    return "" if found.lacking is None else found.lacking.message
+
+
+def release(ledger: Ledger, key: str) -> list[str]:
+    """Release its spare hosts; returns them."""
+    hosts = held(ledger, key).names
+    if hosts:
+        ledger.unhold(spare_key(key))
+    return hosts
+
+
+def hold_missing(ledger: Ledger) -> None:
+    """Hold spare hosts for the workloads that lack some, or whose own are gone."""
+    for key in sorted(ledger.sparing):
+        if _lacks(ledger, key):
+            hold(ledger, key)
+
+
+def _lacks(ledger: Ledger, key: str) -> bool:
+    now = held(ledger, key)
+    return len(now.names) < now.asked or not ledger.knows(spare_key(key))
+
+
+def lacking_quota(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple[str, str] | None:
+    """The first of these, which start together, whose spare hosts the quota does not allow, and why; None if none."""
+    if not any(asked(each.workload) for each in nominations):
+        return None
+    with ledger.trial():
+        for each in nominations:
+            usage, queue = dict(each.assignment.usage), each.workload.cluster_queue
+            for pair, amount in _usage(ledger, each).items():
+                usage[pair] = usage.get(pair, 0) + amount
+            if not ledger.quota.fits(queue, usage):
+                text = (
+                    f"insufficient quota in ClusterQueue {queue} for the pods and {asked(each.workload)} spare host(s)"
+                )
+                return each.workload.key, text
+            ledger.quota.add(queue, usage)
+    return None
+
+
+def _usage(ledger: Ledger, found: Nomination) -> dict[FlavorResource, int]:
+    """What the spare hosts would take of the quota: as many pods each as the fullest host has."""
+    hosts = {
+        pod_set.name: pod_set.topology.spare_hosts
+        for pod_set in found.workload.pod_sets
+        if pod_set.topology is not None
+    }
+    total: dict[FlavorResource, int] = {}
+    for got in found.admission().pod_sets:
+        if got.assignment is None or not (wanted := hosts.get(got.name, 0)):
+            continue
+        pods = wanted * max(domain.count for domain in got.assignment.domains)
+        for resource, amount in _usage_of(got, pods).items():
+            pair = (got.flavors[resource], resource)
+            total[pair] = total.get(pair, 0) + amount
+    return total
+
+
+def _usage_of(got: PodSetAdmission, pods: int) -> dict[str, int]:
+    return {resource: amount // got.count * pods for resource, amount in got.usage.items()} if got.count else {}
+
+
+def _spares(admission: Admission, found: Mapping[str, Assignment]) -> Iterator[PodSetAdmission]:
+    for got in admission.pod_sets:
+        if (spares := found.get(got.name)) is not None:
+            pods = sum(domain.count for domain in spares.domains)
+            yield PodSetAdmission(got.name, got.flavors, _usage_of(got, pods), pods, spares)

@@ -1,0 +1,159 @@
+"""Spare hosts: hosts that are held free beside the pods of a pod set, for pods whose own host fails.
+
+A spare host has none of the workload's pods, is in the domain that the pod set requires, and has room for as many of its
+pods as the fullest of its hosts has. Where the domain that was found has room for the pods and not for their spare hosts,
+the other domains of the level are tried, the tightest first. Called by place.py, and by the ledger for workloads that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+import numpy as np
+
+from admission.engine.decision import Certificate, NoPlacement
+from admission.engine.journal import Journal
+from admission.engine.model import Assignment, DomainCount, PlacementRequest
+from admission.engine.topology.allocation.entries import by_host
+from admission.engine.topology.assignment_parts import home, stale
+from admission.engine.topology.constraints import Ask, Group
+from admission.engine.topology.count import Counter
+from admission.engine.topology.tree.level import Bools, Ints
+from admission.engine.topology.tree.tree import Tree, Values
+
+Placed = Sequence[tuple[PlacementRequest, Assignment]]
+_TRIES: Final = 64
+"""Domains that are tried for pods and their spare hosts."""
+
+
+class PlacementSteps(Protocol):
+    """What this module needs of place.py."""
+
+    journal: Journal
+
+    def tree(self, group: Group) -> Tree | NoPlacement:
+        """The tree of the group's flavor."""
+
+    def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
+        """What the group asks of its tree."""
+
+    def assume(self, found: Placed) -> None:
+        """Charge these places until the open trial ends."""
+
+    def place_group(
+        self, group: Group, simulate_empty: bool, within: Values | None = None
+    ) -> tuple[Placed | NoPlacement, Certificate | None]:
+        """Place one group by what is free now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpareHosts:
+    """The hosts by pod set, each with as many pods as it is held for; `lacking`: why there are fewer than asked for."""
+
+    held: Mapping[str, Assignment]
+    lacking: NoPlacement | None = None
+
+
+def wanted(request: PlacementRequest) -> int:
+    """How many spare hosts the pod set asks for."""
+    return 0 if request.pod_set.topology is None else request.pod_set.topology.spare_hosts
+
+
+def find(steps: PlacementSteps, placed: Placed, simulate_empty: bool) -> SpareHosts:
+    """Hosts beside pods that are charged already, as many as there are."""
+    used = {domain.values[-1] for _, assignment in placed for domain in assignment.domains}
+    held: dict[str, Assignment] = {}
+    lacking: NoPlacement | None = None
+    with steps.journal.trial():
+        for request, assignment in placed:
+            if not (asked := wanted(request)):
+                continue
+            found = _hosts(steps, request, assignment, used, simulate_empty)
+            if isinstance(found, NoPlacement):
+                lacking = lacking or found
+                continue
+            if len(found.domains) < asked:
+                lacking = lacking or _too_few(request, found, assignment)
+            if found.domains:
+                held[request.pod_set.name] = found
+                used.update(domain.values[-1] for domain in found.domains)
+                steps.assume([(request, found)])
+    return SpareHosts(held, lacking)
+
+
+def elsewhere(steps: PlacementSteps, group: Group, simulate_empty: bool) -> Placed | None:
+    """Places for the group in another domain of the required level, one with room for its spare hosts as well."""
+    tree = steps.tree(group)
+    ask = None if isinstance(tree, NoPlacement) else steps.ask(tree, group)
+    if isinstance(tree, NoPlacement) or ask is None or isinstance(ask, NoPlacement) or not ask.required:
+        return None
+    for path in _domains(tree, ask, simulate_empty):
+        found, _ = steps.place_group(group, simulate_empty, path)
+        if isinstance(found, NoPlacement):
+            continue
+        with steps.journal.trial():
+            steps.assume(found)
+            if find(steps, found, simulate_empty).lacking is None:
+                return found
+    return None
+
+
+def _domains(tree: Tree, ask: Ask, simulate_empty: bool) -> Iterator[Values]:
+    level = tree.levels[ask.level]
+    pods = Counter(tree, ask, simulate_empty=simulate_empty).levels()[ask.level].pod
+    for slot in _tightest(level.alive & (pods > ask.count), pods, level.label)[:_TRIES]:
+        yield level.paths[slot]
+
+
+def _hosts(
+    steps: PlacementSteps, request: PlacementRequest, assignment: Assignment, used: set[str], simulate_empty: bool
+) -> Assignment | NoPlacement:
+    """The hosts for one pod set, the tightest first: they leave the most room to others."""
+    group = Group(request)
+    tree = steps.tree(group)
+    if isinstance(tree, NoPlacement):
+        return tree
+    if not by_host(assignment.levels):
+        return NoPlacement(
+            f"spare hosts of pod set {request.pod_set.name}: the lowest level of the topology is no host"
+        )
+    ask = steps.ask(tree, group)
+    if isinstance(ask, NoPlacement):
+        return ask
+    each = max((domain.count for domain in assignment.domains), default=0)
+    known = Assignment(assignment.levels, tuple(one for one in assignment.domains if not _is_stale(tree, one)))
+    within = home(tree, known, ask.level) if ask.required else None
+    alone = replace(ask, count=each, leader=None, leader_wants=None, within=within or ask.within)
+    pods = Counter(tree, alone, simulate_empty=simulate_empty).levels()[-1].pod
+    hosts = tree.levels[-1]
+    free = [
+        slot for slot in _tightest(hosts.alive & (pods >= each), pods, hosts.label) if tree.values(slot)[-1] not in used
+    ]
+    return Assignment(
+        assignment.levels, tuple(DomainCount(tree.values(slot), each) for slot in free[: wanted(request)])
+    )
+
+
+def _is_stale(tree: Tree, domain: DomainCount) -> bool:
+    return stale(tree, Assignment(tree.output_levels, (domain,))) is not None
+
+
+def _tightest(good: Bools, pods: Ints, label: Ints) -> list[int]:
+    slots = np.flatnonzero(good)
+    order: list[int] = slots[np.lexsort((label[slots], pods[slots]))].tolist()
+    return order
+
+
+def _too_few(request: PlacementRequest, found: Assignment, assignment: Assignment) -> NoPlacement:
+    asked, each = wanted(request), max(domain.count for domain in assignment.domains)
+    ask = request.pod_set.topology
+    where = (
+        f"in their {ask.required}" if ask is not None and ask.required is not None else "on the nodes of their flavor"
+    )
+    text = (
+        f"beside the pods of pod set {request.pod_set.name} there are {len(found.domains)} of {asked} spare host(s), each with "
+        f"room for {each} pod(s), {where}"
+    )
+    return NoPlacement(text, len(found.domains), asked)

@@ -1,0 +1,218 @@
+"""Spare hosts: held with the gang, in its domain and of its quota; used first when a node fails; given back in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admission.engine.cycle.second_pass import moved_pods, second_pass
+from admission.engine.cycle.spare_hosts import held, hold_missing
+from admission.engine.decision import Admit
+from admission.engine.ledger import Ledger, spare_key
+from admission.engine.model import BoundPod, ObjectRemoved, RemovedKind, TopologyAsk, Workload
+from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, domains, host, queue, racks, waits, workload
+
+ONE = TopologyAsk(required=RACK, spare_hosts=1)
+
+
+def cluster(*waiting: Workload, quota: int = 100, hosts: tuple[int, ...] = (3, 4)) -> Cluster:
+    """Racks r0, r1, ... of so many hosts of 4 CPUs."""
+    nodes = [host(f"r{r}h{h}", f"r{r}", 4) for r, count in enumerate(hosts) for h in range(count)]
+    return Cluster(racks(), queue(tas=quota), *nodes, *waiting)
+
+
+def gang(key: str = "gang", pods: int = 2, cpus: int = 4, ask: TopologyAsk = ONE) -> Workload:
+    return workload(key, pods, cpus, ask=ask)
+
+
+def rack_of(hosts: list[str]) -> set[str]:
+    return {name[:2] for name in hosts}
+
+
+def run(here: Cluster, *keys: str) -> None:
+    """A cycle in which exactly these start."""
+    report = here.cycle()
+    assert admitted(report) == list(keys), waits(report)
+
+
+def test_a_host_of_the_same_rack_is_held_and_nobody_else_gets_it() -> None:
+    here = cluster(gang(), hosts=(3,))
+    run(here, "gang")
+    assert held(here.ledger, "gang").names == ["r0h2"]
+    here.tell(workload("other", 1, 1, ask=TopologyAsk(required=RACK)))
+    run(here)
+    here.finish("gang")
+    run(here, "other")
+    assert here.ledger.admission(spare_key("gang")) is None, "given back with the gang"
+    assert here.ledger.audit() == []
+
+
+@pytest.mark.parametrize(
+    ("pods", "cpus", "spare"),
+    [
+        pytest.param(2, 4, 1, id="a pod a host"),
+        pytest.param(8, 1, 4, id="four pods a host"),
+        pytest.param(3, 2, 2, id="as the fullest host"),
+    ],
+)
+def test_a_spare_host_takes_all_pods_of_any_host(pods: int, cpus: int, spare: int) -> None:
+    here = cluster(gang(pods=pods, cpus=cpus), hosts=(3,))
+    run(here, "gang")
+    holds = here.ledger.admission(spare_key("gang"))
+    assert holds is not None
+    assert holds.pod_sets[0].count == spare
+    assert holds.usage() == {("tas", "cpu"): spare * cpus * CPU}
+
+
+@pytest.mark.parametrize(("quota", "starts"), [(12, True), (11, False)])
+def test_quota_counts_the_spare_host(quota: int, starts: bool) -> None:
+    here = cluster(gang(), quota=quota)
+    report = here.cycle()
+    assert (admitted(report) == ["gang"]) is starts
+    if not starts:
+        assert waits(report) == {
+            "gang": "WaitingForQuota: insufficient quota in ClusterQueue q for the pods and 1 spare host(s)"
+        }
+    assert here.ledger.quota.usage("q").get(("tas", "cpu"), 0) == (12 * CPU if starts else 0)
+
+
+def test_the_gang_goes_where_its_spare_host_is_too() -> None:
+    """The rack that fits tightest has room for the pods alone."""
+    here = cluster(gang(), hosts=(2, 4))
+    run(here, "gang")
+    assert rack_of(held(here.ledger, "gang").names) == {"r1"}
+
+
+def test_a_gang_without_room_for_its_spare_host_waits_and_says_so() -> None:
+    report = cluster(gang(), hosts=(2, 2)).cycle()
+    text = "beside the pods of pod set main there are 0 of 1 spare host(s), each with room for 1 pod(s), in their rack"
+    assert admitted(report) == []
+    assert text in waits(report)["gang"]
+
+
+def start(pods: int = 2, ask: TopologyAsk = ONE, hosts: tuple[int, ...] = (5, 5)) -> tuple[Cluster, Counter[str]]:
+    """A running gang, and its pods by host."""
+    waiting = gang(pods=pods, ask=ask)
+    here = cluster(waiting, hosts=hosts)
+    report = here.cycle()
+    (decision,) = report.decisions
+    assert isinstance(decision, Admit)
+    here.ledger.apply(replace(waiting, admission=decision.admission, reserved=0.0))
+    return here, Counter(domains(report, "gang"))
+
+
+def places(ledger: Ledger) -> set[str]:
+    admission = ledger.admission("gang")
+    assert admission is not None
+    assert admission.pod_sets[0].assignment is not None
+    return {domain.values[-1] for domain in admission.pod_sets[0].assignment.domains}
+
+
+def test_what_the_status_says_afterwards_keeps_the_hold() -> None:
+    here, _ = start()
+    assert len(held(here.ledger, "gang").names) == 1
+
+
+def test_a_failed_node_is_replaced_by_the_spare_host_and_another_one_is_held() -> None:
+    here, before = start()
+    (spare,), dead = held(here.ledger, "gang").names, min(before)
+    here.tell(ObjectRemoved(RemovedKind.NODE, dead))
+    (moved,) = second_pass(here.ledger, "gang", (dead,), fail_fast=True)
+    assert isinstance(moved, Admit)
+    assert places(here.ledger) == {*before, spare} - {dead}
+    (later,) = held(here.ledger, "gang").names
+    assert rack_of([later]) == rack_of([spare])
+    assert later not in {*places(here.ledger), dead}
+    assert here.ledger.audit() == []
+
+
+def test_in_a_full_rack_the_spare_host_is_what_is_left() -> None:
+    here, before = start(hosts=(3,))
+    (spare,), dead = held(here.ledger, "gang").names, min(before)
+    here.tell(ObjectRemoved(RemovedKind.NODE, dead), workload("other", 1, 1))
+    second_pass(here.ledger, "gang", (dead,), fail_fast=True)
+    assert spare in places(here.ledger)
+    assert held(here.ledger, "gang").names == []
+    assert here.ledger.quota.usage("q")["tas", "cpu"] == 8 * CPU, "quota counts what is held"
+    here.tell(host("r0h9", "r0", 4))
+    hold_missing(here.ledger)
+    assert held(here.ledger, "gang").names == ["r0h9"], "one that comes later is held"
+
+
+def test_pods_that_no_node_took_go_to_the_spare_host() -> None:
+    here, before = start()
+    (spare,), taken = held(here.ledger, "gang").names, min(before)
+    here.tell(BoundPod("elsewhere/foreign", taken, {"cpu": 4 * CPU}))
+    moved_pods(here.ledger, "gang", {("main", taken): 1}, {taken})
+    assert spare in places(here.ledger)
+    assert taken not in places(here.ledger)
+
+
+def test_a_spare_host_that_is_gone_is_held_elsewhere() -> None:
+    here, _ = start()
+    (spare,) = held(here.ledger, "gang").names
+    here.tell(ObjectRemoved(RemovedKind.NODE, spare))
+    hold_missing(here.ledger)
+    (later,) = held(here.ledger, "gang").names
+    assert later != spare
+    assert rack_of([later]) == rack_of([spare])
+
+
+def test_a_restarted_controller_holds_them_before_anything_else() -> None:
+    """Which host it is need not be remembered: nothing runs there."""
+    here, _ = start(hosts=(3,))
+    admission = here.ledger.admission("gang")
+    again = Cluster(*(event for event in here.ledger.inputs() if not isinstance(event, Workload)))
+    again.tell(queue(tas=100))
+    again.ledger.apply(replace(gang(), admission=admission, reserved=0.0))
+    hold_missing(again.ledger)
+    assert held(again.ledger, "gang").names == held(here.ledger, "gang").names
+    assert [event.key for event in here.ledger.inputs() if isinstance(event, Workload)] == ["gang"], (
+        "no object of its own"
+    )
+
+
+def test_two_spare_hosts_are_two_hosts() -> None:
+    here, before = start(ask=TopologyAsk(required=RACK, spare_hosts=2), hosts=(5,))
+    assert len({*held(here.ledger, "gang").names} - set(before)) == 2
+
+
+def test_without_a_required_level_any_host_may_be_spare() -> None:
+    here, _ = start(ask=TopologyAsk(preferred=RACK, spare_hosts=1), hosts=(2, 1))
+    assert held(here.ledger, "gang").names == ["r1h0"]
+
+
+small = st.lists(st.integers(0, 4), min_size=1, max_size=3)
+
+
+@given(small, st.integers(1, 4), st.integers(1, 2), st.integers(1, 2), st.lists(st.integers(0, 11), max_size=4))
+def test_whoever_starts_has_its_spare_hosts_and_whoever_waits_could_not(
+    hosts: list[int], pods: int, cpus: int, spares: int, taken: list[int]
+) -> None:
+    """Against all racks: with as many pods a host as fit, a rack holds pods and spare hosts or it does not."""
+    nodes = [host(f"r{r}h{h}", f"r{r}", 2) for r, count in enumerate(hosts) for h in range(count)]
+    used = {nodes[index % len(nodes)].name for index in taken} if nodes else set()
+    foreign = [BoundPod(f"elsewhere/{name}", name, {"cpu": 2 * CPU}) for name in sorted(used)]
+    ask = TopologyAsk(required=RACK, spare_hosts=spares)
+    here = Cluster(racks(), queue(tas=100), *nodes, *foreign, workload("gang", pods, cpus, ask=ask))
+    starts = admitted(here.cycle()) == ["gang"]
+    whole = [
+        _holds(count - len({n for n in used if n.startswith(f"r{r}h")}), pods, cpus, spares)
+        for r, count in enumerate(hosts)
+    ]
+    assert starts is any(whole)
+    if starts:
+        names = held(here.ledger, "gang").names
+        assert len(set(names)) == spares
+        assert rack_of(names) == rack_of(sorted(places(here.ledger)))
+        assert not {*names} & {*used, *places(here.ledger)}
+    assert here.ledger.audit() == []
+
+
+def _holds(free: int, pods: int, cpus: int, spares: int) -> bool:
+    a_host = 2 // cpus
+    return free >= -(-pods // a_host) + spares
