@@ -312,6 +312,8 @@ class Ledger:
 
     def eviction_gains(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> EvictionGains | None:
         """Where the pods would fit if these workloads were gone, and what each of them leaves there; None: unknown."""
+        if any(request.spare_hosts for request in requests):
+            return None
         return eviction_gains(self._placer, self._allocations, self._capacity, requests, keys)
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:

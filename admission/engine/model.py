@@ -498,3 +498,8 @@ class PlacementRequest:
     previous: Assignment | None = None
     profile: Profile | None = None
     facts: PodFacts | None = None
+
+    @property
+    def spare_hosts(self) -> int:
+        """How many hosts are to be held beside its pods."""
+        return 0 if self.pod_set.topology is None else self.pod_set.topology.spare_hosts

@@ -76,7 +76,7 @@ class Placer:
             {name: failed for result in results for name, failed in result.failures.items()},
             {name: proved for result in results for name, proved in result.certificates.items()},
         )
-        if result.fits and any(spares.wanted(request) and request.previous is None for request in requests):
+        if result.fits and any(request.spare_hosts and request.previous is None for request in requests):
             return self._beside_spares(requests, result, simulate_empty)
         return result
 
@@ -92,7 +92,7 @@ class Placer:
         other = spares.elsewhere(self, groups[0], simulate_empty) if len(groups) == 1 else None
         if other is not None:
             return PlacementResult({request.pod_set.name: assignment for request, assignment in other}, {})
-        names = [request.pod_set.name for request in requests if spares.wanted(request)]
+        names = [request.pod_set.name for request in requests if request.spare_hosts]
         return PlacementResult({}, dict.fromkeys(names, lacking))
 
     def spare_hosts(self, placed: Placed, *, assumed: bool, simulate_empty: bool = False) -> spares.SpareHosts:

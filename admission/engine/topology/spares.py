@@ -56,11 +56,6 @@ class SpareHosts:
     lacking: NoPlacement | None = None
 
 
-def wanted(request: PlacementRequest) -> int:
-    """How many spare hosts the pod set asks for."""
-    return 0 if request.pod_set.topology is None else request.pod_set.topology.spare_hosts
-
-
 def find(steps: PlacementSteps, placed: Placed, simulate_empty: bool) -> SpareHosts:
     """Hosts beside pods that are charged already, as many as there are."""
     used = {domain.values[-1] for _, assignment in placed for domain in assignment.domains}
@@ -68,7 +63,7 @@ def find(steps: PlacementSteps, placed: Placed, simulate_empty: bool) -> SpareHo
     lacking: NoPlacement | None = None
     with steps.journal.trial():
         for request, assignment in placed:
-            if not (asked := wanted(request)):
+            if not (asked := request.spare_hosts):
                 continue
             found = _hosts(steps, request, assignment, used, simulate_empty)
             if isinstance(found, NoPlacement):
@@ -132,7 +127,7 @@ def _hosts(
         slot for slot in _tightest(hosts.alive & (pods >= each), pods, hosts.label) if tree.values(slot)[-1] not in used
     ]
     return Assignment(
-        assignment.levels, tuple(DomainCount(tree.values(slot), each) for slot in free[: wanted(request)])
+        assignment.levels, tuple(DomainCount(tree.values(slot), each) for slot in free[: request.spare_hosts])
     )
 
 
@@ -147,7 +142,7 @@ def _tightest(good: Bools, pods: Ints, label: Ints) -> list[int]:
 
 
 def _too_few(request: PlacementRequest, found: Assignment, assignment: Assignment) -> NoPlacement:
-    asked, each = wanted(request), max(domain.count for domain in assignment.domains)
+    asked, each = request.spare_hosts, max(domain.count for domain in assignment.domains)
     ask = request.pod_set.topology
     where = (
         f"in their {ask.required}" if ask is not None and ask.required is not None else "on the nodes of their flavor"

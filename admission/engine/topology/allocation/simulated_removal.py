@@ -76,7 +76,7 @@ class PlacementCheck:
         self._tree, self._needs = _needs(capacity, requests, found)
 
     def holds(self) -> bool:
-        """True: they still fit. False: they do not, or rows cannot tell (several flavors, or nodes below domains)."""
+        """True: they still fit. False: they do not, or rows cannot tell (several flavors, nodes below domains, spare hosts)."""
         if self._tree is None:
             return False
         for column, (rows, amounts) in self._needs.items():
@@ -91,7 +91,9 @@ def _needs(
 ) -> tuple[Tree | None, dict[int, tuple[Ints, Ints]]]:
     flavors = {request.flavor for request in requests}
     tree = capacity.trees.get(next(iter(flavors))) if len(flavors) == 1 else None
-    if tree is None or tree.shape.hidden_nodes or any(capacity.placed.concerns(r.facts) for r in requests):
+    if tree is None or tree.shape.hidden_nodes:
+        return None, {}
+    if any(request.spare_hosts or capacity.placed.concerns(request.facts) for request in requests):
         return None, {}
     needs: dict[int, dict[int, int]] = {}
     for request in requests:

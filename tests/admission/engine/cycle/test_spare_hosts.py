@@ -15,6 +15,7 @@ from admission.engine.decision import Admit
 from admission.engine.ledger import Ledger, spare_key
 from admission.engine.model import BoundPod, ObjectRemoved, RemovedKind, TopologyAsk, Workload
 from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, domains, host, queue, racks, waits, workload
+from tests.admission.engine.cycle.evicting_cluster import evicting, preempted, running
 
 ONE = TopologyAsk(required=RACK, spare_hosts=1)
 
@@ -174,6 +175,19 @@ def test_a_restarted_controller_holds_them_before_anything_else() -> None:
     assert [event.key for event in here.ledger.inputs() if isinstance(event, Workload)] == ["gang"], (
         "no object of its own"
     )
+
+
+@pytest.mark.parametrize(
+    ("spares", "victims"),
+    [pytest.param(0, 1, id="none"), pytest.param(1, 2, id="one"), pytest.param(2, 0, id="too many")],
+)
+def test_a_preemptor_evicts_for_its_spare_host_too_and_for_nothing_in_vain(spares: int, victims: int) -> None:
+    small = [workload(f"low-{n}", 1, 4, ask=TopologyAsk(required=RACK)) for n in range(2)]
+    nodes = [host(f"r0h{h}", "r0", 4) for h in range(3)]
+    here = running(racks(), evicting(queue(tas=100)), *nodes, first=small)
+    urgent = replace(gang("urgent", 2, ask=TopologyAsk(required=RACK, spare_hosts=spares)), priority=9)
+    here.tell(urgent)
+    assert len(preempted(here.cycle()).get("urgent", [])) == victims
 
 
 def test_two_spare_hosts_are_two_hosts() -> None:
