@@ -59,7 +59,7 @@ async def test_while_the_only_webhook_stands_still_no_job_slips_in_and_what_was_
                 await here.submit(here.job("third", 4, {REQUIRE_TOPOLOGY: RACK}))
             with pytest.raises(NotFound):
                 await here.get_job("third")
-            await here.submit(here.job("unmanaged", 1, queue=None))
+            await here.submit(here.job("unmanaged", 1, gpus=0, queue=None))
             await here.finish("first")
             await here.running("second", 4)
             await here.remove(JOBS, "first")
