@@ -1,9 +1,11 @@
-"""What the job controller asks of a kind of job, and what the adapters share.
+"""The interface of a kind of job (`JobIntegration`) and the helpers that its adapters share.
 
-Jobs are plain dicts as decoded from JSON, never changed in place. An adapter decides nothing about admission: it reads
-the job's shape and state, and words the patches that start and stop it. Patches are merge patches that carry the
-resourceVersion they were made from, so that the write gets 409 if another client changed the job meanwhile, and the job is
-planned again. To add a kind: one module with a class of this protocol, one line in registry.py; the adapter contract tests it.
+The job controller calls it. Jobs are plain dicts as decoded from JSON and are never changed in place. An adapter decides
+nothing about admission: it reads a job's pod sets and state, and composes the patches that start and stop the job. Every patch
+is a merge patch with the resourceVersion it was computed from, so the API server answers 409 if another client changed the job
+meanwhile, and the job is reconciled again.
+
+To add a kind that data cannot describe, write one module with a class of this protocol and one line in registry.py.
 """
 
 from __future__ import annotations
@@ -26,180 +28,180 @@ Patch = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """How a job ended, in its own words."""
+    """The outcome of a finished job, with the message from its status."""
 
     message: str
     success: bool
 
 
 class JobIntegration(Protocol):
-    """One kind of job. Every method is pure."""
+    """The adapter of one kind of job. Every method is pure."""
 
     def __hash__(self) -> int:
-        """By identity: there is one adapter of each kind."""
+        """Hashes by identity: each kind has exactly one adapter."""
 
     @property
     def framework(self) -> str:
-        """The name in settings and messages, such as `batch/job`."""
+        """The kind's name in settings and messages, such as `batch/job`."""
 
     @property
     def resource(self) -> Resource:
-        """Where its objects live."""
+        """The API resource of the kind's objects."""
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
-        """Its pods by shape; topology requests only with `topology`. Raises InvalidObject for what cannot be read."""
+        """Returns the job's pod sets, with topology requests only if `topology`. Raises InvalidObject for unreadable fields."""
 
     def is_suspended(self, job: Job) -> bool:
-        """Whether the job is asked to have no pods."""
+        """Reports whether the job's spec asks for no pods."""
 
     def is_active(self, job: Job) -> bool:
-        """Whether pods of it may still run or appear, as far as its status tells."""
+        """Reports whether, according to its status, pods of the job may still run or be created."""
 
     def finished(self, job: Job) -> JobResult | None:
-        """How it ended; None while it has not."""
+        """Returns the job's outcome, or None while it has not finished."""
 
     def pods_ready(self, job: Job) -> bool:
-        """Whether all of its pods are ready or have succeeded."""
+        """Reports whether all pods of the job are ready or have succeeded."""
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
-        """Unsuspends it with the infos merged into its templates, in one patch. Raises PodSetConflict."""
+        """Returns the one patch that unsuspends the job and merges the infos into its templates. Raises PodSetConflict."""
 
     def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
-        """The next patch on the way to a suspended job with its own templates; None when nothing can be done now.
+        """Returns the next patch toward a suspended job with its original templates, or None if no patch is possible now.
 
-        What the API server allows in which state is the kind's affair; the controller calls again whenever the job
-        changes. Without `original` (the pod sets of its Workload) the templates stay as they are.
+        The adapter knows which changes the API server allows in which state; the controller calls again whenever the job
+        changes. Without `original` (the pod sets of the job's Workload) the templates stay as they are.
         """
 
 
 @runtime_checkable
 class JobWithReclaimablePods(Protocol):
-    """A kind that tells how many pods of a pod set are done and need their quota no more."""
+    """A kind that reports pods which are done and no longer need their quota."""
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """One entry for each pod set with such pods."""
+        """Returns one entry for each pod set with reclaimable pods."""
 
 
 @runtime_checkable
 class JobWithChildren(Protocol):
-    """A kind that runs child jobs of another kind, and does not take everything back from them at a stop."""
+    """A kind that creates child jobs of another kind and, when stopped, leaves some of its changes on them."""
 
     @property
     def children(self) -> str:
-        """The framework of the child jobs."""
+        """The framework name of the child jobs."""
 
     @property
     def children_label(self) -> str:
-        """The label by which the child jobs name their parent."""
+        """The label in which each child job names its parent."""
 
     def child_patch(self, job: Job, child: Job, infos: Sequence[PodSetInfo], flavor_labels: Set[str]) -> Patch | None:
-        """What an earlier start left on a resting child and this start must not find there; None for nothing.
+        """Returns the patch that removes from a suspended child what an earlier start left and this start must not inherit.
 
-        `flavor_labels` are the node labels by which flavors choose their nodes.
+        Returns None if nothing needs removing. `flavor_labels` are the node labels by which flavors select nodes.
         """
 
 
 @runtime_checkable
 class JobWithPriorityClass(Protocol):
-    """A kind whose priority class does not stand in its first pod template."""
+    """A kind that may set the priority class outside its first pod template."""
 
     def priority_class(self, job: Job) -> str | None:
-        """The name of a PriorityClass, None for none."""
+        """Returns the name of the job's PriorityClass, or None."""
 
 
 @runtime_checkable
 class Overlookable(Protocol):
-    """A kind whose own controller may leave a job alone that was made again under the name of an earlier one."""
+    """A kind whose own controller may ignore a job that was created again under the name of an earlier job."""
 
     def overlooked_since(self, job: Job) -> float | None:
-        """Epoch seconds when its own controller last said that the job was not to run, 0 where it says nothing.
+        """Returns when the job's own controller last reported the job suspended, in epoch seconds, or 0 if it never did.
 
-        None for a job that is not to run, or that has begun.
+        Returns None for a job that is suspended or has started.
         """
 
 
 @runtime_checkable
 class SelectiveJob(Protocol):
-    """A kind of which not every object is managed, or can have pods at any time, or says itself what its pods are."""
+    """A kind with objects that are not managed, that can temporarily have no pods, or whose pods another object defines."""
 
     def is_skipped(self, job: Job) -> bool:
-        """Whether the job is not managed although it names a queue: it has no pods of its own."""
+        """Reports whether the job has no pods of its own and is therefore not managed, although it names a queue."""
 
     def is_on_hold(self, job: Job) -> bool:
-        """Whether the job can have no pods as it is."""
+        """Reports whether the job cannot have pods in its present state."""
 
     def reference(self, job: Job) -> tuple[Resource, str] | None:
-        """The object beside the job that says what its pods are, with its key; None for none."""
+        """Returns resource and key of the object that defines the job's pods, or None if the job itself does."""
 
 
 @runtime_checkable
 class ElasticKind(Protocol):
-    """A kind whose jobs may change their numbers of pods while they run."""
+    """A kind whose jobs may change their number of pods while they run."""
 
     @property
     def elastic(self) -> bool:
-        """Whether they may."""
+        """Reports whether jobs of this kind may change their number of pods."""
 
 
-# To ask whether a class has all members of a protocol is slow, and what a kind can do never changes: asked once of each.
+# isinstance() on a runtime-checkable protocol is slow, and an adapter's abilities never change, so each answer is cached.
 
 
 @cache
 def as_reclaiming(kind: JobIntegration) -> JobWithReclaimablePods | None:
-    """The kind as one that tells which pods are done; None where it is none."""
+    """Returns the adapter if it reports reclaimable pods, else None."""
     return kind if isinstance(kind, JobWithReclaimablePods) else None
 
 
 @cache
 def as_parent(kind: JobIntegration) -> JobWithChildren | None:
-    """The kind as one with child jobs; None where it is none."""
+    """Returns the adapter if its jobs have child jobs, else None."""
     return kind if isinstance(kind, JobWithChildren) else None
 
 
 @cache
 def as_prioritized(kind: JobIntegration) -> JobWithPriorityClass | None:
-    """The kind as one that names its priority class itself; None where it does not."""
+    """Returns the adapter if it names the priority class itself, else None."""
     return kind if isinstance(kind, JobWithPriorityClass) else None
 
 
 @cache
 def as_selective(kind: JobIntegration) -> SelectiveJob | None:
-    """The kind as one of which not every object is managed at any time; None where it is none."""
+    """Returns the adapter if it implements SelectiveJob, else None."""
     return kind if isinstance(kind, SelectiveJob) else None
 
 
 @cache
 def as_overlookable(kind: JobIntegration) -> Overlookable | None:
-    """The kind as one whose jobs may be overlooked; None where it is none."""
+    """Returns the adapter if its jobs may be overlooked by their own controller, else None."""
     return kind if isinstance(kind, Overlookable) else None
 
 
 @cache
 def as_elastic(kind: JobIntegration) -> ElasticKind | None:
-    """The kind as one whose jobs may change their size; None where they may not."""
+    """Returns the adapter if its jobs are elastic, else None."""
     return kind if isinstance(kind, ElasticKind) and kind.elastic else None
 
 
 def asks_for_elastic(job: Job) -> bool:
-    """Whether the job wants to change its size while it runs. Only jobs of an ElasticKind can."""
+    """Reports whether the job asks to be elastic; only jobs of an ElasticKind can be."""
     annotations: Mapping[str, str] = (job.get("metadata") or {}).get("annotations") or {}
     return annotations.get(names.ELASTIC_JOB) == "true"
 
 
 def condition(job: Job, kind: str) -> Mapping[str, Any] | None:
-    """The job's condition of that type."""
+    """Returns the job's status condition of type `kind`, or None."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return next((c for c in conditions if c.get("type") == kind), None)
 
 
 def has_condition(job: Job, kind: str, status: str = "True") -> bool:
-    """Whether the condition is there with that status."""
+    """Reports whether the job has a condition of type `kind` with that status."""
     found = condition(job, kind)
     return found is not None and found.get("status") == status
 
 
 def infos_by_name(job: Job, infos: Sequence[PodSetInfo], expected: Sequence[str]) -> dict[str, PodSetInfo]:
-    """The infos by pod set. Raises InvalidObject when they are not for exactly the job's pod sets."""
+    """Returns the infos keyed by pod set name. Raises InvalidObject unless they cover exactly the `expected` pod sets."""
     by_name = {info.name: info for info in infos}
     if set(by_name) != set(expected):
         name = (job.get("metadata") or {}).get("name", "")
@@ -208,7 +210,7 @@ def infos_by_name(job: Job, infos: Sequence[PodSetInfo], expected: Sequence[str]
 
 
 def patch_between(job: Job, changed: Job) -> Patch | None:
-    """The merge patch that makes `changed` of `job`, on condition that `job` is still what is stored; None if equal."""
+    """Returns the merge patch from `job` to `changed`, guarded by the resourceVersion of `job`, or None if they are equal."""
     body = merge_diff(job, changed)
     if not body:
         return None
@@ -219,6 +221,6 @@ def patch_between(job: Job, changed: Job) -> Patch | None:
 
 
 def with_spec(job: Job, **changes: Any) -> dict[str, Any]:
-    """The job with fields of its spec replaced; a field set to None is taken out."""
+    """Returns a copy of the job with fields of its spec replaced; a field set to None is removed."""
     spec = {**(job.get("spec") or {}), **changes}
     return {**job, "spec": {key: value for key, value in spec.items() if value is not None or key not in changes}}

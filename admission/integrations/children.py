@@ -1,6 +1,7 @@
-"""Parts of a job: whether an object that names a managed job as its controller is what that makes. Pure.
+"""Checks whether a pod or object that names a managed job as its controller was really created by that job's controller.
 
-See ownership.py for why the claim itself proves nothing. `above` is the adapter of the job, `own` that of the part.
+Pure. ownership.py explains why an owner reference alone proves nothing. `above` is the adapter of the owning job, `own` that
+of the part. Every function returns a fault that completes a sentence about the job, or an empty string.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ Obj = Mapping[str, Any]
 
 
 def fault_of_pod(pod: Obj, job: Obj, above: JobIntegration | None) -> str:
-    """Why the pod is none of the job's, or nothing."""
+    """Returns why the pod does not belong to the job, or an empty string."""
     return above.pod_fault(pod, job) if isinstance(above, DeclaredJob) else pod_fault(pod, job)
 
 
 def fault_of_part(part: Obj, own: JobIntegration | None, job: Obj, above: JobIntegration | None) -> str:
-    """Why the part is none of the job's, or nothing."""
+    """Returns why the part does not belong to the job, or an empty string."""
     if isinstance(above, JobSet):
         return job_fault(part, job)
     if not isinstance(above, DeclaredJob) or own is None:
@@ -36,7 +37,7 @@ def fault_of_part(part: Obj, own: JobIntegration | None, job: Obj, above: JobInt
 
 
 def fault_of_start(part: Obj, own: JobIntegration | None, job: Obj, above: JobIntegration | None) -> str:
-    """Why the part may not run yet, or nothing: it is suspended as long as the job is."""
+    """Returns why the part may not run yet, or an empty string: a part stays suspended as long as its job is."""
     runs = own is None or not own.is_suspended(part)
     return (
         f"is suspended, and its {own.resource.kind if own else 'Job'}s with it"

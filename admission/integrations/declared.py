@@ -1,10 +1,10 @@
-"""Kinds of job that data describes (api/job_kinds.py): where they are suspended, where their templates stand, what status says.
+"""The adapter of job kinds that data describes (api/job_kinds.py): suspend field, pod templates and status tests.
 
-A `DeclaredJob` is the adapter of one such kind. Endpoints of the webhook, informers, managed owners, rights and webhook
-configurations of the built-in ones follow from the registry of adapters.
+Webhook endpoints, informers, managed owners, RBAC and webhook configurations of the built-in kinds follow from the adapter
+registry.
 
-Objects are foreign: whatever cannot be read raises InvalidObject with the path, what stands there and what is allowed. Work is
-bounded: an object has at most `MAX_POD_SETS` pod sets, and a test of its status has the bounds of api/cel.py.
+Jobs are untrusted: an unreadable field raises InvalidObject with its path, its value and what is allowed. Work is bounded: a
+job has at most `MAX_POD_SETS` pod sets, and status tests obey the limits of api/cel.py.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from api.workloads import MAX_POD_SETS, PodSet
 
 
 class DeclaredJob:
-    """The adapter of a declared kind. See JobKind of base.py for its methods."""
+    """The adapter of one declared kind; base.py documents the methods of JobIntegration."""
 
     def __init__(self, spec: JobKindSpec) -> None:
         self.spec = spec
@@ -50,10 +50,10 @@ class DeclaredJob:
         self.suspend = fields(spec.suspend.path)
         self._added = parse_list(spec.pods.added) if spec.pods.added else NOTHING_ADDED
 
-    # ---- its pod sets
+    # ---- pod sets
 
     def entries(self, job: Job) -> list[DeclaredPodSet]:
-        """What the job says of each of its pod sets, in order. Raises InvalidObject."""
+        """Returns the declarations of the job's pod sets, in order. Raises InvalidObject."""
         found: list[DeclaredPodSet] = []
         for rule in self.spec.pod_sets:
             before = len(found)
@@ -81,7 +81,7 @@ class DeclaredJob:
         return found
 
     def template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
-        """The entry's pod template. Raises InvalidObject."""
+        """Returns the pod set's template. Raises InvalidObject."""
         found = value_at(job, entry.template_at) if entry.template is None else entry.template
         if found is None and entry.rule.default_template is not None:
             found = _default(job, entry.rule.default_template)
@@ -92,7 +92,7 @@ class DeclaredJob:
         return found
 
     def pods_of(self, job: Job, entry: DeclaredPodSet) -> int:
-        """How many pods the entry has. Raises InvalidObject."""
+        """Returns the pod set's number of pods. Raises InvalidObject."""
         return count_of(job, entry).pods
 
     @property
@@ -101,7 +101,7 @@ class DeclaredJob:
         return any(rule.elastic is not None for rule in self.spec.pod_sets)
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
-        """See JobKind. Of an elastic job one pod set may start with fewer pods: a Workload has at most one such."""
+        """See JobIntegration. In an elastic job at most one pod set gets a `min_count`, since a Workload allows only one."""
         asked = (job.get("metadata") or {}).get("annotations")
         entries = self.entries(job)
         made = [self._pod_set(job, entry, asked, topology) for entry in entries]
@@ -128,7 +128,7 @@ class DeclaredJob:
         return PodSet(**found)
 
     def _with_sidecars(self, job: Job, entry: DeclaredPodSet, template: dict[str, Any]) -> dict[str, Any]:
-        """The template with the containers that the kind's own controller adds."""
+        """Adds the sidecar containers that the kind's own controller injects."""
         added = [
             _container(job, one) for one in entry.rule.sidecars if one.when is None or holds_expression(one.when, job)
         ]
@@ -137,11 +137,11 @@ class DeclaredJob:
         spec = template["spec"] if isinstance(template["spec"], Mapping) else {}
         return {**template, "spec": {**spec, "containers": [*(spec.get("containers") or ()), *added]}}
 
-    # ---- objects beside it
+    # ---- objects that the job refers to
 
     @property
     def functions(self) -> tuple[PodSetFunction, ...]:
-        """The functions that say what its pods are."""
+        """The functions that compute pod sets of this kind."""
         named = (FUNCTIONS.get(rule.function or "") for rule in self.spec.pod_sets)
         return tuple(function for function in named if function is not None)
 
@@ -149,18 +149,18 @@ class DeclaredJob:
         """See SelectiveJob."""
         return next((found for each in self.functions if (found := each.reference(job)) is not None), None)
 
-    # ---- its state
+    # ---- state
 
     def is_suspended(self, job: Job) -> bool:
-        """See JobKind."""
+        """See JobIntegration."""
         return suspends(value_at(job, self.suspend), self.spec.suspend.suspended)
 
     def is_active(self, job: Job) -> bool:
-        """See JobKind."""
+        """See JobIntegration."""
         return holds(self.spec.status.active, job)
 
     def finished(self, job: Job) -> JobResult | None:
-        """See JobKind."""
+        """See JobIntegration."""
         for test, success in ((self.spec.status.succeeded, True), (self.spec.status.failed, False)):
             if test is not None and holds(test, job):
                 return JobResult(self._message(job, test), success)
@@ -173,7 +173,7 @@ class DeclaredJob:
         return str((found or {}).get("message") or "")
 
     def pods_ready(self, job: Job) -> bool:
-        """See JobKind."""
+        """See JobIntegration."""
         return self.spec.status.ready is not None and holds(self.spec.status.ready, job)
 
     def is_skipped(self, job: Job) -> bool:
@@ -185,7 +185,7 @@ class DeclaredJob:
         return self.spec.status.on_hold is not None and holds(self.spec.status.on_hold, job)
 
     def priority_class(self, job: Job) -> str | None:
-        """See Prioritized: the job's own, else that of the first pod set that names one."""
+        """See JobWithPriorityClass. The job's own priority class wins over that of the first pod set that names one."""
         for path in self.spec.priority_class:
             if named := value_at(job, fields(path)):
                 return str(named)
@@ -196,14 +196,15 @@ class DeclaredJob:
     # ---- start and stop
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
-        """See JobKind."""
+        """See JobIntegration."""
         entries = self.entries(job)
         by_name = infos_by_name(job, infos, [entry.name for entry in entries])
         changed = with_value(job, self.suspend, self.spec.suspend.running)
         for entry in entries:
             template = self._own_template(job, entry)
             info = by_name[entry.name].merged(annotations=_offset(job, entry, template))
-            started = applied(template, info)  # also where only the info is written: a conflict is one there, too
+            # also checked when only the info is written back, so that a conflict is found there too
+            started = applied(template, info)
             if self.spec.write_back is None:
                 changed = self._written(changed, entry, started)
             else:
@@ -212,12 +213,12 @@ class DeclaredJob:
         return patch_between(job, changed) or {}
 
     def _own_template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
-        """The entry's template, without what an earlier start has written into a list. Raises InvalidObject."""
+        """Returns the pod set's template without what an earlier start wrote into a list. Raises InvalidObject."""
         back = self.spec.write_back
         return self.template(job if back is None else writeback.cleared(job, entry, back), entry)
 
     def _written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
-        """The job with that template."""
+        """Returns the job with that template."""
         function = FUNCTIONS.get(entry.rule.function or "")
         if function is not None:
             return function.written(job, entry, template)
@@ -229,7 +230,7 @@ class DeclaredJob:
         return changed
 
     def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
-        """See JobKind. Templates go back when no pod is active: until then its controller may make pods of them."""
+        """See JobIntegration. Restores templates only while no pod is active: otherwise the controller could create pods."""
         if not self.is_suspended(job):
             return patch_between(job, with_value(job, self.suspend, self.spec.suspend.suspended))
         if not original or self.is_active(job):
@@ -244,10 +245,10 @@ class DeclaredJob:
                     changed = self._written(changed, entry, restored(self.template(job, entry), before[entry.name]))
         return patch_between(job, changed)
 
-    # ---- what its own controller makes
+    # ---- pods and child objects that the kind's own controller creates
 
     def pod_fault(self, pod: Job, job: Job) -> str:
-        """Why the pod is none that the job's controller makes, or nothing (see ownership.py)."""
+        """Returns why the job's controller did not create this pod, or an empty string (see ownership.py)."""
         if self.is_suspended(job):
             return "is suspended and has no pods"
         wanted = self.spec.pods.labels or {}
@@ -259,7 +260,7 @@ class DeclaredJob:
         return self._fault_of(pod, job)
 
     def child_fault(self, resource: Resource, pod_sets: Sequence[PodSet], job: Job) -> str:
-        """Why an object of that kind with these pod sets is none that the job's controller makes, or nothing."""
+        """Returns why the job's controller did not create an object of that kind and pod sets, or an empty string."""
         if not any(
             one.group in ("*", resource.group) and one.kind in ("*", resource.kind) for one in self.spec.children
         ):
@@ -277,7 +278,7 @@ class DeclaredJob:
         return ""
 
     def _fault_of(self, pod: Mapping[str, Any], job: Job) -> str:
-        """Why no pod set has such pods."""
+        """Returns how the pod exceeds the first template if it exceeds every template, else an empty string."""
         try:
             templates = [
                 self._with_sidecars(job, entry, kept_template(self.template(job, entry))) for entry in self.entries(job)
@@ -289,7 +290,7 @@ class DeclaredJob:
 
 
 def holds(test: Test, job: Job) -> bool:
-    """What the job's status answers; False where it cannot be asked."""
+    """Evaluates the test on the job; a test that cannot be evaluated is False."""
     if test.condition is not None:
         return has_condition(job, test.condition)
     if test.path is not None:
@@ -298,12 +299,12 @@ def holds(test: Test, job: Job) -> bool:
 
 
 def suspends(value: Any, suspended: Any) -> bool:
-    """Whether what stands in the field that suspends an object suspends it."""
+    """Reports whether `value`, read from the suspend field, suspends the object."""
     return bool(value) if suspended is True else bool(value == suspended)
 
 
 def holds_expression(expression: str, job: Job) -> bool:
-    """Whether the CEL says true of the job; what fails, or says anything else, does not hold."""
+    """Reports whether the CEL expression yields true for the job; an error or any other result counts as False."""
     try:
         return compile_cel(expression)({"object": job}) is True
     except CelError:
@@ -311,7 +312,7 @@ def holds_expression(expression: str, job: Job) -> bool:
 
 
 def _offset(job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> dict[str, str]:
-    """The annotation with the rank of the first pod, where that is not 0 and the template says nothing of ranks itself."""
+    """Returns the annotation with the rank of the first pod, unless it is 0 or the template sets ranks itself."""
     offset, said = entry.rule.rank_offset, value_at(template, ("metadata", "annotations")) or {}
     if offset is None or names.POD_INDEX_OFFSET in said or names.PODSET_GROUP_NAME in said:
         return {}
@@ -321,7 +322,7 @@ def _offset(job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> dic
 
 
 def _default(job: Job, rule: DefaultTemplate) -> dict[str, Any]:
-    """The template that the kind's own controller takes where the job has none. Raises InvalidObject."""
+    """Returns the template that the kind's own controller uses for a job without one. Raises InvalidObject."""
     template: dict[str, Any] = rule.template
     if rule.image is None:
         return template

@@ -1,6 +1,6 @@
-"""Where a job of a declared kind says what its pod sets are: the entries that the paths of a JobKind lead to. Pure.
+"""Resolves the paths of a JobKind in a job, and so finds the job's pod sets. Pure.
 
-Objects are foreign: whatever cannot be read raises InvalidObject with the path, what stands there and what is allowed.
+Jobs are untrusted: an unreadable field raises InvalidObject with its path, its value and what is allowed.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FROM_AROUND: Final = "^."
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPodSet:
-    """What a job says of one pod set.
+    """A job's declaration of one pod set.
 
-    `at`: where it stands; `around`: the entry (or object) that it stands in, itself at `around_at`; `position`: its number in
-    that.
-    `template` and `count` are set where a function of the kind says them; `topology` is then what it says of the pods' order.
+    `at` is its path in the job; `around` is the entry or object that contains it, itself at path `around_at`; `position` is
+    its index therein. `template` and `count` are set only where a function of the kind computes them; `topology` then holds
+    keyword arguments about pod order for `topology_request`.
     """
 
     at: Location
@@ -41,12 +41,12 @@ class DeclaredPodSet:
 
     @property
     def template_at(self) -> Location:
-        """Where its pod template stands."""
+        """The path of the pod template."""
         return (*self.at, *fields(self.rule.template or ""))
 
 
 def entries_of(job: Job, rule: PodSetRule) -> Iterator[DeclaredPodSet]:
-    """The pod sets of one rule, in order. Raises InvalidObject."""
+    """Yields the pod sets of one rule, in order. Raises InvalidObject."""
     if rule.each is None:
         yield DeclaredPodSet((), rule.name or "main", job, job, rule)
         return
@@ -62,7 +62,7 @@ def _walk(
     around_at: Location,
     position: int,
 ) -> Iterator[DeclaredPodSet]:
-    """The entries below `at`, by the steps that are left."""
+    """Yields the entries below `at` that the remaining `steps` lead to."""
     value = value_at(job, at)
     if not steps:
         if not isinstance(value, Mapping):
@@ -113,14 +113,14 @@ def _keys(job: Job, rule: PodSetRule, at: Location, entries: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PodCount:
-    """How many pods a pod set has; with how many it may start, where that is fewer and the job is elastic."""
+    """A pod set's number of pods and, if the job is elastic and may start with fewer, the minimum to start with."""
 
     pods: int
     least: int | None = None
 
 
 def count_of(job: Job, entry: DeclaredPodSet) -> PodCount:
-    """The product of the rule's numbers, the first one between its bounds. Raises InvalidObject."""
+    """Returns the product of the rule's factors, the first clamped to its elastic bounds. Raises InvalidObject."""
     if entry.count is not None:
         return PodCount(entry.count)
     numbers = [number_of(job, entry, factor) for factor in entry.rule.count]
@@ -139,7 +139,7 @@ def count_of(job: Job, entry: DeclaredPodSet) -> PodCount:
 
 
 def _bounds(job: Job, entry: DeclaredPodSet) -> tuple[int | None, int]:
-    """The least and the largest first number of an elastic pod set. Raises InvalidObject."""
+    """Returns the minimum and maximum of an elastic pod set's first factor. Raises InvalidObject."""
     rule = entry.rule.elastic
     if rule is None or (rule.keys and entry.at[-1:] and entry.at[-1] not in rule.keys):
         return None, MOST_PODS
@@ -150,7 +150,7 @@ def _bounds(job: Job, entry: DeclaredPodSet) -> tuple[int | None, int]:
 
 
 def _bound(job: Job, entry: DeclaredPodSet, path: str | None) -> tuple[str, int | None]:
-    """Where a bound stands, for messages, and the number that stands there, if one does."""
+    """Returns the path of a bound, for messages, and its number if the job sets one."""
     if path is None:
         return "", None
     where, found = _found(job, entry, path)
@@ -158,14 +158,14 @@ def _bound(job: Job, entry: DeclaredPodSet, path: str | None) -> tuple[str, int 
 
 
 def number_of(job: Job, entry: DeclaredPodSet, factor: Factor) -> int:
-    """One factor of the number of pods. Raises InvalidObject."""
+    """Returns one factor of the pod count. Raises InvalidObject."""
     where, found = _found(job, entry, factor.path)
     number = factor.default if found is None else _whole(job, where, found)
     return number if factor.least is None else max(number, factor.least)
 
 
 def _found(job: Job, entry: DeclaredPodSet, path: str) -> tuple[str, Any]:
-    """Where a path of the entry leads, for messages, and what stands there."""
+    """Resolves a path relative to the pod set: returns the full path, for messages, and the value."""
     for mark, start in ((_FROM_OBJECT, job), (FROM_AROUND, entry.around)):
         if path.startswith(mark):
             return path, value_at(start, fields(path.removeprefix(mark)))
@@ -179,5 +179,5 @@ def _whole(job: Job, where: str, found: Any) -> int:
 
 
 def name_of(job: Job) -> str:
-    """The job's name, for messages."""
+    """Returns the job's name, for messages."""
     return str((job.get("metadata") or {}).get("name") or "")

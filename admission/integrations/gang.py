@@ -1,12 +1,12 @@
-"""Which gang a pod belongs to: the dialects in which it may say so, read into one form. Pure.
+"""Reads which gang a pod belongs to from any of the supported dialects into one form. Pure.
 
-A gang is a set of pods of one namespace of which at least `minimum` start together. Its name stands in a label (coscheduling,
-the older group, a PodGroup's name) or an annotation (Koordinator); the minimum beside it, or in the PodGroup of that name.
-Kueue's own pod groups (integrations/podgroup.py) are gangs whose minimum is their whole: they are left as they are.
-ConfigMaps describe Sakkara's groups: a pod says the name alone, and that it is one of these (`sakkara`).
+A gang is a set of pods of one namespace of which at least `minimum` start together. A label (coscheduling, the older group, a
+PodGroup's name) or an annotation (Koordinator) names the gang; the minimum is set beside the name or in the PodGroup of that
+name. Kueue's own pod groups (integrations/podgroup.py) are gangs whose minimum is their total count and are not read here.
+Sakkara's groups are described by ConfigMaps: such a pod states only the name, and `sakkara` is set.
 
-The webhook reads a pod once, when it is created, refuses what `read` finds wrong, and writes the one form (`to_text`) into the
-annotation GANG_TERMS. So only the webhook needs to know the dialects.
+The webhook reads a pod once, at its creation, rejects it for what `read` reports as wrong, and writes the common form
+(`to_text`) into the annotation GANG_TERMS. No other component needs to know the dialects.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from api.untrusted_text import read_json
 LONGEST_NAME: Final = 253
 MOST_GANGS: Final = 64
 MOST_PODS: Final = 2**31 - 1
-# The most that the webhook writes: the names of all gangs of a group, and what is said of one.
+# Bounds the longest text that the webhook writes: one gang's fields and the names of all gangs in its gang group.
 _LONGEST_TERMS: Final = 32 * 1024
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -37,7 +37,7 @@ LABELS, ANNOTATIONS = "labels", "annotations"
 
 
 class MatchPolicy(StrEnum):
-    """Which pods count toward the minimum when members end and new ones come."""
+    """Which pods count toward the minimum as members end and new members come."""
 
     ONLY_WAITING = "only-waiting"
     WAITING_AND_RUNNING = "waiting-and-running"
@@ -47,9 +47,10 @@ class MatchPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodGang:
-    """What a pod says of its gang. `minimum` None: its PodGroup says. `groups`: keys of all gangs that start with it.
+    """A pod's membership in a gang.
 
-    `sakkara`: a group of exactly as many equal pods as its ConfigMap says.
+    `minimum` is None if the PodGroup sets it. `groups` holds the keys of all gangs that start together with this gang.
+    `sakkara` marks a group of equal pods, exactly as many as its ConfigMap says.
     """
 
     name: str
@@ -59,7 +60,7 @@ class PodGang:
     sakkara: bool = False
 
     def to_text(self) -> str:
-        """As the annotation GANG_TERMS holds it."""
+        """Returns the text of the annotation GANG_TERMS."""
         said: dict[str, Any] = {"name": self.name, "policy": self.policy.value}
         if self.minimum is not None:
             said["minimum"] = self.minimum
@@ -72,7 +73,7 @@ class PodGang:
 
 @dataclass(frozen=True, slots=True)
 class InvalidGangField:
-    """A field of metadata that names no gang: where it stands, what was given, what is allowed."""
+    """A metadata field that does not describe a valid gang: part and key, the value given, what is allowed."""
 
     part: str
     key: str
@@ -82,13 +83,13 @@ class InvalidGangField:
 
 @dataclass(frozen=True, slots=True)
 class GangReading:
-    """What was read; a gang only where nothing is wrong. Neither: the pod is in no gang."""
+    """The result of reading a pod: a gang, or faults, or neither if the pod is in no gang."""
 
     gang: PodGang | None = None
     faults: tuple[InvalidGangField, ...] = ()
 
 
-# Where each thing may stand; what stands first holds, and the others must not say otherwise.
+# Where each field may be set, in order of precedence; any other place must hold the same value.
 _NAMES: Final = (
     (LABELS, names.SAKKARA_GROUP_NAME),
     (LABELS, names.GANG_NAME),
@@ -122,12 +123,12 @@ _GROUPS_RULE: Final = 'a JSON list of gangs, such as ["default/gang-a","default/
 
 
 def names_gang(metadata: Metadata) -> bool:
-    """Whether the pod says anything of a gang in a dialect other than Kueue's."""
+    """Reports whether the pod has gang metadata in any dialect other than Kueue's."""
     return any(True for table in (_NAMES, _MINIMUMS, _GROUPS) for _ in _said(metadata, table))
 
 
 def read(namespace: str, metadata: Metadata) -> GangReading:
-    """What the pod's labels and annotations say, as they stand on the wire."""
+    """Reads the gang from a pod's labels and annotations."""
     said = list(_said(metadata, _NAMES))
     minimums = list(_said(metadata, _MINIMUMS))
     if not said:
@@ -158,28 +159,28 @@ def read(namespace: str, metadata: Metadata) -> GangReading:
 
 
 def groups_of(key: str, metadata: Metadata) -> tuple[tuple[str, ...], list[InvalidGangField]]:
-    """The gangs that start together with the one of that key (`namespace/name`), as a PodGroup's metadata says."""
+    """Returns the gangs that start together with the gang `key` (`namespace/name`), read from its PodGroup's metadata."""
     return _groups(key, _said(metadata, _GROUPS))
 
 
 def faults_of_group(key: str, metadata: Metadata) -> list[InvalidGangField]:
-    """What is wrong with the groups and the match policy that a PodGroup's metadata says."""
+    """Returns what is invalid in the gang groups and the match policy of a PodGroup's metadata."""
     said = _said(metadata, _POLICIES)
     unknown = [_fault(each, f"one of {', '.join(MatchPolicy)}") for each in said if each[1] not in set(MatchPolicy)]
     return groups_of(key, metadata)[1] + unknown
 
 
 def policy_of(metadata: Metadata) -> MatchPolicy | None:
-    """The match policy that a PodGroup's metadata says; what is none says nothing."""
+    """Returns the match policy in a PodGroup's metadata; an invalid policy is ignored."""
     return next((MatchPolicy(text) for _, text in _said(metadata, _POLICIES) if text in set(MatchPolicy)), None)
 
 
 def from_text(text: str | None) -> PodGang | None:
-    """The inverse of `PodGang.to_text`; None for no text, and for a text that Stowage did not write."""
+    """Parses the output of `PodGang.to_text`; returns None for no text or a text that Stowage cannot have written."""
     return _from_text(text) if text and len(text) <= _LONGEST_TERMS else None
 
 
-@lru_cache(maxsize=1024)  # the pods of a gang say the same
+@lru_cache(maxsize=1024)  # all pods of a gang carry the same text
 def _from_text(text: str) -> PodGang | None:
     try:
         said = read_json(text)
@@ -193,13 +194,15 @@ def _from_text(text: str) -> PodGang | None:
 
 
 def is_subdomain(text: str) -> bool:
-    """Whether it can be the name of an object."""
+    """Reports whether the text is a valid DNS subdomain, and so can name an object."""
     return len(text) <= LONGEST_NAME and _SUBDOMAIN.fullmatch(text) is not None
 
 
 def said_in(metadata: Metadata, field: str) -> tuple[str, str]:
-    """Part and key of the metadata where a field of a PodGang (`name`, `minimum`, `groups`, `policy`) is said; where it is not,
-    where it might be, in the dialect of the name."""
+    """Returns part and key of the metadata that set a PodGang field (`name`, `minimum`, `groups` or `policy`).
+
+    If the field is not set, returns where it could be set in the dialect of the gang's name.
+    """
     name = next(((part, key) for (part, key), _ in _said(metadata, _NAMES)), _NAMES[1])
     table = {"name": _NAMES, "minimum": _MINIMUMS, "groups": _GROUPS, "policy": _POLICIES}[field]
     found = next(((part, key) for (part, key), _ in _said(metadata, table)), None)
@@ -227,7 +230,7 @@ def _default_policy(name: _Said) -> MatchPolicy:
 
 
 def _groups(own: str, given: Iterable[_Said]) -> tuple[tuple[str, ...], list[InvalidGangField]]:
-    """Sorted, each once, the gang itself among them; a group of one is none."""
+    """Returns the sorted gang group, including the gang itself; empty if the gang would be its only member."""
     found: tuple[str, ...] = ()
     faults: list[InvalidGangField] = []
     for each in given:

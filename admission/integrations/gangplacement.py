@@ -1,11 +1,12 @@
-"""What a gang asks of the topology: of what its PodGroup says and what its pods say, what holds for each. Pure.
+"""Merges the placement annotations of a gang's PodGroup with those of its pods. Pure.
 
-The whole language of pod templates may stand on the pods of a gang and on its PodGroup. What stands on a pod holds for its role
-(the pods that ask for the same, one pod set); what stands on the PodGroup holds for every role that says nothing of its own in
-that regard: the main request, slices, and each of the others by itself. A level that roles have from the PodGroup is the
-gang's: they are one placement group, and all of them go to one domain of it.
+All placement annotations of pod templates are allowed on a gang's pods and on its PodGroup. A pod's annotations apply to its
+role (the pods with equal requests, one pod set). The PodGroup's annotations apply to every role that sets none of the same
+block: the main request, slices, and each remaining annotation by itself. Roles that inherit their level from the PodGroup form
+one placement group, so all of them go to one domain of that level.
 
-Pods of one role say the same, for only one of them is read; and slices must come out even, for a gang starts whole.
+Pods of one role must agree, since only one of them is read, and a slice size must divide the role's pods, since a gang starts
+whole.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ PLACEMENT: Final = frozenset(key for block in _BLOCKS for key in block)
 
 
 def said_of(given: Annotations) -> dict[str, str]:
-    """What of these annotations is about placement."""
+    """Returns the placement annotations among these."""
     return {key: value for key, value in given.items() if key in PLACEMENT}
 
 
 def effective(own: Annotations, group: Annotations) -> dict[str, str]:
-    """A pod's annotations, with those of its PodGroup where it has none of its own in that regard."""
+    """Returns a pod's annotations, completed block by block with those of its PodGroup."""
     found = dict(own)
     for block in _BLOCKS:
         if not any(key in own for key in block):
@@ -50,7 +51,7 @@ def effective(own: Annotations, group: Annotations) -> dict[str, str]:
 
 
 def check_likeness(pods: Iterable[QueuedPod], gang: str) -> None:
-    """Raises UnlikePods where pods of one role, gated still, ask for different places."""
+    """Raises UnlikePods if gated pods of one role have different placement annotations."""
     first: dict[str, QueuedPod] = {}
     for pod in pods:
         if not pod.gated:
@@ -68,10 +69,10 @@ def check_likeness(pods: Iterable[QueuedPod], gang: str) -> None:
 def together(
     pod_sets: tuple[PodSet, ...], own: Mapping[str, Annotations], group: Annotations, gang: str
 ) -> tuple[PodSet, ...]:
-    """The pod sets, those that have their level from the PodGroup as one placement group.
+    """Returns the pod sets, with those that inherit their level from the PodGroup joined into one placement group.
 
-    `own`: what the pods of each pod set say; `gang`: its key. Raises InvalidObject for slices that leave pods over, and for
-    constraints of one pod set beside the others.
+    `own` maps each pod set to its pods' annotations; `gang` is the gang's key. Raises InvalidObject if a slice size does not
+    divide a pod set, or if a joined pod set has placement constraints.
     """
     for pod_set in pod_sets:
         _check_slices(pod_set, gang)
@@ -91,7 +92,7 @@ def together(
 
 
 def alone(given: Annotations) -> dict[str, str]:
-    """What a single pod asks that joins a gang late: it is no slice, no group and no shape by itself."""
+    """Returns the placement annotations that apply to a single late joiner: none of slices, groups or constraints."""
     shapes = (*_SLICES, names.PODSET_GROUP_NAME, names.PLACEMENT_CONSTRAINTS)
     return {key: value for key, value in given.items() if key not in shapes}
 

@@ -1,10 +1,10 @@
-"""batch/v1 Job: one pod set `main` of min(parallelism, completions) pods.
+"""The adapter of batch/v1 Job, whose one pod set `main` has min(parallelism, completions) pods.
 
-What the API server allows (1.36): while a Job is suspended, has no active pods and either never started or carries
-Suspended=True, labels, annotations, nodeSelector, tolerations and scheduling gates of its template may change, also in
-the update that unsuspends it; at no other time. So a start is one patch, and a stop is two: suspend, and when the Job
-controller has confirmed it, the template as it was. Partial admission lowers parallelism at the start, with
-completions where the job asks for their equality, and the stop puts both back.
+The API server (1.36) lets labels, annotations, nodeSelector, tolerations and scheduling gates of a Job's template change only
+while the Job is suspended, has no active pods and either never started or carries Suspended=True; the unsuspending update may
+change them too. So a start is one patch and a stop is two: suspend, then restore the template once the Job controller has
+confirmed the suspension. Partial admission lowers parallelism at the start, and completions where the job requires them equal;
+the stop restores both.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from api.workloads import PodSet, ReclaimablePod
 
 MAIN: Final = "main"
 
-# The API server writes them into the template of a Job, and the Job's selector needs them there.
+# The API server writes these labels into a Job's template, and the Job's selector needs them there.
 MANAGED_LABELS: Final = frozenset(
     ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
 )
 
 
 def pods_of(spec: Mapping[str, Any]) -> int:
-    """How many pods a JobSpec runs at once at most."""
+    """Returns the largest number of pods that a JobSpec runs at once."""
     parallelism, completions = _or(spec.get("parallelism"), 1), spec.get("completions")
     return parallelism if completions is None else min(parallelism, int(completions))
 
 
 class BatchJob:
-    """The adapter of batch/v1 Job."""
+    """The adapter of batch/v1 Job; base.py documents the methods."""
 
     framework: Final = "batch/job"
     resource: Final[Resource] = JOBS
     elastic: Final = True
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
-        """See JobKind."""
+        """See JobIntegration."""
         spec, meta = job.get("spec") or {}, job.get("metadata") or {}
         template = kept_template(spec.get("template") or {}, MANAGED_LABELS)
         fields: dict[str, Any] = {"name": MAIN, "template": template, "count": pods_of(spec)}
@@ -58,15 +58,15 @@ class BatchJob:
         return (PodSet(**fields),)
 
     def is_suspended(self, job: Job) -> bool:
-        """See JobKind."""
+        """See JobIntegration."""
         return bool((job.get("spec") or {}).get("suspend"))
 
     def is_active(self, job: Job) -> bool:
-        """See JobKind. A Job that was resumed is active until the Job controller has said Suspended=True again."""
+        """See JobIntegration. A resumed Job counts as active until the Job controller reports Suspended=True again."""
         return _status(job, "active") > 0 or not _at_rest(job)
 
     def finished(self, job: Job) -> JobResult | None:
-        """See JobKind."""
+        """See JobIntegration."""
         for kind, success in (("Complete", True), ("Failed", False)):
             found = condition_of(job, kind)
             if found is not None and found.get("status") == "True":
@@ -74,12 +74,12 @@ class BatchJob:
         return None
 
     def pods_ready(self, job: Job) -> bool:
-        """See JobKind."""
+        """See JobIntegration."""
         there = _status(job, "ready") + _status(job, "succeeded") + _uncounted(job)
         return there >= pods_of(job.get("spec") or {})
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Pods that will not be needed again: those of the last round that have succeeded, or whose index has failed."""
+        """Returns pods that are no longer needed: once fewer completions remain than parallelism, the difference."""
         spec = job.get("spec") or {}
         parallelism, over = _or(spec.get("parallelism"), 1), _status(job, "succeeded") + _failed_indexes(job)
         if parallelism == 1 or not over:
@@ -89,8 +89,7 @@ class BatchJob:
         return (ReclaimablePod(name=MAIN, count=done),) if done > 0 else ()
 
     def overlooked_since(self, job: Job) -> float | None:
-        """See Overlookable. The controller that starts a Job says when; of another controller's Job (`managedBy`) nothing
-        is known."""
+        """See Overlookable. Returns None for a Job of another controller (`managedBy`), about which nothing is known."""
         ours = (job.get("spec") or {}).get("managedBy") in (None, names.JOB_CONTROLLER)
         if not ours or self.is_suspended(job) or (job.get("status") or {}).get("startTime"):
             return None
@@ -98,7 +97,7 @@ class BatchJob:
         return parse_time(suspended.get("lastTransitionTime")) or 0.0 if suspended else 0.0
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
-        """See JobKind."""
+        """See JobIntegration."""
         info = infos_by_name(job, infos, (MAIN,))[MAIN]
         spec = job.get("spec") or {}
         changes: dict[str, Any] = {"suspend": False, "template": applied(spec.get("template") or {}, info)}
@@ -107,7 +106,7 @@ class BatchJob:
         return patch_between(job, with_spec(job, **changes)) or {}
 
     def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
-        """See JobKind."""
+        """See JobIntegration."""
         if not self.is_suspended(job):
             return patch_between(job, with_spec(job, suspend=True))
         if not original or not _restorable(job):
@@ -119,13 +118,13 @@ class BatchJob:
 
 
 def _at_rest(job: Job) -> bool:
-    """The API server's own rule for a template that may change, but for the active pods."""
+    """Applies the API server's rule for changing a template, except for the part about active pods."""
     started = (job.get("status") or {}).get("startTime")
     return not started or has_condition(job, "Suspended")
 
 
 def _restorable(job: Job) -> bool:
-    """Whether its template may be changed: it is at rest without active pods, or was never started."""
+    """Reports whether the template may be changed: the Job never started, or is at rest without active pods."""
     never_started = not (job.get("status") or {}).get("startTime")
     return never_started or (_at_rest(job) and not _status(job, "active"))
 
@@ -135,13 +134,13 @@ def _status(job: Job, field: str) -> int:
 
 
 def _uncounted(job: Job) -> int:
-    """Pods that have succeeded, and that the Job controller has not added to `succeeded` yet."""
+    """Counts succeeded pods that the Job controller has not yet added to `succeeded`."""
     waiting = (job.get("status") or {}).get("uncountedTerminatedPods") or {}
     return len(waiting.get("succeeded") or ())
 
 
 def _failed_indexes(job: Job) -> int:
-    """How many indexes have failed for good (`backoffLimitPerIndex`), of a list such as `1,3-5`."""
+    """Counts the indexes that failed for good (`backoffLimitPerIndex`) in a list such as `1,3-5`."""
     text = (job.get("status") or {}).get("failedIndexes") or ""
     total = 0
     for part in text.split(",") if text else ():
@@ -158,12 +157,12 @@ def _or(value: int | None, default: int) -> int:
 
 
 def _min_parallelism(meta: Mapping[str, Any]) -> int | None:
-    """The least parallelism that the job accepts; what is no number asks for nothing (validation refuses it)."""
+    """Returns the job's minimum parallelism, or None; a value that is not a number is ignored, as validation rejects it."""
     return parse_int32((meta.get("annotations") or {}).get(names.MIN_PARALLELISM, ""))
 
 
 def _scaled(job: Job, count: int) -> dict[str, int]:
-    """The fields that set the number of pods."""
+    """Returns the spec fields that set the number of pods."""
     annotations = (job.get("metadata") or {}).get("annotations") or {}
     equal = parse_bool(annotations.get(names.COMPLETIONS_EQUAL_PARALLELISM, ""))
     return {"parallelism": count, "completions": count} if equal else {"parallelism": count}

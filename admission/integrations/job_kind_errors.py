@@ -1,6 +1,6 @@
-"""What is wrong with a JobKind: each error names the field, what stands there and what is allowed. Pure.
+"""Validates JobKinds: each error names the field, the value given and what is allowed. Pure.
 
-The CRD bounds lengths and forms; this is asked of every JobKind before it is used all the same, since files have no schema.
+The CRD's schema bounds lengths and forms too, but every JobKind is validated here before use, since files have no schema.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OTHERS: Final = frozenset((one.group, one.kind) for one in (PODS, DEPLOYMENTS, 
 
 
 def read(obj: dict[str, Any]) -> JobKind:
-    """The JobKind as a value. Raises InvalidObject for the first thing that is wrong with it."""
+    """Decodes a JobKind. Raises InvalidObject for its first error."""
     try:
         made = JobKind.from_wire(obj)
     except ValidationError as error:
@@ -64,7 +64,7 @@ def read(obj: dict[str, Any]) -> JobKind:
 
 
 def errors_of(kind: JobKind) -> list[InvalidObject]:
-    """All that is wrong with it."""
+    """Returns all validation errors of the JobKind."""
     return [*_identity(kind), *_unknown("spec", kind.spec), *_shape(kind.spec), *_status(kind.spec)]
 
 
@@ -93,7 +93,7 @@ def _identity(kind: JobKind) -> Iterator[InvalidObject]:
 
 
 def _unknown(at: str, value: Any) -> Iterator[InvalidObject]:
-    """Unknown fields: a misspelt one would have no effect, and no one would notice."""
+    """Yields unknown fields: a misspelled field would silently have no effect."""
     if isinstance(value, tuple):
         for number, one in enumerate(value):
             yield from _unknown(f"{at}[{number}]", one)

@@ -1,6 +1,6 @@
-"""Keeps the kinds of job of this process in step with the JobKinds of the cluster. Both processes that read jobs use it.
+"""Keeps this process's job kinds in step with the cluster's JobKinds; the controller and the webhook both use it.
 
-A JobKind that cannot be used changes nothing: the kind is not admitted, and `problems` says why. The controller puts that into
+An invalid JobKind changes nothing: its kind is not admitted, and `problems` holds the error, which the controller writes into
 the JobKind's status (controllers/job_kinds.py).
 """
 
@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 
 
 class JobKinds:
-    """See the module. `informer` runs always; `changed` is called after each change of the kinds."""
+    """Declares and withdraws job kinds as JobKinds change. `informer` must always run; `problems` maps JobKind names to
+    errors.
+    """
 
     def __init__(self, kube: Kube) -> None:
         self.informer = OptionalInformer(kube, JOB_KINDS)
@@ -34,11 +36,11 @@ class JobKinds:
 
     @property
     def adapters(self) -> Mapping[str, DeclaredJob]:
-        """The adapters by the name of their JobKind."""
+        """The adapters, keyed by the name of their JobKind."""
         return self._adapters
 
     def on_change(self, told: Callable[[], None]) -> None:
-        """Call this after each change of the kinds, or of what is wrong with one."""
+        """Registers a callback for every change of a job kind or of a JobKind's error."""
         self._changed.append(told)
 
     def _handle(self, change: Change[dict[str, Any]]) -> None:
@@ -65,7 +67,7 @@ class JobKinds:
 
 
 def declare(obj: dict[str, Any]) -> None:
-    """Admit jobs of the kind of this JobKind, in a process that reads a cluster or files once. Raises InvalidObject."""
+    """Declares the JobKind's kind in a process that reads a cluster or files only once. Raises InvalidObject."""
     KINDS.declare(DeclaredJob(read(obj).spec))
 
 

@@ -1,10 +1,10 @@
-"""jobset.x-k8s.io JobSet: a pod set for each replicated job, of replicas x min(parallelism, completions) pods.
+"""The adapter of jobset.x-k8s.io JobSet: a pod set per replicated job, of replicas x min(parallelism, completions) pods.
 
-What its webhook allows: labels, annotations, nodeSelector, tolerations and scheduling gates of the pod templates may
-change while the JobSet is suspended before OR after the update; so a start is one patch, and a stop is one patch too.
-What its controller does with them: on resume it merges them into the child Jobs and takes nothing out. The node labels
-of an earlier flavor, or a gate that the new assignment does not need, would stay on the child Jobs and keep their pods
-from running; so a start first takes them off the children themselves, which the API server allows while they rest.
+JobSet's webhook lets labels, annotations, nodeSelector, tolerations and scheduling gates of the pod templates change if the
+JobSet is suspended before OR after the update, so a start and a stop are one patch each. On resume JobSet's controller merges
+these fields into the child Jobs but removes nothing. Node labels of an earlier flavor, or a gate that the new assignment does
+not need, would stay on the child Jobs and keep their pods from running; so a start first removes them from the suspended child
+Jobs, which the API server allows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CHILD = BatchJob()
 
 
 class JobSet:
-    """The adapter of jobset.x-k8s.io/v1alpha2 JobSet."""
+    """The adapter of jobset.x-k8s.io/v1alpha2 JobSet; base.py documents the methods."""
 
     framework: Final = "jobset.x-k8s.io/jobset"
     children: Final = BatchJob.framework
@@ -45,45 +45,45 @@ class JobSet:
     resource: Final[Resource] = JOBSETS
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
-        """See JobKind."""
+        """See JobIntegration."""
         asked = (job.get("metadata") or {}).get("annotations")
         return tuple(_pod_set(replicated, asked, topology) for replicated in _replicated_jobs(job))
 
     def is_suspended(self, job: Job) -> bool:
-        """See JobKind."""
+        """See JobIntegration."""
         return bool((job.get("spec") or {}).get("suspend"))
 
     def is_active(self, job: Job) -> bool:
-        """See JobKind. A JobSet that was resumed is active until its controller has said Suspended=True again."""
+        """See JobIntegration. A resumed JobSet counts as active until its controller reports Suspended=True again."""
         return has_condition(job, "Suspended", "False") or any(s.get("active") for s in _statuses(job))
 
     def finished(self, job: Job) -> JobResult | None:
-        """See JobKind."""
+        """See JobIntegration."""
         for kind, success in (("Completed", True), ("Failed", False)):
             if has_condition(job, kind):
                 return JobResult((condition(job, kind) or {}).get("message") or "", success)
         return None
 
     def pods_ready(self, job: Job) -> bool:
-        """See JobKind. The status counts child Jobs, not pods."""
+        """See JobIntegration. JobSet's status counts child Jobs, not pods."""
         wanted = sum(_replicas(replicated) for replicated in _replicated_jobs(job))
         return wanted <= sum(int(s.get("ready") or 0) + int(s.get("succeeded") or 0) for s in _statuses(job))
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """The pods of child Jobs that have succeeded."""
+        """Returns the pods of child Jobs that have succeeded."""
         done = {s.get("name"): int(s.get("succeeded") or 0) for s in _statuses(job)}
         counts = ((r, min(done.get(r.get("name"), 0), _replicas(r)) * _pods_each(r)) for r in _replicated_jobs(job))
         return tuple(ReclaimablePod(name=_pod_set_name(r), count=count) for r, count in counts if count)
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
-        """See JobKind."""
+        """See JobIntegration."""
         replicated = _replicated_jobs(job)
         by_name = infos_by_name(job, infos, [_pod_set_name(r) for r in replicated])
         changed = [_with_template(r, applied(_template(r), by_name[_pod_set_name(r)])) for r in replicated]
         return patch_between(job, with_spec(job, suspend=False, replicatedJobs=changed)) or {}
 
     def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:
-        """See JobKind."""
+        """See JobIntegration."""
         changes: dict[str, Any] = {"suspend": True}
         if original:
             before = {pod_set.name: pod_set.template for pod_set in original}
@@ -91,7 +91,7 @@ class JobSet:
         return patch_between(job, with_spec(job, **changes))
 
     def child_patch(self, job: Job, child: Job, infos: Sequence[PodSetInfo], flavor_labels: Set[str]) -> Patch | None:
-        """See Parent."""
+        """See JobWithChildren."""
         if not _CHILD.is_suspended(child) or _CHILD.is_active(child) or _CHILD.finished(child):
             return None
         of = ((child.get("metadata") or {}).get("labels") or {}).get(REPLICATED_JOB_LABEL)

@@ -1,9 +1,9 @@
-"""leaderworkerset.x-k8s.io LeaderWorkerSet: each of its groups is a Workload of its own.
+"""The adapter of LeaderWorkerSet (leaderworkerset.x-k8s.io), each of whose groups gets its own Workload.
 
-A group is a leader and `size` - 1 workers: pod sets `leader` and `worker`, or, without a template for leaders, `main` of all
-of them. Pods are ranked by the index within their group, which counts the leader as 0: workers on their own begin at 1 (the
-webhook says so on their template), in one placement group with the leader they follow it. A group beyond the replicas still
-has its Workload as long as pods of it are there: those of a rollout that makes new groups first, and those on their way out.
+A group is a leader and `size` - 1 workers: the pod sets `leader` and `worker`, or, without a leader template, one pod set
+`main`. Pods are ranked by their index within the group, where the leader has index 0. So workers in a placement group of their
+own begin at 1 (the webhook annotates their template), and workers that share one with the leader follow it. A group beyond
+`replicas` keeps its Workload while it has pods: a rollout creates new groups first, and old groups take time to end.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MAIN: Final = "main"
 LEADER: Final = "leader"
 WORKER: Final = "worker"
 MOST_GROUPS: Final = 10_000
-"""Each is a Workload; more are a slip of the pen."""
+"""Each group is a Workload; a larger number is most likely a typing error."""
 
 
 class LeaderWorkerSet:
-    """The adapter. See SetKind for its methods."""
+    """The adapter of LeaderWorkerSet; SetKind documents the methods."""
 
     framework: Final = "leaderworkerset.x-k8s.io/leaderworkerset"
     resource: Final[Resource] = LEADER_WORKER_SETS
@@ -51,7 +51,7 @@ class LeaderWorkerSet:
         return pod.labels.get(names.LWS_NAME, "")
 
     def index_of(self, pod: QueuedPod) -> int | None:
-        """See SetKind. A leader is given the label a moment before it is created."""
+        """See SetKind. The LeaderWorkerSet webhook labels a leader just before the API server stores it."""
         return parse_int32(pod.labels.get(names.LWS_GROUP_INDEX, ""))
 
     def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
@@ -66,18 +66,18 @@ class LeaderWorkerSet:
 
 
 def leader_template(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The template for leaders, None where they are made from the workers'."""
+    """Returns the leaders' pod template, or None if leaders use the workers' template."""
     found: Mapping[str, Any] | None = _templates(obj).get("leaderTemplate")
     return found
 
 
 def worker_template(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The template for workers, and for leaders where they have none."""
+    """Returns the workers' pod template, which leaders without their own template use too."""
     return _templates(obj).get("workerTemplate") or {}
 
 
 def size_of(obj: Mapping[str, Any]) -> int:
-    """Pods of a group."""
+    """Returns the number of pods of a group."""
     return count_of(_templates(obj), "size")
 
 

@@ -1,8 +1,8 @@
-"""Which owners of a Workload Stowage starts and stops. Pure.
+"""Decides whether Stowage starts and stops the owner of a Workload. Pure.
 
-Kueue leaves Workloads of every kind that it manages behind. One whose owner no part of Stowage starts would hold quota for
-nothing, and no controller would ever remove its finalizer: `context` keeps it out of the queue and says why, `workloads` lets
-it go when it is deleted.
+Kueue leaves Workloads behind for every kind that it manages. A Workload whose owner Stowage does not start would hold quota
+for nothing, and no controller would ever remove its finalizer. So `context` keeps it out of the queue and reports why, and
+`workloads` removes the finalizer when the Workload is deleted.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _MANAGED: Final = frozenset((resource.group, resource.kind) for resource in _OWN
 
 
 def managed_kinds() -> tuple[str, ...]:
-    """The kinds that may name a queue, by name; the pods of a Deployment queue one by one."""
+    """Returns the sorted kinds whose objects may name a queue; pods of a Deployment queue one by one."""
     declared = (adapter.resource for adapter in KINDS.declared())
     return tuple(sorted(resource.kind for resource in (*_OWNERS, DEPLOYMENTS, *declared)))
 
 
 def is_managed_kind(kind: tuple[str, str]) -> bool:
-    """Whether objects of this API group and kind may name a queue."""
+    """Reports whether objects of this API group and kind may name a queue."""
     return kind in _MANAGED or kind == (DEPLOYMENTS.group, DEPLOYMENTS.kind) or KINDS.is_declared(kind)
 
 
 def foreign_owner(workload: Workload) -> OwnerReference | None:
-    """The controller that owns the Workload and that Stowage does not start; None where there is a managed owner, or none.
+    """Returns the controller that owns the Workload if Stowage does not start it; None if there is none or a managed owner.
 
-    A Workload that was made in advance may have an owner of any kind: it becomes ours with the first pod or job that takes
-    it and is then named beside that owner.
+    A prebuilt Workload may have an owner of any kind: the first pod or job that uses the Workload is added to its owner
+    references, which makes it managed.
     """
     owners = workload.metadata.owner_references
     if _any_managed(owners):
@@ -50,7 +50,7 @@ def foreign_owner(workload: Workload) -> OwnerReference | None:
 
 
 def is_ours(workload: Workload) -> bool:
-    """Whether a managed owner stops the job and releases the Workload."""
+    """Reports whether a managed owner stops the job and releases the Workload."""
     return _any_managed(workload.metadata.owner_references)
 
 

@@ -1,11 +1,11 @@
-"""Whether an object is what the one that it names as its controller makes. Pure.
+"""Checks whether the controller that an object names really created the object. Pure.
 
-The creator of an object writes its owner references, so they prove nothing: a pod may name any Job, also with its UID. It
-counts as the Job's only where the Job's own controller counts it, too (its selector matches, so that one too many is deleted
-again), while the Job is not suspended, and where it asks for no more than the Job's template; a Job of a JobSet only under the
-name that the JobSet gives to one of its Jobs. The functions say what is missing, or nothing.
+The creator of an object writes its owner references, so they prove nothing: a pod may name any Job and its UID. A pod counts
+as a Job's pod only if the Job controller counts it too (the selector matches, so surplus pods are deleted), the Job is not
+suspended, and the pod requests no more than the Job's template. A Job counts as a JobSet's only under a name that the JobSet
+gives to one of its Jobs. Each function returns the fault, or an empty string.
 
-A pod may ask for more cpu, memory and ephemeral storage than a template that says nothing of them: LimitRanges have defaults.
+A pod may request more cpu, memory and ephemeral storage than a template that sets none, since LimitRanges have defaults.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING_ADDED: Final[Mapping[str, int]] = {}
 
 
 def pod_fault(pod: Obj, job: Obj) -> str:
-    """Why the pod is none of the Job's."""
+    """Returns why the pod does not belong to the Job, or an empty string."""
     spec = _spec(job)
     if spec.get("suspend"):
         return "is suspended and has no pods"
@@ -39,7 +39,7 @@ def pod_fault(pod: Obj, job: Obj) -> str:
 
 
 def job_fault(job: Obj, jobset: Obj) -> str:
-    """Why the Job is none of the JobSet's."""
+    """Returns why the Job does not belong to the JobSet, or an empty string."""
     name, whole, spec = _name(job), _name(jobset), _spec(job)
     if _labels(job).get(NAME_LABEL) != whole:
         return f"has only Jobs with the label {NAME_LABEL}: {whole}"
@@ -54,9 +54,10 @@ def job_fault(job: Obj, jobset: Obj) -> str:
 
 
 def excess(pod: Obj, template: Obj, defaulted: Set[str] = frozenset(), added: Mapping[str, int] = NOTHING_ADDED) -> str:
-    """What the pod asks for beyond the template, but for what is defaulted where the template says nothing of it.
+    """Returns how the pod's requests exceed the template's, or an empty string.
 
-    `added`: so much the job's controller may ask for by itself (cpu in milli-units, else bytes), in an init container.
+    Resources in `defaulted` may exceed a template that does not set them. `added` is what the job's controller may add in an
+    init container (cpu in milli-units, other resources in their base unit).
     """
     try:
         asked, given = (effective_requests(pod_spec(each)) for each in (pod, template))

@@ -1,7 +1,7 @@
-"""Paths into decoded objects: reading what stands there, and copies with another value there. Pure.
+"""Reads and copies values at paths in decoded objects. Pure.
 
-A path is a tuple of field names and of positions in lists. Foreign objects may hold anything: a path into what is no map or
-list leads to nothing.
+A path is a tuple of field names and list positions. Objects are untrusted: a path through a value that is neither map nor list
+leads to None.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Location = tuple[str | int, ...]
 
 
 def value_at(obj: Any, path: Location) -> Any:
-    """What stands at the path, None for nothing."""
+    """Returns the value at the path, or None."""
     found = obj
     for step in path:
         if isinstance(step, int):
@@ -24,7 +24,7 @@ def value_at(obj: Any, path: Location) -> Any:
 
 
 def with_value(obj: Any, path: Location, value: Any) -> Any:
-    """A copy of the object with that value at the path; maps on the way are made where they are missing."""
+    """Returns a copy with `value` at the path, creating missing maps on the way."""
     if not path:
         return value
     first, rest = path[0], path[1:]
@@ -35,7 +35,7 @@ def with_value(obj: Any, path: Location, value: Any) -> Any:
 
 
 def written(path: Location) -> str:
-    """The path as messages and field errors have it, such as `spec.groups[2].template`."""
+    """Formats the path for messages and field errors, such as `spec.groups[2].template`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -43,12 +43,12 @@ def written(path: Location) -> str:
 
 
 def fields(path: str) -> tuple[str, ...]:
-    """The fields of a path of names divided by dots."""
+    """Splits a dotted path of field names."""
     return tuple(path.split(".")) if path else ()
 
 
 def without(obj: Any, path: Location) -> Any:
-    """A copy of the object without what stands at the path; the same object where nothing stands there."""
+    """Returns a copy without the value at the path, or the same object if there is none."""
     if value_at(obj, path[:-1]) is None or not path:
         return obj
     first, rest = path[0], path[1:]

@@ -1,12 +1,11 @@
-"""A plain pod that waits in a queue: what of it is read, and which role it plays. Pure.
+"""The projection of queued pods, and the role of a pod in its group. Pure.
 
-Pods are the bulk of what is watched, so a pod is projected as it arrives: its identity, what our labels and annotations
-say, where it is in its life. Its spec is kept, as bytes, only while the admission gate holds it (what a Workload is
-composed of, and what a start is merged into); pods of one maker share the bytes.
+Pods are most of what is watched, so each is reduced on arrival to its identity, the labels and annotations that Stowage reads,
+and its state. Its spec is kept, as JSON bytes, only while the admission gate holds the pod (a Workload is composed from it,
+and a start is merged into it); pods from one template share the bytes.
 
-Pods of a group that ask for the same are one role. The role's name is the hash of the shape of the spec: the first
-eight hex digits of the SHA-256 of its JSON, keys sorted. The form is Kueue's, for it is on the wire: as annotation
-of pods and as name of pod sets.
+Pods of a group with equal requests form a role. As in Kueue, its name is the first eight hex digits of the SHA-256 of the
+spec's relevant fields as JSON with sorted keys: it appears in pod annotations and as pod set name.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from api.pods import Gate
 FRAMEWORK: Final = "pod"
 ROLE_LENGTH: Final = 8
 
-# What the kept labels and annotations begin with: ours, what a Workload takes over from its owner, what sets say of a pod.
+# Prefixes of the labels and annotations to keep: Stowage's and Kueue's, those that a Workload copies, those of sets.
 _OURS: Final = (f"{names.GROUP}/", f"provreq.{names.GROUP}/", f"{names.STOWAGE}/", "leaderworkerset.sigs.k8s.io/")
 _SHAPE: Final = (
     "nodeSelector",
@@ -40,14 +39,14 @@ _SHAPE: Final = (
     "overhead",
     "resourceClaims",
 )
-# Different specs of gated pods that are held at once; more only costs memory.
+# Bounds the cache of distinct specs; a miss only costs memory.
 _SPECS: Final = 4096
-# The name of the token's volume is drawn for each pod; with it no two specs would be equal.
+# The token volume has a random name in each pod, without which pods from one template have equal specs.
 _TOKEN_VOLUME: Final = re.compile(rb'"kube-api-access-[a-z0-9]{5}"')
 
 
 def role_hash(spec: Mapping[str, Any]) -> str:
-    """The role of a pod with this spec, as the API server gives it. Images, volumes and commands do not matter."""
+    """Returns the role of a pod with this spec as defaulted by the API server; images, volumes and commands do not matter."""
     shape: dict[str, Any] = {name: spec.get(name) for name in _SHAPE}
     for name in ("nodeSelector", "overhead"):
         shape[name] = _sorted(shape[name])
@@ -55,7 +54,7 @@ def role_hash(spec: Mapping[str, Any]) -> str:
     shape["initContainers"] = _containers(spec.get("initContainers"))
     if whole := (spec.get("resources") or {}).get("requests"):
         shape["resources"] = {"requests": _sorted(whole)}
-    # Structures below keep the order of their fields, in which the API server wrote them.
+    # Nested structures keep the API server's field order.
     digest = hashlib.sha256(msgspec.json.encode({"spec": _sorted(shape)}))
     return digest.hexdigest()[:ROLE_LENGTH]
 
@@ -76,7 +75,7 @@ def _containers(containers: Iterable[Mapping[str, Any]] | None) -> list[dict[str
 
 
 class PodMeta(msgspec.Struct, frozen=True, gc=False):
-    """The identity that the informer goes by."""
+    """The metadata by which the informer identifies a pod."""
 
     name: str
     namespace: str
@@ -86,10 +85,11 @@ class PodMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class QueuedPod:
-    """A pod, projected. Times in epoch seconds; `owner` is the name of its controller.
+    """The projection of a pod. Times are in epoch seconds.
 
-    `spec` is the JSON of its spec while the admission gate holds it. `deleted`: it has a deletion timestamp; `forced`:
-    without (any more) grace. `held`: our finalizer keeps it; `tracked`: its Job has still to count its end.
+    `owner` is the name of the pod's controller. `spec` is the JSON of the pod's spec, or None once the admission gate is gone.
+    `deleted` means a deletion timestamp is set; `forced`, that its grace period is 0. `held` means Stowage's finalizer is
+    present; `tracked`, that the Job controller has yet to count the pod's end.
     """
 
     metadata: PodMeta
@@ -113,54 +113,54 @@ class QueuedPod:
 
     @property
     def key(self) -> str:
-        """`namespace/name`."""
+        """The key `namespace/name`."""
         return object_key(self.metadata.namespace, self.metadata.name)
 
     @property
     def ours(self) -> bool:
-        """Whether the webhook has taken it in, by itself or as a pod of something above it."""
+        """Reports whether the webhook accepted the pod, by itself or as part of a managed parent."""
         return self.labels.get(names.MANAGED_LABEL) == "true" or (
             names.POD_SUSPENDING_PARENT in self.annotations and names.QUEUE_NAME_LABEL in self.labels
         )
 
     @property
     def group(self) -> str:
-        """Its group's or gang's name, empty for a pod on its own. The annotation goes before the label."""
+        """The name of the pod's group or gang, empty for a single pod; the annotation takes precedence over the label."""
         whole = self.annotations.get(names.POD_GROUP_NAME) or self.labels.get(names.POD_GROUP_NAME)
         return whole or self.annotations.get(names.GANG) or ""
 
     @property
     def terminated(self) -> bool:
-        """Whether it has run to its end."""
+        """Reports whether the pod has failed or succeeded."""
         return self.phase in ("Failed", "Succeeded")
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended well."""
+        """Reports whether the pod has succeeded."""
         return self.phase == "Succeeded"
 
     @property
     def started(self) -> bool:
-        """Whether it may run: no gate of ours, and not at its end."""
+        """Reports whether the pod may run: the admission gate is gone and the pod has not terminated."""
         return not self.gated and not self.terminated
 
     @property
     def running(self) -> bool:
-        """Whether it takes up a node now. Once its grace is over only a finalizer keeps it."""
+        """Reports whether the pod occupies a node; after its grace period only a finalizer keeps a deleted pod."""
         return not self.terminated and not self.forced and (self.bound or self.phase == "Running")
 
     @property
     def counts(self) -> bool:
-        """Whether it is one of its group's pods: it runs, may come to run, or has succeeded."""
+        """Reports whether the pod counts as a member of its group: it runs, may come to run, or has succeeded."""
         return self.phase != "Failed" and (self.succeeded or not self.deleted or self.running)
 
     @property
     def lasting(self) -> bool:
-        """Whether it needs no successor."""
+        """Reports whether the pod needs no replacement."""
         return self.counts and (self.succeeded or not self.deleted)
 
     def read_spec(self) -> dict[str, Any]:
-        """The spec, empty where it is not held any more."""
+        """Decodes the pod's spec; returns an empty dict if the spec is no longer kept."""
         spec: dict[str, Any] = msgspec.json.decode(self.spec) if self.spec else {}
         return spec
 
@@ -208,8 +208,10 @@ class _Pod(msgspec.Struct):
 
 
 class QueuedPodReader:
-    """Decodes pods, and keeps what many have in common once. Raises msgspec's errors. `labels`, `annotations`: keys
-    that are kept besides."""
+    """Decodes pods and shares equal strings and specs between them; raises msgspec's errors.
+
+    `labels` and `annotations` name additional keys to keep.
+    """
 
     def __init__(self, labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> None:
         self._labels, self._annotations = frozenset(labels), frozenset(annotations)
@@ -255,7 +257,7 @@ def _kept(given: Mapping[str, str], more: frozenset[str] = frozenset()) -> dict[
 
 
 def _last_active(meta: _Meta, status: _Status) -> float:
-    """When it was deleted or had failed, whichever was first; 0 for neither."""
+    """Returns the earlier of deletion and failure in epoch seconds, or 0 if neither happened."""
     failed = (c.last_transition_time for c in status.conditions if c.type == "ContainersReady" and c.status == "False")
     times = (parse_time(text) for text in (meta.deletion_timestamp, next(failed, None)) if text)
     return min((time for time in times if time is not None), default=0.0)

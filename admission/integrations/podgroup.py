@@ -1,8 +1,8 @@
-"""A pod on its own, or a group of pods, as one thing that is admitted: its shape, its state, what is wrong with it. Pure.
+"""A single pod or a group of pods as one unit of admission: its pod sets, its state and its errors. Pure.
 
-Members of a group share the name, the queue and the total count. Each role is a pod set, named by its hash; with fast
-admission the first member stands for all. A member that failed, or that goes and takes up no node (any more), does not
-count: another one may come in its place. `admission/controllers/pods` decides with it.
+Members of a group share group name, queue and total count. Each role is a pod set named by its hash; with fast admission the
+first member stands for all. A failed member, or a deleted member that occupies no node, does not count and may be replaced.
+`admission/controllers/pods` uses it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INDEX: Final = re.compile(r"0*[0-9]{1,10}")
 
 
 class TooFewPods(InvalidObject):
-    """The group is not complete yet (any more)."""
+    """The group is incomplete."""
 
     def __init__(self, group: str, found: int, total: int) -> None:
         super().__init__("metadata.labels", found, f"{total} pods that may run", group)
@@ -38,12 +38,12 @@ class TooFewPods(InvalidObject):
 
 
 class UnlikePods(InvalidObject):
-    """Members of a group contradict each other, or one carries what cannot be read: no Workload can be made of them."""
+    """Members of a group contradict each other, or one has an unreadable field: no Workload can be composed from them."""
 
 
 @dataclass(frozen=True)
 class PodUnit:
-    """`pods` in the order of their names, never empty; `group` is empty for a pod on its own."""
+    """A single pod or a group. `pods` is sorted by name and never empty; `group` is empty for a single pod."""
 
     namespace: str
     group: str
@@ -51,13 +51,13 @@ class PodUnit:
 
     @classmethod
     def of(cls, pods: Iterable[QueuedPod]) -> PodUnit:
-        """The unit that these pods are; a pod on its own, or all members of one group."""
+        """Returns the unit of a single pod or of all members of one group."""
         ordered = tuple(sorted(pods, key=lambda pod: pod.metadata.name))
         return cls(ordered[0].metadata.namespace, ordered[0].group, ordered)
 
     @property
     def first(self) -> QueuedPod:
-        """The member that speaks for all."""
+        """The member that represents the group."""
         return self.pods[0]
 
     @cached_property
@@ -66,7 +66,7 @@ class PodUnit:
         return tuple(pod for pod in self.pods if pod.counts)
 
     def as_job(self) -> dict[str, Any]:
-        """The first member in the form in which owners of Workloads are read."""
+        """Returns the first member in the form of a job that owns a Workload."""
         meta = self.first.metadata
         found = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
         return {"metadata": {**found, "labels": self.first.labels, "annotations": self.first.annotations}}
@@ -75,7 +75,7 @@ class PodUnit:
 
     @cached_property
     def total(self) -> int:
-        """How many pods the group has. Raises UnlikePods where that cannot be read, or members disagree."""
+        """The group's number of pods. Raises UnlikePods if it is unreadable or members disagree."""
         if not self.group:
             return 1
         said = {pod.annotations.get(names.POD_GROUP_TOTAL_COUNT) for pod in self.counting or self.pods}
@@ -90,24 +90,24 @@ class PodUnit:
 
     @property
     def serving(self) -> bool:
-        """Whether its pods run for ever: no success ends it, and nothing is given back early."""
+        """Reports whether the pods run indefinitely: success does not finish the group, and no quota is released early."""
         return self._says(names.POD_GROUP_SERVING, "true")
 
     @property
     def fast(self) -> bool:
-        """Whether the first member stands for all, so that the others need not be created first."""
+        """Reports whether the first member stands for all, so that admission does not wait for the others to be created."""
         return bool(self.group) and self._says(names.POD_GROUP_FAST_ADMISSION, "true")
 
     @property
     def retriable(self) -> bool:
-        """Whether a member may come in the place of one that failed."""
+        """Reports whether a failed member may be replaced."""
         return bool(self.group) and not self._says(names.RETRIABLE_IN_GROUP, "false")
 
     def _says(self, annotation: str, value: str) -> bool:
         return any(pod.annotations.get(annotation) == value for pod in self.pods)
 
     def pod_sets(self, *, topology: bool = True) -> tuple[PodSet, ...]:
-        """What is asked for, by role. Raises TooFewPods, UnlikePods, InvalidObject."""
+        """Returns one pod set per role. Raises TooFewPods, UnlikePods, InvalidObject."""
         if not self.group:
             return (self._pod_set(MAIN, self.first, 1, topology),)
         total, counting = self.total, sorted(self.counting, key=_age)
@@ -136,7 +136,7 @@ class PodUnit:
         return PodSet(**fields)
 
     def _asked(self, pod: QueuedPod) -> Mapping[str, str]:
-        """The annotations that say where the pods of its role are to go."""
+        """Returns the placement annotations of the pod's role."""
         return pod.annotations
 
     def _check_likeness(self) -> None:
@@ -156,23 +156,23 @@ class PodUnit:
 
     @property
     def priority(self) -> int | None:
-        """The group's own, where it has one that goes before the classes of its pods."""
+        """The priority of the group itself, which overrides its pods' priority classes, or None."""
         return None
 
     # ---- state
 
     @property
     def suspended(self) -> bool:
-        """Whether no pod may run."""
+        """Reports whether no pod may run."""
         return not any(pod.started for pod in self.pods)
 
     @property
     def running(self) -> bool:
-        """Whether a pod takes up a node."""
+        """Reports whether a pod occupies a node."""
         return any(pod.running for pod in self.pods)
 
     def finished(self) -> JobResult | None:
-        """How it ended; None while it has not."""
+        """Returns the outcome, or None while the unit has not finished."""
         if not self.group:
             return JobResult(self.first.message, self.first.succeeded) if self.first.terminated else None
         if self.serving:
@@ -186,11 +186,11 @@ class PodUnit:
         return JobResult(f"Pods succeeded: {succeeded}/{total}.", True) if over or succeeded >= total else None
 
     def ready(self, wanted: int) -> bool:
-        """Whether all pods are ready or have succeeded, also those of `wanted` that are still to come (again)."""
+        """Reports whether at least `wanted` pods count and every one of them is ready or has succeeded."""
         return len(self.counting) >= max(wanted, 1) and all(pod.ready or pod.succeeded for pod in self.counting)
 
     def reclaimable(self) -> tuple[ReclaimablePod, ...]:
-        """Pods of each role that are done and need their quota no more."""
+        """Returns the pods of each role that have succeeded and no longer need quota."""
         if not self.group or self.serving:
             return ()
         done = Counter(pod.role for pod in self.pods if pod.succeeded)
@@ -199,7 +199,9 @@ class PodUnit:
 
 @dataclass(frozen=True, slots=True)
 class SortedMembers:
-    """The members against a Workload's pod sets: which stay, which are too many, whose places are taken, which fit nowhere."""
+    """A group's members compared with its Workload's pod sets: members to keep, surplus members, replaced members, and members
+    of a role that has no pod set.
+    """
 
     kept: tuple[QueuedPod, ...]
     excess: tuple[QueuedPod, ...]
@@ -208,7 +210,7 @@ class SortedMembers:
 
 
 def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> SortedMembers:
-    """The members by role against `counts`. Too many are the youngest of those that do not run yet."""
+    """Compares members with `counts`, the number of pods per role; the youngest pods that do not run yet are surplus."""
     by_role: dict[str, tuple[list[QueuedPod], list[QueuedPod]]] = {role: ([], []) for role in counts}
     strange: list[QueuedPod] = []
     for pod in pods:
@@ -233,7 +235,7 @@ def sort_out(pods: Sequence[QueuedPod], counts: Mapping[str, int]) -> SortedMemb
 
 
 def youngest(pods: Iterable[QueuedPod], most: int) -> list[QueuedPod]:
-    """Those beyond the first `most`, by age."""
+    """Returns all but the `most` oldest pods."""
     return sorted(pods, key=_age)[most:]
 
 

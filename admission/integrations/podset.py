@@ -1,9 +1,9 @@
-"""What admission adds to a pod set's template at start, how it is merged in, and how the template gets back.
+"""Merges what admission adds into a pod set's template at the start, and restores the template at the stop. Pure.
 
-Pure. A template is the decoded PodTemplateSpec; nothing is changed in place. Maps merge key by key: a key that stands
-there with another value is a conflict, which is permanent (the job cannot start as admitted). Keys of our own are
-written over: a stale one, copied from another job's manifest, must not keep this one from starting.
-The adapters call it for each of their templates; admission/controllers/jobs/pod_set_infos.py says what is to be added.
+Job adapters call it for each template; admission/controllers/jobs/pod_set_infos.py computes the additions. A template is a
+decoded PodTemplateSpec and is never changed in place. Maps merge key by key: a key that has another value already is a
+permanent conflict, since the job cannot start as admitted. Stowage's own keys are overwritten, so that a stale key copied from
+another job's manifest cannot keep this job from starting.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from api.errors import StowageError
 Template = Mapping[str, Any]
 Strings = Mapping[str, str]
 
-# Written by us alone, so a value that stands there is an old one.
+# Only Stowage writes these keys, so a present value is stale.
 OWN_ANNOTATIONS: Final = frozenset(
     (names.WORKLOAD_ANNOTATION, names.WORKLOAD_SLICE_NAME, names.TOPOLOGY_WORKLOAD, names.TOPOLOGY_PODSET)
 )
@@ -26,7 +26,7 @@ OWN_LABELS: Final = frozenset((names.PODSET_LABEL, names.LOCAL_QUEUE_LABEL, name
 
 
 class PodSetConflict(StowageError):
-    """Two values for one key of a map: `field` is labels, annotations or nodeSelector."""
+    """Two values for one map key; `field` is labels, annotations or nodeSelector."""
 
     def __init__(self, field: str, key: str, old: str, new: str, source: str = "") -> None:
         self.field, self.key, self.old, self.new, self.source = field, key, old, new, source
@@ -39,7 +39,7 @@ class PodSetConflict(StowageError):
 
 @dataclass(frozen=True, slots=True)
 class PodSetInfo:
-    """What one pod set gets at its start. `count` is the number of pods admitted; `opened` are gates it loses."""
+    """What a start adds to one pod set. `count` is the number of admitted pods; `opened` names scheduling gates to remove."""
 
     name: str
     count: int
@@ -59,7 +59,7 @@ class PodSetInfo:
         tolerations: Iterable[Mapping[str, Any]] = (),
         source: str = "",
     ) -> PodSetInfo:
-        """With more added. Raises PodSetConflict, naming `source`, for a key that has another value already."""
+        """Returns a copy with the additions merged in. Raises PodSetConflict, naming `source`, for a key with two values."""
         return PodSetInfo(
             self.name,
             self.count,
@@ -75,7 +75,8 @@ class PodSetInfo:
 def merged_map(
     field: str, old: Strings, new: Strings, *, own: frozenset[str] = frozenset(), source: str = ""
 ) -> Strings:
-    """Both maps; keys in `own` take the new value. Raises PodSetConflict for any other key with two values."""
+    """Returns the union of both maps; keys in `own` take the new value. Raises PodSetConflict for other keys with two
+    values."""
     for key, value in new.items():
         if key in old and old[key] != value and key not in own:
             raise PodSetConflict(field, key, old[key], value, source)
@@ -83,9 +84,9 @@ def merged_map(
 
 
 def applied(template: Template, info: PodSetInfo) -> dict[str, Any]:
-    """The template with the info merged in. Raises PodSetConflict."""
+    """Returns the template with the info merged in. Raises PodSetConflict."""
     meta, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
-    # Left over from another start, it would hide pods that are gated now from the ungater.
+    # A label left over from another start would hide pods that are gated now from the ungater.
     labels = {key: value for key, value in (meta.get("labels") or {}).items() if key != names.OPENED_LABEL}
     _set(meta, "labels", merged_map("labels", labels, info.labels, own=OWN_LABELS))
     _set(
@@ -101,7 +102,7 @@ def applied(template: Template, info: PodSetInfo) -> dict[str, Any]:
 
 
 def restored(template: Template, original: Template, keep_labels: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The template with what `applied` may change put back as in `original`; `keep_labels` stay as they are now."""
+    """Returns the template with every field that `applied` may change restored from `original`, except `keep_labels`."""
     meta, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     old_meta, old_spec = original.get("metadata") or {}, original.get("spec") or {}
     kept = {key: value for key, value in (meta.get("labels") or {}).items() if key in keep_labels}
@@ -113,7 +114,7 @@ def restored(template: Template, original: Template, keep_labels: frozenset[str]
 
 
 def without_leftovers(template: Template, wanted: Mapping[str, Any], flavor_labels: Set[str]) -> dict[str, Any]:
-    """The template without node labels of flavors and without our gate, as far as the `wanted` spec has them not."""
+    """Removes from the template flavors' node labels and Stowage's topology gate, unless the `wanted` spec has them."""
     spec = dict(template.get("spec") or {})
     stale = flavor_labels - (wanted.get("nodeSelector") or {}).keys()
     _set(spec, "nodeSelector", {k: v for k, v in (spec.get("nodeSelector") or {}).items() if k not in stale})
@@ -124,7 +125,7 @@ def without_leftovers(template: Template, wanted: Mapping[str, Any], flavor_labe
 
 
 def kept_template(template: Template, drop_labels: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """What a Workload keeps of a template: of its metadata only labels and annotations, without `drop_labels`."""
+    """Returns what a Workload stores of a template: the spec, and labels and annotations without `drop_labels`."""
     meta = template.get("metadata") or {}
     labels = {key: value for key, value in (meta.get("labels") or {}).items() if key not in drop_labels}
     kept: dict[str, Any] = {}
@@ -134,7 +135,7 @@ def kept_template(template: Template, drop_labels: frozenset[str] = frozenset())
 
 
 def _set(where: dict[str, Any], key: str, value: Any) -> None:
-    """Sets a key, or takes it out where there is nothing to set."""
+    """Sets the key, or removes it if the value is empty."""
     if value:
         where[key] = value
     else:
@@ -142,7 +143,7 @@ def _set(where: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _union(first: Iterable[Mapping[str, Any]], more: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """Both lists in order, without what is there already."""
+    """Returns the first list followed by the items of the second that it lacks."""
     out = list(first)
     out.extend(item for item in more if item not in out)
     return tuple(out)

@@ -1,6 +1,6 @@
-"""Objects beside a job that say what its pods are, such as the runtime of a TrainJob: the copies of this process.
+"""This process's copies of objects that define the pods of jobs, such as the runtime of a TrainJob.
 
-The controller keeps them by informers, and what reads files or a cluster once puts them in as it meets them. One process serves
+The controller fills them from informers; commands that read files or a cluster once fill them as they read. One process serves
 one cluster.
 """
 
@@ -15,25 +15,25 @@ from api.meta import object_key
 
 
 class MissingReference(InvalidObject):
-    """The object that a job refers to is not there (any more)."""
+    """The object that a job refers to does not exist."""
 
 
 class ReferencedObjects:
-    """See the module."""
+    """The store of referenced objects, keyed by API group and kind."""
 
     def __init__(self) -> None:
         self._views: dict[tuple[str, str], Mapping[str, Mapping[str, Any]]] = {}
 
     def keep(self, resource: Resource, objects: Mapping[str, Mapping[str, Any]]) -> None:
-        """Read objects of that kind from this mapping by key, which may change."""
+        """Serves objects of that resource from this live mapping, keyed by object key."""
         self._views[resource.group, resource.kind] = objects
 
     def kept(self, resource: Resource) -> Mapping[str, Mapping[str, Any]]:
-        """The objects of that kind by key."""
+        """Returns the objects of that resource, keyed by object key."""
         return self._views.get((resource.group, resource.kind), {})
 
     def get(self, resource: Resource, key: str) -> Mapping[str, Any] | None:
-        """The object, None where it is not there."""
+        """Returns the object, or None if it does not exist."""
         return self.kept(resource).get(key)
 
 
@@ -43,9 +43,9 @@ REFERENCED = ReferencedObjects()
 def keep_referenced(
     resources: Iterable[Resource], objects: Iterable[Mapping[str, Any]], *, beside: bool = False
 ) -> None:
-    """Read those of these kinds among the objects: for what reads files or a cluster once.
+    """Stores the objects of these resources; for commands that read files or a cluster once.
 
-    `beside`: those that are kept already stay, unless one of the objects has their name.
+    With `beside`, objects stored earlier stay unless one of `objects` has the same key.
     """
     found: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for obj in objects:

@@ -1,7 +1,7 @@
-"""The kinds of job that a process admits: the built-in ones, and those that JobKinds of the cluster declare.
+"""The registry of job kinds that a process admits: built-in kinds, and kinds that the cluster's JobKinds declare.
 
-A new built-in kind that data can describe is one file in `kinds/`; any other is an adapter and one line here. The adapter
-contract tests both.
+A new built-in kind is one file in `kinds/` if data can describe it, else an adapter and one line here. The adapter contract
+tests both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOLDER: Final = Path(__file__).with_name("kinds")
 
 
 def _declared() -> Iterator[DeclaredJob]:
-    """Those of the folder, by name."""
+    """Yields the adapters of the folder's files, sorted by file name."""
     for file in sorted(FOLDER.glob("*.yaml")):
         yield DeclaredJob(job_kinds.JobKind.from_wire(manifests.read_one(file)).spec)
 
@@ -33,46 +33,46 @@ ADAPTERS: Final[tuple[JobIntegration, ...]] = (BatchJob(), JobSet(), *DECLARED)
 REFERENCED_KINDS: Final = tuple(
     dict.fromkeys(kind for each in DECLARED for one in each.functions for kind in one.reads)
 )
-"""Kinds of object that say what pods jobs have, without being jobs."""
+"""Kinds of objects that define the pods of jobs without being jobs."""
 
 BY_FRAMEWORK: Final[dict[str, JobIntegration]] = {adapter.framework: adapter for adapter in ADAPTERS}
 
 
 class Integrations:
-    """The kinds of job by API group and kind. Those of JobKinds come and go while the process runs."""
+    """The adapters by API group and kind. Declared kinds come and go while the process runs."""
 
     def __init__(self, built_in: Iterable[JobIntegration]) -> None:
         self._built_in: dict[GroupKind, JobIntegration] = {_key(adapter): adapter for adapter in built_in}
         self._declared: dict[GroupKind, DeclaredJob] = {}
 
     def get(self, kind: GroupKind) -> JobIntegration | None:
-        """The adapter of the kind, None for one that is not managed as a job."""
+        """Returns the adapter of the kind, or None if the kind is not managed as a job."""
         return self._built_in.get(kind) or self._declared.get(kind)
 
     def is_built_in(self, kind: GroupKind) -> bool:
-        """Whether the kind is there without a JobKind."""
+        """Reports whether the kind is available without a JobKind."""
         return kind in self._built_in
 
     def is_declared(self, kind: GroupKind) -> bool:
-        """Whether a JobKind of the cluster declares the kind."""
+        """Reports whether a JobKind of the cluster declares the kind."""
         return kind in self._declared
 
     def declared(self) -> tuple[DeclaredJob, ...]:
-        """The adapters of the kinds that JobKinds declare, by group and kind."""
+        """Returns the adapters of declared kinds, sorted by group and kind."""
         return tuple(self._declared[key] for key in sorted(self._declared))
 
     def adapters(self) -> tuple[JobIntegration, ...]:
-        """All adapters, the built-in ones first."""
+        """Returns all adapters, built-in kinds first."""
         return (*self._built_in.values(), *self.declared())
 
     def declare(self, adapter: DeclaredJob) -> None:
-        """Admit jobs of this kind from now on. Raises ValueError for a built-in kind."""
+        """Starts to admit jobs of this kind. Raises ValueError for a built-in kind."""
         if _key(adapter) in self._built_in:
             raise ValueError(f"{adapter.framework} is built in")
         self._declared[_key(adapter)] = adapter
 
     def withdraw(self, kind: GroupKind) -> None:
-        """Admit jobs of this kind no more."""
+        """Stops admitting jobs of this kind."""
         self._declared.pop(kind, None)
 
 
@@ -81,4 +81,4 @@ def _key(adapter: JobIntegration) -> GroupKind:
 
 
 KINDS: Final = Integrations(ADAPTERS)
-"""Those of this process: one process serves one cluster."""
+"""The registry of this process, which serves one cluster."""

@@ -1,4 +1,4 @@
-"""The groups of a set (a StatefulSet, a LeaderWorkerSet), and the place of a pod in one. Values; see sets.py."""
+"""Value types for the groups of a set (StatefulSet, LeaderWorkerSet) and a pod's membership in a group; see sets.py."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from api.workloads import PodSet
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroup:
-    """Pods that are admitted together as one Workload; `index` counts the groups of a set from 0.
+    """Pods that are admitted together as one Workload; `index` counts a set's groups from 0.
 
-    `on_hold`: it is asked to have no pods for now; its pod sets are not read then.
+    `on_hold` means that the set asks for no pods at present; `pod_sets` is then empty.
     """
 
     index: int
@@ -23,13 +23,13 @@ class ReplicaGroup:
 
     @property
     def total(self) -> int:
-        """How many pods it has."""
+        """The group's number of pods."""
         return sum(pod_set.count for pod_set in self.pod_sets)
 
 
 @dataclass(frozen=True, slots=True)
 class PodMembership:
-    """Where a pod belongs: the Workload of its group, its pod set; `annotations` it needs besides."""
+    """The Workload and the pod set that a pod belongs to, and `annotations` to add to the pod."""
 
     workload: str
     pod_set: str
@@ -37,6 +37,6 @@ class PodMembership:
 
 
 def count_of(spec: Mapping[str, Any], name: str) -> int:
-    """A number of the spec that is 1 where it is not given."""
+    """Returns a number from the spec, 1 by default."""
     given: Any = spec.get(name)
     return 1 if given is None else int(given)

@@ -1,8 +1,8 @@
-"""What the pods of a Sakkara group have in common: what one asks for, and where it may run. Pure.
+"""Computes what pods of a Sakkara group must have in common: their requests and their node constraints. Pure.
 
-A group is one pod set, so its pods must be equal for placement: the same requests in sum, however containers share
-them, and the same demands on nodes. Images, ports and commands may differ, as those of a master and its workers do. The role
-that the webhook writes on such a pod is a hash of just that; other pods' roles say more (pod.py).
+A group is one pod set, so its pods must be equal for placement: equal total requests, however containers share them, and equal
+node constraints. Images, ports and commands may differ between, say, master and workers. The webhook writes a hash of exactly
+these fields on such a pod as its role; other pods' roles cover more fields (pod.py).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _DEMANDS: Final = (
 )
 
 Requests = tuple[tuple[str, int], ...]
-"""Resource and amount, by name; cpu in milli-units."""
+"""Pairs of resource and amount, sorted by name; cpu in milli-units."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """`role` of equal pods is equal."""
+    """Requests and role of a pod; equal pods have equal roles."""
 
     requests: Requests
     role: str
 
 
 def shape_of(spec: Mapping[str, Any]) -> PodShape:
-    """Of a pod's spec as it stands on the wire. One that cannot be read asks for nothing, and is like itself alone."""
+    """Returns the shape of a decoded pod spec; an unreadable spec has no requests and a role of its own."""
     try:
         requests = effective_requests(msgspec.convert(spec, PodSpec))
     except (msgspec.ValidationError, InvalidObject):
@@ -53,5 +53,5 @@ def shape_of(spec: Mapping[str, Any]) -> PodShape:
 
 
 def in_words(requests: Requests) -> str:
-    """As people write them: `cpu 2, memory 64Gi`."""
+    """Formats requests for messages, such as `cpu 2, memory 64Gi`."""
     return ", ".join(f"{name} {to_text(name, amount)}" for name, amount in requests) or "nothing"

@@ -1,10 +1,9 @@
-"""What is asked of a kind that makes groups of pods and is admitted by them: StatefulSet, LeaderWorkerSet. Pure.
+"""The interface of kinds that create groups of pods and are admitted group by group: StatefulSet, LeaderWorkerSet. Pure.
 
-Such a set has no switch that suspends it. The webhook marks its pod templates, so that its pods are born gated; each
-group gets a Workload made from the set itself, for not all of its pods need be there yet; and each pod gets a label
-with its group and which pod set it is of (controllers/pods/sets.py). From then on they are a pod group with a Workload
-that was made for it. Sets are plain dicts as decoded from JSON. To add a kind: one module with a class of this
-protocol, one line below.
+Such a set has no suspend field. The webhook marks its pod templates, so that its pods are created gated. Each group gets a
+Workload composed from the set itself, since not all of its pods may exist yet, and each pod gets labels that name its group
+and pod set (controllers/pods/sets.py). From then on its pods are a pod group with a prebuilt Workload. Sets are plain dicts as
+decoded from JSON. To add a kind, write one module with a class of this protocol and one line below.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ from api.kube.resources import Resource
 
 
 class SetKind(Protocol):
-    """One kind of set. `short`: names of Workloads fit into labels."""
+    """The adapter of one kind of set. `short` makes names of Workloads fit into label values."""
 
     @property
     def framework(self) -> str:
-        """The name in settings and in the annotation POD_SUSPENDING_PARENT of its pods."""
+        """The kind's name in settings and in the pod annotation POD_SUSPENDING_PARENT."""
 
     @property
     def resource(self) -> Resource:
-        """Where its objects live."""
+        """The API resource of the kind's objects."""
 
     def groups(
         self, obj: Mapping[str, Any], present: Collection[int], *, topology: bool = True, short: bool = False
     ) -> tuple[ReplicaGroup, ...]:
-        """The groups that it asks for; `present` are those of which pods are there. Raises InvalidObject."""
+        """Returns the groups that the set asks for or, by index in `present`, still has pods of. Raises InvalidObject."""
 
     def set_of(self, pod: QueuedPod) -> str:
-        """The name of the set that the pod is of, empty while it does not say."""
+        """Returns the name of the pod's set, or an empty string if the pod does not name it yet."""
 
     def index_of(self, pod: QueuedPod) -> int | None:
-        """The pod's group, None while it does not say."""
+        """Returns the index of the pod's group, or None if the pod does not state it yet."""
 
     def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
-        """The pod's place, None while it does not say."""
+        """Returns the pod's membership, or None if the pod does not state its group yet."""
 
 
 SETS: Final[tuple[SetKind, ...]] = (StatefulSet(), LeaderWorkerSet())
@@ -51,10 +50,10 @@ BY_FRAMEWORK: Final[dict[str, SetKind]] = {kind.framework: kind for kind in SETS
 
 
 def kind_of(pod: QueuedPod) -> SetKind | None:
-    """The kind of set that the pod is of."""
+    """Returns the kind of the set that the pod belongs to, or None."""
     return BY_FRAMEWORK.get(pod.annotations.get(names.POD_SUSPENDING_PARENT, ""))
 
 
 def is_waiting_for_its_seat(pod: QueuedPod) -> bool:
-    """Whether it is of a set and has no group yet: it is not a pod of its own."""
+    """Reports whether the pod belongs to a set but has no group yet; such a pod is not a single pod."""
     return not pod.group and kind_of(pod) is not None

@@ -1,7 +1,7 @@
-"""apps/v1 StatefulSet: one group of all its pods, pod set `main`, ranked by the ordinal that its controller writes on them.
+"""The adapter of apps/v1 StatefulSet: one group with one pod set `main`, ranked by the ordinals of its pods.
 
-Scaled to zero its Workload is put on hold: it keeps its name and its place in history, and holds no quota. Where ordinals do
-not begin at 0 the pods say where they begin, so that the first one has rank 0.
+Scaled to zero, a StatefulSet puts its Workload on hold: the Workload keeps its name and history but holds no quota. If
+ordinals do not start at 0, an annotation on each pod states the first ordinal, so that the first pod has rank 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAIN: Final = "main"
 
 
 class StatefulSet:
-    """The adapter. See SetKind for its methods."""
+    """The adapter of StatefulSet; SetKind documents the methods."""
 
     framework: Final = "statefulset"
     resource: Final[Resource] = STATEFUL_SETS
@@ -62,9 +62,9 @@ class StatefulSet:
 
 
 def _with_claims(template: dict[str, Any], claims: Any) -> dict[str, Any]:
-    """The template with the claims that each pod gets of its own, as volumes of the form that a pod has for such claims.
+    """Adds the set's volume claim templates to the pod template, as ephemeral volumes.
 
-    So placement asks where they can be bound. A volume of the template with the name of a claim gives way to it.
+    This lets placement check where the claims can be bound. As in a StatefulSet, a claim replaces a volume of the same name.
     """
     lasting = {"annotations": {names.LASTING_CLAIM: "true"}}
     made = [

@@ -1,8 +1,8 @@
-"""A queue name on an object of a kind that no part of Stowage manages: what is said of it. Pure.
+"""Composes the notice about an object that names a queue though Stowage does not manage its kind. Pure.
 
-Without this a job of such a kind would start outside of every quota, and nothing would say so. The webhook process says it in
-an event and in a warning to the user who writes the object (webhook/endpoints.py, notices.py); `stowage explain` and
-`simulate` say the same.
+Without the notice a job of such a kind would silently start outside every quota. The webhook process publishes it as an event
+and as a warning to the user who writes the object (webhook/endpoints.py, notices.py); `stowage explain` and `simulate` print
+it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ PASSED_GROUPS: Final = (
     *(f"{name}.k8s.io" for name in ("authorization", "coordination", "discovery", "events", "networking")),
     *(f"{name}.k8s.io" for name in ("rbac.authorization", "resource", "scheduling", "storage")),
 )
-"""Groups none of whose namespaced kinds has pods of its own: ours, and those of the API server with a dot in their names."""
+"""API groups without namespaced kinds that have pods: Stowage's, Kueue's, coscheduling's, and the API server's dotted
+groups."""
 
 
 def notice(obj: Mapping[str, Any]) -> str | None:
-    """What is to be said of the object; None where its queue name is used, or there is none.
+    """Returns the notice, or None if the object names no queue or its queue name takes effect.
 
-    An object with a controller is its part: the queue name of the topmost one counts.
+    An object with a controller gets no notice: the queue name of its topmost owner counts.
     """
     kind, queue = group_kind(obj), queue_of(obj)
     if not queue or not is_custom(kind[0]) or is_managed_kind(kind) or _is_part(obj):
@@ -37,18 +38,18 @@ def notice(obj: Mapping[str, Any]) -> str | None:
 
 
 def is_custom(group: str) -> bool:
-    """Whether kinds of this API group may be custom resources with pods."""
+    """Reports whether kinds of this API group may be custom resources with pods."""
     return "." in group and group not in PASSED_GROUPS
 
 
 def group_kind(obj: Mapping[str, Any]) -> tuple[str, str]:
-    """The object's API group and kind."""
+    """Returns the object's API group and kind."""
     group, slash, _ = str(obj.get("apiVersion") or "").partition("/")
     return (group if slash else "", str(obj.get("kind") or ""))
 
 
 def queue_of(obj: Mapping[str, Any]) -> str:
-    """The queue that the object names; empty for none."""
+    """Returns the queue that the object names, or an empty string."""
     labels = (obj.get("metadata") or {}).get("labels")
     return str(labels.get(QUEUE_NAME_LABEL) or "") if isinstance(labels, Mapping) else ""
 

@@ -1,7 +1,7 @@
-"""Writing what a start adds to pods into a list of patches of the object (WriteBack of api/job_kinds.py). Pure.
+"""Writes a start's additions into a list of patches in the job (WriteBack of api/job_kinds.py). Pure.
 
-For kinds whose pod templates stand in another object, or belong to an object that they wrap. The pod set's template is read
-with what stands in the list, as the kind's own controller makes pods of it.
+It serves kinds whose pod templates are in another object, or in an object that they wrap. A pod set's template is read with
+the list's entries merged in, as the kind's own controller creates pods from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Template = Mapping[str, Any]
 
 
 def overlaid(job: Job, entry: DeclaredPodSet, rule: WriteBack, template: Template) -> Template:
-    """The template with what the list adds to it. What cannot be read there adds nothing."""
+    """Returns the template with the list's additions merged in; unreadable additions are ignored."""
     found = _template_in_list(job, entry, rule)
     if not found:
         return template
@@ -37,7 +37,7 @@ def overlaid(job: Job, entry: DeclaredPodSet, rule: WriteBack, template: Templat
 
 
 def with_info(job: Job, entry: DeclaredPodSet, rule: WriteBack, info: PodSetInfo, size: int) -> Job:
-    """The job with the info in its list. `size`: how many pod sets stand around the entry."""
+    """Returns the job with the info written into its list. `size` is the number of pod sets that share the list."""
     at, entries = _list(job, entry, rule)
     if rule.entry is None:
         entries = entries if len(entries) == size else [{} for _ in range(size)]
@@ -58,7 +58,7 @@ def with_info(job: Job, entry: DeclaredPodSet, rule: WriteBack, info: PodSetInfo
 
 
 def cleared(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> Job:
-    """The job without what a start has written."""
+    """Returns the job without what a start wrote."""
     at, entries = _list(job, entry, rule)
     known = None if rule.entry is None else _known(entries, rule.entry)
     if rule.entry is not None and known is None:
@@ -80,7 +80,7 @@ def _list(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> tuple[Location, l
 
 
 def _known(entries: list[Any], known_by: Mapping[str, str]) -> int | None:
-    """The position of the entry with these fields."""
+    """Returns the position of the entry that contains the fields `known_by`, or None."""
     return next(
         (n for n, one in enumerate(entries) if isinstance(one, Mapping) and known_by.items() <= one.items()), None
     )
@@ -109,7 +109,7 @@ def _flat(info: PodSetInfo) -> dict[str, Any]:
 
 
 def _template(info: PodSetInfo) -> dict[str, Any]:
-    """What the info adds, as part of a pod template."""
+    """Returns the info's additions as a partial pod template."""
     gates = [{"name": name} for name in info.scheduling_gates]
     meta = {"labels": dict(info.labels), "annotations": dict(info.annotations)}
     spec = {

@@ -1,6 +1,6 @@
-"""Functions that say which pod sets a job has where no path of its object leads to them, by the name that a JobKind gives.
+"""Functions that compute the pod sets of jobs whose kind has no path to them, keyed by their name in a JobKind.
 
-Pure, but for objects beside the job that a function reads: `referenced.py` holds them.
+Pure, except that a function may read objects that the job refers to; `referenced.py` holds these.
 """
 
 from __future__ import annotations

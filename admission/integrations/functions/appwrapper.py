@@ -1,6 +1,6 @@
-"""The pod sets of an AppWrapper: those that its components declare, else those of the kinds that its library knows (v1.2.2).
+"""Computes the pod sets of an AppWrapper: those that its components declare, else those that its library infers (v1.2.2).
 
-A component's `podSets[].path` leads from `template`, which is the wrapped object. A component without pods has none.
+A component's `podSets[].path` starts at `template`, the wrapped object. A component without pods has no pod set.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _REPLICA: Final = "training.kubeflow.org/replica-index"
 _SUB_GROUP: Final = "jobset.sigs.k8s.io/job-index"
 
 PodSetOfComponent = tuple[Location, Any, Mapping[str, Any]]
-"""Where the template stands in the wrapped object, how many pods, annotations about their order."""
+"""Path of the pod template in the wrapped object, number of pods, annotations about pod order."""
 
 
 class WrappedObjects:
-    """See the module."""
+    """The PodSetFunction of AppWrapper."""
 
     reads: Final[tuple[Resource, ...]] = ()
 
     def reference(self, job: Job) -> tuple[Resource, str] | None:
-        """None: all stands in the AppWrapper."""
+        """Returns None: an AppWrapper contains its objects."""
         return None
 
     def pod_sets(self, job: Job, rule: PodSetRule) -> Sequence[DeclaredPodSet]:
@@ -77,7 +77,7 @@ class WrappedObjects:
         return found
 
     def written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
-        """A wrapped object is not written: AppWrapper has `writeBack`."""
+        """Returns the job unchanged: AppWrapper declares `writeBack`, so a start never edits the wrapped object."""
         return job
 
 
@@ -99,7 +99,7 @@ def _of_component(job: Job, at: Location, component: Any) -> Iterator[PodSetOfCo
 
 
 def _order(said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the annotations of a pod set say of the order of its pods; what cannot be read says nothing."""
+    """Reads the order of pods from a pod set's annotations; unreadable values are ignored."""
     groups = said.get(SUB_GROUPS)
     return {
         "pod_index_label": said.get(POD_INDEX),
@@ -109,7 +109,7 @@ def _order(said: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _inferred(wrapped: Mapping[str, Any]) -> Iterator[PodSetOfComponent]:
-    """Those of a kind that AppWrapper's library knows, in its order."""
+    """Yields the pod sets of a kind that AppWrapper's library knows, in the library's order."""
     spec: Location = ("spec",)
     match f"{wrapped.get('apiVersion')} {wrapped.get('kind')}":
         case "v1 Pod":
@@ -149,7 +149,7 @@ def _pods_of_job(wrapped: Mapping[str, Any], at: Location) -> Any:
 
 
 def _number(wrapped: Mapping[str, Any], at: Location) -> Any:
-    """The number there, 1 where there is none; whatever else stands there is refused by the caller."""
+    """Returns the value at the path, or 1 if absent; the caller rejects values that are not numbers."""
     found = value_at(wrapped, at)
     return 1 if found is None else found
 

@@ -1,4 +1,4 @@
-"""What a declared kind asks of a function of pod sets."""
+"""The interface of functions that compute the pod sets of a declared kind."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Template = Mapping[str, Any]
 
 
 class PodSetFunction(Protocol):
-    """See the package. Every method is pure but for what `referenced.py` holds."""
+    """Computes pod sets where paths cannot. Every method is pure except for reading objects held by `referenced.py`."""
 
     @property
     def reads(self) -> tuple[Resource, ...]:
-        """The kinds of object that it reads beside the job."""
+        """The resources, other than the job itself, whose objects the function reads."""
 
     def pod_sets(self, job: Job, rule: PodSetRule) -> Sequence[DeclaredPodSet]:
-        """The pod sets in order, each with template and count. Raises InvalidObject."""
+        """Returns the pod sets in order, each with template and count. Raises InvalidObject."""
 
     def reference(self, job: Job) -> tuple[Resource, str] | None:
-        """The object beside the job that says what its pods are, with its key; None for none."""
+        """Returns resource and key of the object that defines the job's pods, or None if the job itself does."""
 
     def written(self, job: Job, entry: DeclaredPodSet, template: Template) -> Job:
-        """The job with what a start changes of a template; only where the JobKind has no `writeBack`."""
+        """Returns the job with the changed template written into it; called only if the JobKind has no `writeBack`."""

@@ -1,8 +1,8 @@
-"""The pod sets of a SparkApplication: driver and executors, whose pods Spark builds from fields of the application.
+"""Computes the pod sets of a SparkApplication: driver and executors, whose pods Spark builds from the application's fields.
 
-Memory is what Spark asks Kubernetes for: heap, and beside it the overhead (`memoryOverhead`, else a factor of the heap, at
-least 384 MiB), PySpark's memory and memory outside of the heap. Kueue counts the heap alone: less than the pods ask for.
-Source of the rules: Spark's "Running on Kubernetes" and `sparkoperator.k8s.io/v1beta2` of the operator (v2.5.2).
+Memory is what Spark requests from Kubernetes: heap, overhead (`memoryOverhead`, else a factor of the heap, at least 384 MiB),
+PySpark memory and off-heap memory. Kueue counts only the heap, which is less than the pods request. Source: Spark's "Running
+on Kubernetes" and the operator's API `sparkoperator.k8s.io/v1beta2` (v2.5.2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIB: Final = 1 << 20
 _LEAST_OVERHEAD: Final = 384 * _MIB
 _DEFAULT_MEMORY: Final = "1g"
 _DEFAULT_EXECUTORS: Final = 2
-"""What Spark starts where the application does not say how many."""
+"""Spark's default where the application sets no number of executors."""
 _FACTOR: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,6})?")
 _FACTORS: Final = {"python": Fraction("0.4"), "r": Fraction("0.4")}
 _FACTOR_OF_JVM: Final = Fraction("0.1")
@@ -34,12 +34,12 @@ _GATES: Final = ("template", "spec", "schedulingGates")
 
 
 class SparkPods:
-    """See the module."""
+    """The PodSetFunction of SparkApplication."""
 
     reads: Final[tuple[Resource, ...]] = ()
 
     def reference(self, job: Job) -> tuple[Resource, str] | None:
-        """None: all stands in the application."""
+        """Returns None: the application itself defines its pods."""
         return None
 
     def pod_sets(self, job: Job, rule: PodSetRule) -> Sequence[DeclaredPodSet]:
@@ -56,9 +56,10 @@ class SparkPods:
         ]
 
     def written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
-        """The application with the template's labels, annotations, node selector, tolerations and gates in the role's fields.
+        """Writes labels, annotations, node selector, tolerations and scheduling gates of the template into the role's fields.
 
-        The node selector of the whole application goes: the operator refuses it beside one of a role, which has all of it.
+        Removes the application's shared node selector: the operator rejects it beside a role's node selector, which already
+        includes all of its entries.
         """
         role = entry.name
         given = value_at(job, ("spec", role, "template")) or {}
@@ -128,7 +129,7 @@ def _resources(job: Job, role: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _memory(job: Job, role: str, given: Mapping[str, Any], conf: Mapping[str, Any]) -> int:
-    """Bytes that a pod of the role asks for."""
+    """Returns the bytes of memory that a pod of the role requests."""
     heap_at, overhead_at = f"spec.{role}.memory", f"spec.{role}.memoryOverhead"
     heap = _bytes(job, heap_at, given.get("memory") or conf.get(f"spark.{role}.memory") or _DEFAULT_MEMORY)
     overhead = given.get("memoryOverhead") or conf.get(f"spark.{role}.memoryOverhead")
@@ -159,7 +160,7 @@ def _factor(job: Job, role: str, conf: Mapping[str, Any], kind: str) -> Fraction
 
 
 def _bytes(job: Job, where: str, text: Any, unit: str = "m") -> int:
-    """An amount as the JVM writes it: MiB where it names no unit. Raises InvalidObject."""
+    """Parses a JVM memory amount, in MiB where it has no unit, into bytes. Raises InvalidObject."""
     found = _MEMORY.fullmatch(str(text))
     if found is None:
         raise InvalidObject(where, text, "must be an amount of memory such as 512m or 4g", name_of(job))

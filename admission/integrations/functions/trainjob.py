@@ -1,7 +1,8 @@
-"""The pod sets of a TrainJob: those of its TrainingRuntime, with what the job itself says of its trainer.
+"""Computes the pod sets of a TrainJob from its TrainingRuntime and the job's own trainer settings.
 
-As Kubeflow Trainer v2.3 computes them: the runtime's replicated jobs, patched by `spec.runtimePatches`; the number of nodes is
-that of `spec.trainer`, else of the runtime's policy, and the trainer's containers named `node` get `resourcesPerNode`.
+Follows Kubeflow Trainer v2.3: the pod sets are the runtime's replicated jobs, patched by `spec.runtimePatches`. The number of
+nodes comes from `spec.trainer`, else from the runtime's policy, and the trainer's containers named `node` get
+`resourcesPerNode`.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _MOST_JOBS: Final = 64
 
 
 class RuntimePods:
-    """See the module."""
+    """The PodSetFunction of TrainJob."""
 
     reads: Final = (RUNTIMES, CLUSTER_RUNTIMES)
 
     def reference(self, job: Job) -> tuple[Resource, str] | None:
-        """The runtime."""
+        """Returns resource and key of the runtime, or None if the job names none that can exist."""
         named = value_at(job, ("spec", "runtimeRef"))
         named = named if isinstance(named, Mapping) else {}
         kind, name = named.get("kind", CLUSTER_RUNTIMES.kind), named.get("name")
@@ -83,7 +84,7 @@ class RuntimePods:
         return DeclaredPodSet(at, name, {}, job, rule, template=template, count=pods)
 
     def written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
-        """A runtime is not written: TrainJob has `writeBack`."""
+        """Returns the job unchanged: TrainJob declares `writeBack`, so a start never edits the runtime."""
         return job
 
 
@@ -106,7 +107,7 @@ def _pods(job: Job, name: str, given: Any, policy: Mapping[str, Any], *, trains:
 
 
 def _patches(job: Job, name: str) -> list[Any]:
-    """What users' runtime patches say of the replicated job; our own entry is read with the pod set's template."""
+    """Returns users' runtime patches of the replicated job; Stowage's own entry is merged later, as part of the template."""
     entries = value_at(job, ("spec", "runtimePatches"))
     found = []
     for entry in entries if isinstance(entries, list) else ():
@@ -132,7 +133,7 @@ def _with_resources(template: Mapping[str, Any], resources: Mapping[str, Any]) -
 
 
 def _merged(old: Any, patch: Any) -> Any:
-    """A strategic merge patch as far as pod templates need it: lists of what has names by name, null takes a field out."""
+    """Applies the subset of strategic merge patch that pod templates need: lists merge by `name`, null removes a field."""
     if isinstance(patch, Mapping):
         out = dict(old) if isinstance(old, Mapping) else {}
         for key, value in patch.items():
