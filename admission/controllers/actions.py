@@ -1,7 +1,7 @@
-"""What the controllers of jobs and of pods may do to Workloads, as values, and the plan that holds such values.
+"""Actions on Workloads that the controllers of jobs and pods share, as values, and the plan that holds actions.
 
-A `plan` module lists actions, an executor performs them in that order. Each action carries the events to record once it
-has succeeded; they are about the job, the pod, or what the action says.
+A `plan` module lists actions and an executor performs them in that order. Each action carries the events to record once it has
+succeeded; they are about the job or pod unless the action states otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class PlannedEvent:
-    """An event on the object that the plan is about; `each_pod`: on every pod of a group, not on its first alone."""
+    """An event on the plan's object; `each_pod` records it on every pod of a group instead of only the first."""
 
     reason: str
     message: str
@@ -26,7 +26,7 @@ class PlannedEvent:
 
 @dataclass(frozen=True, slots=True)
 class CreateWorkload:
-    """A new Workload; that it is there already is no failure."""
+    """Creates the Workload; an existing Workload of that name is not an error."""
 
     workload: Workload
     events: tuple[PlannedEvent, ...] = ()
@@ -34,7 +34,7 @@ class CreateWorkload:
 
 @dataclass(frozen=True, slots=True)
 class PatchWorkload:
-    """A merge patch of metadata and spec, on condition that the Workload is still as seen."""
+    """A merge patch of metadata and spec, conditional on the Workload's resourceVersion."""
 
     workload: Workload
     patch: dict[str, Any]
@@ -43,7 +43,7 @@ class PatchWorkload:
 
 @dataclass(frozen=True, slots=True)
 class SetStatus:
-    """The Workload's next status."""
+    """Replaces the Workload's status."""
 
     workload: Workload
     status: WorkloadStatus
@@ -52,7 +52,7 @@ class SetStatus:
 
 @dataclass(frozen=True, slots=True)
 class DeleteWorkload:
-    """Deletes it, and no successor of its name."""
+    """Deletes exactly this Workload, not a later one of the same name."""
 
     workload: Workload
     events: tuple[PlannedEvent, ...] = ()
@@ -63,7 +63,7 @@ WorkloadAction = CreateWorkload | PatchWorkload | SetStatus | DeleteWorkload
 
 @dataclass(frozen=True, slots=True)
 class Planned(Generic[A]):
-    """Actions in order; events that no action causes; when to look again at the latest (seconds); why, for the log."""
+    """Actions in order, events without an action, seconds until the next plan, and a note for the log."""
 
     actions: tuple[A, ...] = ()
     events: tuple[PlannedEvent, ...] = ()
@@ -71,11 +71,11 @@ class Planned(Generic[A]):
     note: str = ""
 
     def then(self, *actions: A) -> Self:
-        """With further actions at the end."""
+        """Returns the plan with further actions at the end."""
         return replace(self, actions=(*self.actions, *actions))
 
     def followed(self, rest: Self) -> Self:
-        """Both, one after the other."""
+        """Returns this plan followed by `rest`."""
         again = [seconds for seconds in (self.again_in, rest.again_in) if seconds is not None]
         return replace(
             self.then(*rest.actions),

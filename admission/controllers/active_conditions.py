@@ -1,6 +1,6 @@
-"""Whether a queue can admit, and why not: the Active conditions of ClusterQueue, LocalQueue and Cohort. Pure.
+"""Computes the Active conditions of ClusterQueue, LocalQueue and Cohort. Pure.
 
-Reasons are checked in this order; the first one is named, and all messages are joined (objects description, 1.3).
+Reasons are checked in the order of the code; the first becomes the reason, and all messages are joined, as in Kueue.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ _OF_CHECKS = ("AdmissionCheckNotFound", "AdmissionCheckInactive", "NotSupportedW
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """A condition's value, reason and message. `unanswered`: admission checks that no controller answers.
+    """Value, reason and message of an Active condition.
 
-    `only_checks`: nothing else keeps the queue inactive.
+    `unanswered` lists admission checks that no controller answers. `only_checks` means that nothing else keeps the queue
+    inactive.
     """
 
     active: bool
@@ -35,18 +36,18 @@ class Activity:
 
 
 def flavors_of(queue: ClusterQueue) -> list[str]:
-    """The flavors of all groups, each once, in order."""
+    """Returns the distinct flavors of all resource groups, in order."""
     return list(dict.fromkeys(quotas.name for group in queue.spec.resource_groups for quotas in group.flavors))
 
 
 def checks_of(queue: ClusterQueue) -> list[str]:
-    """The names of the queue's admission checks."""
+    """Returns the names of the queue's admission checks."""
     strategy = queue.spec.admission_checks_strategy
     return [rule.name for rule in strategy.admission_checks] if strategy else []
 
 
 def cohorts_above(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
-    """The cohorts from this one up to the root; those of a circle once each."""
+    """Returns the cohorts from `name` up to the root; those of a cycle once each."""
     found: list[str] = []
     while name and name not in found:
         found.append(name)
@@ -56,7 +57,7 @@ def cohorts_above(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
 
 
 def cohort_cycle(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
-    """The cohorts that are each other's parents, in order from the first that is met above `name`; none: no cycle."""
+    """Returns the cohorts of the cycle above `name`, in order from the first that is reached; empty if there is no cycle."""
     seen: list[str] = []
     while name:
         if name in seen:
@@ -68,7 +69,7 @@ def cohort_cycle(name: str | None, cohorts: Mapping[str, Cohort]) -> list[str]:
 
 
 def cohort_activity(name: str, cohorts: Mapping[str, Cohort]) -> Activity:
-    """The Active condition of a Cohort (ours): False where it is its own ancestor, or hangs below one that is."""
+    """Returns a Cohort's Active condition, which Kueue lacks: False if the cohort or an ancestor is its own ancestor."""
     cycle = cohort_cycle(name, cohorts)
     if not cycle:
         return Activity(True, READY, "The queues below can admit")
@@ -86,7 +87,7 @@ def cluster_queue_activity(
     checks: Mapping[str, AdmissionCheck],
     cohorts: Mapping[str, Cohort] | None = None,
 ) -> Activity:
-    """The Active condition of a ClusterQueue."""
+    """Returns a ClusterQueue's Active condition."""
     if queue.metadata.deletion_timestamp:
         return Activity(False, "Terminating", "Can't admit new workloads; clusterQueue is terminating")
     found = list(_obstacles(queue, flavors, topologies, checks))
@@ -151,7 +152,7 @@ def _check_obstacles(
 
 
 def local_queue_activity(queue: LocalQueue, target: ClusterQueue | None, target_active: bool) -> Activity:
-    """The Active condition of a LocalQueue."""
+    """Returns a LocalQueue's Active condition."""
     if queue.spec.stop_policy is not StopPolicy.NONE:
         return Activity(False, "Stopped", "LocalQueue is stopped")
     if target is None:

@@ -1,6 +1,7 @@
-"""The admission context of a Workload: its queues, checks and validation error, and whether they block it. Pure.
+"""A Workload's queues, checks and validation error, and whether they block its admission. Pure.
 
-`cluster_view` builds the context, `lifecycle` decides the next step from it, `feed` passes blocked workloads to the engine.
+`cluster_view` builds the context, `lifecycle` decides the next step from it, and `feed` passes blocked workloads to the
+engine.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class AdmissionContext:
-    """`cluster_queue_active`: its Active condition is true; `checks`: the admission checks that apply to the Workload now.
+    """What a Workload's admission depends on.
 
-    `waits_for_slice`: why it cannot take the place of the slice of an elastic job that it names. `refusal`: why its pods would
-    be refused, or could not be bound, whatever is free: (reason, message). `gated_by`: whether its annotation
-    `admission-gated-by` counts.
+    `cluster_queue_active` is the queue's Active condition; `checks` are the admission checks that apply to the Workload.
+    `waits_for_slice` is why the Workload cannot replace the elastic job's slice that it names. `refusal` is why its pods would
+    be rejected or never bound, whatever capacity is free, as (reason, message). `gated_by` tells whether the annotation
+    `admission-gated-by` takes effect.
     """
 
     local_queue: LocalQueue | None
@@ -37,7 +39,7 @@ class AdmissionContext:
 
 
 def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | None:
-    """Why a cycle may not evaluate the Workload: (reason, message); None if it may."""
+    """Returns why a cycle must not evaluate the Workload, as (reason, message), or None if it may."""
     queue = workload.spec.queue_name
     gates = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
     owner = foreign_owner(workload)

@@ -1,7 +1,7 @@
-"""Writes admissions: the cycle's decision goes into the Workload's status and into events.
+"""Writes the cycle's admissions into Workload statuses and events.
 
-A write ends only when it is known what holds: an answer that was lost, or a 5xx, may yet turn out to be an admission. Called by
-the scheduler, which books and takes back.
+The scheduler calls it and allocates or releases capacity by its result. A write ends only when its outcome is known: after a
+lost answer or a 5xx, the Workload is read again, since the write may have succeeded.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ _ATTEMPTS = 5
 
 
 class AdmissionWriter:
-    """Writes admissions, first ones and repaired ones."""
+    """Writes admissions and repaired assignments."""
 
     def __init__(self, kube: Kube, views: Views, recorder: EventRecorder, now: Callable[[], float] = time.time) -> None:
         self._kube, self._views, self._recorder, self._now = kube, views, recorder, now
 
     async def admit(self, decision: Admit) -> str:
-        """The outcome: written, obsolete (it no longer waits), failed. Raises ApiErrors that no repetition would mend."""
+        """Writes an admission; returns "written", "obsolete" (the Workload no longer waits) or "failed". Raises permanent
+        ApiErrors.
+        """
         workload, conflicts = self._views.workloads.objects.get(decision.workload), 0
         while conflicts < _ATTEMPTS:
             if workload is None or not _may_reserve(workload):
@@ -51,7 +53,7 @@ class AdmissionWriter:
                 conflicts += isinstance(why, Conflict)
                 workload = await read_again(self._kube, self._views, workload)
                 if workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED):
-                    return "written"  # the write that was cut off had arrived
+                    return "written"  # the interrupted write had succeeded
                 continue
             self._views.workloads.observe(answer)
             self._tell(workload, answer, decision.considered)
@@ -59,7 +61,8 @@ class AdmissionWriter:
         return "failed"
 
     async def move(self, decision: Admit) -> str:
-        """The outcome of a repaired assignment; "stale" where the Workload is not what the decision was made on."""
+        """Writes a repaired assignment; returns "written", "obsolete", or "stale" if the Workload changed since the
+        decision."""
         workload = self._views.workloads.objects.get(decision.workload)
         if workload is None or workload.status.admission is None or not _runs(workload):
             return "obsolete"
@@ -109,7 +112,7 @@ class AdmissionWriter:
 
 
 def _moved(status: WorkloadStatus, admission: Admission, decision: Admit) -> tuple[WorkloadStatus, list[str]]:
-    """The status with the new places, and the failed nodes that it is rid of."""
+    """Returns the status with the new assignments, and the failed nodes that are no longer used."""
     new = {psa.name: psa.topology_assignment for psa in convert.admission(decision.admission).pod_set_assignments}
     assignments = tuple(
         psa.model_copy(update={"topology_assignment": new.get(psa.name) or psa.topology_assignment})
@@ -128,7 +131,7 @@ def _moved(status: WorkloadStatus, admission: Admission, decision: Admit) -> tup
 
 
 def _may_reserve(workload: Workload) -> bool:
-    """Whether the Workload is still one that waits: the decision was made on what was seen of it then."""
+    """Reports whether the Workload still waits for quota, as the decision assumed."""
     states = workload.status.conditions
     return (
         workload.spec.active

@@ -1,8 +1,8 @@
-"""What the job controller sees: the informers' copies, moved ahead by what its own writes were answered.
+"""Views of informers, moved ahead by the answers to the controllers' own writes.
 
-An informer lags behind our writes by a moment. Every write carries the version it was made from, so that while a copy
-still shows that version, the answer to the write is what the API server has; as soon as the copy shows any other, the copy
-is newer. A Workload just created is expected until the informer shows it, and no second one is made meanwhile.
+Informers lag behind writes. Every write carries the resourceVersion it was made from: while an informer still shows that
+version, the answer to the write is newer; once it shows any other version, the informer is newer. A Workload just created is
+expected until the informer shows it, so that no second one is created meanwhile.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ BY_REFERENCE = "reference"
 
 
 class InformerView(Protocol[T]):
-    """What is used of an informer."""
+    """The part of an informer that the controllers use."""
 
     @property
     def objects(self) -> Mapping[str, T]:
-        """By key."""
+        """The objects by key."""
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is there."""
+        """Reports whether the first list has arrived."""
 
     def add_handler(self, fn: Callable[[Change[T]], None]) -> None:
-        """`fn` is called at every change."""
+        """Calls `fn` with every change."""
 
     def add_index(self, name: str, fn: Callable[[T], Iterable[str]]) -> None:
-        """Groups the objects."""
+        """Indexes the objects by the values that `fn` returns."""
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """The objects of a group."""
+        """Returns the objects indexed under the value."""
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - the informer's own signature
-        """Until the first list is there."""
+        """Waits until the first list has arrived."""
 
 
 class WorkloadViews(Protocol):
-    """What the controllers of jobs, pods and sets read besides their own objects."""
+    """The views that controllers of jobs, pods and sets read besides their own objects."""
 
     @property
     def workloads(self) -> InformerView[Workload]:
@@ -68,24 +68,24 @@ class WorkloadViews(Protocol):
 
     @property
     def priorities(self) -> InformerView[dict[str, Any]]:
-        """All PriorityClasses of scheduling.k8s.io/v1."""
+        """All scheduling.k8s.io/v1 PriorityClasses."""
 
 
 class MutationCache(Generic[T]):
-    """The answers to our writes, by key, for as long as they are newer than the copies."""
+    """The answers to this process's writes, by key, for as long as they are newer than the informer's objects."""
 
     def __init__(self) -> None:
         self._answers: dict[str, tuple[frozenset[str], T]] = {}
 
     def note(self, key: str, before: T, answer: T) -> None:
-        """`answer` followed `before` directly: the write was made on that condition."""
+        """Records the answer to a write that was conditional on the version of `before`."""
         version = identity(before).resource_version
         known = self._answers.get(key)
         older = known[0] if known and identity(known[1]).resource_version == version else frozenset[str]()
         self._answers[key] = (older | {version}, answer)
 
     def of(self, key: str, copy: T) -> T:
-        """The newer of the copy and the answer."""
+        """Returns the newer of the informer's copy and the recorded answer."""
         known = self._answers.get(key)
         if known is None:
             return copy
@@ -95,23 +95,23 @@ class MutationCache(Generic[T]):
         return copy
 
     def forget(self, key: str) -> None:
-        """The object is gone."""
+        """Drops the answer of a deleted object."""
         self._answers.pop(key, None)
 
 
 class ExpectedWorkloads:
-    """Workloads that were created and not seen yet, by the job they belong to. `patience` in seconds."""
+    """Workloads that were created but not yet seen, by job. `patience` is in seconds."""
 
     def __init__(self, patience: float, clock: Callable[[], float]) -> None:
         self._patience, self._clock = patience, clock
         self._until: dict[str, tuple[str, float]] = {}
 
     def expect(self, job: str, workload: str) -> None:
-        """The job's Workload was created."""
+        """Records that the job's Workload was created."""
         self._until[job] = (workload, self._clock() + self._patience)
 
     def remaining(self, job: str) -> float | None:
-        """Seconds to wait for it at most; None when nothing is expected (any more)."""
+        """Returns the remaining seconds to wait for the job's Workload, or None if none is expected."""
         known = self._until.get(job)
         if known is None:
             return None
@@ -122,23 +122,23 @@ class ExpectedWorkloads:
         return None
 
     def seen(self, job: str, workload: str) -> None:
-        """The informer showed it."""
+        """Records that the informer shows the Workload."""
         if self._until.get(job, ("",))[0] == workload:
             del self._until[job]
 
 
 def controller_of(references: Iterable[OwnerReference]) -> OwnerReference | None:
-    """The reference of the owner in charge."""
+    """Returns the owner reference of the controller, or None."""
     return next((reference for reference in references if reference.controller), None)
 
 
 def job_key(framework: str, key: str) -> str:
-    """The key of a job among all kinds: `batch/job:ns/name`."""
+    """Returns the key of a job among all kinds: `batch/job:ns/name`."""
     return f"{framework}:{key}"
 
 
 def owner_key(workload: Workload, frameworks: Mapping[tuple[str, str], str]) -> str | None:
-    """The key of the job that controls the Workload; `frameworks` by (apiVersion, kind)."""
+    """Returns the key of the job that controls the Workload; `frameworks` is keyed by (apiVersion, kind)."""
     owner = controller_of(workload.metadata.owner_references)
     framework = frameworks.get((owner.api_version, owner.kind)) if owner else None
     if owner is None or framework is None:
@@ -147,25 +147,25 @@ def owner_key(workload: Workload, frameworks: Mapping[tuple[str, str], str]) -> 
 
 
 def is_orphan(workload: Workload) -> bool:
-    """Whether a job once made it and it has no owner any more. Those of sets are left to their pods (pods/plan.py)."""
+    """Reports whether a job's Workload has lost its owner; Workloads of sets are left to their pods (pods/plan.py)."""
     meta = workload.metadata
     of_a_set = names.COMPONENT_INDEX in meta.annotations
     return names.JOB_UID_LABEL in meta.labels and not meta.owner_references and not of_a_set
 
 
 def job_owner(job: Job) -> OwnerReference | None:
-    """The job's own controller."""
+    """Returns the owner reference of the job's own controller, or None."""
     references: list[dict[str, Any]] = (job.get("metadata") or {}).get("ownerReferences") or []
     found = next((reference for reference in references if reference.get("controller")), None)
     return OwnerReference.from_wire(found) if found else None
 
 
 def key_of(job: Job) -> str:
-    """`namespace/name`."""
+    """Returns the key `namespace/name`."""
     return object_key(job["metadata"].get("namespace"), job["metadata"]["name"])
 
 
 def owner_uid(workload: Workload) -> str:
-    """The uid of the job in charge, empty for none."""
+    """Returns the uid of the job that controls the Workload, or an empty string."""
     owner = controller_of(workload.metadata.owner_references)
     return owner.uid if owner else ""

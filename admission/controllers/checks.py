@@ -1,8 +1,7 @@
-"""Admission checks of a workload: which apply, and what their answers ask for. Pure.
+"""Admission checks of a workload: which ones apply, and what their states require. Pure.
 
-The controller that answers a check (a user's own) writes its state into the Workload's status: Ready lets it start, with
-what its podSetUpdates add; Retry gives the quota back and asks to come again, after `requeueAfterSeconds` if it says so;
-Rejected deactivates the workload. Lifecycle description, 3.4.
+The check's own controller, which users supply, writes its state into the Workload's status: Ready lets the workload start with
+the check's podSetUpdates; Retry evicts it, to be requeued after `requeueAfterSeconds` if set; Rejected deactivates it.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from api.workloads import Admission, AdmissionCheckState, RequeueState, Workload
 
 
 def checks_for(queue: ClusterQueue, admission: Admission | None = None) -> tuple[str, ...]:
-    """The checks that a workload of the queue has to pass.
+    """Returns the checks that a workload of the queue must pass.
 
-    Once it has flavors, those for any of them; before, those that no choice of flavors avoids.
+    With an admission, these are the checks of its flavors; without, the checks that no choice of flavors avoids.
     """
     strategy = queue.spec.admission_checks_strategy
     if strategy is None:
@@ -34,17 +33,17 @@ def checks_for(queue: ClusterQueue, admission: Admission | None = None) -> tuple
 
 
 def own_checks(workload: Workload) -> tuple[str, ...]:
-    """The checks that no queue names: of a gang that starts together with others, that all of them have quota (ours)."""
+    """Returns checks that no queue configures: GANG_CHECK, which waits until all gangs of a gang group have quota."""
     return (GANG_CHECK,) if GANG_GROUP in workload.metadata.annotations else ()
 
 
 def in_state(status: WorkloadStatus, state: str) -> list[AdmissionCheckState]:
-    """The checks in that state."""
+    """Returns the checks in that state."""
     return [check for check in status.admission_checks if check.state == state]
 
 
 def retry_later(status: WorkloadStatus, now: float) -> WorkloadStatus:
-    """The status with the moment before which the checks in Retry do not want the workload back, if it is to come."""
+    """Returns the status with a `requeueAt` that respects the delays of checks in Retry."""
     moments = [
         (parse_time(check.last_transition_time) or 0.0) + check.requeue_after_seconds
         for check in in_state(status, CheckState.RETRY)
@@ -58,5 +57,5 @@ def retry_later(status: WorkloadStatus, now: float) -> WorkloadStatus:
 
 
 def named(checks: Collection[AdmissionCheckState]) -> str:
-    """The checks with what they say, for a message."""
+    """Formats the checks and their messages."""
     return ", ".join(f"{check.name} ({check.message})" if check.message else check.name for check in checks)

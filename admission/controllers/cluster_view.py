@@ -1,7 +1,7 @@
-"""What the controller process sees of the cluster: one informer a kind, and the questions that need several of them.
+"""The controller process's view of the cluster: one informer per kind, and queries that combine several kinds.
 
-No decisions and no writes. The feed, the scheduler and the reconcilers all look through here, so that a Workload's queue
-or a queue's activity is found out in one way only.
+It makes no decisions and no writes. Feed, scheduler and reconcilers all query it, so that a Workload's queue or a queue's
+activity is determined in one place.
 """
 
 from __future__ import annotations
@@ -76,28 +76,29 @@ BOUND_PODS = "spec.nodeName!="
 
 
 class Copy(Protocol[T]):
-    """A local copy of one kind, by key, that says what changes in it: an informer, or a store that is filled otherwise."""
+    """A local copy of one resource with change notifications: an informer, or a store filled from elsewhere."""
 
     @property
     def objects(self) -> Mapping[str, T]:
-        """A live view."""
+        """A live view of the objects by key."""
 
     def add_handler(self, fn: Callable[[Change[T]], None], /) -> None:
-        """Called for every change, and for what is there already."""
+        """Calls `fn` for every change and for every object already present."""
 
     def add_index(self, name: str, fn: Callable[[T], Iterable[str]], /) -> None:
-        """Files the objects by the values that `fn` gives for each."""
+        """Indexes the objects by the values that `fn` returns."""
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """The objects filed under the value."""
+        """Returns the objects indexed under the value."""
 
 
 @dataclass(frozen=True)
 class ClusterView:
-    """What is known of a cluster, wherever it comes from, and the questions about it.
+    """The objects of a cluster, whatever their source, and queries about them.
 
-    `trees`: what the topology ConfigMaps (`topology_maps`) come to. `outside`: what pods hold that no Workload counts.
-    `volumes`, `devices`: what claims of volumes and of devices mean for each Workload. `gates`: the features that are on.
+    `trees` holds the topologies that ConfigMaps (`topology_maps`) describe. `outside` is usage by pods that no Workload
+    accounts for. `volumes` and `devices` translate volume and device claims into constraints of Workloads. `gates` are the
+    feature gates.
     """
 
     nodes: Copy[Node]
@@ -129,7 +130,7 @@ class ClusterView:
     devices: DeviceView = field(init=False)
 
     def __post_init__(self) -> None:
-        """Called before other handlers: a handler of a node or flavor finds the trees as they are then."""
+        """Builds the derived views; their handlers run first, so handlers of nodes and flavors see current trees."""
         self.nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
         object.__setattr__(self, "trees", Trees(self.topology_maps, self.nodes))
         volumes = VolumeView(
@@ -147,31 +148,31 @@ class ClusterView:
         object.__setattr__(self, "outside", UnreservedUsage(self.pods, self.workloads))
 
     def node_named(self, host: str) -> Node | None:
-        """The node of that hostname, as assignments call it."""
+        """Returns the node of that hostname, by which assignments name nodes, or None."""
         return next(iter(self.nodes.by_index(BY_HOSTNAME, host)), None)
 
     def topology(self, name: str) -> Topology | None:
-        """The topology of that name, be it an object or the tree of a ConfigMap."""
+        """Returns the topology of that name, from a Topology object or a ConfigMap, or None."""
         return self.topologies.objects.get(name) or self.trees.topologies.get(name)
 
     def local_queue_of(self, workload: Workload) -> LocalQueue | None:
-        """The LocalQueue that the Workload names."""
+        """Returns the LocalQueue that the Workload names, or None."""
         return self.local_queues.objects.get(object_key(workload.metadata.namespace, workload.spec.queue_name))
 
     def activity(self, queue: ClusterQueue) -> Activity:
-        """The queue's Active condition, from the objects as they are seen now."""
+        """Computes the queue's Active condition from the present objects."""
         topologies = {**self.trees.topologies, **self.topologies.objects}
         return cluster_queue_activity(
             queue, self.flavors.objects, topologies, self.checks.objects, self.cohorts.objects
         )
 
     def namespace_matches(self, queue: ClusterQueue, namespace: str | None) -> bool:
-        """Whether the queue takes workloads of the namespace."""
+        """Reports whether the queue accepts workloads of the namespace."""
         found = self.namespaces.objects.get(namespace or "")
         return matches(queue.spec.namespace_selector, found.metadata.labels if found else {})
 
     def context(self, workload: Workload, validation_error: str | None = None) -> AdmissionContext:
-        """All that the Workload's next status depends on."""
+        """Returns everything that the Workload's next status depends on."""
         local = self.local_queue_of(workload)
         queue = self.cluster_queues.objects.get(local.spec.cluster_queue) if local else None
         return AdmissionContext(
@@ -189,17 +190,17 @@ class ClusterView:
         )
 
     def more_offered(self, node: str) -> Mapping[str, int]:
-        """What the node offers beyond its resources: devices, and volumes that it can attach."""
+        """Returns the node's extra capacity beyond its resources: devices and attachable volumes."""
         devices, volumes = self.devices.offered(node), self.volumes.attachments.offered(node)
         return {**devices, **volumes} if devices or volumes else NOTHING
 
     def more_taken(self, pod: ProjectedPod) -> Mapping[str, int]:
-        """What a bound pod takes of them."""
+        """Returns what a bound pod uses of that extra capacity."""
         devices, volumes = self.devices.taken(pod), self.volumes.attachments.taken(pod)
         return {**devices, **volumes} if devices or volumes else NOTHING
 
     def _refusal(self, workload: Workload) -> tuple[str, str] | None:
-        """Why its pods would be refused or never bound, by what else they name; nothing is asked of one that has quota."""
+        """Returns why pods of a Workload without quota would be rejected or never bound, or None."""
         if is_true(workload.status.conditions, QUOTA_RESERVED):
             return None
         of_class = refusal(workload, self.runtime_classes.objects)
@@ -209,7 +210,7 @@ class ClusterView:
 
 @dataclass(frozen=True)
 class Views(ClusterView):
-    """The informers of the controller process."""
+    """ClusterView on the informers of the controller process."""
 
     nodes: Informer[Node]
     pods: Informer[ProjectedPod]
@@ -235,17 +236,17 @@ class Views(ClusterView):
     priorities: Informer[dict[str, Any]]
 
     def all(self) -> Iterable[Informer[Any]]:
-        """Every informer."""
+        """Returns every informer."""
         seen = (getattr(self, name) for name in self.__dataclass_fields__)
         return [each for each in seen if isinstance(each, Informer)]
 
     async def synced(self, seconds: float) -> None:
-        """Waits until every informer holds its first list. Raises TimeoutError naming the resource that does not."""
+        """Waits until every informer holds its first list. Raises TimeoutError that names the missing resource."""
         await asyncio.gather(*(informer.synced(seconds) for informer in self.all()))
 
 
 def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue], limit_ranges: Copy[LimitRange]) -> None:
-    """Makes the indexes that are asked for."""
+    """Creates the indexes that the queries use."""
     limit_ranges.add_index(BY_NAMESPACE, lambda limits: [limits.metadata.namespace])
     workloads.add_index(BY_REPLACED, lambda w: [key] if (key := replaced_key(w)) else [])
     workloads.add_index(BY_QUEUE, lambda w: [object_key(w.metadata.namespace, w.spec.queue_name)])
@@ -253,7 +254,7 @@ def index(workloads: Copy[Workload], local_queues: Copy[LocalQueue], limit_range
 
 
 def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE, gates: FeatureGates = DEFAULT_GATES) -> Views:
-    """The informers, not yet running. `topology_namespace`: where topology ConfigMaps count."""
+    """Returns the informers, not yet running. `topology_namespace` is the namespace of the topology ConfigMaps."""
     workloads, local_queues = Informer(kube, WORKLOADS, read_workload), Informer(kube, LOCAL_QUEUES, LocalQueue)
     limit_ranges = Informer(kube, LIMIT_RANGES, LimitRange)
     index(workloads, local_queues, limit_ranges)
@@ -287,5 +288,5 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE, gates: 
 
 
 def hostname(node: Node) -> str:
-    """What assignments call the node; empty where it has no such label."""
+    """Returns the node's name in assignments, or an empty string if it has no hostname label."""
     return node.metadata.labels.get(HOSTNAME_LABEL, "")

@@ -1,6 +1,6 @@
-"""Jobs of every kind, started and stopped as their Workloads say.
+"""Starts and stops jobs of every kind as their Workloads' conditions require.
 
-`controller` reconciles a job, `plan` lists the actions that are due, as values, and `executor` performs them. `start`,
-`finish`, `equivalence`, `workload`, `pod_set_infos` and `pods_ready` are parts of the plan and pure like it. `ancestors`
-and controllers/caches.py hold the objects that it reads; `predicates` says which changes matter.
+`controller` reconciles a job, `plan` computes the due actions as values, and `executor` performs them. `start`, `finish`,
+`holding`, `elastic`, `equivalence`, `workload`, `pod_set_infos` and `pods_ready` are pure parts of the plan. `ancestors` and
+controllers/caches.py hold the objects that a plan reads; `predicates` classifies changes.
 """

@@ -1,4 +1,4 @@
-"""What the job controller may do besides what it does to Workloads (../actions.py), as values."""
+"""The job controller's own actions, as values; ../actions.py has those on Workloads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from admission.controllers.actions import Planned, PlannedEvent, WorkloadAction
 
 @dataclass(frozen=True, slots=True)
 class PatchJob:
-    """A merge patch of the job (start, stop, restore, wake)."""
+    """A merge patch of the job, to start, stop, restore or wake it."""
 
     patch: dict[str, Any]
     events: tuple[PlannedEvent, ...] = ()
@@ -19,14 +19,14 @@ class PatchJob:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Deletes the job, with its pods."""
+    """Deletes the job and its pods."""
 
     events: tuple[PlannedEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PatchChild:
-    """A merge patch of a child job; `framework` is the child's kind."""
+    """A merge patch of a child job; `framework` names the child's kind."""
 
     framework: str
     child: Mapping[str, Any]
@@ -39,7 +39,7 @@ Action = PatchJob | DeleteJob | PatchChild | WorkloadAction
 
 @dataclass(frozen=True, slots=True)
 class JobPlan(Planned[Action]):
-    """What is due now."""
+    """The actions that are due for one job."""
 
 
 NOTHING: Final = JobPlan()

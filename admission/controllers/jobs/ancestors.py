@@ -1,7 +1,7 @@
-"""Jobs above and below a job: whose admission it runs on, and which child jobs it has.
+"""Finds the managed ancestor whose admission a job depends on, and the child jobs of a job.
 
-What is above is read from the informers' copies. Child jobs have no queue name, so no copy holds them: the API server is
-asked for them, and only when their parent is about to start.
+Ancestors are read from the informers. Child jobs have no queue name, so no informer holds them: they are listed from the API
+server, and only when their parent is about to start.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from api.meta import OwnerReference, is_true, object_key
 from api.workloads import Workload
 
 DEEPEST: Final = 8
-"""The most ancestors that are followed: owners may name each other in a cycle."""
+"""The maximum number of ancestors to follow, since owner references may form a cycle."""
 
 
 class JobAncestors:
-    """See the module. `adapters` and `jobs` by framework."""
+    """Looks up the ancestors of jobs; `adapters` and `jobs` are keyed by framework."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class JobAncestors:
         self._options = options
 
     def ancestor_admitted(self, job: Job, adapter: JobIntegration, depth: int = 0) -> bool | None:
-        """Whether the topmost managed job above this one is admitted; None where there is none."""
+        """Reports whether the topmost managed ancestor of the job is admitted; None if the job has no managed ancestor."""
         owner = job_owner(job)
         framework = self._framework(owner) if owner else None
         if owner is None or framework is None or depth == DEEPEST:
@@ -48,7 +48,7 @@ class JobAncestors:
         if parent is None or parent["metadata"].get("uid", "") != owner.uid:
             return None
         if fault_of_part(job, adapter, parent, kind):
-            return None  # any user may name any owner
+            return None  # any user can name any owner
         above = self.ancestor_admitted(parent, kind, depth + 1)
         if above is not None or not is_managed(parent, JobContext(options=self._options)):
             return above
@@ -56,7 +56,7 @@ class JobAncestors:
         return any(is_true(w.status.conditions, names.ADMITTED) for w in owned if owner_uid(w) == owner.uid)
 
     def _framework(self, owner: OwnerReference) -> str | None:
-        """The framework of the owner's kind, in the version that we speak. Adapters come and go with JobKinds."""
+        """Returns the framework of the owner's kind if Stowage manages that API version. Adapters come and go with JobKinds."""
         name = f"{owner.api_version.rpartition('/')[0]}/{owner.kind.lower()}"
         adapter = self._adapters.get(name)
         same = adapter is not None and (adapter.resource.api_version, adapter.resource.kind) == (
@@ -67,7 +67,7 @@ class JobAncestors:
 
 
 def about_to_start(job: Job, kind: JobIntegration, workloads: Sequence[Workload]) -> bool:
-    """Whether the next step of a job with child jobs may be its start: what these carry of an earlier one counts then."""
+    """Reports whether the job may start next, which is when its children's leftovers from an earlier start matter."""
     if as_parent(kind) is None or not kind.is_suspended(job):
         return False
     states = [workload.status.conditions for workload in workloads]
@@ -75,7 +75,7 @@ def about_to_start(job: Job, kind: JobIntegration, workloads: Sequence[Workload]
 
 
 async def children_of(kube: Kube, job: Job, kind: JobWithChildren, resource: Resource) -> list[dict[str, Any]]:
-    """The child jobs (of that resource) of a kind that has them, as they are now. Raises ApiErrors."""
+    """Lists the job's child jobs of that resource from the API server. Raises ApiErrors."""
     meta = job["metadata"]
     page = await kube.list(resource, meta.get("namespace"), label_selector=f"{kind.children_label}={meta['name']}")
     mine = meta.get("uid", "")

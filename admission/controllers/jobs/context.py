@@ -1,4 +1,4 @@
-"""What planning a job may look at besides the job and its Workloads. Values and views only; nothing is fetched."""
+"""The input of a job's plan other than the job and its Workloads: values and views, so that planning fetches nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from api.workloads import Workload
 class JobOptions:
     """Settings of the job controller; the defaults are Kueue's.
 
-    `topology`, `elastic_jobs`: Kueue's gates TopologyAwareScheduling and ElasticJobsViaWorkloadSlices (feature_gates.py).
-    `open_templates` (ours): a pod set that goes to one domain starts without a gate (see pod_set_infos.py).
-    `deactivated_kept`: seconds that a job stays whose Workload we deactivated, None for ever. `label_keys_to_copy`: labels that
-    a Workload takes over from its job or pods, `annotation_keys_to_copy` annotations likewise. `finish_orphaned`: whether a
-    Workload whose job is gone is finished before it is let go.
+    `topology` and `elastic_jobs` are Kueue's feature gates TopologyAwareScheduling and ElasticJobsViaWorkloadSlices
+    (feature_gates.py). With `open_templates`, which Kueue lacks, a pod set that goes to one domain starts without a gate
+    (pod_set_infos.py). `deactivated_kept` is the number of seconds after which a job is deleted whose Workload Stowage
+    deactivated, or None for never. `label_keys_to_copy` and `annotation_keys_to_copy` are copied from the job or pods to the
+    Workload. With `finish_orphaned`, a Workload whose job is gone gets the condition Finished before its finalizer is removed.
     """
 
     manage_jobs_without_queue_name: bool = False
@@ -42,10 +42,11 @@ DEFAULTS: Final = JobOptions()
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """`priority_classes` are decoded scheduling.k8s.io/v1 objects; `workloads` by key, for prebuilt ones; `children` are
-    the job's child jobs, of a kind that has them.
+    """The objects that a job's plan reads.
 
-    `ancestor_admitted`: None for a job of its own; for the child of a managed job, whether that job is admitted.
+    `priority_classes` are decoded scheduling.k8s.io/v1 objects; `workloads`, by key, serves prebuilt Workloads; `children` are
+    the job's child jobs, if its kind has them. `ancestor_admitted` is None for a job without a managed ancestor, else whether
+    that ancestor is admitted.
     """
 
     flavors: Mapping[str, ResourceFlavor] = field(default_factory=dict)

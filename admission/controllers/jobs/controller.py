@@ -1,10 +1,10 @@
-"""The job controller: keeps jobs and their Workloads in step, for every registered kind of job.
+"""The job controller: reconciles jobs of every registered kind with their Workloads.
 
-It watches, asks `plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by job
-(`batch/job:ns/name`), one worker a key. That pods of a running job become ready or end is collected for a while, and a job
-that looks as it did when there was nothing to do is not planned again, so that the many status updates of a running job cost
-next to nothing. A write that conflicts with another client's change ends the pass: that change queues the key again. Only the
-leader runs it (assembly.py builds it).
+It watches, asks `plan` for the due actions and has them performed; it decides nothing itself. The reconciler's keys are jobs
+(`batch/job:ns/name`), and no key is reconciled by two workers at once. Readiness and ends of a running job's pods are
+collected for `PROGRESS` seconds, and a job that has not changed since its last empty plan is not planned again, so the many
+status updates of running jobs cost little. A write that conflicts with another client's change ends the pass; that change
+requeues the key. assembly.py builds the controller, which runs on the leader only.
 """
 
 from __future__ import annotations
@@ -54,21 +54,23 @@ from api.workloads import Workload
 log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT: Final = 120.0
-# The garbage collector is usually faster; and a job that only our copy does not know yet must not lose its Workload.
+# The garbage collector is usually faster, and a job that merely has not reached the informer must not lose its Workload.
 ORPHAN_GRACE: Final = 1.0
 EXPECTATION: Final = 5.0
 PROGRESS: Final = 5.0
-"""Seconds for which the ends of a running job's pods are collected before its Workload says how many need no quota any more:
-mostly the others end soon after, and each time costs as much as an admission."""
-# Seconds until a job of a kind that is not listed yet is checked again.
+"""Seconds to collect the ends of a running job's pods before the Workload's reclaimable pods are updated: pods of a job tend
+to end together, and each update costs as much as an admission.
+"""
+# Seconds until a job is reconciled again whose kind's informer has not synced.
 _UNLISTED: Final = 1.0
 _ORPHAN: Final = "workload"
 
 
 class JobController:
-    """See the module. `jobs` by framework; `views`: what the informers hold of Workloads, flavors and priority classes.
+    """Reconciles jobs of all registered kinds.
 
-    `referenced`: objects beside jobs that say what pods these have, by kind.
+    `jobs` holds an informer view per framework; `views`, those of Workloads, flavors and priority classes; `referenced`, those
+    of objects that define the pods of jobs.
     """
 
     def __init__(
@@ -106,7 +108,8 @@ class JobController:
         self._subscribe()
 
     async def run(self) -> None:
-        """Until cancelled. The informers run elsewhere; a kind that is not installed never holds up the others."""
+        """Runs until cancelled, once the views have synced; their informers run elsewhere. A missing job kind blocks
+        nothing."""
         views: list[InformerView[Any]] = [
             self._workloads,
             self._flavors,
@@ -118,7 +121,7 @@ class JobController:
             await view.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
-    # ---- what happened
+    # ---- watch handlers
 
     def _subscribe(self) -> None:
         self._workloads.add_index(BY_JOB, self._job_keys)
@@ -140,7 +143,7 @@ class JobController:
         view.add_handler(self._job_handler(framework))
 
     def _reference_changed(self, kind: str, change: Change[dict[str, Any]]) -> None:
-        """What a job refers to came, changed or went: its pods may be others now."""
+        """Requeues jobs that refer to the changed object, since their pod sets may change."""
         for framework, view in self._jobs.items():
             if as_selective(self._adapters[framework]) is None:
                 continue
@@ -150,18 +153,18 @@ class JobController:
                 self.queue.add(key)
 
     def add_kind(self, adapter: JobIntegration, view: InformerView[dict[str, Any]]) -> None:
-        """Manage jobs of one kind more, also those that have Workloads already. The view's informer runs elsewhere."""
+        """Starts to manage a job kind, including its jobs that have Workloads already. The view's informer runs elsewhere."""
         framework, resource = adapter.framework, adapter.resource
         self._adapters[framework], self._resources[framework], self._jobs[framework] = adapter, resource, view
         self._frameworks[resource.api_version, resource.kind] = framework
-        self._workloads.add_index(BY_JOB, self._job_keys)  # those of the kind were filed under no job
+        self._workloads.add_index(BY_JOB, self._job_keys)  # Workloads of the new kind were not indexed by job
         self._watch(framework, view)
         for workload in self._workloads.objects.values():
             if (key := owner_key(workload, self._frameworks)) is not None and key.startswith(f"{framework}:"):
                 self.queue.add(key)
 
     def remove_kind(self, adapter: JobIntegration) -> None:
-        """Manage jobs of this kind no more: what runs goes on, what waits goes on waiting."""
+        """Stops managing a job kind: its running jobs keep running, its waiting jobs keep waiting."""
         framework, resource = adapter.framework, adapter.resource
         for known in (self._adapters, self._resources, self._jobs):
             known.pop(framework, None)
@@ -203,7 +206,7 @@ class JobController:
                 self.queue.add(job_key(framework, key_of(job)))
 
     def _queue_parts(self, key: str, depth: int = 0) -> None:
-        """The job's parts, and theirs: they follow its Workload."""
+        """Requeues the job's parts, recursively: they follow its Workload."""
         framework, _, name = key.partition(":")
         resource = self._resources[framework]
         for of, view in self._jobs.items():
@@ -221,7 +224,7 @@ class JobController:
                 self.queue.add(key)
 
     def namespace_changed(self, name: str) -> None:
-        """A namespace came, or changed its labels: its jobs may be managed now, or no more."""
+        """Requeues a namespace's jobs if its creation or new labels changed whether Stowage manages it."""
         managed = self._options.namespace_managed(name)
         if self._managed.get(name) is managed:
             return
@@ -234,14 +237,14 @@ class JobController:
     # ---- one job
 
     async def reconcile(self, key: str) -> float | None:
-        """Brings one job a step further; returns when to look again at the latest."""
+        """Performs the job's next actions; returns the seconds until it must be reconciled again, or None."""
         framework, _, name = key.partition(":")
         if framework == _ORPHAN:
             return await self._orphan(name)
         if framework not in self._jobs:
-            return None  # its JobKind is gone
+            return None  # its JobKind was deleted
         if not self._jobs[framework].has_synced:
-            return _UNLISTED  # a job that is not seen yet is not a job that is gone
+            return _UNLISTED  # until then, a job missing from the view may still exist
         copy = self._jobs[framework].objects.get(name)
         owned = self._workloads.by_index(BY_JOB, key)
         if copy is None:
@@ -261,7 +264,9 @@ class JobController:
         context = self._context(job, adapter, await self._children(job, adapter, workloads))
         looks = self._looks(job, adapter, workloads, context)
         if self._settled.get(key) == looks:
-            self._settled[key] = looks  # the same, of the present copy: the one before it can go
+            self._settled[key] = (
+                looks  # an equal value that references the present copies, so that the older ones can be freed
+            )
             return None
         made = plan(job, adapter, workloads, context, self._wall())
         again = await self._act.perform(key, adapter, job, made)
@@ -281,7 +286,7 @@ class JobController:
     def _looks(
         self, job: Job, adapter: JobIntegration, workloads: Sequence[Workload], context: JobContext
     ) -> tuple[object, ...]:
-        """All that a plan depends on: what is equal needs no other plan."""
+        """Returns everything that a plan depends on: equal values yield equal plans."""
         meta, options = job["metadata"], self._options
         telling = as_reclaiming(adapter) if options.reclaimable_pods else None
         prebuilt = context.workloads.get(prebuilt_key(job) or "")
@@ -324,7 +329,7 @@ class JobController:
     # ---- Workloads without a job
 
     async def _without_job(self, key: str, workloads: Sequence[Workload]) -> float | None:
-        """Lets go of those that are being deleted; ends the others once their job is surely gone."""
+        """Releases Workloads that are being deleted and finishes the others once their job is certainly gone."""
         if not workloads:
             self._missing.pop(key, None)
             return None
@@ -368,7 +373,7 @@ def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:
 
 
 def _parent_keys(job: dict[str, Any]) -> Iterable[str]:
-    """Of whatever kind: one that is not managed yet may be later."""
+    """Returns the index key of the job's owner, of any kind: an unmanaged kind may become managed later."""
     owner = job_owner(job)
     if owner is None:
         return ()

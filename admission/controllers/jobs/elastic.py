@@ -1,12 +1,13 @@
-"""An elastic job (annotation `elastic-job`) that changes its size while it has quota: its slices. Pure; part of `plan`.
+"""Resizes an elastic job (annotation `elastic-job`) while it has quota, by means of Workload slices. Pure; part of `plan`.
 
-- It grows: a further Workload, its next slice, asks for all pods and names the slice that has quota. The next slice gets what
-  fits (engine/cycle/elastic.py); then the older one is Finished. While the next slice waits it follows the job.
-- It got fewer pods than it asks for: likewise, until it has all of them.
-- It shrinks: the counts of the slice that has quota go down, which gives quota and places back.
+- When the job grows, the next slice, a further Workload, requests all pods and names the slice that has quota. The next slice
+  gets as many pods as fit (engine/cycle/elastic.py); then the older slice is Finished. While it waits, the next slice follows
+  the job.
+- When the job was admitted with fewer pods than it requests, the same happens until it has all of them.
+- When the job shrinks, the counts of the slice with quota decrease, which releases quota and capacity.
 
-Pods beyond those admitted wait at their gate, so nothing of the job stops for any of this. A job that loses its quota is
-admitted anew with one Workload: the slices that were to replace it are deleted.
+Pods beyond the admitted number wait at their gate, so the running pods never stop. A job that loses its quota is admitted
+again with one Workload, and its pending slices are deleted.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ Counts = Mapping[str, int]
 
 
 def is_elastic(job: Job, kind: JobIntegration, options: JobOptions) -> bool:
-    """Whether the job may change its size while it runs: it says so, its kind can, and the gate is open."""
+    """Reports whether the job may be resized while it runs: job, kind and feature gate must all allow it."""
     return options.elastic_jobs and asks_for_elastic(job) and as_elastic(kind) is not None
 
 
 def pod_sets_of(job: Job, kind: JobIntegration, options: JobOptions) -> tuple[PodSet, ...]:
-    """The job's pod sets. With the gate closed its annotation `elastic-job` does not count. Raises InvalidObject."""
+    """Returns the job's pod sets; the annotation `elastic-job` is ignored without the feature gate. Raises InvalidObject."""
     if not options.elastic_jobs and asks_for_elastic(job):
         meta = job["metadata"]
         kept = {key: text for key, text in meta["annotations"].items() if key != names.ELASTIC_JOB}
@@ -41,10 +42,11 @@ def pod_sets_of(job: Job, kind: JobIntegration, options: JobOptions) -> tuple[Po
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """The Workloads of an elastic job. `current`: the one whose quota it has; `following`: the one that is to replace it.
+    """The Workloads of an elastic job.
 
-    `replaced`: had quota, until a later slice got it (with that slice); `stale`: wait in vain, and are to go; `over`: Finished
-    since they were replaced; `others`: what is left of a job without quota.
+    `current` has the job's quota; `following` waits to replace it. `replaced` pairs each Workload whose quota a later slice
+    took with that slice. `stale` Workloads wait in vain and must be deleted. `over` were Finished because a slice replaced
+    them. `others` are the remaining Workloads of a job without quota.
     """
 
     current: Workload | None
@@ -56,7 +58,7 @@ class Slices:
 
 
 def slices_of(workloads: Sequence[Workload]) -> Slices:
-    """The job's Workloads by what is to be done about them."""
+    """Classifies the job's Workloads by what has to be done with them."""
     over = tuple(w for w in workloads if is_replaced(w))
     live = [w for w in workloads if w not in over]
     successors = {replaced_key(w): w for w in live if is_true(w.status.conditions, names.ADMITTED) and replaced_key(w)}
@@ -83,17 +85,17 @@ def _has_quota(workload: Workload) -> bool:
 
 
 def counts_of(pod_sets: Sequence[PodSet]) -> dict[str, int]:
-    """Pods by pod set."""
+    """Returns the number of pods of each pod set."""
     return {pod_set.name: pod_set.count for pod_set in pod_sets}
 
 
 def with_counts(pod_sets: Sequence[PodSet], counts: Counts) -> tuple[PodSet, ...]:
-    """The pod sets with these numbers of pods, and no fewer: a job that has quota keeps what it has."""
+    """Returns the pod sets with these counts and without minimum counts, since a job with quota keeps all of its quota."""
     return tuple(p.model_copy(update={"count": counts.get(p.name, p.count), "min_count": None}) for p in pod_sets)
 
 
 def admitted_counts(workload: Workload) -> dict[str, int]:
-    """For how many pods of each pod set the Workload has quota."""
+    """Returns the number of pods of each pod set for which the Workload has quota."""
     asked, admission = counts_of(workload.spec.pod_sets), workload.status.admission
     given = {psa.name: psa.count for psa in admission.pod_set_assignments} if admission else {}
     granted = {name: given.get(name) for name in asked}
@@ -101,13 +103,13 @@ def admitted_counts(workload: Workload) -> dict[str, int]:
 
 
 def lacks_pods(workload: Workload, wanted: Counts) -> bool:
-    """Whether the job asks for more pods than it has quota for."""
+    """Reports whether the job requests more pods than it has quota for."""
     granted = admitted_counts(workload)
     return any(count > granted.get(name, 0) for name, count in wanted.items())
 
 
 def shrunk(workload: Workload, wanted: Counts) -> dict[str, Any] | None:
-    """The patch that takes the counts down to what the job asks for; None where no pod set has more."""
+    """Returns the patch that lowers the Workload's counts to the job's, or None if no pod set has more pods."""
     pod_sets = workload.spec.pod_sets
     less = {p.name: min(p.count, wanted.get(p.name, p.count)) for p in pod_sets}
     if less == counts_of(pod_sets):
@@ -116,13 +118,13 @@ def shrunk(workload: Workload, wanted: Counts) -> dict[str, Any] | None:
 
 
 def slice_annotations(current: Workload) -> dict[str, str]:
-    """What the next slice says of the one that it is to replace."""
+    """Returns the annotations by which the next slice names the slice that it will replace."""
     _, first = split_key(first_key(current))
     return {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: first, names.REPLACEMENT_FOR: current.key}
 
 
 def replacement_message(by: Workload) -> str:
-    """Why the older slice is Finished, in Kueue's words."""
+    """Returns the Finished message of the replaced slice, in Kueue's words."""
     job = by.metadata.labels.get(names.JOB_UID_LABEL, "")
     return (
         f"Replaced to accommodate a workload (UID: {by.metadata.uid}, JobUID: {job}) due to workload slice aggregation"

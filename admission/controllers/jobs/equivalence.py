@@ -1,4 +1,4 @@
-"""Whether a Workload is the one of a job as the job is now, waiting or started. Pure."""
+"""Compares the pod sets of a job, waiting or started, with those of its Workload. Pure."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any, Final
 from admission.integrations.podset import OWN_ANNOTATIONS, OWN_LABELS, PodSetInfo
 from api.workloads import PodSet, Workload
 
-# What of a template decides where its pods may run and what they take.
+# Fields of a pod spec that decide where its pods may run and what they request.
 _SHAPE: Final = ("containers", "initContainers", "resources", "overhead", "runtimeClassName", "affinity")
 
-# Nothing may join these: they are what the quota was asked for, and where it was found.
+# Maps under these keys must not gain entries: quota was requested and found for exactly what they contain.
 _PLAIN: Final = frozenset((str, int, bool, float, type(None)))
 _EXACT: Final = ("resources", "nodeAffinity", "restartPolicy")
 
 
 def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
-    """Whether they ask for the same, to the last label."""
+    """Reports whether both ask for the same pods, including all labels."""
     return one == other or bool(normal([_asked(p) for p in one]) == normal([_asked(p) for p in other]))
 
 
 def _asked(pod_set: PodSet) -> dict[str, Any]:
-    """Without a topology request that says nothing but how the pods are numbered."""
+    """Returns the pod set as JSON object, without a topology request that only states how pods are numbered."""
     asked = pod_set.to_wire()
     if (asked.get("topologyRequest") or {}).keys() <= {"podIndexLabel"}:
         asked.pop("topologyRequest", None)
@@ -30,15 +30,15 @@ def _asked(pod_set: PodSet) -> dict[str, Any]:
 
 
 def same_templates(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
-    """Whether nothing was added to the templates (or all of it taken away again)."""
+    """Reports whether both have equal templates, that is, without additions of a start."""
     here, there = [p.template for p in one], [p.template for p in other]
     return here == there or bool(normal(here) == normal(there))
 
 
 def similar_pod_sets(running: tuple[PodSet, ...], asked: tuple[PodSet, ...], admitted: bool = False) -> bool:
-    """Whether these are the same pods, with perhaps more about them than was asked for.
+    """Reports whether `running` are the pod sets `asked` for, possibly with additions to their templates.
 
-    Of pods that run `admitted`, node selector and tolerations are not compared: they were when the pods were let in.
+    Of pods that run `admitted`, node selector and tolerations are not compared: they were compared at the start.
     """
     return [(p.name, p.count) for p in running] == [(p.name, p.count) for p in asked] and all(
         _started_template(now.template, was.template, admitted) for now, was in zip(running, asked, strict=True)
@@ -46,9 +46,9 @@ def similar_pod_sets(running: tuple[PodSet, ...], asked: tuple[PodSet, ...], adm
 
 
 def started_pod_sets(running: tuple[PodSet, ...], workload: Workload, runs_admitted: bool = False) -> bool:
-    """Whether these can be the Workload's pod sets as they were started: same pods, and nothing taken away.
+    """Reports whether `running` can be the Workload's pod sets after a start: the same pods, with nothing removed.
 
-    What was added at the start is not held against them: flavors may have changed since.
+    Additions of the start are not checked, since flavors may have changed since.
     """
     admission = workload.status.admission
     if admission is None:
@@ -59,9 +59,9 @@ def started_pod_sets(running: tuple[PodSet, ...], workload: Workload, runs_admit
 
 
 def bears_start(now: tuple[PodSet, ...], workload: Workload) -> bool:
-    """Whether the templates still have what a start added: labels or annotations of ours that were not asked for.
+    """Reports whether the templates still have labels or annotations that only a start adds.
 
-    Every start adds some (pod_set_infos.py), Kueue's too, and a stop that restores the templates takes them all away.
+    Every start adds some (pod_set_infos.py), also Kueue's, and a stop that restores the templates removes all of them.
     """
     asked = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
     return any(_own(pod_set.template) - _own(asked[pod_set.name]) for pod_set in now if pod_set.name in asked)
@@ -75,7 +75,7 @@ def _own(template: Mapping[str, Any]) -> set[tuple[str, Any]]:
 
 
 def unfinished_start(running: tuple[PodSet, ...], infos: Sequence[PodSetInfo]) -> bool:
-    """Whether pods run without a node label or gate that their admission gives: another client unsuspended the job."""
+    """Reports whether pods run without a node label or gate of their admission: another client unsuspended the job."""
     specs = {pod_set.name: pod_set.template.get("spec") or {} for pod_set in running}
     return any(
         not info.node_selector.keys() <= (specs[info.name].get("nodeSelector") or {}).keys()
@@ -101,7 +101,7 @@ def _started_template(now: Mapping[str, Any], was: Mapping[str, Any], admitted: 
 
 
 def _keeps(now: Any, was: Any) -> bool:
-    """Whether all that was said still holds; the server's defaults may have joined it, but no request for more."""
+    """Reports whether `now` still contains everything in `was`; API server defaults may be added, but no further requests."""
     if isinstance(was, Mapping) and isinstance(now, Mapping):
         exact = all(now.get(key) == was.get(key) for key in _EXACT)
         return exact and all(key in now and _keeps(now[key], value) for key, value in was.items())
@@ -111,7 +111,7 @@ def _keeps(now: Any, was: Any) -> bool:
 
 
 def normal(value: Any) -> Any:
-    """Without nulls, empty maps and empty lists, at any depth: they mean the same as what is absent."""
+    """Returns the value without nulls, empty maps and empty lists at any depth, which all mean the same as absence."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """Performs a plan of the job controller through the API server, in order, and records its events.
 
-Every write carries the version it was planned for. One that meets another client's change, or no object, ends the plan
-quietly: the change itself brings the job back. workload_writer.py performs the actions on Workloads.
+Every write carries the resourceVersion it was planned for. A conflict or a missing object ends the plan quietly, since the
+change behind it requeues the job. workload_writer.py performs the actions on Workloads.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ log = logging.getLogger(__name__)
 
 
 class Executor:
-    """See the module.
-
-    `resources` by framework; `jobs` are the answers so far; `workloads` performs what concerns those.
+    """Performs job plans. `resources` is keyed by framework; `jobs` caches the API server's answers; `workloads` writes
+    Workloads.
     """
 
     def __init__(
@@ -44,9 +43,9 @@ class Executor:
     async def perform(
         self, key: str, kind: JobIntegration | None, job: dict[str, Any] | None, made: JobPlan
     ) -> float | None:
-        """Seconds after which to look again, as the plan says or because it was cut short. Raises other ApiErrors.
+        """Performs the plan; returns the seconds until the job must be planned again, or None. Raises other ApiErrors.
 
-        `key` is the job's among all kinds; without a job only actions on Workloads are possible.
+        `key` identifies the job among all kinds. Without `kind` and `job`, only actions on Workloads are possible.
         """
         ref = ref_to(kind.resource, job) if kind and job else None
         self._record(ref, made.events)

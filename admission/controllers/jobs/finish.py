@@ -1,4 +1,4 @@
-"""The end of Workloads, with their job or without it, and events about their admission checks. Pure; part of `plan`."""
+"""Finishes Workloads, with or without their job, and reports admission check messages. Pure; part of `plan`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from api.workloads import Workload
 
 
 def finish(workload: Workload, reason: str, message: str, now: float, *events: PlannedEvent) -> SetStatus:
-    """The Workload Finished, for that reason."""
+    """Returns the status update that sets the Workload's Finished condition."""
     generation = workload.metadata.generation
     return SetStatus(workload, conditions.finished(workload.status, reason, message, now, generation), events)
 
 
 def declared_finished(workload: Workload) -> PlannedEvent:
-    """That the Workload is Finished."""
+    """Returns the event that reports the Workload as Finished."""
     return PlannedEvent("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
 
 
 def let_go(workload: Workload, *events: PlannedEvent) -> tuple[PatchWorkload, ...]:
-    """Takes our finalizer off, if it is there."""
+    """Returns the patch that removes Stowage's finalizer, if present."""
     finalizers = [name for name in workload.metadata.finalizers if name != names.IN_USE_FINALIZER]
     if len(finalizers) == len(workload.metadata.finalizers):
         return ()
@@ -34,7 +34,7 @@ def let_go(workload: Workload, *events: PlannedEvent) -> tuple[PatchWorkload, ..
 
 
 def check_messages(workload: Workload, *, each_pod: bool = False) -> tuple[PlannedEvent, ...]:
-    """One event with what the checks of a Workload that has quota are waiting for."""
+    """Returns one event with the messages of the admission checks of a Workload that has quota."""
     if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
         return ()
     events = [f"{check.name}: {check.message}" for check in workload.status.admission_checks if check.message]
@@ -42,7 +42,7 @@ def check_messages(workload: Workload, *, each_pod: bool = False) -> tuple[Plann
 
 
 def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float) -> JobPlan:
-    """The plan for Workloads whose job is gone or going: finished, so that their quota returns, and free to go."""
+    """Plans for Workloads whose job is gone or being deleted: Finished, which releases quota, and without finalizer."""
     result = NOTHING
     for workload in workloads:
         over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
@@ -54,7 +54,7 @@ def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float
 
 
 def plan_ended(workloads: Sequence[Workload], end: JobResult, now: float) -> JobPlan:
-    """The Workload follows its job in two steps: Finished, and when that is seen, without its finalizer."""
+    """Plans for the Workloads of an ended job: first Finished and, once that is observed, without finalizer."""
     result = NOTHING
     for workload in workloads:
         if is_true(workload.status.conditions, names.FINISHED) or workload.metadata.deletion_timestamp:
@@ -66,7 +66,7 @@ def plan_ended(workloads: Sequence[Workload], end: JobResult, now: float) -> Job
 
 
 def kept_until(workload: Workload, options: JobOptions) -> float | None:
-    """When the job of a Workload is deleted that we deactivated (its eviction has a cause); None for never."""
+    """Returns when to delete a job whose Workload Stowage deactivated, in epoch seconds, or None for never."""
     eviction = find_condition(workload.status.conditions, names.EVICTED)
     ours = eviction is not None and eviction.reason.startswith(f"{names.EvictedReason.DEACTIVATED}DueTo")
     if eviction is None or not ours or workload.spec.active or options.deactivated_kept is None:
@@ -75,7 +75,7 @@ def kept_until(workload: Workload, options: JobOptions) -> float | None:
 
 
 def stop_keeping(made: JobPlan, left: float) -> JobPlan:
-    """With the job's end after so many seconds."""
+    """Adds the job's deletion to the plan, now or after `left` seconds."""
     if left > 0:
         return JobPlan(made.actions, made.events, left, made.note)
     return made.then(DeleteJob((PlannedEvent("Deleted", "Deleted job: deactivation retention period expired"),)))

@@ -1,4 +1,4 @@
-"""Jobs that cannot have pods as they are: on hold, or with pod sets that cannot be read. Pure; part of `plan`."""
+"""Plans for jobs that cannot have pods: on hold, or with unreadable pod sets. Pure; part of `plan`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HELD = "It can have no pods as it is: the quota is free"
 def plan_hold(
     job: Job, kind: JobIntegration, workloads: Sequence[Workload], now: float, *, on_hold: bool
 ) -> JobPlan | None:
-    """The plan for a job that is on hold, or was so far as its Workload says; None for any other."""
+    """Returns the plan for a job that is on hold or has a Workload on hold, or None for any other job."""
     if kind.finished(job) is not None:
         return None
     if not on_hold:
@@ -32,16 +32,16 @@ def plan_hold(
         ]
         return JobPlan(tuple(back)) if back else None
     if not workloads:
-        return None  # it gets one first
+        return None  # the Workload is created first
     return _stopped(job, kind).then(*_given_back(job, kind, workloads, now, (PlannedEvent("OnHold", _HELD),)))
 
 
 def plan_unreadable(
     job: Job, kind: JobIntegration, workloads: Sequence[Workload], error: InvalidObject, now: float
 ) -> JobPlan:
-    """No Workload can be made of the job; it must not run for that, and keeps no quota.
+    """Plans for a job from which no Workload can be composed: it must stop and releases its quota.
 
-    One that runs while the object that describes its pods has gone runs on: its pods are those that were admitted.
+    An admitted job that lost the object which defines its pods keeps running, since its pods are those that were admitted.
     """
     told = PlannedEvent("ErrWorkloadCompose", str(error), "Warning")
     admitted = any(is_true(workload.status.conditions, names.ADMITTED) for workload in workloads)
@@ -59,7 +59,7 @@ def _stopped(job: Job, kind: JobIntegration) -> JobPlan:
 def _given_back(
     job: Job, kind: JobIntegration, workloads: Sequence[Workload], now: float, told: tuple[PlannedEvent, ...]
 ) -> tuple[SetStatus, ...]:
-    """The quota of a job that rests; its Workload is on hold until the job is another."""
+    """Releases the quota of a job at rest; its Workload stays on hold until the job changes."""
     if not kind.is_suspended(job) or kind.is_active(job):
         return ()
     return tuple(

@@ -1,17 +1,17 @@
-"""What to do about one job now: a function from the job and its Workloads to a list of actions. Pure.
+"""Computes the due actions for one job from the job and its Workloads. Pure; the job controller calls it.
 
-The order of the questions is Kueue's (lifecycle description, 3.3). A plan goes as far as the present state allows and
-is made again with every change of the job or its Workload, so nothing is remembered between two plans. In brief:
+The decisions are made in Kueue's order. A plan goes as far as the present state allows and is computed again with every change
+of the job or its Workload, so no state is kept between two plans. In brief:
 
-    the job has ended            -> its Workload is Finished, and loses its finalizer
-    no Workload fits the job     -> stop it; correct the one Workload that waits, or delete those that do not fit; make one
-    the Workload goes or is evicted -> stop the job; once it rests, let go of the finalizer, or give the quota back
-    admitted and suspended       -> start
-    runs and is not admitted     -> stop, and once it rests restore the templates
-    runs, but was overlooked     -> wake its own controller
+    the job has ended               -> its Workload is Finished, then loses its finalizer
+    no Workload fits the job        -> stop the job; update its one pending Workload, or delete Workloads and create one
+    Workload is deleted or evicted  -> stop the job; once at rest, remove the finalizer or release the quota
+    admitted and suspended          -> start the job
+    running and not admitted        -> stop the job; once at rest, restore the templates
+    running, but overlooked         -> wake the kind's own controller
 
-Jobs on hold, and those that cannot be read, are in holding.py. An elastic job has more than one Workload while it grows
-(elastic.py). `jobs` calls it and acts.
+holding.py covers jobs that are on hold or cannot be read. An elastic job has more than one Workload while it grows
+(elastic.py).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from api.workloads import PodSet, Workload
 
 
 def plan(job: Job, kind: JobIntegration, workloads: Sequence[Workload], context: JobContext, now: float) -> JobPlan:
-    """The plan for a job that exists; `workloads` are those it owns. `now` in epoch seconds."""
+    """Returns the plan for an existing job that owns `workloads`; `now` is in epoch seconds."""
     if (job.get("metadata") or {}).get("deletionTimestamp"):
         return plan_orphaned(workloads, context.options, now)
     if context.ancestor_admitted is not None:
@@ -90,10 +90,10 @@ def plan(job: Job, kind: JobIntegration, workloads: Sequence[Workload], context:
 
 
 def _plan_child(job: Job, kind: JobIntegration, workloads: Sequence[Workload], admitted: bool) -> JobPlan:
-    """A child runs when its managed ancestor is admitted; its templates are the ancestor's affair.
+    """Plans for a child job: it runs while its managed ancestor is admitted, and the ancestor sets its templates.
 
-    It has no Workload. One from before its ancestor was managed goes; where that has started it, it stops first, and gets its
-    own templates back.
+    A child has no Workload. A Workload from before its ancestor was managed is deleted; if that Workload started the child,
+    the child first stops and gets its original templates back.
     """
     own = next((workload for workload in workloads if is_true(workload.status.conditions, names.ADMITTED)), None)
     runs = not kind.is_suspended(job)
@@ -120,7 +120,7 @@ def _with_class_missing(made: JobPlan, error: PriorityClassMissing) -> JobPlan:
 
 
 class _JobPlanner:
-    """One plan in the making."""
+    """Computes one plan for one job."""
 
     def __init__(self, job: Job, kind: JobIntegration, context: JobContext, now: float) -> None:
         self._job, self._kind, self._context, self._now = job, kind, context, now
@@ -149,10 +149,10 @@ class _JobPlanner:
             return self._deleted(others, "extra workloads")
         return self._with_workload(fitting, correct=True)
 
-    # ---- which Workload
+    # ---- choice of the Workload
 
     def _fits(self, workload: Workload) -> bool:
-        """A job that runs is held to what was admitted; one that is suspended may show either shape."""
+        """Compares a running job with what was admitted; a suspended job may have original or started templates."""
         pod_sets = self._pod_sets
         if self._elastic:
             pod_sets, workload = with_counts(pod_sets, {}), self._resized(workload)
@@ -164,14 +164,14 @@ class _JobPlanner:
         )
 
     def _resized(self, workload: Workload) -> Workload:
-        """The Workload of an elastic job with the pod counts that the job has now."""
+        """Returns an elastic job's Workload with the job's present pod counts."""
         pod_sets = with_counts(workload.spec.pod_sets, counts_of(self._pod_sets))
         return workload.model_copy(update={"spec": workload.spec.model_copy(update={"pod_sets": pod_sets})})
 
-    # ---- the slices of an elastic job
+    # ---- slices of an elastic job
 
     def _sliced(self, slices: Slices) -> JobPlan:
-        """Its Workloads put in order; then what follows for the job from the one that has quota."""
+        """Plans for the slices; once these are in order, for the job and the slice that has quota."""
         made = JobPlan(tuple(action for workload in slices.over for action in let_go(workload)))
         for old, new in slices.replaced:
             reason, message = names.FinishedReason.WORKLOAD_SLICE_REPLACED, replacement_message(new)
@@ -188,7 +188,7 @@ class _JobPlanner:
             return _with_class_missing(NOTHING, error)
 
     def _grown(self, current: Workload, following: Workload | None) -> JobPlan:
-        """The slice that has quota shrinks with the job; a job that lacks pods has a next slice, which follows it."""
+        """Shrinks the slice that has quota with the job; creates or updates the next slice if the job lacks pods."""
         wanted = counts_of(self._pod_sets)
         if (patch := shrunk(current, wanted)) is not None:
             event = PlannedEvent("UpdatedWorkload", f"Updated not matching Workload for elastic job: {current.key}")
@@ -207,11 +207,14 @@ class _JobPlanner:
 
     @staticmethod
     def _stops(made: JobPlan) -> bool:
-        """Whether the plan is to stop the job or to end its Workload."""
+        """Reports whether the plan stops the job or ends its Workload."""
         return any(isinstance(action, PatchJob | SetStatus | DeleteWorkload) for action in made.actions)
 
     def _next_slice(self, current: Workload, asked: tuple[PodSet, ...]) -> CreateWorkload:
-        """Named after the job's generation, as Kueue does; a second one of a generation also after the slice before it."""
+        """Creates the next slice, named after the job's generation as in Kueue.
+
+        A second slice of one generation is also named after the slice before it.
+        """
         generation = str((self._job.get("metadata") or {}).get("generation") or 0)
         made = composed(self._job, self._kind, self._context, generation)
         if made.metadata.name in self._names:
@@ -224,9 +227,9 @@ class _JobPlanner:
         return CreateWorkload(made.model_copy(update={"spec": spec, "metadata": meta}), (event,))
 
     def _lost_admission(self, workload: Workload) -> bool:
-        """Whether the admission was taken from the Workload that the job was started with, with no eviction (Kueue allows it).
+        """Reports whether a started job's Workload lost its admission without an eviction, which Kueue allows.
 
-        Such a job stops and gets its own templates back. The Workload must not follow templates that a start has changed.
+        Such a job stops and gets its original templates back. The Workload must not follow templates that a start changed.
         """
         state = workload.status.conditions
         reserved = is_true(state, names.QUOTA_RESERVED) and workload.status.admission is not None
@@ -245,7 +248,7 @@ class _JobPlanner:
         if len(workloads) == 1 and self._may_correct(only):
             return self._corrected(only)
         text = "No matching Workload; restoring pod templates according to existent Workload"
-        # A Workload that was never admitted has added nothing to the templates: they are as their maker wants them.
+        # A Workload that was never admitted added nothing to the templates, so they are the user's own.
         added = is_true(only.status.conditions, names.ADMITTED) or not self._at_rest()
         stop, at_rest = self._stopped(only if added else None, text)
         if not at_rest and (self._kind.is_active(self._job) or not same_templates(self._pod_sets, only.spec.pod_sets)):
@@ -261,13 +264,13 @@ class _JobPlanner:
         return stop.then(CreateWorkload(workload, (event,)))
 
     def _may_correct(self, workload: Workload) -> bool:
-        """Whether the Workload may follow the job: nothing was decided about it, and the job shows its own shape."""
+        """Reports whether the Workload may follow the job: it has no quota, and the job is at rest with original templates."""
         reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)
         going = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
         return self._at_rest() and not reserved and not going
 
     def _corrected(self, workload: Workload) -> JobPlan:
-        """The Workload made to follow its job, all of it."""
+        """Updates all of the Workload's spec to the job's."""
         try:
             asked = workload.spec.pod_sets
             if not same_pod_sets(self._pod_sets, asked):
@@ -277,7 +280,7 @@ class _JobPlanner:
             return _with_class_missing(NOTHING, error)
 
     def _followed_by(self, workload: Workload, asked: tuple[PodSet, ...]) -> JobPlan:
-        """The Workload, which has no quota, with these pod sets and all else that the job says. Raises PriorityClassMissing."""
+        """Updates a Workload without quota to these pod sets and the job's other settings. Raises PriorityClassMissing."""
         wanted = wanted_spec(self._job, self._kind, asked, self._context, workload.spec)
         patch = spec_patch(workload, self._job, wanted)
         changed = patch.get("spec", {}).keys()
@@ -314,7 +317,7 @@ class _JobPlanner:
     def _with_note(made: JobPlan, note: str) -> JobPlan:
         return JobPlan(made.actions, made.events, made.again_in, note)
 
-    # ---- what to do with it
+    # ---- actions for that Workload
 
     def _with_workload(self, workload: Workload, *, correct: bool) -> JobPlan:
         state = workload.status.conditions
@@ -339,7 +342,7 @@ class _JobPlanner:
         return JobPlan(events=check_messages(workload))
 
     def _observed(self, workload: Workload) -> SetStatus | None:
-        """What the job's pods say about the Workload, where that is asked for."""
+        """Updates reclaimable pods and PodsReady in the Workload's status, where enabled."""
         status, options = workload.status, self._context.options
         if options.reclaimable_pods:
             status = with_reclaimable(status, self._kind, self._job)
@@ -349,14 +352,15 @@ class _JobPlanner:
         return SetStatus(workload, status) if status is not workload.status else None
 
     def _pods_ready(self, workload: Workload) -> bool:
-        """Whether the pods that were admitted are ready. Those that an elastic job lacks are not waited for."""
+        """Reports whether the admitted pods are ready; pods that an elastic job still lacks do not count."""
         if self._kind.pods_ready(self._job):
             return True
         lacking = self._elastic and lacks_pods(workload, counts_of(self._pod_sets))
         return lacking and self._kind.is_active(self._job)
 
     def _evicted(self, workload: Workload) -> JobPlan | None:
-        """Quota goes back only when the job's pods are gone and its templates are its own again; None when it has."""
+        """Releases the quota once the job's pods are gone and its templates restored; returns None when nothing is left to
+        do."""
         eviction = find_condition(workload.status.conditions, names.EVICTED)
         stop, at_rest = self._stopped(workload, eviction.message if eviction else "")
         reserved = is_true(workload.status.conditions, names.QUOTA_RESERVED)
@@ -371,7 +375,7 @@ class _JobPlanner:
         return stop if stop.actions else None
 
     def _followed(self, workload: Workload) -> JobPlan:
-        """Queue, class and time limit follow a suspended job; the class of a Workload also later, with its quota."""
+        """Updates queue, priority class and time limit of a suspended job; with quota, only the WorkloadPriorityClass."""
         if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return self._corrected(workload) if self._at_rest() else NOTHING
         ref, label = workload.spec.priority_class_ref, labels_of(self._job).get(names.PRIORITY_CLASS_LABEL)
@@ -385,18 +389,18 @@ class _JobPlanner:
         return JobPlan((PatchWorkload(workload, patch, (event,)),))
 
     def _admitted(self, workload: Workload) -> JobPlan:
-        """Started, or else running as it was started, not because another client unsuspended it while it was being admitted.
+        """Starts the job, or stops a job that another client unsuspended during its admission.
 
-        A job whose template names a host that failed keeps its admission, and restarts with what that says now.
+        A job whose template names a failed host keeps its admission and restarts with the present assignment.
         """
         if (host := host_left(self._pod_sets, workload)) is not None:
             return self._stopped(workload, f"Host {host} failed; the job starts again where its pods go now")[0]
         if self._at_rest():
             if bears_start(self._pod_sets, workload) and (restore := self._stopped(workload, NOT_ADMITTED)[0]).actions:
-                return restore  # what an earlier admission gave might contradict this one
+                return restore  # leftovers of an earlier admission might contradict the present one
             return plan_start(self._job, self._kind, workload, self._context, self._now)
         if self._kind.is_suspended(self._job):
-            return NOTHING  # the last run is not over yet; the job will change when it is
+            return NOTHING  # the last run has not ended; its end changes the job
         if is_unstarted(self._pod_sets, self._kind, workload, self._context):
             return self._stopped(workload, NOT_ADMITTED)[0]
         return plan_overlooked(self._job, self._kind, workload, self._now)
@@ -405,7 +409,7 @@ class _JobPlanner:
         return self._kind.is_suspended(self._job) and not self._kind.is_active(self._job)
 
     def _stopped(self, workload: Workload | None, message: str) -> tuple[JobPlan, bool]:
-        """The next step to a suspended job with its own templates, and whether that is the last one."""
+        """Returns the next step toward a suspended job with its original templates, and whether the job is at rest."""
         patch = self._kind.stop(self._job, workload.spec.pod_sets if workload else None)
         if patch is None:
             return NOTHING, self._at_rest()

@@ -1,10 +1,9 @@
-"""What an admitted Workload's pod sets get at the start: from flavors, checks, queue names and the assignment. Pure.
+"""Computes what a start adds to pod sets: from flavors, admission checks, queue names and the topology assignment. Pure.
 
-The list is Kueue's (objects description, 2.5); the adapters merge it into the templates. Where all pods of a pod set
-go to one domain, be it a rack or a host, the template itself names it and the gate goes out: its pods are made open, and
-not one of them needs a patch. A template can't follow when its host fails, so the job then restarts (start.py), and a
-host that has failed is never named: its pods wait at the gate until they have another one. An elastic job's pods are always
-made with a gate: those that it makes later go elsewhere.
+The additions are Kueue's; job adapters merge them into the templates. With `open_templates`, a pod set whose pods all go to
+one domain, a rack or a host, gets the domain's labels as node selector instead of the gate, so that none of its pods needs a
+patch. A template cannot change when its host fails, so the job then restarts (start.py), and a failed host is never named: its
+pods wait at the gate for another host. Pods of an elastic job always get the gate, since pods created later go elsewhere.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ _ASKED = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED
 
 
 class FlavorMissing(StowageError):
-    """An admitted Workload names a flavor that is not there (yet)."""
+    """An admitted Workload names a ResourceFlavor that does not exist."""
 
 
 def pod_set_infos(
     workload: Workload, flavors: Mapping[str, ResourceFlavor], options: JobOptions
 ) -> tuple[PodSetInfo, ...]:
-    """One info a pod set of the admission. Raises PodSetConflict where checks contradict, FlavorMissing."""
+    """Returns one info per pod set of the admission. Raises PodSetConflict if checks contradict, FlavorMissing."""
     admission = workload.status.admission
     if admission is None:
         return ()
@@ -89,13 +88,13 @@ def _info(
 
 
 def _slice_annotations(workload: Workload) -> dict[str, str]:
-    """By which the pods of an elastic job find the slice that has quota, whichever that is by then (slices.py)."""
+    """Returns the annotations by which an elastic job's pods find the slice that currently has quota (slices.py)."""
     first = split_key(first_key(workload))[1]
     return {names.WORKLOAD_ANNOTATION: workload.metadata.name, names.WORKLOAD_SLICE_NAME: first}
 
 
 def _one_domain(psa: PodSetAssignment, status: WorkloadStatus) -> dict[str, str]:
-    """The node labels of the only domain of the assignment, if there is but one and it is no host that failed."""
+    """Returns the node labels of the assignment's only domain; empty for several domains or a failed host."""
     placed = psa.topology_assignment
     if placed is None:
         return {}
@@ -108,7 +107,7 @@ def _one_domain(psa: PodSetAssignment, status: WorkloadStatus) -> dict[str, str]
 
 
 def _queue_labels(workload: Workload, admission: Admission, options: JobOptions) -> dict[str, str]:
-    """The queues' names, where they are short enough for a label."""
+    """Returns labels with the queues' names, as far as these are valid DNS labels."""
     if not options.assign_queue_labels:
         return {}
     labels = {
@@ -119,7 +118,7 @@ def _queue_labels(workload: Workload, admission: Admission, options: JobOptions)
 
 
 def _annotations(workload: str, psa: PodSetAssignment, pod_set: PodSet) -> dict[str, str]:
-    """The ungater's keys; and the request itself, where only the job or the queue made it."""
+    """Returns the ungater's annotations, and the topology request where only the job or the queue makes it."""
     request = pod_set.topology_request
     marks = {names.WORKLOAD_ANNOTATION: workload}
     if psa.topology_assignment is None and not (request and request.explicit):

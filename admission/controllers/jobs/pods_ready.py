@@ -1,4 +1,4 @@
-"""What a job's pods tell about its Workload: condition PodsReady, and pods that need their quota no more. Pure."""
+"""Derives PodsReady and reclaimable pods of a Workload from its job. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from api.meta import find_condition, is_true
 from api.names import ADMITTED, PODS_READY, PodsReadyReason
 from api.workloads import WorkloadStatus
 
-# Once they were there, a pod that is not ready has failed; "PodsReady" is what older versions wrote.
+# After these reasons a pod that is not ready has failed. Older versions wrote "PodsReady".
 _HAD_STARTED = frozenset((PodsReadyReason.STARTED, PodsReadyReason.RECOVERED, PodsReadyReason.WAIT_FOR_RECOVERY))
 
 
 def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation: int = 0) -> WorkloadStatus:
-    """The status with PodsReady as it should be; the same object when nothing changes."""
+    """Returns the status with an up-to-date PodsReady condition; the same object if nothing changes."""
     old = find_condition(status.conditions, PODS_READY)
     started = old is not None and (old.reason in _HAD_STARTED or old.status == "True")
     admitted = is_true(status.conditions, ADMITTED)
@@ -34,7 +34,7 @@ def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation:
 
 
 def with_reclaimable(status: WorkloadStatus, kind: JobIntegration, job: Job) -> WorkloadStatus:
-    """The status with the pods that are done; it never falls while the quota is reserved."""
+    """Returns the status with the job's reclaimable pods, whose counts never decrease while quota is reserved."""
     telling = as_reclaiming(kind)
     if telling is None or not is_true(status.conditions, ADMITTED):
         return status

@@ -1,4 +1,4 @@
-"""What a change of a job or a Workload is to the controllers: how soon they look at it. Pure."""
+"""Classifies changes of jobs and Workloads by their urgency for the controllers. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOLD: Final = ("uid", "labels", "annotations", "deletionTimestamp", "ownerRefer
 
 
 def is_progress(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:
-    """Whether pods of a job that runs on came, became ready or ended, and nothing else happened."""
+    """Reports whether the change only concerns pods of a running job that were created, became ready or ended."""
     old, new = change.old, change.object
     if old is None or change.type is ChangeType.DELETED or kind.is_suspended(new):
         return False
@@ -28,7 +28,7 @@ def is_progress(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:
 
 
 def has_turned(change: Change[Workload]) -> bool:
-    """Whether pods must start or stop for the Workload: that goes before what is only to queue up."""
+    """Reports whether pods must start or stop because of the change, which is then reconciled first."""
     if change.old is None or change.type is ChangeType.DELETED:
         return False
     was, now = change.old.status.conditions, change.object.status.conditions

@@ -1,4 +1,4 @@
-"""How an admitted job starts, and whether one that runs must restart, or was overlooked. Pure; part of `plan`."""
+"""Starts an admitted job, and detects running jobs that must restart or were overlooked. Pure; part of `plan`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from api.workloads import PodSet, Workload
 
 FLAVOR_RETRY: Final = 1.0
 WAKE_AFTER: Final = 330.0
-"""For five minutes Kubernetes' Job controller keeps by name what it awaits of a deleted Job; what a later Job of that name asks
-for meanwhile is lost on it (kubernetes/kubernetes#142142)."""
+"""For five minutes the Job controller keeps, by name, its expectations of a deleted Job, and misses changes of a later Job of
+that name (kubernetes/kubernetes#142142).
+"""
 
 
 def plan_start(job: Job, kind: JobIntegration, workload: Workload, context: JobContext, now: float) -> JobPlan:
-    """One patch with all that the admission gives; what cannot be merged in ends the Workload."""
+    """Plans one patch with everything that the admission adds; finishes the Workload if a merge conflicts."""
     try:
         infos = _infos(kind, workload, context)
         patch = kind.start(job, infos)
@@ -41,7 +42,7 @@ def plan_start(job: Job, kind: JobIntegration, workload: Workload, context: JobC
 
 
 def plan_overlooked(job: Job, kind: JobIntegration, workload: Workload, now: float) -> JobPlan:
-    """A change of the job, so that its own controller looks at it, where that has not begun with it for too long."""
+    """Plans a change of the job that wakes its own controller, if that controller has ignored it for `WAKE_AFTER` seconds."""
     overlookable = as_overlookable(kind)
     since = overlookable.overlooked_since(job) if overlookable else None
     if since is None:
@@ -59,7 +60,7 @@ def plan_overlooked(job: Job, kind: JobIntegration, workload: Workload, now: flo
 
 
 def _time(text: str | None) -> float:
-    """Epoch seconds; 0 if there is none or it is no valid time: users may write annotations."""
+    """Parses epoch seconds; 0 for no or an invalid time, since users can write annotations."""
     try:
         return parse_time(text) or 0.0
     except ValueError:
@@ -67,7 +68,7 @@ def _time(text: str | None) -> float:
 
 
 def _infos(kind: JobIntegration, workload: Workload, context: JobContext) -> tuple[PodSetInfo, ...]:
-    """Child jobs keep what an earlier start gave them, so a domain that is named there could contradict the next one."""
+    """Computes the infos; child jobs keep leftovers of a start, so a domain named there could contradict a later start."""
     options = context.options
     if as_parent(kind) is not None:
         options = replace(options, open_templates=False)
@@ -77,7 +78,7 @@ def _infos(kind: JobIntegration, workload: Workload, context: JobContext) -> tup
 def _cleaned_children(
     job: Job, kind: JobIntegration, infos: Sequence[PodSetInfo], context: JobContext
 ) -> Iterator[PatchChild]:
-    """Child jobs freed of what an earlier start left on them."""
+    """Yields the patches that remove an earlier start's leftovers from child jobs."""
     above = as_parent(kind)
     if above is None or not context.children:
         return
@@ -88,7 +89,7 @@ def _cleaned_children(
 
 
 def is_unstarted(running: tuple[PodSet, ...], kind: JobIntegration, workload: Workload, context: JobContext) -> bool:
-    """Whether a job runs in its own shape although its admission gives it more."""
+    """Reports whether the job runs with its original templates although its admission adds to them."""
     if not same_templates(running, workload.spec.pod_sets):
         return False
     try:
@@ -99,10 +100,10 @@ def is_unstarted(running: tuple[PodSet, ...], kind: JobIntegration, workload: Wo
 
 
 def host_left(running: tuple[PodSet, ...], workload: Workload) -> str | None:
-    """The host that an open template of the job names although it has failed, or the pods have another one by now.
+    """Returns a host that an ungated template of the job names although it failed or the pods were assigned elsewhere.
 
-    All pods of that pod set were there, and none made by that template can start: the job has to restart. What the
-    settings say of templates now is no matter. A template with its gate is followed by the ungater.
+    All pods of that pod set were on the host and none can start from the template, so the job must restart, whatever
+    `open_templates` says now. The ungater serves gated templates, which need no restart.
     """
     named = {pod_set.name: host for pod_set in running if (host := _host_of_open(pod_set)) is not None}
     if not named or workload.status.admission is None:

@@ -1,4 +1,4 @@
-"""The Workload that belongs to a job: how it is composed, which priority it gets, how it follows the job. Pure."""
+"""Composes a job's Workload, resolves its priority, and keeps it in step with the job. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COPIED: Final = (names.ADMISSION_GATED_BY, names.PLACEMENT_PROFILE)
 
 
 class PriorityClassMissing(StowageError):
-    """The job names a class that does not exist; `kind` says which of the two kinds."""
+    """The job names a class that does not exist; `kind` is PriorityClass or WorkloadPriorityClass."""
 
     def __init__(self, kind: str, name: str) -> None:
         self.kind, self.name = kind, name
@@ -34,17 +34,17 @@ class PriorityClassMissing(StowageError):
 
 
 def labels_of(job: Job) -> Mapping[str, str]:
-    """The job's own labels."""
+    """Returns the job's labels."""
     return (job.get("metadata") or {}).get("labels") or {}
 
 
 def annotations_of(job: Job) -> Mapping[str, str]:
-    """The job's own annotations."""
+    """Returns the job's annotations."""
     return (job.get("metadata") or {}).get("annotations") or {}
 
 
 def owner_reference(job: Job, kind: JobIntegration) -> OwnerReference:
-    """The reference that makes the job the controller of its Workload."""
+    """Returns the owner reference that makes the job the controller of its Workload."""
     meta = job["metadata"]
     return OwnerReference(
         api_version=kind.resource.api_version,
@@ -57,22 +57,22 @@ def owner_reference(job: Job, kind: JobIntegration) -> OwnerReference:
 
 
 def is_managed(job: Job, context: JobContext) -> bool:
-    """Whether the job is ours to admit: it names a queue, or jobs without one are ours too, in a managed namespace."""
+    """Reports whether Stowage manages the job: its namespace is managed, and it names a queue or need not do so."""
     options, namespace = context.options, (job.get("metadata") or {}).get("namespace") or ""
     named = bool(labels_of(job).get(names.QUEUE_NAME_LABEL))
     return (named or options.manage_jobs_without_queue_name) and options.namespace_managed(namespace)
 
 
 def prebuilt_key(job: Job) -> str | None:
-    """The key of the prebuilt Workload that the job names."""
+    """Returns the key of the prebuilt Workload that the job names, or None."""
     name = annotations_of(job).get(names.PREBUILT_WORKLOAD) or labels_of(job).get(names.PREBUILT_WORKLOAD)
     return object_key((job.get("metadata") or {}).get("namespace"), name) if name else None
 
 
 def composed(job: Job, kind: JobIntegration, context: JobContext, extra: str = "") -> Workload:
-    """A new Workload for the job. Raises InvalidObject for a job that cannot be read, PriorityClassMissing.
+    """Returns a new Workload for the job. Raises InvalidObject for an unreadable job, PriorityClassMissing.
 
-    `extra`: makes its name differ from that of the job's other Workloads.
+    `extra` distinguishes the name from those of the job's other Workloads.
     """
     meta, options = job["metadata"], context.options
     uid = meta.get("uid", "")
@@ -91,18 +91,18 @@ def composed(job: Job, kind: JobIntegration, context: JobContext, extra: str = "
 
 
 def uid_label(uid: str) -> dict[str, str]:
-    """The label with the owner's uid, where that can be the value of a label: a uid that a client wrote may not be one."""
+    """Returns the label with the owner's uid, or nothing if the uid, which a client may have written, is no label value."""
     return {names.JOB_UID_LABEL: uid} if _LABEL_VALUE.fullmatch(uid) else {}
 
 
 def copied_annotations(job: Job, context: JobContext) -> dict[str, str]:
-    """The job's annotations that its Workload carries too."""
+    """Returns the job's annotations that are copied to its Workload."""
     more = context.options.annotation_keys_to_copy
     return {k: v for k, v in annotations_of(job).items() if k in _COPIED or k in more or k.startswith(_COPIED_PREFIX)}
 
 
 def copied_labels(given: Mapping[str, str], context: JobContext) -> dict[str, str]:
-    """The labels that a Workload takes over."""
+    """Returns the labels that are copied to a Workload."""
     return {key: given[key] for key in context.options.label_keys_to_copy if key in given}
 
 
@@ -113,9 +113,9 @@ def wanted_spec(
     context: JobContext,
     now: WorkloadSpec | None = None,
 ) -> WorkloadSpec:
-    """The spec that the job asks for; `now` is its Workload's, if there. Raises PriorityClassMissing.
+    """Returns the Workload spec that the job requires; `now` is the present spec, if any. Raises PriorityClassMissing.
 
-    Pods are of no kind of job: what they ask for is in their labels and their templates.
+    For pods `kind` is None: their labels and templates state everything.
     """
     ref, priority = resolved_priority(job, kind, pod_sets, context, now)
     fields: dict[str, Any] = {"pod_sets": pod_sets}
@@ -131,7 +131,7 @@ def wanted_spec(
 
 
 def max_execution_seconds(job: Job) -> int | None:
-    """From the job's label; what is no positive number asks for nothing (validation refuses it)."""
+    """Parses the job's time limit label; a value that is not positive is ignored, as validation rejects it."""
     seconds = parse_int32(labels_of(job).get(names.MAX_EXEC_TIME_LABEL, ""))
     return seconds if seconds and seconds > 0 else None
 
@@ -143,11 +143,11 @@ def resolved_priority(
     context: JobContext,
     now: WorkloadSpec | None = None,
 ) -> tuple[PriorityClassRef | None, int | None]:
-    """WorkloadPriorityClass of the label, else the job's own class, the first template's, the cluster's default, 0.
+    """Resolves the WorkloadPriorityClass label, else the job's class, the first template's, the cluster's default, or 0.
 
-    What a Workload has already holds until its job names another class: a class that is deleted or changes affects no existing
-    Workload. One that has its pods' PriorityClass keeps it, whatever WorkloadPriorityClass is named later, until they have
-    another.
+    An existing Workload keeps its class and priority until the job names another class: deleting or changing a class affects
+    no existing Workload. A Workload with its pods' PriorityClass keeps that class, even if a WorkloadPriorityClass is named
+    later, until the pods have another one.
     """
     label = labels_of(job).get(names.PRIORITY_CLASS_LABEL)
     naming = as_prioritized(kind) if kind else None
@@ -188,9 +188,9 @@ def _template_class(pod_sets: tuple[PodSet, ...]) -> str:
 
 
 def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, Any]:
-    """The merge patch of metadata and spec that makes the Workload the job's; empty when it is."""
+    """Returns the merge patch that updates the Workload's metadata and spec to the job's; empty if they are equal."""
     old, new = workload.spec.to_wire(), wanted.to_wire()
-    # Fields that the job does not say stay: active, preemption gates.
+    # Fields that the job does not set, such as active, keep their values.
     said = ("podSets", "queueName", "priority", "priorityClassRef", "maximumExecutionTimeSeconds")
     spec = merge_diff({key: old[key] for key in said if key in old}, new)
     if "podSets" in spec and normal(old.get("podSets")) == normal(new["podSets"]):
@@ -203,7 +203,7 @@ def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, 
 
 
 def adopted(workload: Workload, owner: OwnerReference) -> tuple[PatchWorkload, ...]:
-    """Make the owner the Workload's controller, unless it has one."""
+    """Returns the patch that makes the owner the Workload's controller, unless it already has one."""
     owners = workload.metadata.owner_references
     if any(reference.controller for reference in owners):
         return ()
