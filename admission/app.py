@@ -63,13 +63,14 @@ class _Controller:
         self._job_kinds = shared.job_kinds
         self._decides = decides = deciding(shared)
         known = gangs(shared)
+        pods = plain_pods(shared, known)
         own: tuple[Run, ...] = (("events", recorder.run), ("audit", self._audit))
         self.parts = (
             ProcessPart(runs=own),
             decides.part,
             living(shared, decides),
-            whole_jobs(shared),
-            plain_pods(shared, known),
+            whole_jobs(shared, pods.sets),
+            pods.part,
             dialects(shared, known, decides),
         )
 

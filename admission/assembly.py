@@ -192,7 +192,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     )
 
 
-def whole_jobs(shared: Shared) -> ProcessPart:
+def whole_jobs(shared: Shared, sets: SetController) -> ProcessPart:
     """Jobs that are suspended and started as a whole, and the kinds that JobKinds declare."""
     views, settings = shared.views, shared.settings
     informers = {
@@ -210,7 +210,7 @@ def whole_jobs(shared: Shared) -> ProcessPart:
         workers=settings.controller.job_workers,
     )
     views.namespaces.add_handler(lambda change: jobs.namespace_changed(change.key))
-    kinds = JobKindController(shared.writer, shared.job_kinds, jobs, shared.labels, time.time)
+    kinds = JobKindController(shared.writer, shared.job_kinds, jobs, sets, shared.labels, time.time)
     return ProcessPart(
         (*informers.values(), *referenced.values(), shared.job_kinds.informer),
         (("jobs", jobs.run), ("job kinds", kinds.run)),
@@ -239,8 +239,16 @@ def gangs(shared: Shared) -> GangParts:
     return GangParts(pods, PodGroups(groups, described), described, maps, (pods, *groups.values(), maps))
 
 
-def plain_pods(shared: Shared, known: GangParts) -> ProcessPart:
+@dataclass(frozen=True, slots=True)
+class PodParts:
     """Pods that are queued by themselves, in groups and in sets."""
+
+    part: ProcessPart
+    sets: SetController
+
+
+def plain_pods(shared: Shared, known: GangParts) -> PodParts:
+    """What starts and ends them."""
     views, section = shared.views, shared.settings.controller
     pods = PodController(
         shared.writer,
@@ -267,7 +275,7 @@ def plain_pods(shared: Shared, known: GangParts) -> ProcessPart:
     views.namespaces.add_handler(lambda change: pods.namespace_changed(change.key))
     views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
     pod_groups = PodGroupController(shared.writer, known.pods, known.pod_groups, views.workloads)
-    return ProcessPart(
+    part = ProcessPart(
         (*known.informers, *of_kind.values()),
         (
             ("pods", pods.run),
@@ -277,6 +285,7 @@ def plain_pods(shared: Shared, known: GangParts) -> ProcessPart:
             ("queues of gangs", FreeQueueController(shared.writer, known.pods, views).run),
         ),
     )
+    return PodParts(part, sets)
 
 
 def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart:

@@ -256,21 +256,51 @@ class PodIdentification(KubeModel):
     ] = None
 
 
+class Scale(KubeModel):
+    """How objects are scaled that no field suspends: the fields of their scale subresource. Their pods wait as one group."""
+
+    replicas: Annotated[Factor, schema("The number of pods.")] = Field(
+        default_factory=lambda: Factor(path="spec.replicas")
+    )
+    selector: Annotated[
+        str | None,
+        schema("Where the label selector of the pods stands, as text.", maxLength=256, pattern=PATH),
+    ] = None
+    template: Annotated[
+        str | None,
+        schema(
+            "Where the pod template stands. Unset: its pods name the queue themselves, and one of them stands for all.",
+            maxLength=256,
+            pattern=PATH,
+        ),
+    ] = None
+    minimum: Annotated[
+        str | None,
+        schema(
+            "Where the least number of pods stands. An elastic one that does not fit starts with no fewer.",
+            maxLength=256,
+            pattern=PATH,
+        ),
+    ] = None
+
+
 class JobKindSpec(KubeModel):
-    """One kind of job."""
+    """One kind of job: with `scale`, or else with `suspend`, `podSets` and `status`."""
 
     group: Annotated[str, schema("API group of the kind.", mandatory=True, maxLength=253, pattern=DNS_SUBDOMAIN)] = ""
     version: Annotated[str, schema("API version of the kind.", mandatory=True, minLength=1, maxLength=63)] = ""
     plural: Annotated[str, schema("Plural name, as in URLs.", mandatory=True, minLength=1, maxLength=63)] = ""
     kind: Annotated[str, schema("The kind.", mandatory=True, minLength=1, maxLength=63)] = ""
-    suspend: Annotated[Suspend, schema("How an object is suspended.", mandatory=True)] = Field(default_factory=Suspend)
+    scale: Annotated[
+        Scale | None,
+        schema("How an object is scaled that cannot be suspended. Then only `rankLabel` stands beside it."),
+    ] = None
+    suspend: Annotated[Suspend, schema("How an object is suspended.")] = Field(default_factory=Suspend)
     pod_sets: Annotated[
         tuple[PodSetRule, ...],
-        schema("Where the pod sets stand, in order.", mandatory=True, **atomic(minItems=1, maxItems=MAX_POD_SET_RULES)),
+        schema("Where the pod sets stand, in order.", **atomic(minItems=1, maxItems=MAX_POD_SET_RULES)),
     ] = ()
-    status: Annotated[StatusRules, schema("What the status means.", mandatory=True)] = Field(
-        default_factory=StatusRules
-    )
+    status: Annotated[StatusRules, schema("What the status means.")] = Field(default_factory=StatusRules)
     priority_class: Annotated[
         tuple[FieldPath, ...],
         schema("Where a PriorityClass may be named, before the templates.", **atomic(maxItems=8)),

@@ -6,7 +6,7 @@ Exit codes: 0 when all went well, 1 when the JobKind or the sample cannot be rea
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,18 @@ import yaml
 
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import errors_of
+from admission.integrations.job_kinds import adapter_of
 from admission.integrations.paths import with_value
 from admission.integrations.podset import PodSetInfo
 from admission.integrations.referenced import keep_referenced
+from admission.integrations.scaled import ScaledSet
 from admission.world.documents import Unreadable, documents
 from api import names
 from api.errors import InvalidObject
 from api.job_kinds import JobKind
 from api.pods import effective_requests, pod_spec
 from api.quantity import to_texts
+from api.workloads import PodSet
 
 GOOD, BAD, UNREADABLE = 0, 1, 2
 
@@ -39,14 +42,18 @@ def test(kind_file: Path, sample_file: Path) -> int:
         for error in found:
             typer.echo(f"JobKind {kind.metadata.name}: {error}", err=True)
         return BAD
-    job = DeclaredJob(kind.spec)
+    job = adapter_of(kind.spec)
     if (sample.get("apiVersion"), sample.get("kind")) != (job.resource.api_version, job.resource.kind):
         given = f"{sample.get('apiVersion')} {sample.get('kind')}"
         typer.echo(f"{sample_file}: {given}: must be {job.resource.api_version} {job.resource.kind}", err=True)
         return BAD
-    keep_referenced([read for one in job.functions for read in one.reads], others)
     try:
-        typer.echo(yaml.safe_dump(_said(job, sample), sort_keys=False).rstrip())
+        if isinstance(job, ScaledSet):
+            said = _scaled(job, sample)
+        else:
+            keep_referenced([read for one in job.functions for read in one.reads], others)
+            said = _said(job, sample)
+        typer.echo(yaml.safe_dump(said, sort_keys=False).rstrip())
     except InvalidObject as bad:
         typer.echo(str(bad), err=True)
         return BAD
@@ -74,7 +81,7 @@ def roles_of(kind: JobKind) -> list[dict[str, Any]]:
         "controller": [{**jobs, "verbs": ["get", "list", "watch", "patch"]}, finalizers],
         "webhook": [{**jobs, "verbs": ["get"]}],
     }
-    for one in DeclaredJob(spec).functions:
+    for one in DeclaredJob(spec).functions if spec.scale is None else ():
         for read in one.reads:
             rights = {"apiGroups": [read.group], "resources": [read.plural], "verbs": ["list", "watch"]}
             rules["controller"].append(rights)
@@ -114,15 +121,7 @@ def _said(job: DeclaredJob, sample: Mapping[str, Any]) -> dict[str, Any]:
     ]
     finish = job.finished(sample)
     return {
-        "podSets": [
-            {
-                "name": one.name,
-                "count": one.count,
-                "requests": to_texts(effective_requests(pod_spec(one.template))),
-                **({"topology": one.topology_request.to_wire()} if one.topology_request else {}),
-            }
-            for one in pod_sets
-        ],
+        "podSets": _shown(pod_sets),
         "state": {
             "suspended": job.is_suspended(sample),
             "active": job.is_active(sample),
@@ -133,6 +132,32 @@ def _said(job: DeclaredJob, sample: Mapping[str, Any]) -> dict[str, Any]:
         "start": _plain(job.start(sample, infos)),
         "stop": _plain(job.stop(with_value(sample, job.suspend, job.spec.suspend.running), None)),
     }
+
+
+def _scaled(kind: ScaledSet, sample: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises InvalidObject."""
+    meta = sample.get("metadata") or {}
+    groups = kind.groups({**sample, "metadata": {"name": "", **meta}}, ())
+    selector = kind.selector(sample)
+    return {
+        "podSets": [one for group in groups for one in _shown(group.pod_sets)],
+        "replicas": kind.replicas(sample),
+        "selector": None if selector is None else _plain(selector),
+        "elastic": kind.is_elastic(sample),
+        "template": "of the object" if kind.template_at else "of its first pod that names the queue",
+    }
+
+
+def _shown(pod_sets: Sequence[PodSet]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one.name,
+            "count": one.count,
+            "requests": to_texts(effective_requests(pod_spec(one.template))),
+            **({"topology": one.topology_request.to_wire()} if one.topology_request else {}),
+        }
+        for one in pod_sets
+    ]
 
 
 def _plain(patch: Mapping[str, Any] | None) -> Any:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.controllers.jobs.controller import JobController
-from admission.integrations.declared import DeclaredJob
-from admission.integrations.job_kinds import JobKinds
+from admission.controllers.pods.sets import SetController
+from admission.integrations.job_kinds import Adapter, JobKinds
+from admission.integrations.scaled import ScaledSet
 from api.errors import NotFound
 from api.job_kinds import JobKind
 from api.kube.client import Kube, PatchKind
@@ -31,7 +32,7 @@ _LOOK_AGAIN: Final = 5.0
 class _Watched:
     """A kind whose jobs are watched."""
 
-    adapter: DeclaredJob
+    adapter: Adapter
     view: OptionalInformer
     task: asyncio.Task[None]
 
@@ -40,9 +41,16 @@ class JobKindController:
     """See the module. `labels`: the selector of the jobs that are watched; `wall` gives epoch seconds."""
 
     def __init__(
-        self, kube: Kube, kinds: JobKinds, jobs: JobController, labels: str | None, wall: Callable[[], float]
+        self,
+        kube: Kube,
+        kinds: JobKinds,
+        jobs: JobController,
+        sets: SetController,
+        labels: str | None,
+        wall: Callable[[], float],
     ) -> None:
-        self._kube, self._kinds, self._jobs, self._labels, self._wall = kube, kinds, jobs, labels, wall
+        self._kube, self._kinds, self._labels, self._wall = kube, kinds, labels, wall
+        self._jobs, self._sets = jobs, sets
         self._watched: dict[str, _Watched] = {}
         self._reconciler = Reconciler("job kinds", self._reconcile, workers=1)
         kinds.informer.add_handler(lambda change: self._reconciler.add(change.key))
@@ -69,7 +77,10 @@ class JobKindController:
             view = OptionalInformer(self._kube, adapter.resource, label_selector=self._labels, ask_again=_LOOK_AGAIN)
             task = self._group.create_task(view.run(), name=f"informer {adapter.framework}")
             watched = self._watched[name] = _Watched(adapter, view, task)
-            self._jobs.add_kind(adapter, view)
+            if isinstance(adapter, ScaledSet):
+                self._sets.add_kind(adapter, view)
+            else:
+                self._jobs.add_kind(adapter, view)
         found = self._kinds.informer.objects.get(name)
         if found is None:
             return None
@@ -80,7 +91,10 @@ class JobKindController:
     def _forget(self, name: str, watched: _Watched) -> None:
         del self._watched[name]
         watched.task.cancel()
-        self._jobs.remove_kind(watched.adapter)
+        if isinstance(watched.adapter, ScaledSet):
+            self._sets.remove_kind(watched.adapter)
+        else:
+            self._jobs.remove_kind(watched.adapter)
 
     def _state(self, name: str, watched: _Watched | None) -> tuple[str, str, str]:
         """Status, reason and message of the condition."""

@@ -28,6 +28,7 @@ from api.job_kinds import (
     JobKind,
     JobKindSpec,
     PodSetRule,
+    Scale,
     Test,
     WriteBack,
 )
@@ -46,6 +47,7 @@ _MOST: Final = 2**31 - 1
 
 _PATH_FORM: Final = "must be field names divided by dots"
 _EACH_FORM: Final = "must be field names divided by dots, each with [] where it is a list and {} where it is a map"
+_BESIDE_SCALE: Final = frozenset(("group", "version", "plural", "kind", "scale", "rank_label"))
 _OTHERS: Final = frozenset((one.group, one.kind) for one in (PODS, DEPLOYMENTS, *(each.resource for each in SETS)))
 """Kinds that are managed without being jobs."""
 
@@ -65,7 +67,10 @@ def read(obj: dict[str, Any]) -> JobKind:
 
 def errors_of(kind: JobKind) -> list[InvalidObject]:
     """Returns all validation errors of the JobKind."""
-    return [*_identity(kind), *_unknown("spec", kind.spec), *_shape(kind.spec), *_status(kind.spec)]
+    found = [*_identity(kind), *_unknown("spec", kind.spec)]
+    if kind.spec.scale is not None:
+        return [*found, *_scale(kind.spec, kind.spec.scale)]
+    return [*found, *_shape(kind.spec), *_status(kind.spec)]
 
 
 def _title(obj: dict[str, Any]) -> str:
@@ -133,6 +138,22 @@ def _shape(spec: JobKindSpec) -> Iterator[InvalidObject]:
         yield from _test("spec.skipWhen", spec.skip_when)
     if spec.write_back is not None:
         yield from _write_back("spec.writeBack", spec.write_back)
+
+
+def _scale(spec: JobKindSpec, scale: Scale) -> Iterator[InvalidObject]:
+    """A kind that is only scaled has neither a field that suspends it nor a status that is read."""
+    for name, field in type(spec).model_fields.items():
+        if name not in _BESIDE_SCALE and getattr(spec, name) != field.get_default(call_default_factory=True):
+            yield InvalidObject(
+                f"spec.{field.alias or name}", getattr(spec, name), "must be left out beside spec.scale"
+            )
+    yield from _label("spec.rankLabel", spec.rank_label)
+    yield from _factor("spec.scale.replicas", scale.replicas)
+    for name, path in (("selector", scale.selector), ("template", scale.template), ("minimum", scale.minimum)):
+        if path is not None:
+            yield from _path(f"spec.scale.{name}", path, marks=False)
+    if scale.replicas.path.startswith(("$.", "^.")):
+        yield InvalidObject("spec.scale.replicas.path", scale.replicas.path, _PATH_FORM)
 
 
 def _write_back(at: str, rule: WriteBack) -> Iterator[InvalidObject]:

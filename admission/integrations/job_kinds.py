@@ -12,14 +12,20 @@ from typing import Any
 
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
-from admission.integrations.registry import KINDS, GroupKind
+from admission.integrations.registry import KINDS
+from admission.integrations.scaled import ScaledSet
+from admission.integrations.sets import SCALED
 from api.errors import InvalidObject
+from api.job_kinds import JobKindSpec
 from api.kube.client import Kube
 from api.kube.optional_informer import OptionalInformer
 from api.kube.resources import JOB_KINDS
 from api.kube.store import Change, ChangeType
 
 log = logging.getLogger(__name__)
+
+Adapter = DeclaredJob | ScaledSet
+"""Of a kind that is suspended, or of one that is only scaled."""
 
 
 class JobKinds:
@@ -30,12 +36,12 @@ class JobKinds:
     def __init__(self, kube: Kube) -> None:
         self.informer = OptionalInformer(kube, JOB_KINDS)
         self.problems: dict[str, InvalidObject] = {}
-        self._adapters: dict[str, DeclaredJob] = {}
+        self._adapters: dict[str, Adapter] = {}
         self._changed: list[Callable[[], None]] = []
         self.informer.add_handler(self._handle)
 
     @property
-    def adapters(self) -> Mapping[str, DeclaredJob]:
+    def adapters(self) -> Mapping[str, Adapter]:
         """The adapters, keyed by the name of their JobKind."""
         return self._adapters
 
@@ -50,17 +56,17 @@ class JobKinds:
         if change.type is not ChangeType.DELETED:
             try:
                 spec = read(change.object).spec
-                adapter = before if before is not None and before.spec == spec else DeclaredJob(spec)
+                adapter = before if before is not None and before.spec == spec else adapter_of(spec)
             except InvalidObject as error:
                 self.problems[name] = error
                 log.warning("JobKind cannot be used", extra={"job_kind": name, "why": str(error)})
         if adapter is before and str(problem) == str(self.problems.get(name)):
             return
         if before is not None and adapter is not before:
-            KINDS.withdraw(_key(before))
+            _withdraw(before)
             del self._adapters[name]
         if adapter is not None and adapter is not before:
-            KINDS.declare(adapter)
+            _declare(adapter)
             self._adapters[name] = adapter
         for told in self._changed:
             told()
@@ -68,8 +74,24 @@ class JobKinds:
 
 def declare(obj: dict[str, Any]) -> None:
     """Declares the JobKind's kind in a process that reads a cluster or files only once. Raises InvalidObject."""
-    KINDS.declare(DeclaredJob(read(obj).spec))
+    _declare(adapter_of(read(obj).spec))
 
 
-def _key(adapter: DeclaredJob) -> GroupKind:
-    return adapter.resource.group, adapter.resource.kind
+def adapter_of(spec: JobKindSpec) -> Adapter:
+    """The adapter of the kind that this declares."""
+    return DeclaredJob(spec) if spec.scale is None else ScaledSet(spec)
+
+
+def _declare(adapter: Adapter) -> None:
+    if isinstance(adapter, ScaledSet):
+        SCALED.declare(adapter)
+    else:
+        KINDS.declare(adapter)
+
+
+def _withdraw(adapter: Adapter) -> None:
+    kind = (adapter.resource.group, adapter.resource.kind)
+    if isinstance(adapter, ScaledSet):
+        SCALED.withdraw(kind)
+    else:
+        KINDS.withdraw(kind)

@@ -35,7 +35,13 @@ class LeaderWorkerSet:
     resource: Final[Resource] = LEADER_WORKER_SETS
 
     def groups(
-        self, obj: Mapping[str, Any], present: Collection[int], *, topology: bool = True, short: bool = False
+        self,
+        obj: Mapping[str, Any],
+        present: Collection[int],
+        *,
+        topology: bool = True,
+        short: bool = False,
+        example: Mapping[str, Any] | None = None,
     ) -> tuple[ReplicaGroup, ...]:
         """See SetKind."""
         replicas = count_of(obj.get("spec") or {}, "replicas")
@@ -45,6 +51,10 @@ class LeaderWorkerSet:
         indexes = sorted({*range(replicas), *present})
         pod_sets = _pod_sets(obj, topology) if indexes else ()
         return tuple(ReplicaGroup(index, _workload(obj, index, short), pod_sets) for index in indexes)
+
+    def is_elastic(self, obj: Mapping[str, Any]) -> bool:
+        """See SetKind."""
+        return False
 
     def set_of(self, pod: QueuedPod) -> str:
         """See SetKind."""

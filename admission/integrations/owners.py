@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from admission.integrations.registry import ADAPTERS, KINDS
-from admission.integrations.sets import SETS
+from admission.integrations.sets import SCALED, SETS
 from api.kube.resources import DEPLOYMENTS, PODS, Resource
 from api.meta import OwnerReference
 from api.workloads import Workload
@@ -28,13 +28,13 @@ _MANAGED: Final = frozenset((resource.group, resource.kind) for resource in _OWN
 
 def managed_kinds() -> tuple[str, ...]:
     """Returns the sorted kinds whose objects may name a queue; pods of a Deployment queue one by one."""
-    declared = (adapter.resource for adapter in KINDS.declared())
+    declared = [*(each.resource for each in KINDS.declared()), *(each.resource for each in SCALED.declared())]
     return tuple(sorted(resource.kind for resource in (*_OWNERS, DEPLOYMENTS, *declared)))
 
 
 def is_managed_kind(kind: tuple[str, str]) -> bool:
     """Reports whether objects of this API group and kind may name a queue."""
-    return kind in _MANAGED or kind == (DEPLOYMENTS.group, DEPLOYMENTS.kind) or KINDS.is_declared(kind)
+    return kind in _MANAGED or kind == (DEPLOYMENTS.group, DEPLOYMENTS.kind) or _is_declared(kind)
 
 
 def foreign_owner(workload: Workload) -> OwnerReference | None:
@@ -56,4 +56,8 @@ def is_ours(workload: Workload) -> bool:
 
 def _any_managed(owners: Iterable[OwnerReference]) -> bool:
     kinds = [_group_kind(owner.api_version, owner.kind) for owner in owners]
-    return any(kind in _MANAGED or KINDS.is_declared(kind) for kind in kinds)
+    return any(kind in _MANAGED or _is_declared(kind) for kind in kinds)
+
+
+def _is_declared(kind: tuple[str, str]) -> bool:
+    return KINDS.is_declared(kind) or SCALED.get(kind) is not None

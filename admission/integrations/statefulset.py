@@ -28,7 +28,13 @@ class StatefulSet:
     resource: Final[Resource] = STATEFUL_SETS
 
     def groups(
-        self, obj: Mapping[str, Any], present: Collection[int], *, topology: bool = True, short: bool = False
+        self,
+        obj: Mapping[str, Any],
+        present: Collection[int],
+        *,
+        topology: bool = True,
+        short: bool = False,
+        example: Mapping[str, Any] | None = None,
     ) -> tuple[ReplicaGroup, ...]:
         """See SetKind."""
         spec, workload = obj.get("spec") or {}, _workload(obj, short)
@@ -45,6 +51,10 @@ class StatefulSet:
                 pod_index_label=names.STATEFULSET_POD_INDEX,
             )
         return (ReplicaGroup(0, workload, (PodSet(**fields),)),)
+
+    def is_elastic(self, obj: Mapping[str, Any]) -> bool:
+        """See SetKind."""
+        return False
 
     def set_of(self, pod: QueuedPod) -> str:
         """See SetKind."""

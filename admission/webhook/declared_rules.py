@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from admission.integrations.registry import KINDS
+from admission.integrations.sets import SCALED
 from api.errors import NotFound, StowageError
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
@@ -81,6 +82,8 @@ def _with_rules(hook: dict[str, Any]) -> dict[str, Any]:
     if operations is None:
         return hook
     rules = [_rule(adapter.resource, operations) for adapter in KINDS.declared()]
+    # the template of a set is marked again when it changes
+    rules += [_rule(adapter.resource, ["CREATE", "UPDATE"]) for adapter in SCALED.declared()]
     if _said(rules) == _said(hook.get("rules") or ()):
         return hook
     return {**hook, "rules": rules}

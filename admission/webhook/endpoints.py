@@ -20,6 +20,8 @@ from pydantic import ValidationError
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import errors_of
 from admission.integrations.registry import KINDS, GroupKind
+from admission.integrations.scaled import ScaledSet
+from admission.integrations.sets import SCALED
 from admission.integrations.unmanaged import group_kind, notice
 from admission.webhook import (
     defaults,
@@ -34,6 +36,7 @@ from admission.webhook import (
     pod,
     queues,
     reserved_queues,
+    scaled,
     statefulset,
     workloads,
 )
@@ -229,10 +232,12 @@ def _mark_in_use(obj: Wire, _: Request, __: Lookups, ___: ReviewRules) -> None:
 def _validate_pod(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
     if request.operation == CREATE:
         errors = pod.validate_create(request.new, rules) if pod.is_gated(request.new) else []
+        scaled_owner = False
         if (claimed := owners.claim(request.new, rules, pod=True)) is not None:
-            if not pod.is_gated(request.new):
+            scaled_owner = SCALED.get(claimed.kind) is not None
+            if scaled_owner or not pod.is_gated(request.new):
                 errors += owners.validate(request.new, claimed, request.owner, request.user_info.username, rules)
-        else:
+        if claimed is None or scaled_owner:
             gang = gangs.reading(request.new, request.namespace).gang is not None
             errors += _queue_errors(request, lookups, rules, gang=gang)
         return errors + gangs.validate_create(request.new, request.namespace, lookups)
@@ -254,6 +259,21 @@ def _validate_job_kind(request: Request, _: Lookups, __: ReviewRules) -> Errors:
             invalid(FieldPath(".".join(map(str, one["loc"]))), one.get("input"), one["msg"]) for one in error.errors()
         ]
     return [invalid(FieldPath(bad.field), bad.given, bad.allowed) for bad in found]
+
+
+@lru_cache(maxsize=256)
+def _of_scaled(adapter: ScaledSet) -> Endpoint:
+    def mutate(obj: Wire, request: Request, lookups: Lookups, rules: ReviewRules) -> None:
+        scaled.set_defaults(adapter, obj, request.namespace, lookups, rules)
+
+    def validate(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        old, new = request.old_object, request.new
+        if (new.get("metadata") or {}).get("deletionTimestamp"):
+            return []
+        errors = scaled.validate(adapter, old, new, request.namespace, lookups, rules)
+        return errors + _queue_errors(request, lookups, rules)
+
+    return Endpoint(adapter.resource, mutate, validate, updates=True)
 
 
 @lru_cache(maxsize=256)
@@ -325,6 +345,8 @@ def _warn_of_unmanaged(obj: Wire, _: ReviewRules) -> list[str]:
 def declared_endpoint(kind: GroupKind) -> Endpoint | None:
     """The endpoint of a declared kind; None for any other, such as one whose JobKind is gone."""
     adapter = KINDS.get(kind)
+    if (by_scale := SCALED.get(kind)) is not None:
+        return _of_scaled(by_scale)
     return _of_declared(adapter) if isinstance(adapter, DeclaredJob) else None
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from admission.integrations.children import fault_of_part, fault_of_pod, fault_of_start
 from admission.integrations.gang import is_subdomain
 from admission.integrations.registry import KINDS
+from admission.integrations.sets import SCALED
 from admission.webhook.fields import Errors, FieldPath, forbidden
 from admission.webhook.rules import JOB, GroupKind, ReviewRules
 from api.errors import NotFound
@@ -43,7 +44,7 @@ def claim(obj: Obj, rules: ReviewRules, *, pod: bool) -> ControllerRef | None:
     """What a pod (or a job) says of its controller."""
     for index, owner in enumerate((obj.get("metadata") or {}).get("ownerReferences") or ()):
         kind = owner.get("apiVersion", "").rpartition("/")[0], owner.get("kind", "")
-        if owner.get("controller") and (rules.is_managed_owner(kind) or (pod and kind == JOB)):
+        if owner.get("controller") and (rules.is_managed_owner(kind) or (pod and (kind == JOB or SCALED.get(kind)))):
             return ControllerRef(index, kind, owner.get("name", ""), owner.get("uid", ""), pod)
     return None
 
@@ -69,6 +70,8 @@ def validate(obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str
 def _fault(obj: Obj, found: ControllerRef, owner: Obj) -> str:
     """Why the object is none that the owner's controller makes, or nothing."""
     above = KINDS.get(found.kind)
+    if (scaled := SCALED.get(found.kind)) is not None:
+        return scaled.pod_fault(obj, owner)
     if found.pod:
         return fault_of_pod(obj, owner, above)
     group, kind = str(obj.get("apiVersion") or "").rpartition("/")[0], obj.get("kind")
@@ -84,7 +87,7 @@ class Owners:
 
     async def read(self, found: ControllerRef, namespace: str) -> dict[str, Any] | None:
         """What stands under the name of the claim, of whatever UID. Raises ApiErrors and TimeoutError."""
-        adapter = KINDS.get(found.kind)
+        adapter = KINDS.get(found.kind) or SCALED.get(found.kind)
         if adapter is None or not is_subdomain(found.name):
             return None
         try:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from admission.integrations.gang import PodGang
-from admission.webhook import gangs, gates, placement, schedulers
+from admission.webhook import gangs, gates, placement, scaled, schedulers
 from admission.webhook.defaults import default_priority_class, default_queue, in_managed_namespace
 from admission.webhook.deployment import FRAMEWORK as DEPLOYMENT
 from admission.webhook.fields import IMMUTABLE, Errors, FieldPath, forbidden, invalid, required
@@ -55,6 +55,8 @@ _BOOLEANS: Final = (names.RETRIABLE_IN_GROUP, names.POD_GROUP_FAST_ADMISSION, na
 def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
     """Change a pod that is being created in place; False for one that is not ours, which stays as it is."""
     gang = gangs.reading(pod, namespace).gang
+    if gang is None and queue_name(pod):
+        scaled.adopt(pod, _controllers(pod))
     part = is_part(pod, rules) and gang is None
     if part or not in_managed_namespace(namespace, lookups, rules):
         return False

@@ -38,6 +38,7 @@ _TOLD_LATER: Final = (
     names.PREBUILT_WORKLOAD,
     names.ROLE_HASH,
     names.POD_INDEX_OFFSET,
+    names.SET_NAME,
 )
 
 
@@ -54,7 +55,7 @@ def mark(
     namespace: str,
     annotations: Mapping[str, str] | None = None,
 ) -> None:
-    """Marks a pod template in place; `index_label` is the pods' label that ranks them, `annotations` more to be said."""
+    """Marks a pod template in place; `index_label` is the label that ranks its pods, if any; `annotations` are said besides."""
     metadata = template["metadata"] = template.get("metadata") or {}
     own = labels_of(obj)
     _put(metadata, "labels", {key: own[key] for key in _PROPAGATED if key in own})
@@ -67,7 +68,7 @@ def mark(
         names.POD_SUSPENDING_PARENT: framework,
         names.POD_GROUP_FAST_ADMISSION: "true",
         names.POD_GROUP_SERVING: "true",
-        names.POD_GROUP_INDEX_SOURCE: index_label,
+        **({names.POD_GROUP_INDEX_SOURCE: index_label} if index_label else {}),
         **(annotations or {}),
     }
     _put(metadata, "annotations", said)

@@ -31,7 +31,6 @@ from admission.world.jobs import (
 from admission.world.objects import KINDS, Objects
 from admission.world.pod_units import Units
 from admission.world.rules import WorldRules
-from admission.world.sets import SET_KINDS
 from admission.world.template_pods import MAKERS
 from admission.world.workload_facts import about, take_states
 from admission.world.world import Arrival, WorkloadFacts, World
@@ -134,8 +133,9 @@ class Builder:
             self._each(kind, self._take_job)
         for kind in GROUPS:
             self._each(kind, self._take_pod_group)
-        for kind in dict.fromkeys((*SET_KINDS, *MAKERS)):
-            self._each(kind, self._take_set if kind in SET_KINDS else self._take_maker)
+        kinds = sets.set_kinds()
+        for kind in dict.fromkeys((*kinds, *MAKERS)):
+            self._each(kind, self._take_set if kind in kinds else self._take_maker)
         for members in self._units.all():
             self._try(members.documents[0], self._take_unit_of(members), PODS)
         self._name_empty_groups()
@@ -217,7 +217,7 @@ class Builder:
             return
         obj = self._identified(kind, document)
         said = duration(obj)
-        made = sets.workloads_of(obj, SET_KINDS[kind], self.objects, self._world.now)
+        made = sets.workloads_of(obj, sets.set_kinds()[kind], self.objects, self._world.now)
         for number, workload in enumerate(made):
             title = document.name if len(made) == 1 else f"{document.name}-{number}"
             stored = born(workload, obj["metadata"]["creationTimestamp"], f"{obj['metadata']['uid']}-{number:04d}")

@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from admission.integrations.registry import KINDS
+from admission.integrations.sets import SCALED
 from api.errors import StowageError
 from api.kube.resources import ALL, Resource
 from api.meta import object_key
@@ -59,14 +60,16 @@ class Document:
         """Which kind of ours it is, in the version that is spoken; None for any other."""
         version = str(self.object.get("apiVersion") or "")
         known = _RESOURCES.get((version, self.kind))
-        if known is None and (adapter := KINDS.get((version.rpartition("/")[0], self.kind))) is not None:
+        kind = (version.rpartition("/")[0], self.kind)
+        if known is None and (adapter := KINDS.get(kind) or SCALED.get(kind)) is not None:
             return adapter.resource if adapter.resource.api_version == version else None
         return known
 
     @property
     def spoken(self) -> str | None:
         """The version in which this kind would be read, for one that is given in another."""
-        declared = {adapter.resource.kind: adapter.resource for adapter in KINDS.adapters()}
+        resources = [*(each.resource for each in KINDS.adapters()), *(each.resource for each in SCALED.declared())]
+        declared = {resource.kind: resource for resource in resources}
         resource = _BY_KIND.get(self.kind) or declared.get(self.kind)
         return resource.api_version if resource else None
 

@@ -19,7 +19,7 @@ from admission.world.documents import Document
 from admission.world.jobs import NotOurs, job_kinds
 from admission.world.objects import KINDS
 from admission.world.sakkara_maps import describes_group
-from admission.world.sets import SET_KINDS
+from admission.world.sets import set_kinds
 from admission.world.template_pods import MAKERS, owner
 from admission.world.world import RejectedObject
 from api.errors import InvalidObject
@@ -36,7 +36,7 @@ from api.kube.resources import (
 from api.meta import object_key, parse_time, rfc3339
 
 GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
-_OTHERS: Final = frozenset((*GROUPS, *MAKERS, *SET_KINDS, WORKLOADS, PODS))
+_OTHERS: Final = frozenset((*GROUPS, *MAKERS, WORKLOADS, PODS))
 
 _SILENT: Final = frozenset(("Kustomization",))  # stands beside manifests, and says nothing of a cluster
 _READ: Final = frozenset((*KINDS, *elastic.KINDS))
@@ -44,7 +44,7 @@ _READ: Final = frozenset((*KINDS, *elastic.KINDS))
 
 def comers() -> frozenset[Resource]:
     """The kinds of what can come to a world that is there."""
-    return _OTHERS | job_kinds().keys()
+    return _OTHERS | job_kinds().keys() | set_kinds().keys()
 
 
 class InputObjects:
@@ -164,7 +164,7 @@ class InputObjects:
             with suppress(ValueError):  # named when the Workload is taken
                 told += [moment(condition.get("lastTransitionTime")) for condition in conditions]
             came.append(created(document))
-        for kind in (*job_kinds(), *MAKERS, *SET_KINDS):
+        for kind in (*job_kinds(), *MAKERS, *set_kinds()):
             came += [created(document) for document in self.of(kind)]
         came += [created(pod) for pod in self.of(PODS) if not pod_units.is_bound(pod.object)]
         return max(told) or min((at for at in came if at), default=0.0)

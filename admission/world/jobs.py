@@ -17,6 +17,8 @@ from admission.controllers.jobs.workload import composed, is_managed
 from admission.integrations.base import JobIntegration
 from admission.integrations.gang import names_gang
 from admission.integrations.registry import KINDS
+from admission.integrations.sets import SCALED
+from admission.webhook import owners
 from admission.webhook.endpoints import CREATE, ENDPOINTS, Request, declared_endpoint
 from admission.webhook.fields import aggregate
 from admission.webhook.gang_pods import GangPod
@@ -25,7 +27,7 @@ from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
 from api.duration import seconds
 from api.errors import InvalidObject, StowageError
-from api.kube.resources import Resource
+from api.kube.resources import PODS, Resource
 from api.names import QUEUE_NAME_LABEL, SIMULATED_ARRIVAL, SIMULATED_DURATION
 from api.workloads import Workload
 
@@ -73,7 +75,10 @@ def completed(resource: Resource, obj: Object, known: Lookups, rules: ReviewRule
     if endpoint is None:
         return obj
     meta = obj["metadata"]
-    request = Request("", CREATE, meta.get("name", ""), meta.get("namespace", ""), obj)
+    claimed = owners.claim(obj, rules, pod=True) if resource == PODS else None
+    # Files and snapshots are believed: of a pod's owner only the name stands there.
+    owner = {"metadata": {"uid": claimed.uid}} if claimed is not None and SCALED.get(claimed.kind) is not None else None
+    request = Request("", CREATE, meta.get("name", ""), meta.get("namespace", ""), obj, owner=owner)
     try:
         if endpoint.mutate is not None:
             endpoint.mutate(obj, request, known, rules)

@@ -24,7 +24,7 @@ from admission.controllers.pods.pod_indexes import BY_POD, GROUP, pod_keys, unit
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from admission.integrations.registry import KINDS
-from admission.integrations.sets import BY_FRAMEWORK
+from admission.integrations.sets import all_sets
 from admission.webhook import gangs
 from admission.webhook.gang_pods import GangPod, read_member
 from admission.world.documents import Document
@@ -67,7 +67,8 @@ def job_of(pod: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def in_set(pod: Mapping[str, Any]) -> bool:
     """Whether it is of a set that is admitted by its groups."""
-    return (pod["metadata"].get("annotations") or {}).get(names.POD_SUSPENDING_PARENT) in BY_FRAMEWORK
+    framework = (pod["metadata"].get("annotations") or {}).get(names.POD_SUSPENDING_PARENT)
+    return any(kind.framework == framework for kind in all_sets())
 
 
 def in_gang(pod: Mapping[str, Any]) -> bool:

@@ -12,15 +12,19 @@ from typing import Any, Final
 from admission.controllers.actions import CreateWorkload
 from admission.controllers.jobs.workload import is_managed
 from admission.controllers.pods.setplan import plan_set
-from admission.integrations.sets import SETS, SetKind
+from admission.integrations.sets import SetKind, all_sets
 from admission.world.objects import Objects
 from api.errors import StowageError
 from api.kube.resources import Resource
 from api.workloads import Workload
 
-SET_KINDS: Final[Mapping[Resource, SetKind]] = {kind.resource: kind for kind in SETS}
 RUN_FOR: Final = inf
 """Pods of a set do not end by themselves."""
+
+
+def set_kinds() -> dict[Resource, SetKind]:
+    """The adapters by resource."""
+    return {kind.resource: kind for kind in all_sets()}
 
 
 class NoGroups(StowageError):

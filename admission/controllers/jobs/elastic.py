@@ -64,8 +64,9 @@ def slices_of(workloads: Sequence[Workload]) -> Slices:
     successors = {replaced_key(w): w for w in live if is_true(w.status.conditions, names.ADMITTED) and replaced_key(w)}
     replaced = tuple((w, successors[w.key]) for w in live if w.key in successors)
     live = [w for w in live if w.key not in successors]
-    current = next((w for w in live if _has_quota(w)), None)
     keys = {w.key for w in live}
+    # a slice that has quota and waits for its checks takes no place yet
+    current = next((w for w in sorted(live, key=lambda w: replaced_key(w) in keys) if _has_quota(w)), None)
     waiting = sorted((w for w in live if replaced_key(w) in keys), key=lambda w: w.metadata.name)
     if current is None:
         others = tuple(w for w in live if w not in waiting)

@@ -12,7 +12,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import ChainMap
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +39,7 @@ from admission.controllers.pods.pod_indexes import (
     BY_GROUP,
     BY_POD,
     BY_PREBUILT,
+    BY_SLICE,
     GROUP,
     POD,
     PodsBeingDeleted,
@@ -46,10 +49,12 @@ from admission.controllers.pods.pod_indexes import (
     namespace_of,
     pod_keys,
     prebuilt_keys,
+    slice_keys,
     unit_key,
 )
 from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.predicates import is_fresh, is_nothing, is_step
+from admission.controllers.pods.set_slices import acting
 from admission.controllers.pods.workload_updates import UNLIKE, with_reason
 from admission.controllers.workload_writer import Recorder, WorkloadWriter
 from admission.integrations.gang import from_text
@@ -144,6 +149,7 @@ class PodController:
         self._pods.add_index(BY_PREBUILT, prebuilt_keys)
         self._pods.add_handler(self._pod_changed)
         self._workloads.add_index(BY_POD, pod_keys)
+        self._workloads.add_index(BY_SLICE, slice_keys)
         self._workloads.add_handler(self._workload_changed)
         self._workload_classes.add_handler(self._class_changed)
         self._priority_classes.add_handler(self._class_changed)
@@ -195,8 +201,9 @@ class PodController:
             self._latest.forget(change.key)
         self._gangs.remember(change.object)
         keys = keys_of(change.object)
-        if not keys and self._pods.count(BY_GROUP, change.key):
-            keys = [f"{GROUP}:{change.key}"]
+        group = next(iter(slice_keys(change.object)), change.key)
+        if not keys and self._pods.count(BY_GROUP, group):
+            keys = [f"{GROUP}:{group}"]
         if not keys:
             keys = [f"{POD}:{pod.key}" for pod in self._pods.by_index(BY_PREBUILT, change.key)]
         for key in (*keys, *self._joined(keys)):
@@ -307,7 +314,7 @@ class PodController:
     def _planned(self, key: str, unit: PodUnit, workloads: list[Workload]) -> PodGroupPlan:
         now = self._wall()
         if not is_gang(unit.pods):
-            return plan(unit, workloads, self._context(), now)
+            return plan(unit, workloads, self._with_slices(key), now)
         try:
             terms = self._gangs.terms(key.partition(":")[2], unit.pods)
         except UnlikePods as unlike:
@@ -316,6 +323,12 @@ class PodController:
             pod.key: [self._latest.of(w.key, w) for w in self._workloads.by_index(BY_POD, pod.key)] for pod in unit.pods
         }
         return plan_gang(unit, terms, workloads, lates, self._context(), now)
+
+    def _with_slices(self, key: str) -> JobContext:
+        """Under the name of the group stands, of a set that grows while it runs, the slice that its pods follow now."""
+        context, name = self._context(), key.partition(":")[2]
+        acts = acting([self._latest.of(w.key, w) for w in self._workloads.by_index(BY_SLICE, name)])
+        return context if acts is None else replace(context, workloads=ChainMap({name: acts}, context.workloads))  # type: ignore[arg-type]
 
     def _context(self) -> JobContext:
         return JobContext(

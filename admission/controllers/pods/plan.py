@@ -22,6 +22,7 @@ from typing import Final
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
+from admission.controllers.jobs.elastic import admitted_counts
 from admission.controllers.jobs.finish import check_messages, finish, kept_until, let_go
 from admission.controllers.jobs.pod_set_infos import FlavorMissing, pod_set_infos
 from admission.controllers.jobs.pods_ready import with_pods_ready
@@ -30,6 +31,7 @@ from admission.controllers.jobs.workload import PriorityClassMissing, prebuilt_k
 from admission.controllers.pods.actions import NOTHING, DeletePod, PodGroupPlan, ReleasePod, StopPod
 from admission.controllers.pods.compose import adopt, composed, ending_with, is_group_workload
 from admission.controllers.pods.replacements import with_replacements
+from admission.controllers.pods.set_slices import is_elastic, startable
 from admission.controllers.pods.start import beyond, starts
 from admission.controllers.pods.workload_updates import corrected, followed, uncomposed, unlike
 from admission.integrations.pod import QueuedPod
@@ -247,7 +249,10 @@ class _PodGroupPlanner:
         if not self._unit.group:
             going = tuple(pod for pod in self._unit.pods if pod.deleted)
             return SortedMembers(self._unit.pods, (), going, ())
-        found = sort_out(self._unit.pods, {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+        counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+        if is_elastic(workload):  # pods beyond those that were admitted wait, and their own controller ends them
+            counts = dict.fromkeys(counts, len(self._unit.pods))
+        found = sort_out(self._unit.pods, counts)
         if is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return found
         # Nothing was let through yet: a pod that goes has never run and need not be remembered.
@@ -332,6 +337,8 @@ class _PodGroupPlanner:
     def admitted(self, workload: Workload) -> PodGroupPlan:
         """Starts the pods that wait; what cannot be merged in ends the Workload."""
         waiting = [pod for pod in self._unit.pods if pod.gated]
+        if is_elastic(workload):
+            waiting = startable(waiting, self._unit.pods, workload)
         if not waiting:
             return NOTHING
         try:
@@ -362,6 +369,8 @@ class _PodGroupPlanner:
 
 def _wanted(workload: Workload, unit: PodUnit) -> int:
     """Pods that the Workload is for, but for those that a set gave back when it was scaled down."""
+    if is_elastic(workload):
+        return sum(admitted_counts(workload).values())
     given_back = workload.status.reclaimable_pods if unit.serving else ()
     return sum(p.count for p in workload.spec.pod_sets) - sum(p.count for p in given_back)
 

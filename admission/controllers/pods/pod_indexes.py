@@ -8,16 +8,18 @@ from typing import Final, Protocol
 
 from admission.controllers.caches import InformerView
 from admission.controllers.pods.compose import is_group_workload
+from admission.controllers.slices import first_key
 from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import is_waiting_for_its_seat
 from api.kube.resources import PODS
 from api.meta import object_key, split_key
-from api.names import PREBUILT_WORKLOAD
+from api.names import COMPONENT_INDEX, ELASTIC_JOB, PREBUILT_WORKLOAD
 from api.workloads import Workload
 
 BY_GROUP: Final = "pod group"
 BY_POD: Final = "pod"
 BY_PREBUILT: Final = "prebuilt Workload"
+BY_SLICE: Final = "slice"
 POD, GROUP = "pod", "group"
 
 
@@ -60,6 +62,12 @@ def pod_keys(workload: Workload) -> Iterable[str]:
         for owner in owners
         if owner.controller and (owner.api_version, owner.kind) == (PODS.api_version, PODS.kind)
     )
+
+
+def slice_keys(workload: Workload) -> Iterable[str]:
+    """The index of the Workloads of a set that grows while it runs, by the group of its pods."""
+    said = workload.metadata.annotations
+    return (first_key(workload),) if COMPONENT_INDEX in said and said.get(ELASTIC_JOB) == "true" else ()
 
 
 def keys_of(workload: Workload) -> list[str]:

@@ -9,7 +9,8 @@ For each group that the set asks for, in this order:
                                    fewer pods than it was admitted for: theirs returns; more: it goes, and is made again
     it has none                 -> it follows the set: queue, class, pods; it comes off hold
 
-A Workload of a group that is not asked for (any more) goes once none of its pods runs. A gated pod whose Workload is there
+A set that grows and shrinks while it runs has one group, and more than one Workload while it grows (set_slices.py). A Workload
+of a group that is not asked for (any more) goes once none of its pods runs. A gated pod whose Workload is there
 is told its group and its pod set. A set that is deleted without its pods leaves them their Workload, which becomes theirs
 (plan.py); one of the same name that takes the pods over takes it over as well, under the name that it has. Not here: starting
 and ending pods, which is the group's.
@@ -30,6 +31,7 @@ from admission.controllers.actions import (
     SetStatus,
 )
 from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
+from admission.controllers.jobs.elastic import Slices, lacks_pods, slice_annotations, slices_of, with_counts
 from admission.controllers.jobs.finish import finish, let_go
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
@@ -42,7 +44,9 @@ from admission.controllers.jobs.workload import (
     wanted_spec,
 )
 from admission.controllers.pods.orphaned_pods import kept_names, leaves_its_pods
+from admission.controllers.pods.set_slices import NextNames, acting, chain_of, dropped, example_of, resized, settled
 from admission.controllers.pods.setactions import NOTHING, JoinPod, SetPlan, joining
+from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
 from admission.integrations.replica_groups import PodMembership, ReplicaGroup
 from admission.integrations.sets import SetKind
@@ -51,6 +55,10 @@ from api.errors import InvalidObject
 from api.meta import ObjectMeta, OwnerReference, is_true
 from api.workloads import ReclaimablePod, Workload
 
+NO_POD: Final = (
+    f"no pod of it waits: it gets its Workload with its first pod that bears the label {names.QUEUE_NAME_LABEL}"
+)
+NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 UNSEEN: Final = 5.0
 """Seconds after which to look for a Workload that was made and not seen yet."""
 
@@ -123,9 +131,13 @@ class _SetPlanner:
     ) -> SetPlan:
         left = {workload.metadata.name: workload for workload in workloads}
         try:
-            groups = self._groups()
+            groups = self._groups(workloads)
         except InvalidObject as bad:
             return SetPlan(events=(PlannedEvent("ErrWorkloadCompose", str(bad), "Warning"),), note=str(bad))
+        if self._asks and not groups:
+            return SetPlan(events=(PlannedEvent("NoPodWaits", NO_POD),))
+        if groups and self._kind.is_elastic(self._obj):
+            return self._in_slices(groups[0], workloads, is_made)
         names_of, taken = kept_names(groups, self._seats, workloads, behind)
         if taken:
             return SetPlan(tuple(patch for workload in taken for patch in adopted(workload, self._owner())))
@@ -143,11 +155,76 @@ class _SetPlanner:
         totals = {group.workload: group.total for group in groups if not group.on_hold}
         return result.then(*self._joins(known, totals))
 
-    def _groups(self) -> tuple[ReplicaGroup, ...]:
-        if (self._obj.get("metadata") or {}).get("deletionTimestamp") or not is_managed(self._obj, self._context):
+    def _groups(self, workloads: Sequence[Workload]) -> tuple[ReplicaGroup, ...]:
+        if not self._asks:
             return ()
-        options = self._context.options
-        return self._kind.groups(self._obj, self._present, topology=options.topology, short=options.short_names)
+        options, example = self._context.options, self._example(workloads)
+        return self._kind.groups(
+            self._obj, self._present, topology=options.topology, short=options.short_names, example=example
+        )
+
+    @property
+    def _asks(self) -> bool:
+        """Whether the set is to have Workloads."""
+        going = (self._obj.get("metadata") or {}).get("deletionTimestamp")
+        return not going and is_managed(self._obj, self._context)
+
+    def _example(self, workloads: Sequence[Workload]) -> Mapping[str, Any] | None:
+        """The template that stands for all pods, of a set that has none: that of what has quota, else of the oldest pod that
+        waits."""
+        live = [w for w in workloads if not is_true(w.status.conditions, names.FINISHED)]
+        held = [w for w in live if is_true(w.status.conditions, names.QUOTA_RESERVED)]
+        waiting = sorted((p for p, _ in self._seats if p.spec is not None), key=lambda p: (p.created, p.metadata.name))
+        if waiting and not held:
+            return example_of(waiting[0])
+        return next((w.spec.pod_sets[0].template for w in (*held, *live) if w.spec.pod_sets), None)
+
+    # ---- a set that grows and shrinks while it runs
+
+    def _in_slices(self, group: ReplicaGroup, workloads: Sequence[Workload], is_made: Callable[[str], bool]) -> SetPlan:
+        every = [pod for pods in self._pods.values() for pod in pods]
+        self._pods = {workload.metadata.name: every for workload in workloads}
+        slices, taken = slices_of(workloads), {workload.metadata.name for workload in workloads}
+        result, acts = settled(slices, self._now), acting(workloads)
+        if acts is None:
+            name = self._next_names("").usual if group.workload in taken else group.workload
+            if group.on_hold:
+                return result
+            if is_made(name):
+                return result.followed(SetPlan(again_in=UNSEEN))
+            return result.followed(self._created(replace(group, workload=name), chain=group.workload))
+        for other in slices.others[1:]:
+            result = result.followed(self._unwanted(other))
+        result = result.followed(self._slice(group, acts, slices, taken))
+        chain = chain_of(acts)
+        self._seats = [(pod, replace(seat, workload=chain)) for pod, seat in self._seats]
+        return result.then(*self._joins({chain: acts}, {} if group.on_hold else {chain: group.total}))
+
+    def _slice(self, group: ReplicaGroup, acts: Workload, slices: Slices, taken: set[str]) -> SetPlan:
+        if acts is not slices.current:
+            return self._group(group, acts)
+        if group.on_hold:
+            going = SetPlan(tuple(dropped(slices.following))) if slices.following else NOTHING
+            return going.followed(self._group(group, acts))
+        wanted = {pod_set.name: pod_set.count for pod_set in group.pod_sets}
+        if (changed := resized(acts, slices.following, wanted)) is not None:
+            return changed
+        if slices.following is not None or not lacks_pods(acts, wanted):
+            return self._followed_class(acts)
+        names_of = self._next_names(acts.metadata.name)
+        name = names_of.other if names_of.usual in taken else names_of.usual
+        asked = replace(group, workload=name, pod_sets=with_counts(acts.spec.pod_sets, wanted))
+        return self._followed_class(acts).followed(self._created(asked, said=slice_annotations(acts)))
+
+    def _next_names(self, after: str) -> NextNames:
+        """Named after the set's generation, as Kueue does; a second one of a generation also after the slice before it."""
+        meta, short = self._obj["metadata"], self._context.options.short_names
+        generation, uid = str(meta.get("generation") or 0), meta.get("uid", "")
+        usual, other = (
+            workload_name(self._kind.resource, meta["name"], uid, extra=extra, short=short)
+            for extra in (generation, f"{generation}/{after}")
+        )
+        return NextNames(usual, other)
 
     def _rename(self, names_of: Mapping[str, str]) -> None:
         self._pods = {names_of.get(name, name): pods for name, pods in self._pods.items()}
@@ -181,8 +258,10 @@ class _SetPlanner:
             return self._with_quota(group, workload)
         return self._waiting(group, workload)
 
-    def _created(self, group: ReplicaGroup) -> SetPlan:
+    def _created(self, group: ReplicaGroup, *, chain: str = "", said: Mapping[str, str] = NO_ANNOTATIONS) -> SetPlan:
+        """The group's Workload; `chain`: of an elastic set, the name that its pods' group has."""
         meta = self._obj["metadata"]
+        slice_of = {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: chain} if chain else said
         fields: dict[str, Any] = {
             "name": group.workload,
             "namespace": meta.get("namespace"),
@@ -190,6 +269,7 @@ class _SetPlanner:
             "annotations": {
                 **copied_annotations(self._obj, self._context),
                 names.COMPONENT_INDEX: str(group.index),
+                **slice_of,
             },
             "finalizers": (names.IN_USE_FINALIZER,),
             "owner_references": (self._owner(),),

@@ -38,6 +38,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.meta import object_key, split_key
+from api.names import POD_SUSPENDING_PARENT, SET_NAME
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class SetController:
         self._kube, self._recorder, self._wall = kube, recorder, wall
         self._kinds: dict[str, SetKind] = {kind.framework: kind for kind in SETS if kind.framework in sets}
         self._frameworks = {(k.resource.api_version, k.resource.kind): f for f, k in self._kinds.items()}
-        self._sets, self._pods, self._workloads = sets, pods, views.workloads
+        self._sets, self._pods, self._workloads = dict(sets), pods, views.workloads
         self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
         self._options = options or JobOptions()
         self._latest: MutationCache[Workload] = MutationCache()
@@ -90,7 +91,7 @@ class SetController:
     async def run(self) -> None:
         """Until cancelled. The informers run elsewhere."""
         views: list[InformerView[Any]] = [self._pods, self._workloads, self._workload_classes, self._priority_classes]
-        for view in (*views, *self._sets.values()):
+        for view in (*views, *tuple(self._sets.values())):
             await view.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
@@ -107,13 +108,32 @@ class SetController:
         self._priority_classes.add_handler(self._class_changed)
 
     def _pod_keys(self, pod: QueuedPod) -> Iterable[str]:
-        kind = kind_of(pod)
-        name = kind.set_of(pod) if kind is not None and kind.framework in self._kinds else ""
-        return (job_key(kind.framework, object_key(pod.metadata.namespace, name)),) if kind and name else ()
+        """By what the pod says: a kind may be declared after it came."""
+        kind, framework = kind_of(pod), pod.annotations.get(POD_SUSPENDING_PARENT, "")
+        name = pod.annotations.get(SET_NAME) if kind is None else kind.set_of(pod)
+        return (job_key(framework, object_key(pod.metadata.namespace, name)),) if framework and name else ()
 
     def _workload_keys(self, workload: Workload) -> Iterable[str]:
         key = owner_key(workload, self._frameworks)
         return (key,) if key else ()
+
+    def add_kind(self, kind: SetKind, view: InformerView[dict[str, Any]]) -> None:
+        """Manage objects of one kind more, also those that have Workloads and pods already. The informer runs elsewhere."""
+        framework, resource = kind.framework, kind.resource
+        self._kinds[framework], self._sets[framework] = kind, view
+        self._frameworks[resource.api_version, resource.kind] = framework
+        self._workloads.add_index(BY_SET, self._workload_keys)  # those of the kind were filed under no set
+        view.add_handler(self._set_handler(framework))
+        for workload in self._workloads.objects.values():
+            if (key := owner_key(workload, self._frameworks)) is not None and key.startswith(f"{framework}:"):
+                self.queue.add(key)
+
+    def remove_kind(self, kind: SetKind) -> None:
+        """Manage objects of this kind no more: what runs goes on, what waits goes on waiting."""
+        for known in (self._kinds, self._sets):
+            known.pop(kind.framework, None)
+        self._frameworks.pop((kind.resource.api_version, kind.resource.kind), None)
+        self._workloads.add_index(BY_SET, self._workload_keys)
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         for key in self._pod_keys(change.object):
@@ -147,6 +167,8 @@ class SetController:
     async def reconcile(self, key: str) -> float | None:
         """Brings one set a step further; returns when to look again at the latest."""
         framework, _, name = key.partition(":")
+        if framework not in self._kinds:
+            return None
         if not self._sets[framework].has_synced or not self._pods.has_synced:
             return _UNLISTED
         obj = self._sets[framework].objects.get(name)

@@ -158,6 +158,51 @@ def _prepare_appwrapper(api: Api, site: ClusterPaths, ports: OperatorPorts) -> N
     api.create(f"{_NAMESPACES}/default/configmaps", body)
 
 
+def _trainer(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
+    return [f"--config={site.folder / 'trainer' / 'config.yaml'}"]
+
+
+def _prepare_trainer(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
+    """Its addresses stand in a file. Its webhooks are served, and not registered."""
+    config = {
+        "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{ports.health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"port": ports.webhook, "host": "127.0.0.1"},
+        "leaderElection": {"leaderElect": False},
+        "certManagement": {"enable": False},
+        "clientConnection": {"qps": 500, "burst": 1000},
+    }
+    _serve_with(site, "trainer")
+    (site.folder / "trainer" / "config.yaml").write_text(json.dumps(config))
+
+
+def _spark(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
+    return [
+        "controller",
+        "start",
+        "--namespaces=",
+        f"--health-probe-bind-address=127.0.0.1:{ports.health}",
+        "--kube-api-qps=500",
+        "--kube-api-burst=1000",
+        "--workqueue-ratelimiter-bucket-qps=500",
+        "--enable-ui-service=false",
+    ]
+
+
+def _prepare_spark(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
+    pass
+
+
+def _argo(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
+    return ["--namespace=default", "--qps=500", "--burst=1000", "--executor-image=executor"]
+
+
+def _prepare_argo(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
+    pass
+
+
 OPERATORS: Final[Mapping[str, Operator]] = {
     each.name: each
     for each in (
@@ -196,6 +241,32 @@ OPERATORS: Final[Mapping[str, Operator]] = {
             environment={"NAMESPACE": "default"},
             prepare=_prepare_appwrapper,
             # whether it is ready it says only with its webhooks
+            health_path="healthz",
+        ),
+        Operator(
+            "trainer",
+            "github.com/kubeflow/trainer/v2",
+            "trainer-controller-manager",
+            "manifests/base/crds",
+            _trainer,
+            prepare=_prepare_trainer,
+        ),
+        Operator(
+            "spark",
+            "github.com/kubeflow/spark-operator/v2",
+            "operator",
+            "config/crd/bases",
+            _spark,
+            prepare=_prepare_spark,
+        ),
+        Operator(
+            "argo",
+            "github.com/argoproj/argo-workflows/v3",
+            "workflow-controller",
+            "manifests/base/crds/full",
+            _argo,
+            prepare=_prepare_argo,
+            health_port=6060,
             health_path="healthz",
         ),
     )

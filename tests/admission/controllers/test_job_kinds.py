@@ -11,14 +11,18 @@ from typing import Any
 
 import pytest
 
+from admission.controllers.cluster_view import make_views
 from admission.controllers.job_kinds import JobKindController
+from admission.controllers.pods.sets import SetController
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
 from admission.integrations.job_kinds import JobKinds
+from admission.integrations.pod import QueuedPodReader
 from admission.integrations.registry import KINDS
 from api.errors import NotFound
 from api.job_kinds import JobKind
-from api.kube.resources import CRDS, JOB_KINDS, WORKLOADS
+from api.kube.informer import Informer
+from api.kube.resources import CRDS, JOB_KINDS, PODS, WORKLOADS
 from api.meta import find_condition
 from api.names import QUEUE_NAME_LABEL
 from tests.admission.controllers.jobs.world import JobCluster, embedded, eventually
@@ -68,8 +72,9 @@ async def queued(here: JobCluster, name: str) -> bool:
 
 
 async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_lease(here: JobCluster) -> None:
-    kinds = JobKinds(here.kube)
-    controller = JobKindController(here.kube, kinds, here.controller, QUEUE_NAME_LABEL, time.time)
+    kinds, pods = JobKinds(here.kube), Informer(here.kube, PODS, QueuedPodReader())
+    sets = SetController(here.kube, {}, pods, make_views(here.kube), here.recorded)
+    controller = JobKindController(here.kube, kinds, here.controller, sets, QUEUE_NAME_LABEL, time.time)
 
     def job(name: str) -> dict[str, Any]:
         meta = {"name": name, "namespace": "ns", "labels": {QUEUE_NAME_LABEL: "q"}}

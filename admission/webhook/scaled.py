@@ -1,0 +1,123 @@
+"""A kind that a JobKind declares by its scale (integrations/scaled.py) as the webhook sees it. Pure; endpoints.py calls it.
+
+Where the JobKind says where the pod template stands it is marked as those of other sets are, so that all pods are born gated.
+Where it does not, the pods name the queue themselves, and the webhook marks each pod that such an object controls. What the
+template's pods ask for is fixed while the object has pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from admission.integrations.base import asks_for_elastic
+from admission.integrations.paths import fields, value_at, with_value
+from admission.integrations.scaled import MAIN, ScaledSet
+from admission.integrations.sets import SCALED
+from admission.webhook import schedulers, sets
+from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
+from admission.webhook.jobs import Job, ReviewedKind, annotations_of, elastic_topology, queue_name
+from admission.webhook.lookups import Lookups
+from admission.webhook.rules import GroupKind, ReviewRules
+from admission.webhook.template import Template
+from api import names
+from api.errors import InvalidObject
+
+_ELASTIC: Final = FieldPath("metadata").child("annotations").key(names.ELASTIC_JOB)
+
+
+def templates(adapter: ScaledSet, obj: Job) -> list[Template]:
+    """The one template; scaled to zero, or to what cannot be read, it is as large as it likes."""
+    body = value_at(obj, adapter.template_at) if adapter.template_at else None
+    if not isinstance(body, dict):
+        return []
+    try:
+        replicas = adapter.replicas(obj)
+    except InvalidObject:
+        replicas = 0
+    return [Template(FieldPath(adapter.scale.template or ""), MAIN, replicas or sets.MOST, body)]
+
+
+@lru_cache(maxsize=256)
+def kind_of(adapter: ScaledSet) -> ReviewedKind:
+    """What the webhook asks of it as of any job."""
+    return ReviewedKind("", lambda obj: templates(adapter, obj), lambda *_: [], lambda *_: [])
+
+
+def set_defaults(adapter: ScaledSet, obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
+    """Change an object that is created or updated in place; one that names no queue stays as it is."""
+    body = value_at(obj, adapter.template_at) if adapter.template_at else None
+    if not isinstance(body, dict) or not sets.is_managed(obj, namespace, lookups, rules):
+        return
+    name = (obj.get("metadata") or {}).get("name")
+    more = {names.SET_NAME: name} if name else {}
+    sets.mark(body, obj, adapter.framework, adapter.spec.rank_label or "", namespace, more)
+    obj.update(with_value(obj, adapter.template_at, body))
+    schedulers.take_over_templates(templates(adapter, obj), rules)
+
+
+def validate(
+    adapter: ScaledSet,
+    old: Mapping[str, Any] | None,
+    new: sets.Set,
+    namespace: str,
+    lookups: Lookups,
+    rules: ReviewRules,
+) -> Errors:
+    """The errors of a new or changed object."""
+    kind = kind_of(adapter)
+    errors = sets.validate(old, new, kind, namespace, lookups, rules)
+    if not queue_name(new):
+        return errors
+    errors += _readable(adapter, new)
+    if asks_for_elastic(new) and rules.topology_aware:
+        errors += elastic_topology(new, templates(adapter, new) or [_untold(new)])
+    if old is None or _is_empty(adapter, old):
+        return errors
+    if asks_for_elastic(dict(old)) is not asks_for_elastic(new):
+        errors.append(forbidden(_ELASTIC, "may not change while the object has pods; scale it to 0 first"))
+    return [*errors, *sets.same_shapes(templates(adapter, dict(old)), templates(adapter, new))]
+
+
+def _readable(adapter: ScaledSet, obj: Mapping[str, Any]) -> Errors:
+    """What of its own fields cannot be read. Its status, with the selector, is its own controller's."""
+    try:
+        adapter.replicas(obj)
+        adapter.least(obj)
+        if adapter.template_at:
+            adapter.template(obj)
+    except InvalidObject as bad:
+        return [invalid(FieldPath(bad.field), bad.given, bad.allowed)]
+    return []
+
+
+def _untold(obj: Job) -> Template:
+    """Stands for a template that is not known: what the object itself says holds for it."""
+    return Template(FieldPath("metadata"), MAIN, sets.MOST, {"metadata": {"annotations": dict(annotations_of(obj))}})
+
+
+def _is_empty(adapter: ScaledSet, obj: Mapping[str, Any]) -> bool:
+    found = value_at(obj, fields(adapter.scale.replicas.path))
+    return bool(found == 0)
+
+
+# ---- its pods
+
+
+def adopt(pod: dict[str, Any], controllers: list[GroupKind]) -> None:
+    """Mark a new pod that names a queue and such an object as its controller; take marks from one that may not bear them."""
+    meta = pod.get("metadata") or {}
+    annotations = meta.get("annotations") or {}
+    own = next((found for found in map(SCALED.get, controllers) if found is not None), None)
+    if own is None:
+        known = SCALED.of_framework(annotations.get(names.POD_SUSPENDING_PARENT, ""))
+        if names.SET_NAME in annotations and (known is None or not known.template_at):
+            for key in (names.SET_NAME, *((names.POD_SUSPENDING_PARENT,) if known else ())):
+                annotations.pop(key, None)
+        return
+    owner = next(one for one in meta.get("ownerReferences") or () if one.get("controller"))
+    said = {names.POD_SUSPENDING_PARENT: own.framework, names.SET_NAME: str(owner.get("name") or "")}
+    if own.spec.rank_label is not None:
+        said[names.POD_GROUP_INDEX_SOURCE] = own.spec.rank_label
+    meta["annotations"] = {**annotations, **said}
