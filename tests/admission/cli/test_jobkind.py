@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from admission.cli.main import app
-from tests.admission.integrations.test_job_kind_errors import GOOD, changed, crane
+from tests.admission.integrations.test_job_kind_errors import GOOD, SCALED, changed, crane
 
 IS = {"apiVersion": "example.com/v1", "kind": "Crane"}
 
@@ -32,6 +32,23 @@ def test_pod_sets_requests_and_patches_of_a_sample_are_printed(tmp_path: Path) -
     assert said["state"]["suspended"] is True
     assert said["start"]["spec"]["state"] == "Working"
     assert said["stop"] == {"spec": {"state": "Parked"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({"selector": "herd=a,tier in (x, y)"}, ["herd", "tier"]),
+        ({}, None),
+    ],
+)
+def test_of_a_scaled_kind_its_group_is_printed(tmp_path: Path, status: object, said: list[str] | None) -> None:
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}}
+    sample = {**IS, "metadata": {"name": "c"}, "spec": {"replicas": 3, "template": template}, "status": status}
+    result = CliRunner().invoke(app, ["jobkind", "test", *files(tmp_path, SCALED, sample)])
+    assert result.exit_code == 0, result.output
+    found = yaml.safe_load(result.output)
+    assert found["podSets"] == [{"name": "main", "count": 3, "requests": {"cpu": "2"}}]
+    assert ([one["key"] for one in found["selector"]["matchExpressions"]] if found["selector"] else None) == said
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,39 @@ def test_an_error_names_the_object_the_field_what_stands_there_and_what_may(
     assert str(error).startswith(f"JobKind cranes.example.com: {field}: ")
 
 
+SCALED: Obj = {
+    **GOOD,
+    "spec": {
+        **{key: GOOD["spec"][key] for key in ("group", "version", "plural", "kind")},
+        "scale": {"selector": "status.selector", "template": "spec.template", "minimum": "spec.least"},
+    },
+}
+
+
+def test_a_scaled_one_has_no_errors() -> None:
+    assert errors_of(read(SCALED)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field", "said"),
+    [
+        ("spec.suspend", {"path": "spec.state"}, "spec.suspend", "must be left out beside spec.scale"),
+        ("spec.podSets", [{"template": "spec.t"}], "spec.podSets", "must be left out beside spec.scale"),
+        ("spec.status", {"active": {"condition": "Up"}}, "spec.status", "must be left out beside spec.scale"),
+        ("spec.frozen", ["spec.x"], "spec.frozen", "must be left out beside spec.scale"),
+        ("spec.scale.replicas", {"path": "$.spec.n"}, "spec.scale.replicas.path", "must be field names"),
+        ("spec.scale.replicas", {"path": "spec.n", "least": -1}, "spec.scale.replicas.least", "must be from 0"),
+        ("spec.scale.selector", "a b", "spec.scale.selector", "must be field names"),
+        ("spec.scale.template", "^.t", "spec.scale.template", "must be field names"),
+        ("spec.scale.minimum", "x" * 300, "spec.scale.minimum", "must be field names"),
+        ("spec.scale.size", 1, "spec.scale.size", "is not known here; known are minimum, replicas, selector, template"),
+    ],
+)
+def test_each_error_of_a_scaled_one_names_its_field(path: str, value: Any, field: str, said: str) -> None:
+    found = errors_of(JobKind.from_wire(with_value(copy.deepcopy(SCALED), tuple(path.split(".")), value)))
+    assert [(error.field, said in error.allowed) for error in found] == [(field, True)]
+
+
 @pytest.mark.parametrize("value", ["x", 3, [1]], ids=repr)
 def test_a_spec_of_another_shape_is_an_error_and_not_a_failure(value: Any) -> None:
     with pytest.raises(InvalidObject, match=r"JobKind cranes\.example\.com: spec"):
