@@ -71,7 +71,8 @@ def validate(
     if not queue_name(new):
         return errors
     errors += _readable(adapter, new)
-    if asks_for_elastic(new) and rules.gates.topology_aware_scheduling:
+    gates = rules.gates
+    if asks_for_elastic(new) and gates.topology_aware_scheduling and gates.elastic_jobs_via_workload_slices:
         errors += elastic_topology(new, templates(adapter, new) or [_untold(new)])
     if old is None or _is_empty(adapter, old):
         return errors

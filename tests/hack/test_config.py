@@ -64,6 +64,7 @@ ONE_BY_ONE = {
     "job-elastic.yaml",
     "raycluster-elastic.yaml",
     "job-kind.yaml",
+    "scaled-kind.yaml",
     "kubeflow.yaml",
     "mpijob.yaml",
     "raycluster.yaml",

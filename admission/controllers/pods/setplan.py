@@ -136,7 +136,7 @@ class _SetPlanner:
             return SetPlan(events=(PlannedEvent("ErrWorkloadCompose", str(bad), "Warning"),), note=str(bad))
         if self._asks and not groups:
             return SetPlan(events=(PlannedEvent("NoPodWaits", NO_POD),))
-        if groups and self._kind.is_elastic(self._obj):
+        if groups and self._context.options.elastic_jobs and self._kind.is_elastic(self._obj):
             return self._in_slices(groups[0], workloads, is_made)
         names_of, taken = kept_names(groups, self._seats, workloads, behind)
         if taken:
