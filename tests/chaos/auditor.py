@@ -13,7 +13,7 @@ neither runs whole nor waits for a reason that is true.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +23,7 @@ Places = dict[tuple[str, ...], int]
 """Pods by domain, as values of the assignment's levels."""
 
 HOSTNAME: Final = "kubernetes.io/hostname"
+_REMEMBERED: Final = 40
 SETTLING: Final = 20.0
 """Seconds that a decision may be older than the sight of its assignment: longer than any pause of the storm."""
 
@@ -47,10 +48,14 @@ class _Run:
 
 
 class Auditor:
-    """Copies of nodes, pods and Workloads, and what was wrong with them (`findings`, each once, in order)."""
+    """Copies of nodes, pods and Workloads, and what was wrong with them: `findings`, each once, in order.
+
+    `stories`: what had become of a gang until its finding.
+    """
 
     def __init__(self, labels: Labels) -> None:
         self.findings: list[str] = []
+        self.stories: dict[str, list[str]] = {}
         self.samples = 0
         self.nodes: dict[str, Obj] = {}
         self.pods: dict[str, Obj] = {}
@@ -59,6 +64,7 @@ class Auditor:
         self._allocatable: dict[str, int] = {}
         self._racks: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
         self._runs: dict[str, _Run] = {}
+        self._stories: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_REMEMBERED))
         self._told: set[str] = set()
 
     # ---- what is seen
@@ -67,6 +73,7 @@ class Auditor:
         """One change of one object, `now` in seconds of any clock that does not go back."""
         copies = {"Node": self.nodes, "Pod": self.pods, "Workload": self.workloads}[kind]
         key = _key(obj)
+        self._remember(kind, key, obj, now, gone=gone)
         if gone:
             copies.pop(key, None)
         else:
@@ -75,6 +82,19 @@ class Auditor:
             self._node(obj, now)
         elif kind == "Workload":
             self._workload(key, obj, now, gone)
+
+    def _remember(self, kind: str, key: str, obj: Obj, now: float, *, gone: bool) -> None:
+        """What became of a gang, for its finding."""
+        if kind == "Workload":
+            told = f"holds {hosts_of(obj)}" if holds(obj) and not gone else "holds nothing"
+        elif kind == "Pod" and (of := gang(obj)):
+            state = "gone" if gone else "going" if _goes(obj) else obj["status"].get("phase", "")
+            told, key = f"pod {obj['metadata']['name']} on {obj['spec'].get('nodeName', 'no node')} {state}", of
+        else:
+            return
+        story = self._stories[key]
+        if not any(line.endswith(f" {told}") for line in story):
+            story.append(f"{now:.1f} {told}")
 
     def _node(self, node: Obj, now: float) -> None:
         name, labels = _key(node), node["metadata"].get("labels", {})
@@ -134,11 +154,14 @@ class Auditor:
         return total
 
     def _gangs(self, pods: Iterable[Obj], now: float) -> None:
-        """Of a running gang, the hosts of its bound pods: each in the racks that it had at the admission."""
+        """Of a running gang, the hosts of its bound pods: each in the racks that it had at the admission.
+
+        A pod on a node that is gone does not run.
+        """
         hosts: defaultdict[str, set[str]] = defaultdict(set)
         for pod in pods:
-            if pod["spec"].get("nodeName") and not pod["metadata"].get("deletionTimestamp") and (key := gang(pod)):
-                hosts[key].add(pod["spec"]["nodeName"])
+            if (node := pod["spec"].get("nodeName")) in self.nodes and not _goes(pod) and (key := gang(pod)):
+                hosts[key].add(node)
         for key, names in hosts.items():
             if (run := self._runs.get(key)) is not None:
                 first, later = (
@@ -150,7 +173,7 @@ class Auditor:
 
     def _one_rack(self, key: str, what: str, run: _Run, racks: Mapping[str, frozenset[str]]) -> None:
         if run.required and racks and not _common(racks):
-            self._tell(f"gang {key} {what} {_shown(racks)}")
+            self._tell(f"gang {key} {what} {_shown(racks)}", self._stories[key])
 
     def _not_over(self, how: str, used: Mapping[str, int]) -> None:
         for host, amount in used.items():
@@ -161,10 +184,11 @@ class Auditor:
         requests = (one.get("resources", {}).get("requests", {}) for one in spec["containers"])
         return sum(int(each.get(self._labels.resource, 0)) for each in requests)
 
-    def _tell(self, finding: str) -> None:
+    def _tell(self, finding: str, story: Iterable[str] = ()) -> None:
         if finding not in self._told:
             self._told.add(finding)
             self.findings.append(finding)
+            self.stories[finding] = list(story)
 
     # ---- the end
 
@@ -178,8 +202,7 @@ class Auditor:
             running = [
                 pod
                 for pod in self.pods.values()
-                if gang(pod) == key and live(pod) and pod["status"].get("phase") == "Running"
-                and not pod["metadata"].get("deletionTimestamp")
+                if gang(pod) == key and live(pod) and pod["status"].get("phase") == "Running" and not _goes(pod)
             ]  # fmt: skip
             return None if len(running) == wanted else f"{len(running)} of {wanted} pods run"
         said = condition(workload, "QuotaReserved")
@@ -236,6 +259,10 @@ def holds(workload: Obj) -> bool:
         return (condition(workload, kind) or {}).get("status") == "True"
 
     return is_true("QuotaReserved") and not is_true("Finished")
+
+
+def _goes(pod: Obj) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def live(pod: Obj) -> bool:

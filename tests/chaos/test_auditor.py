@@ -101,6 +101,19 @@ def test_what_is_planted_is_found(seen: list[tuple[str, Obj]], want: list[str]) 
     assert audited(*seen).findings == want
 
 
+def test_a_pod_on_a_node_that_is_gone_does_not_run() -> None:
+    auditor = audited(("Workload", RIGHT), ("Pod", pod("a", "h1")), ("Pod", pod("b", "h9")))
+    assert auditor.findings == []
+    auditor.see("Node", node("h9", "r9"), 101.0)
+    auditor.sample(101.0)
+    assert auditor.findings == ["gang ns/gang has pods on h1 (r1), h9 (r9)"]
+    assert [line.split(" ", 1)[1] for line in auditor.stories[auditor.findings[0]]] == [
+        "holds {'main': {'h1': 1, 'h2': 1}}",
+        "pod a on h1 Running",
+        "pod b on h9 Running",
+    ]
+
+
 def test_a_finding_is_told_once() -> None:
     auditor = audited(("Pod", pod("a", "h1", 5)))
     auditor.sample(101.0)

@@ -52,7 +52,8 @@ async def endures(cluster: ControlPlane, folder: Path, seed: int, seconds: float
             print(
                 f"seed {seed}: {dict(storm.happened)}, {auditor.samples} samples, longest gap {watching.longest:.2f} s"
             )
-            assert auditor.findings == [], f"seed {seed}"
+            stories = "\n".join("\n  ".join((finding, *story)) for finding, story in auditor.stories.items())
+            assert auditor.findings == [], f"seed {seed}: {stories}"
             assert failed_jobs(cluster) == [], f"seed {seed}: their backoffLimit is spent"
             assert auditor.samples > seconds
     assert complaints(folder) == [], f"seed {seed}"
