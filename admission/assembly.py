@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from admission.controllers.cluster_view import Views
@@ -47,6 +47,7 @@ from admission.controllers.spare_hosts import SpareHostsController
 from admission.controllers.unbound import UnboundController, unbound_informer
 from admission.controllers.wait_reasons import WaitReporter
 from admission.controllers.workloads import WorkloadController
+from admission.engine.cycle import spare_hosts
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
@@ -176,7 +177,8 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     quota = decides.ledger.quota
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
     period = section.queue_status_period
-    status = QueueController(writer, views, decides.queues, quota, period, shares=shares, shown=gauges)
+    beside = partial(spare_hosts.usage, decides.ledger)
+    status = QueueController(writer, views, decides.queues, quota, period, shares=shares, shown=gauges, beside=beside)
     lives = LifecycleMetrics(views, by_local_queue=gauges.local_queues)
     return ProcessPart(
         (waiting,),

@@ -7,7 +7,7 @@ Counted are the Workloads as the API server shows them, by LocalQueue and by the
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from admission.controllers.conditions import NOT_EVALUATED
@@ -28,6 +28,9 @@ Why = tuple[str, str]
 NO_RESERVATION, UNCHECKED, CHECKS_NOT_READY = "NoReservation", "UnsatisfiedAdmissionChecks", "ChecksNotReady"
 
 NOTHING: Mapping[tuple[str, str], int | None] = {}
+
+Usage = Mapping[tuple[str, str], int]
+NOTHING_BESIDE: Usage = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,9 @@ class QueueTotals:
 class QueueTotalsIndex:
     """Of all queues. Hand it every change of a Workload."""
 
-    def __init__(self) -> None:
+    def __init__(self, beside: Callable[[str], Usage] = lambda key: NOTHING_BESIDE) -> None:
+        """`beside`: what quota counts for a Workload, by its key, that its status does not say."""
+        self._beside = beside
         self._parts: dict[str, _Part] = {}
         self._local: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)
         self._cluster: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)
@@ -87,7 +92,7 @@ class QueueTotalsIndex:
 
     def changed(self, change: Change[Workload]) -> None:
         """A Workload came, changed or went."""
-        new = None if change.type is ChangeType.DELETED else _part(change.object)
+        new = None if change.type is ChangeType.DELETED else _part(change.object, self._beside(change.key))
         old = self._parts.pop(change.key, None)
         if new is not None:
             self._parts[change.key] = new
@@ -133,7 +138,7 @@ def nominal_quotas(queue: ClusterQueue) -> dict[tuple[str, str], int | None]:
     }
 
 
-def _part(workload: Workload) -> _Part:
+def _part(workload: Workload, beside: Usage) -> _Part:
     status, finished = workload.status, is_true(workload.status.conditions, FINISHED)
     reserves = status.admission is not None and not finished and is_true(status.conditions, QUOTA_RESERVED)
     return _Part(
@@ -141,7 +146,7 @@ def _part(workload: Workload) -> _Part:
         holder=status.admission.cluster_queue if status.admission and reserves else None,
         admitted=is_true(status.conditions, ADMITTED),
         finished=finished,
-        amounts=tuple(_amounts(workload)) if reserves else (),
+        amounts=(*_amounts(workload), *sorted(beside.items())) if reserves else (),
         why=None if finished else _why(status),
     )
 

@@ -25,7 +25,15 @@ from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, Views
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.fair_share_status import NO_SHARES, StatusShares
 from admission.controllers.gauges import USUAL, GaugeOptions, QueueFigures, QueueGauges, of_cohort, of_local_queue
-from admission.controllers.queue_totals import NOTHING, QueueTotals, QueueTotalsIndex, nominal_quotas, usage
+from admission.controllers.queue_totals import (
+    NOTHING,
+    NOTHING_BESIDE,
+    QueueTotals,
+    QueueTotalsIndex,
+    Usage,
+    nominal_quotas,
+    usage,
+)
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.tree import QuotaTree, outside_usage
 from api.kube.client import Kube, PatchKind
@@ -62,14 +70,16 @@ class QueueController:
         now: Callable[[], float] = time.time,
         shares: StatusShares = NO_SHARES,
         shown: GaugeOptions = USUAL,
+        beside: Callable[[str], Usage] = lambda key: NOTHING_BESIDE,
     ) -> None:
+        """`beside`: what quota counts for a Workload, by its key, that its status does not say."""
         self._shares, self._quota, self._shown, self._sheet = shares, quota, shown, QueueGauges()
         self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
         self._cluster_queues = Reconciler("clusterqueues", self._cluster_queue, workers=2)
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
         self._cohorts = Reconciler("cohorts", self._cohort, workers=1)
         self._used = Reconciler("in-use", self._in_use, workers=2)
-        self._tallies = QueueTotalsIndex()
+        self._tallies = QueueTotalsIndex(beside)
         views.workloads.add_handler(self._tallies.changed)
         views.workloads.add_handler(self._workload_changed)
         views.cluster_queues.add_handler(self._cluster_queue_changed)

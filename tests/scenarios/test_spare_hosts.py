@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from admission.controllers.conditions import SPARE_HOSTS
-from api.kube.resources import JOBS
+from api.kube.resources import CLUSTER_QUEUES, JOBS
 from api.meta import Condition, find_condition
 from api.names import REQUIRE_TOPOLOGY
 from api.names import SPARE_HOSTS as ASKED
-from tests.scenarios.site import RACK, Site, eventually
+from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.test_node_failure import assigned, node_dies, patient
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -65,3 +65,17 @@ async def test_quota_counts_the_spare_host(site: MakeSite) -> None:
     await here.waits("gang", "WaitingForQuota", "1 spare host(s)")
     await here.submit(here.job("plain", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4))
     await here.running("plain", 2)
+
+
+async def test_the_status_of_the_queue_counts_the_spare_host(site: MakeSite) -> None:
+    here = site("spare-usage")
+    await here.open({"b1": {"r1": 3}}, quota=12)
+    await here.submit(here.job("gang", 2, SPARED, gpus=4))
+    await here.running("gang", 2)
+
+    async def counted() -> bool:
+        status = (await here.kube.get(CLUSTER_QUEUES, here.name))["status"]
+        used = {one["name"]: one["total"] for one in status["flavorsUsage"][0]["resources"]}
+        return used == {"cpu": "3", GPU: "12"}
+
+    await eventually("the queue shows it", counted)

@@ -52,6 +52,12 @@ def held(ledger: Ledger, key: str) -> HeldHosts:
     return HeldHosts(hosts, 0 if workload is None else asked(workload))
 
 
+def usage(ledger: Ledger, key: str) -> Mapping[FlavorResource, int]:
+    """What quota counts for the hosts that are held."""
+    holds = ledger.admission(spare_key(key))
+    return {} if holds is None else holds.usage()
+
+
 def hold(ledger: Ledger, key: str) -> str:
     """Hold its spare hosts anew, as many as there are; returns why there are fewer than asked for, empty for enough."""
     release(ledger, key)
