@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from api.kube.owned_series import owned
+
 # 1, 2.5, 5, 10, then doubling, 14 in all: Kueue's buckets for waiting times
 _WAIT = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
 
@@ -17,31 +19,36 @@ SPARE_HOSTS = Gauge(
     "Hosts that are held for running workloads that asked for spare ones, and lacking.",
     ("state",),
 )
-REPEATED_PREEMPTIONS = Counter(
+REPEATED_PREEMPTIONS = owned(
+    Counter,
     "stowage_repeated_preemptions",
     "How often a workload had to wait since it had the same one evicted twice within ten minutes.",
     ("cluster_queue",),
 )
-QUOTA_RESERVED = Counter(
-    "kueue_quota_reserved_workloads", "Workloads that got quota.", ("cluster_queue", "priority_class")
+QUOTA_RESERVED = owned(
+    Counter, "kueue_quota_reserved_workloads", "Workloads that got quota.", ("cluster_queue", "priority_class")
 )
-ADMITTED = Counter("kueue_admitted_workloads", "Workloads admitted.", ("cluster_queue", "priority_class"))
-EVICTED = Counter(
+ADMITTED = owned(Counter, "kueue_admitted_workloads", "Workloads admitted.", ("cluster_queue", "priority_class"))
+EVICTED = owned(
+    Counter,
     "kueue_evicted_workloads",
     "Workloads evicted.",
     ("cluster_queue", "reason", "underlying_cause", "priority_class"),
 )
-EVICTED_ONCE = Counter(
+EVICTED_ONCE = owned(
+    Counter,
     "kueue_evicted_workloads_once",
     "Workloads evicted for this reason and cause for the first time.",
     ("cluster_queue", "reason", "underlying_cause", "priority_class"),
 )
-PREEMPTED = Counter(
+PREEMPTED = owned(
+    Counter,
     "kueue_preempted_workloads",
     "Workloads evicted for others.",
     ("preempting_cluster_queue", "reason"),
 )
-WAIT_SECONDS = Histogram(
+WAIT_SECONDS = owned(
+    Histogram,
     "kueue_quota_reserved_wait_time_seconds",
     "From queueing to the reservation.",
     ("cluster_queue", "priority_class"),
@@ -49,7 +56,8 @@ WAIT_SECONDS = Histogram(
 )
 LEDGER_DIFFERENCES = Gauge("stowage_ledger_differences", "What the last audit of the ledger found; must be 0.")
 WRITES = Counter("stowage_admission_writes", "Admissions written to the API server, by outcome.", ("outcome",))
-UNSCHEDULABLE = Counter(
+UNSCHEDULABLE = owned(
+    Counter,
     "stowage_pods_unschedulable_after_gate",
     "Pods that the scheduler found Unschedulable after their gate was opened.",
     ("cluster_queue",),

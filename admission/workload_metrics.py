@@ -10,6 +10,8 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
+from api.kube.owned_series import owned
+
 # 1, 2.5, 5, 10, then doubling: Kueue's buckets, two more where things may take days
 WAIT: Final = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
 _LONG: Final = (*WAIT, 10 * 2**11, 10 * 2**12)
@@ -29,8 +31,8 @@ class Count:
     """
 
     def __init__(self, name: str, text: str, *, whole: bool = True) -> None:
-        self._whole = Counter(f"kueue_{name}", text, _QUEUE) if whole else None
-        self._local = Counter(f"kueue_local_queue_{name}", text, _LOCAL)
+        self._whole = owned(Counter, f"kueue_{name}", text, _QUEUE) if whole else None
+        self._local = owned(Counter, f"kueue_local_queue_{name}", text, _LOCAL)
 
     def add(self, queue: str, local: Local, priority: str) -> None:
         """One more."""
@@ -44,8 +46,8 @@ class Time:
     """How long it took; otherwise as `Count`."""
 
     def __init__(self, name: str, text: str, buckets: Sequence[float] = WAIT, *, whole: bool = True) -> None:
-        self._whole = Histogram(f"kueue_{name}", text, _QUEUE, buckets=buckets) if whole else None
-        self._local = Histogram(f"kueue_local_queue_{name}", text, _LOCAL, buckets=buckets)
+        self._whole = owned(Histogram, f"kueue_{name}", text, _QUEUE, buckets=buckets) if whole else None
+        self._local = owned(Histogram, f"kueue_local_queue_{name}", text, _LOCAL, buckets=buckets)
 
     def add(self, queue: str, local: Local, priority: str, seconds: float) -> None:
         """One more."""
@@ -65,16 +67,18 @@ ADMITTED_READY = Time("admitted_until_ready_wait_time_seconds", "From the admiss
 FINISHED = Count("finished_workloads", "Workloads that have ended.")
 EXECUTION = Time("execution_time_seconds", "From the admission to the end.", _LONG)
 
-LOCAL_EVICTED = Counter(
-    "kueue_local_queue_evicted_workloads", "Workloads evicted.", (*_LOCAL[:2], *_EVICTION, "priority_class")
+LOCAL_EVICTED = owned(
+    Counter, "kueue_local_queue_evicted_workloads", "Workloads evicted.", (*_LOCAL[:2], *_EVICTION, "priority_class")
 )
-READY_TO_EVICTED = Histogram(
+READY_TO_EVICTED = owned(
+    Histogram,
     "kueue_pods_ready_to_evicted_time_seconds",
     "From all pods being ready to the eviction.",
     ("cluster_queue", *_EVICTION),
     buckets=_LONG,
 )
-EVICTION_LATENCY = Histogram(
+EVICTION_LATENCY = owned(
+    Histogram,
     "kueue_workload_eviction_latency_seconds",
     "From the eviction until the quota was given back.",
     ("cluster_queue", "reason"),
@@ -86,6 +90,9 @@ CREATION_LATENCY = Histogram(
     ("job_kind",),
     buckets=tuple(0.01 * 2**n for n in range(11)),
 )
-COHORT_ADMITTED = Counter(
-    "kueue_cohort_subtree_admitted_workloads", "Workloads admitted below the cohort.", ("cohort", "priority_class")
+COHORT_ADMITTED = owned(
+    Counter,
+    "kueue_cohort_subtree_admitted_workloads",
+    "Workloads admitted below the cohort.",
+    ("cohort", "priority_class"),
 )

@@ -17,8 +17,10 @@ from collections.abc import Callable
 import msgspec
 
 from api.errors import ApiError, Invalid, InvalidObject, NotFound, NotLeader, ServerError, StowageError, Unreachable
+from api.kube import owned_series
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
+from api.kube.owned_series import Living, OwnerKind
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
@@ -34,6 +36,8 @@ from ungater.settings import UngaterSection
 
 log = logging.getLogger(__name__)
 
+_UNUSED = 10
+"""Minutes without an admitted Workload after which the series of a ClusterQueue go."""
 _BY_WORKLOAD = "workload"
 _GATED = "workload of a gated pod"
 _BY_HOSTNAME = "hostname"
@@ -69,7 +73,14 @@ class Ungater:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._reconciler.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._reconciler.run(), name="openings")
+            group.create_task(owned_series.keep(self._living, _UNUSED), name="series")
+
+    def _living(self) -> Living:
+        """The ClusterQueues of admitted Workloads: the ungater sees no queues."""
+        admissions = (workload.status.admission for workload in self._workloads.objects.values())
+        return {OwnerKind.CLUSTER_QUEUE: {admission.cluster_queue for admission in admissions if admission}}
 
     # ---- what wakes it
 

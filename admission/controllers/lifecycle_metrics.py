@@ -2,18 +2,19 @@
 
 Each stage is counted once, when its condition turns, no matter which process turned it; only while this process leads, and
 nothing of what was there before. What the writers count by ClusterQueue (reservations, admissions, evictions) is not
-counted again. Times are those of the conditions, whole seconds.
+counted again. Times are those of the conditions, whole seconds. The series of a queue or cohort go with it (owned_series.py).
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 
 from admission import workload_metrics as metrics
 from admission.controllers.active_conditions import cohorts_above
 from admission.controllers.cluster_view import ClusterView
+from api.kube import owned_series
+from api.kube.owned_series import Living, OwnerKind
 from api.kube.store import Change, ChangeType
 from api.meta import Condition, find_condition, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, PODS_READY, QUOTA_RESERVED, REQUEUED, PodsReadyReason
@@ -37,7 +38,7 @@ class LifecycleMetrics:
         """Counts until cancelled."""
         self._counting = True
         try:
-            await asyncio.Event().wait()
+            await owned_series.keep(lambda: living(self._views))
         finally:
             self._counting = False
 
@@ -88,6 +89,18 @@ class LifecycleMetrics:
     def _cohorts(self, queue: str) -> list[str]:
         found = self._views.cluster_queues.objects.get(queue)
         return cohorts_above(found.spec.cohort_name, self._views.cohorts.objects) if found else []
+
+
+def living(views: ClusterView) -> Living:
+    """The queues and cohorts that there are; a cohort also where only its members name it."""
+    queues, cohorts = views.cluster_queues.objects, views.cohorts.objects
+    named = {queue.spec.cohort_name for queue in queues.values()}.union(cohorts)
+    return {
+        OwnerKind.CLUSTER_QUEUE: queues.keys(),
+        OwnerKind.PREEMPTING_QUEUE: queues.keys(),
+        OwnerKind.LOCAL_QUEUE: views.local_queues.objects.keys(),
+        OwnerKind.COHORT: {above for name in named for above in cohorts_above(name, cohorts)},
+    }
 
 
 def _holding(workload: Workload) -> States:

@@ -8,6 +8,7 @@ have caused. Run by process.serve.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from typing import Final
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 PERIOD: Final = 0.02
 _LONG: Final = 1.0
 """Seconds after which the log reports it. A loop that is held for longer than the lease lasts loses leadership."""
+_COUNTED: Final = 50
+"""Turns until the tasks are counted again."""
 
 
 def held(late: float, cpu: float) -> float:
@@ -29,7 +32,9 @@ def held(late: float, cpu: float) -> float:
 async def watch_loop() -> None:
     """Observes until it is cancelled."""
     cpu = time.process_time()
-    while True:
+    for turn in itertools.count():
+        if turn % _COUNTED == 0:
+            metrics.TASKS.set(len(asyncio.all_tasks()))
         due = time.perf_counter() + PERIOD
         await asyncio.sleep(PERIOD)
         late, before = max(0.0, time.perf_counter() - due), cpu

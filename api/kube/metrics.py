@@ -6,6 +6,8 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from api.kube.owned_series import owned
+
 REQUESTS: Final = Counter(
     "stowage_api_requests_total",
     "Requests to the API server, each try counted; code 0 is no answer.",
@@ -63,12 +65,15 @@ LOOP_HELD: Final = Histogram(
     buckets=_LAGS,
 )
 
+TASKS: Final = Gauge("stowage_tasks", "Tasks of the event loop that have not ended, counted once a second.")
+
 LEADER: Final = Gauge("stowage_leader", "1 while this process holds the Lease.", ("lease",))
 
 # 1, 2.5, 5, then doubling: Kueue's buckets for waiting times, with finer ones below a second for small jobs
 _WAITING = (0.1, 0.25, 0.5, 1, 2.5, 5, *(10 * 2**n for n in range(11)))
 
-GATE_REMOVAL = Histogram(
+GATE_REMOVAL = owned(
+    Histogram,
     "kueue_pod_scheduling_gate_removal_seconds",
     "From the later of admission and pod creation to the removal of the pod's gate.",
     ("name", "cluster_queue", "is_group"),

@@ -18,6 +18,7 @@ from tests.bench import (
     preemption,
     shaping,
     simulate,
+    soak,
     terms,
     waiting,
     webhook,
@@ -136,6 +137,12 @@ def explain_command(nodes: int = 5000, repeat: int = 5) -> None:
 def joint_command(each: int = 300) -> None:
     """Several pod sets that compete for racks: what is missed, and the time of the joint search."""
     joint.run(each)
+
+
+@app.command("soak")
+def soak_command(minutes: float = 60.0, jobs: int = 20_000) -> None:
+    """Queues and jobs that come and go: whether memory, tasks, descriptors or metric series grow."""
+    soak.run(minutes, jobs)
 
 
 @app.command("kinds")

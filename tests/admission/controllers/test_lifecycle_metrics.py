@@ -10,10 +10,11 @@ import pytest
 from prometheus_client import REGISTRY
 
 from admission.controllers.cluster_view import ClusterView
-from admission.controllers.lifecycle_metrics import LifecycleMetrics
+from admission.controllers.lifecycle_metrics import LifecycleMetrics, living
+from api.kube import owned_series
 from api.kube.store import Change, ChangeType, Store
 from api.meta import rfc3339
-from api.queues import ClusterQueue, Cohort
+from api.queues import ClusterQueue, Cohort, LocalQueue
 from api.workloads import Workload
 from tests.builders import NOW, workload
 
@@ -41,6 +42,7 @@ class WatchedMetrics:
         self.workloads: Store[Workload] = Store("workloads")
         self.cluster_queues: Store[ClusterQueue] = Store("clusterqueues")
         self.cohorts: Store[Cohort] = Store("cohorts")
+        self.local_queues: Store[LocalQueue] = Store("localqueues")
         self.now = NOW
         self.cluster_queues.upsert(
             ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": {"cohortName": "team-lives"}})
@@ -133,3 +135,29 @@ def test_what_was_there_before_is_not_counted() -> None:
     finished = value("kueue_finished_workloads_total", QUEUE)
     watched.lives._changed(Change(ChangeType.ADDED, "ns/wl", shown(at(0, "Finished")), None))
     assert value("kueue_finished_workloads_total", QUEUE) == finished
+
+
+async def test_what_was_counted_of_a_queue_goes_with_it() -> None:
+    watched = WatchedMetrics()
+    watched.local_queues.upsert(LocalQueue.from_wire({"metadata": {"name": "lq", "namespace": "ns"}}))
+    task = await leading(watched)
+    cohort = {"cohort": "team-lives", "priority_class": ""}
+    watched.see(5, shown(admitted=False), shown(at(5, "QuotaReserved"), at(5, "Admitted")))
+    counted = (
+        ("kueue_local_queue_admitted_workloads_total", LOCAL),
+        ("kueue_admission_wait_time_seconds_count", QUEUE),
+        ("kueue_cohort_subtree_admitted_workloads_total", cohort),
+    )
+
+    def left() -> list[str]:
+        owned_series.keep_only(living(cast("ClusterView", watched)))
+        return [name for name, labels in counted if REGISTRY.get_sample_value(name, labels) is not None]
+
+    assert len(left()) == len(counted)
+    watched.local_queues.delete_key("ns/lq")
+    assert len(left()) == len(counted) - 1
+    watched.cluster_queues.delete_key("cq")
+    assert left() == []
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
