@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import pytest
 from prometheus_client import Counter, Histogram, generate_latest
@@ -14,9 +13,9 @@ _numbers = itertools.count()
 
 
 @pytest.fixture
-def name() -> Iterator[str]:
+def name() -> str:
     """Of a metric that no other test has."""
-    yield f"stowage_test_{next(_numbers)}"
+    return f"stowage_test_{next(_numbers)}"
 
 
 def _lines(name: str) -> list[str]:
