@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from tests.bench import (
+    binds,
     coldstart,
     cycle,
     exact,
@@ -71,6 +72,12 @@ def placement_command(sizes: str = SIZES, repeat: int = 15) -> None:
 def terms_command(nodes: int = 15_000, repeat: int = 15) -> None:
     """One placement beside pods that keep others away."""
     terms.run(nodes, repeat)
+
+
+@app.command("binds")
+def binds_command(gangs: int = 2000, seed: int = 1, each: int = 50, beside: int = 3) -> None:
+    """Whether drawn gangs that are let through are bound, on the real control plane."""
+    binds.run(gangs, seed, each, beside)
 
 
 @app.command("exact")

@@ -1,0 +1,251 @@
+"""Clusters, foreign pods and gangs, drawn by a seed as manifests, with the terms by which kube-scheduler refuses nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from api.names import HOSTNAME_LABEL, PREFER_TOPOLOGY, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY, UNCONSTRAINED_TOPOLOGY
+from tests.scenarios.site import BLOCK, GPU, GROUP, RACK
+
+Object = dict[str, Any]
+
+ZONE: Final = "topology.kubernetes.io/zone"
+DISK: Final = "example.com/disk"
+TAINT: Final = {"key": "example.com/reserved", "value": "x", "effect": "NoSchedule"}
+_APPS: Final = ("a", "b", "c")
+_LEVELS: Final = (BLOCK, RACK, HOSTNAME_LABEL)
+_KEYS: Final = (HOSTNAME_LABEL, HOSTNAME_LABEL, RACK, ZONE, BLOCK)
+
+
+@dataclass(frozen=True)
+class Gang:
+    """A Job and what has to be there before it. `terms`: what was drawn, for the report."""
+
+    name: str
+    job: Object
+    pods: int
+    required: str | None
+    terms: tuple[str, ...]
+    claims: tuple[Object, ...] = ()
+
+    @property
+    def template(self) -> Object:
+        """Of its pods."""
+        found: Object = self.job["spec"]["template"]
+        return found
+
+
+@dataclass
+class Draw:
+    """One cluster's draws; `site`: the name of its corner, which nodes and volumes bear."""
+
+    rng: Random
+    site: str
+    volumes: bool = True
+    levels: tuple[str, ...] = _LEVELS
+    hosts: list[str] = field(default_factory=list)
+    made: int = 0
+
+    def chance(self, share: float) -> bool:
+        return self.rng.random() < share
+
+    # ---- the cluster
+
+    def nodes(self) -> list[Object]:
+        """Two blocks at most, each of one to three racks of one to four hosts; some tainted, some without a zone."""
+        rng, found = self.rng, list[Object]()
+        by_block = self.chance(0.6)
+        self.levels = _LEVELS[:2] if self.chance(0.25) else _LEVELS
+        for block in range(rng.randint(1, 2)):
+            for rack in range(rng.randint(1, 3)):
+                for _ in range(rng.randint(2, 5)):
+                    name = f"{self.site}-n{len(found):02d}"
+                    zone = f"z{block}" if by_block else rng.choice(["z0", "z1", None])
+                    labels = {GROUP: self.site, BLOCK: f"b{block}", RACK: f"r{block}{rack}", HOSTNAME_LABEL: name}
+                    labels |= {ZONE: zone} if zone else {}
+                    labels |= {DISK: "ssd"} if self.chance(0.5) else {}
+                    found.append(self._node(name, labels))
+        self.hosts = [node["metadata"]["name"] for node in found]
+        return found
+
+    def _node(self, name: str, labels: dict[str, str]) -> Object:
+        rng = self.rng
+        size = {"cpu": str(rng.randint(2, 6)), "memory": "64Gi", "pods": str(rng.choice([3, 5, 10])), GPU: "8"}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
+                 "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}  # fmt: skip
+        spec: Object = {"taints": [dict(TAINT)]} if self.chance(0.15) else {}
+        if self.chance(0.05):
+            spec["unschedulable"] = True
+        status = {"capacity": size, "allocatable": size, "conditions": [ready]}
+        return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
+
+    def storage(self) -> list[tuple[str, Object]]:
+        """A class of local volumes and some volumes of it, each on one host."""
+        if not self.volumes:
+            return []
+        return [(self.site, self._volume(f"{self.site}-v{n}", [self.rng.choice(self.hosts)])) for n in range(4)]
+
+    def _volume(self, name: str, hosts: Sequence[str], claim: str = "", mode: str = "ReadWriteOnce") -> Object:
+        term = {"matchExpressions": [{"key": HOSTNAME_LABEL, "operator": "In", "values": list(hosts)}]}
+        spec: Object = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": [mode],
+            "storageClassName": self.site,
+            "local": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        }
+        if claim:
+            ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": self.site, "name": claim}
+            spec["claimRef"] = ref
+        return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+    # ---- pods
+
+    def foreign(self) -> Object:
+        """A pod of nobody's."""
+        self.made += 1
+        template = self._template()
+        spec = template["spec"]
+        for _ in range(self.rng.choice([0, 0, 1])):
+            self.rng.choice([self._port, self._apart, self._tolerates])(template)
+        spec["nodeSelector"] = {**spec.get("nodeSelector", {}), GROUP: self.site}
+        metadata = {"name": f"foreign-{self.made}", "namespace": self.site, "labels": template["metadata"]["labels"]}
+        return {"metadata": metadata, "spec": spec}
+
+    def gang(self) -> Gang:
+        """A Job with up to three kinds of terms, and with what it asks of the topology."""
+        self.made += 1
+        rng, name = self.rng, f"gang-{self.made}"
+        template, pods = self._template(), rng.choice([1, 2, 2, 3, 4, 6])
+        kinds = [self._port, self._apart, self._near, self._spread, self._selects, self._wishes, self._tolerates]
+        chosen = rng.sample([*kinds, self._apart, self._spread, *([self._claim] if self.volumes else [])],
+                            rng.choice([0, 1, 1, 2, 2, 3]))  # fmt: skip
+        claims: list[Object] = []
+        terms = [term for kind in dict.fromkeys(chosen) if (term := kind(template, claims, name))]
+        annotations, required = self._ask()
+        spec = {"parallelism": pods, "completions": pods, "completionMode": "Indexed", "backoffLimit": 0}
+        labels = {QUEUE_NAME_LABEL: "lq"}
+        metadata = {"name": name, "namespace": self.site, "labels": labels, "annotations": annotations}
+        job = {"metadata": metadata, "spec": {**spec, "template": template}}
+        asks = tuple(f"{key.rpartition('/')[2]}={value}" for key, value in annotations.items())
+        return Gang(name, job, pods, required, (*terms, *asks), tuple(claims))
+
+    def _template(self) -> Object:
+        requests = {"cpu": str(self.rng.choice([1, 1, 2]))}
+        container = {"name": "main", "image": "pause", "resources": {"requests": requests}}
+        spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
+        return {"metadata": {"labels": {"app": self.rng.choice(_APPS)}}, "spec": spec}
+
+    def _ask(self) -> tuple[dict[str, str], str | None]:
+        level = self.rng.choice(self.levels)
+        match self.rng.choice(["none", "none", "require", "require", "prefer", "anywhere"]):
+            case "require":
+                return {REQUIRE_TOPOLOGY: level}, level
+            case "prefer":
+                return {PREFER_TOPOLOGY: level}, None
+            case "anywhere":
+                return {UNCONSTRAINED_TOPOLOGY: "true"}, None
+            case _:
+                return {}, None
+
+    # ---- terms
+
+    def _port(self, template: Object, *_: Any) -> str:
+        port = {
+            "containerPort": 80,
+            "hostPort": self.rng.choice([7001, 7002]),
+            "protocol": self.rng.choice(["TCP", "UDP"]),
+        }
+        template["spec"]["containers"][0]["ports"] = [port]
+        return f"port {port['hostPort']}/{port['protocol']}"
+
+    def _selector(self, template: Object) -> Object:
+        rng = self.rng
+        app = rng.choice([template["metadata"]["labels"]["app"], *_APPS])
+        if self.chance(0.2):
+            return {"matchExpressions": [{"key": "app", "operator": rng.choice(["In", "NotIn"]), "values": [app]}]}
+        return {"matchLabels": {"app": app}}
+
+    def _term(self, template: Object) -> Object:
+        term: Object = {"topologyKey": self.rng.choice(_KEYS), "labelSelector": self._selector(template)}
+        if self.chance(0.1):
+            term["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": self.site}}
+        return term
+
+    def _apart(self, template: Object, *_: Any) -> str:
+        term = self._term(template)
+        affinity = template["spec"].setdefault("affinity", {})
+        affinity["podAntiAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        return f"apart {term}"
+
+    def _near(self, template: Object, *_: Any) -> str:
+        term = self._term(template)
+        affinity = template["spec"].setdefault("affinity", {})
+        affinity["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        return f"near {term}"
+
+    def _spread(self, template: Object, *_: Any) -> str:
+        found = []
+        for key in self.rng.sample([HOSTNAME_LABEL, RACK, ZONE], self.rng.choice([1, 1, 2])):
+            one: Object = {
+                "topologyKey": key,
+                "maxSkew": self.rng.choice([1, 1, 2]),
+                "whenUnsatisfiable": "DoNotSchedule",
+            }
+            own = {"matchLabels": {"app": template["metadata"]["labels"]["app"]}}
+            one["labelSelector"] = own if self.chance(0.8) else self._selector(template)
+            if self.chance(0.1):
+                one["minDomains"] = self.rng.randint(1, 3)
+            if self.chance(0.15):
+                one["nodeTaintsPolicy"] = "Honor"
+            if self.chance(0.15):
+                one["matchLabelKeys"] = ["tier"]
+            found.append(one)
+        template["spec"]["topologySpreadConstraints"] = found
+        return f"spread {found}"
+
+    def _selects(self, template: Object, *_: Any) -> str:
+        key, value = self.rng.choice([(ZONE, "z0"), (ZONE, "z1"), (DISK, "ssd"), (RACK, "r00")])
+        template["spec"]["nodeSelector"] = {key: value}
+        return f"selects {key}={value}"
+
+    def _wishes(self, template: Object, *_: Any) -> str:
+        one: Object = self.rng.choice(
+            [
+                {"key": ZONE, "operator": "In", "values": ["z0"]},
+                {"key": ZONE, "operator": "NotIn", "values": ["z1"]},
+                {"key": DISK, "operator": "Exists"},
+                {"key": DISK, "operator": "DoesNotExist"},
+            ]
+        )
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [one]}]}
+        affinity = template["spec"].setdefault("affinity", {})
+        affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        return f"wishes {one['key']} {one['operator']}"
+
+    def _tolerates(self, template: Object, *_: Any) -> str:
+        template["spec"]["tolerations"] = [{"key": TAINT["key"], "operator": "Exists"}]
+        return "tolerates"
+
+    def _claim(self, template: Object, claims: list[Object], name: str) -> str:
+        kind = self.rng.choice(["bound", "bound", "alone", "local", "each"])
+        if kind == "each":
+            claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": self.site,
+                     "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
+            template["spec"]["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]
+            return "a volume for each pod"
+        template["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+        mode = "ReadWriteOncePod" if kind == "alone" else "ReadWriteOnce"
+        spec = {"accessModes": [mode], "storageClassName": self.site, "resources": {"requests": {"storage": "1Gi"}}}
+        if kind != "local":
+            volume = f"{self.site}-{name}"
+            hosts = self.rng.sample(self.hosts, min(len(self.hosts), self.rng.randint(1, 3)))
+            claims.append(self._volume(volume, hosts, name, mode))
+            spec["volumeName"] = volume
+        claims.append(
+            {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": self.site}, "spec": spec}
+        )
+        return f"claim {kind}"

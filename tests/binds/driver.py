@@ -1,0 +1,282 @@
+"""Submits drawn gangs to a real control plane, and judges what became of each.
+
+A gang is either bound whole, or its Workload says why it waits. Then copies of its pods without gates are made, beside all that
+is there: where the stock scheduler binds all of them (in one domain, where the gang requires that), the gang was refused for
+nothing. Pods that the scheduler refused after their gate had opened are found by its events. Foreign pods come and go between
+bursts of gangs, which meet each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from api.errors import NotFound
+from api.kube.client import Kube
+from api.kube.resources import CLAIMS, EVENTS, JOBS, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from api.meta import find_condition
+from api.names import QUOTA_RESERVED
+from api.volumes import NO_PROVISIONER
+from tests.binds.drawn import Draw, Gang, Object
+from tests.scenarios.site import GROUP, Site, eventually
+
+_SETTLED = 60.0
+"""Seconds in which a gang is bound or says why it waits."""
+_SHADOW = 6.0
+"""Seconds in which the stock scheduler binds the copies, or refuses one."""
+_BUSY = 6
+"""Gangs that run at once."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a gang that was not bound at once, with all that explains it."""
+
+    gang: Gang
+    said: str
+    state: tuple[str, ...]
+
+
+@dataclass
+class Outcome:
+    """Of one cluster, or of several together."""
+
+    gangs: int = 0
+    bound: int = 0
+    waited: int = 0
+    unschedulable: list[str] = field(default_factory=list)
+    refused: list[Finding] = field(default_factory=list)
+    silent: list[Finding] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        self.gangs, self.bound, self.waited = (
+            self.gangs + other.gangs, self.bound + other.bound, self.waited + other.waited,
+        )  # fmt: skip
+        self.unschedulable += other.unschedulable
+        self.refused += other.refused
+        self.silent += other.silent
+
+
+class Driver:
+    """One cluster of a seed, in a corner of the stage of its own."""
+
+    def __init__(self, kube: Kube, seed: int, prefix: str = "binds") -> None:
+        self.site = Site(kube, f"{prefix}-{seed}")
+        self.rng = Random(seed)
+        self.draw = Draw(self.rng, self.site.name)
+        self.outcome = Outcome()
+        self._kube = kube
+        self._running: list[Gang] = []
+        self._waiting: list[Gang] = []
+        self._foreign: list[str] = []
+        self._shadows = 0
+
+    async def run(self, gangs: int) -> Outcome:
+        """So many gangs; leaves nothing that runs."""
+        await self._open()
+        while self.outcome.gangs < gangs:
+            burst = [self.draw.gang() for _ in range(min(gangs - self.outcome.gangs, self.rng.choice([1, 1, 1, 2, 3])))]
+            for gang in burst:
+                await self._submit(gang)
+            for gang in burst:
+                await self._judge(gang)
+            await self._churn()
+        await self._look_for_refusals()
+        await self._close()
+        return self.outcome
+
+    # ---- the cluster
+
+    async def _open(self) -> None:
+        nodes = self.draw.nodes()
+        await self.site.open({}, levels=self.draw.levels)
+        await asyncio.gather(*(self.site.make(NODES, node) for node in nodes))
+        for node in nodes:
+            await eventually(f"node {node['metadata']['name']} usable", lambda node=node: self._usable(node))  # type: ignore[misc]
+        local = {"metadata": {"name": self.site.name}, "provisioner": NO_PROVISIONER}
+        await self.site.make(STORAGE_CLASSES, {**local, "volumeBindingMode": "WaitForFirstConsumer"})
+        for _, volume in self.draw.storage():
+            await self.site.make(VOLUMES, volume)
+        for _ in range(self.rng.randint(0, 4)):
+            await self._add_foreign()
+
+    async def _usable(self, node: Object) -> bool:
+        found = await self._kube.get(NODES, node["metadata"]["name"])
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in found["status"].get("conditions", []))
+        drawn = {taint["key"] for taint in node["spec"].get("taints", [])} | {"node.kubernetes.io/unschedulable"}
+        return ready and {taint["key"] for taint in found.get("spec", {}).get("taints", [])} <= drawn
+
+    async def _add_foreign(self) -> None:
+        """A foreign pod that finds no node is taken away again."""
+        pod = self.draw.foreign()
+        await self.site.make(PODS, pod)
+        name = pod["metadata"]["name"]
+        if await self._bound([name]):
+            self._foreign.append(name)
+        else:
+            await self._gone(name)
+
+    async def _churn(self) -> None:
+        """Some gangs end, foreign pods come and go, and those that still wait are looked at no more."""
+        while len(self._running) > _BUSY or (self._running and self.draw.chance(0.4)):
+            await self._end(self._running.pop(self.rng.randrange(len(self._running))))
+        while self._foreign and self.draw.chance(0.3):
+            await self._gone(self._foreign.pop(self.rng.randrange(len(self._foreign))))
+        while self.draw.chance(0.3) and len(self._foreign) < 5:
+            await self._add_foreign()
+        while self._waiting and (len(self._waiting) > 1 or self.draw.chance(0.7)):
+            await self._end(self._waiting.pop(0))
+        await asyncio.sleep(0.2)
+
+    async def _end(self, gang: Gang) -> None:
+        await self._kube.delete(JOBS, gang.name, self.site.name, propagation="Background")
+
+        async def gone() -> bool:
+            return not await self.site.pods(gang.name)
+
+        await eventually(f"pods of {gang.name} gone", gone)
+
+    async def _gone(self, pod: str) -> None:
+        await self._kube.delete(PODS, pod, self.site.name, grace_seconds=0)
+
+        async def gone() -> bool:
+            try:
+                await self._kube.get(PODS, pod, self.site.name)
+            except NotFound:
+                return True
+            return False
+
+        await eventually(f"{pod} gone", gone)
+
+    async def _close(self) -> None:
+        for gang in (*self._running, *self._waiting):
+            await self._end(gang)
+        for pod in self._foreign:
+            await self._gone(pod)
+        for node in self.draw.hosts:
+            await self._kube.delete(NODES, node)
+
+    # ---- one gang
+
+    async def _submit(self, gang: Gang) -> None:
+        for claim in gang.claims:
+            await self.site.make(VOLUMES if claim["kind"] == "PersistentVolume" else CLAIMS, claim)
+        await self.site.submit(gang.job)
+
+    async def _judge(self, gang: Gang) -> None:
+        self.outcome.gangs += 1
+        said = await self._settled(gang)
+        if said is None:
+            self.outcome.bound += 1
+            self._running.append(gang)
+        elif not said:
+            self.outcome.silent.append(Finding(gang, await self.site.story(gang.name), await self._state()))
+            self._running.append(gang)
+        else:
+            self.outcome.waited += 1
+            self._waiting.append(gang)
+            if await self._stock_binds(gang):
+                self.outcome.refused.append(Finding(gang, said, await self._state()))
+
+    async def _settled(self, gang: Gang) -> str | None:
+        """None: it is bound whole. Else why it waits; empty where it is neither bound nor says so."""
+        until, before = time.monotonic() + _SETTLED, ""
+        while time.monotonic() < until:
+            pods = await self.site.pods(gang.name)
+            if len(pods) == gang.pods and all(pod["spec"].get("nodeName") for pod in pods):
+                return None
+            said = await self._said(gang)
+            if said and said == before:
+                return said
+            before = said
+            await asyncio.sleep(0.3 if said else 0.1)
+        return ""
+
+    async def _said(self, gang: Gang) -> str:
+        workload = await self.site.workload_of(gang.name)
+        found = find_condition(workload.status.conditions, QUOTA_RESERVED) if workload else None
+        if found is None or found.status != "False":
+            return ""
+        bound = [pod for pod in await self.site.pods(gang.name) if pod["spec"].get("nodeName")]
+        text = f"{found.reason}: {found.message}"
+        return "" if bound or "being counted" in text or "waits for PersistentVolumeClaim" in text else text
+
+    # ---- the stock scheduler alone
+
+    async def _stock_binds(self, gang: Gang) -> bool:
+        """Whether it would bind the gang's pods now, as the gang wants to lie."""
+        if gang.required is None:
+            return await self._shadow(gang, {})
+        page = await self._kube.list(NODES, label_selector=f"{GROUP}={self.site.name}")
+        depth = self.draw.levels.index(gang.required) + 1
+        labels = [node["metadata"]["labels"] for node in page.items]
+        domains = {tuple((key, each[key]) for key in self.draw.levels[:depth]) for each in labels}
+        for domain in sorted(domains):
+            if await self._shadow(gang, dict(domain)):
+                return True
+        return False
+
+    async def _shadow(self, gang: Gang, domain: dict[str, str]) -> bool:
+        self._shadows += 1
+        spec = gang.template["spec"]
+        spec = {**spec, "nodeSelector": {**spec.get("nodeSelector", {}), **domain, GROUP: self.site.name}}
+        jobs = dict.fromkeys(("job-name", "batch.kubernetes.io/job-name"), gang.name)
+        labels = {**gang.template["metadata"]["labels"], **jobs}
+        names = [f"shadow-{self._shadows}-{index}" for index in range(gang.pods)]
+        pods = [{"metadata": {"name": n, "namespace": self.site.name, "labels": labels}, "spec": spec} for n in names]
+        await asyncio.gather(*(self.site.make(PODS, pod) for pod in pods))
+        try:
+            return await self._bound(names)
+        finally:
+            for name in names:
+                await self._gone(name)
+
+    async def _bound(self, names: Iterable[str]) -> bool:
+        """Whether all are bound; not, once those that are not have been refused."""
+        until, refused = time.monotonic() + _SHADOW, 0
+        while time.monotonic() < until:
+            pods = [await self._kube.get(PODS, name, self.site.name) for name in names]
+            left = [pod for pod in pods if not pod["spec"].get("nodeName")]
+            if not left:
+                return True
+            refused = refused + 1 if all(map(_is_refused, left)) else 0
+            if refused > 2:
+                return False
+            await asyncio.sleep(0.1)
+        return False
+
+    # ---- what is reported
+
+    async def _look_for_refusals(self) -> None:
+        page = await self._kube.list(EVENTS, self.site.name)
+        for event in page.items:
+            about = event["involvedObject"]["name"]
+            if event["reason"] == "FailedScheduling" and about.startswith("gang-"):
+                self.outcome.unschedulable.append(f"{self.site.name}/{about}: {event['message']}")
+
+    async def _state(self) -> tuple[str, ...]:
+        nodes = (await self._kube.list(NODES, label_selector=f"{GROUP}={self.site.name}")).items
+        pods = (await self._kube.list(PODS, self.site.name)).items
+        told = [
+            f"{node['metadata']['name']} {sorted(node['metadata']['labels'].items())} "
+            f"{node['status']['allocatable']} {node['spec'].get('taints')}"
+            for node in nodes
+        ]
+        told += [
+            f"{pod['metadata']['name']} on {pod['spec'].get('nodeName')} app={pod['metadata']['labels'].get('app')} "
+            f"{pod['spec']['containers'][0]['resources'].get('requests')} {pod['spec']['containers'][0].get('ports')} "
+            f"{pod['spec'].get('affinity')}"
+            for pod in pods
+        ]
+        return tuple(told)
+
+
+def _is_refused(pod: dict[str, Any]) -> bool:
+    said = (pod.get("status") or {}).get("conditions") or []
+    return any(
+        c["type"] == "PodScheduled" and c["status"] == "False" and c.get("reason") == "Unschedulable" for c in said
+    )
