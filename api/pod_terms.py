@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from api.pods import PodAffinityTerm, PodSpec
+from api.pods import PodAffinityTerm, PodSpec, SpreadConstraint
 
 Labels = tuple[tuple[str, str], ...]
 """Labels by key."""
@@ -85,8 +85,23 @@ class PodTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class SpreadTerm:
+    """A spread constraint with DoNotSchedule: a node's domain of the term's key may have `max_skew` more of the pods that the
+    term selects than the domain with the fewest; of less than `min_domains` domains that is none.
+
+    Domains are those of nodes that the pod's node selector and affinity select; with `taints` of those that it tolerates.
+    """
+
+    term: PodTerm
+    max_skew: int = 1
+    min_domains: int = 1
+    taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What terms see of a pod, and its own: `apart` is its required anti-affinity, `together` its required affinity.
+    """What terms see of a pod, and its own: `apart` is its required anti-affinity, `together` its required affinity, `even` its
+    spread constraints (of pods that are to be placed).
 
     A pod is near enough where pods are that all of its affinity terms select, so these differ in their topology key alone.
     `problem`: why its terms cannot be counted; empty if they can.
@@ -96,6 +111,7 @@ class PodFacts:
     labels: Labels = ()
     apart: tuple[PodTerm, ...] = ()
     together: tuple[PodTerm, ...] = ()
+    even: tuple[SpreadTerm, ...] = ()
     problem: str = field(default="", compare=False)
 
     def __hash__(self) -> int:
@@ -105,7 +121,7 @@ class PodFacts:
     @property
     def has_terms(self) -> bool:
         """Whether it says anything of other pods."""
-        return bool(self.apart or self.together or self.problem)
+        return bool(self.apart or self.together or self.even or self.problem)
 
 
 class TooLarge(ValueError):
@@ -136,21 +152,38 @@ def pod_facts(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodFa
     return PodFacts(namespace, given, tuple(dict.fromkeys(apart)), together, problem=problem)
 
 
-def spread_problem(spec: PodSpec) -> str:
-    """Why a DoNotSchedule constraint may keep pods unbound that are pinned to their hosts; empty if none does.
-
-    By default a constraint looks at the nodes that the pod's node selector selects: once that names a host, its domain is the
-    only one, and the skew is at most 1. That is not so where all nodes count, or where a number of domains is asked for.
-    """
-    for index, one in enumerate(spec.topology_spread_constraints):
+def with_spread(facts: PodFacts, spec: PodSpec) -> PodFacts:
+    """The facts of a pod that is to be placed, with its spread constraints. One that cannot be counted is the `problem`."""
+    asked = [one for one in spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"]
+    if not asked or facts.problem:
+        return facts
+    if len(asked) > _MOST:
+        return replace(facts, problem=f"{len(asked)} topologySpreadConstraints; at most {_MOST} are counted")
+    found: list[SpreadTerm] = []
+    for index, one in enumerate(asked):
         where = f"topologySpreadConstraints[{index}] (DoNotSchedule by {one.topology_key[:80]})"
-        if one.when_unsatisfiable != "DoNotSchedule":
-            continue
-        if one.min_domains is not None and one.min_domains > 1:
-            return f"{where} with minDomains {one.min_domains} is not counted, so its pods might never be bound"
-        if one.node_affinity_policy == "Ignore":
-            return f"{where} with nodeAffinityPolicy Ignore is not counted, so its pods might never be bound"
-    return ""
+        try:
+            spread = _spread(one, facts)
+        except (AttributeError, KeyError, TypeError):
+            return replace(facts, problem=f"{where} cannot be read: it has no label selector")
+        except TooLarge as bad:
+            return replace(facts, problem=f"{where} {bad}")
+        if spread.term.selector is not None:  # one without a selector counts no pods
+            found.append(spread)
+    return replace(facts, even=tuple(dict.fromkeys(found)))
+
+
+def _spread(one: SpreadConstraint, facts: PodFacts) -> SpreadTerm:
+    if one.node_affinity_policy == "Ignore":
+        raise TooLarge("with nodeAffinityPolicy Ignore is not counted, so its pods might never be bound")
+    labels, selector = dict(facts.labels), _selector(one.label_selector)
+    added = [Requirement(key, "In", (labels[key],)) for key in one.match_label_keys if key in labels]
+    term = PodTerm(
+        key=one.topology_key,
+        selector=None if selector is None else _canonical([*selector, *added]),
+        namespaces=(facts.namespace,),
+    )
+    return SpreadTerm(term, max(1, one.max_skew), one.min_domains or 1, taints=one.node_taints_policy == "Honor")
 
 
 def _joined(terms: Sequence[PodTerm]) -> tuple[PodTerm, ...]:

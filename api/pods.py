@@ -119,12 +119,16 @@ class Affinity(_Wire, frozen=True):
 
 
 class SpreadConstraint(_Wire, frozen=True):
-    """How evenly pods lie over the domains of a topology key; the part by which some of it cannot be judged."""
+    """How evenly the pods that it selects lie over the domains of a topology key."""
 
     topology_key: str = ""
     when_unsatisfiable: str = ""
+    max_skew: int = 1
     min_domains: int | None = None
+    label_selector: dict[str, Any] | None = None
+    match_label_keys: tuple[str, ...] = ()
     node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
 
 
 class ResourceRequirements(_Wire, frozen=True):

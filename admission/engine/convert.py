@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -43,7 +42,7 @@ from api.names import (
     WORKLOAD_SLICE_NAME,
     EvictedReason,
 )
-from api.pod_terms import pod_facts, sorted_labels, spread_problem
+from api.pod_terms import pod_facts, sorted_labels, with_spread
 from api.requests import parse_int32
 
 T = TypeVar("T")
@@ -261,9 +260,7 @@ def _pod_set(
     asked = pod_set.topology_request
     requests = _requests(spec, f"{field}.template.spec")
     namespace, labels = w.metadata.namespace or "", _pod_labels(w, pod_set.template)
-    facts = pod_facts(spec, namespace, labels)
-    if not facts.problem and (problem := spread_problem(spec)):
-        facts = replace(facts, problem=problem)
+    facts = with_spread(pod_facts(spec, namespace, labels), spec)
     return model.PodSet(
         name=pod_set.name,
         count=max(0, pod_set.count - done),

@@ -14,7 +14,7 @@ from enum import StrEnum
 from api.exclusive import HOST_PORT
 from api.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
 from api.names import HOSTNAME_LABEL
-from api.pod_terms import Labels, PodFacts, PodTerm
+from api.pod_terms import Labels, PodFacts, PodTerm, SpreadTerm
 from api.pods import NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
 from api.quantity import CPU, LARGEST, PODS, to_text
 from api.queues import QueueingStrategy, StopPolicy
@@ -33,6 +33,7 @@ __all__ = [
     "PodTerm",
     "PreferredTerm",
     "QueueingStrategy",
+    "SpreadTerm",
     "StopPolicy",
     "Taint",
     "Toleration",

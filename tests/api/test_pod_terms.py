@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.pod_terms import PodFacts, PodTerm, Requirement, pod_facts, spread_problem
+from api.pod_terms import PodFacts, PodTerm, Requirement, SpreadTerm, pod_facts, with_spread
 from api.pods import pod_spec
 
 LABELS = {"app": "train"}
@@ -103,23 +103,33 @@ def test_affinity_terms_select_the_pods_that_each_of_them_selects() -> None:
     assert "different namespaces" in facts("podAffinity", term(), term(namespaces=["other"])).problem
 
 
+def spread(**given: Any) -> PodFacts:
+    constraint = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **given}
+    spec = pod_spec({"spec": {"containers": [], "topologySpreadConstraints": [constraint]}})
+    return with_spread(pod_facts(spec, "ns", LABELS), spec)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        pytest.param({"whenUnsatisfiable": "DoNotSchedule"}, "", id="looks at the nodes that the pod may use"),
-        pytest.param({"whenUnsatisfiable": "DoNotSchedule", "minDomains": 2}, "minDomains 2", id="a number of domains"),
-        pytest.param({"whenUnsatisfiable": "DoNotSchedule", "minDomains": 1}, "", id="one domain"),
-        pytest.param(
-            {"whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Ignore"}, "Ignore", id="looks at all nodes"
-        ),
-        pytest.param({"whenUnsatisfiable": "ScheduleAnyway", "nodeAffinityPolicy": "Ignore"}, "", id="only a wish"),
+        pytest.param({"nodeAffinityPolicy": "Ignore"}, "by zone) with nodeAffinityPolicy Ignore", id="all nodes"),
+        pytest.param({"labelSelector": {"matchExpressions": [{}]}}, "cannot be read", id="no selector"),
+        pytest.param({"labelSelector": {"matchLabels": {f"k{n}": "v" for n in range(99)}}}, "has 99 expressions", id="long"),
     ],
-)
-def test_a_spread_constraint_that_cannot_be_judged_is_named(given: dict[str, Any], said: str) -> None:
-    constraint = {"maxSkew": 1, "topologyKey": "zone", **given}
-    found = spread_problem(pod_spec({"spec": {"containers": [], "topologySpreadConstraints": [constraint]}}))
-    assert said in found
-    assert bool(said) == bool(found)
+)  # fmt: skip
+def test_a_spread_constraint_that_cannot_be_counted_is_named(given: dict[str, Any], said: str) -> None:
+    assert said in spread(**given).problem
+
+
+def test_spread_constraints_count_the_pods_that_they_select() -> None:
+    """Those of the namespace; a label that the pod does not have is no match label key; only a wish is none."""
+    asked = spread(labelSelector={"matchLabels": {"role": "x"}}, matchLabelKeys=["none", "app"])
+    wanted = (ONE, Requirement("role", "In", ("x",)))
+    assert asked.even == (SpreadTerm(PodTerm("zone", wanted, ("ns",)), 2),)
+    honoured = spread(labelSelector={}, minDomains=3, nodeTaintsPolicy="Honor")
+    assert honoured.even == (SpreadTerm(PodTerm("zone", (), ("ns",)), 2, 3, taints=True),)
+    assert spread().even == (), "without a selector no pods count"
+    assert spread(whenUnsatisfiable="ScheduleAnyway", labelSelector={}, nodeAffinityPolicy="Ignore").even == ()
 
 
 def test_affinity_that_cannot_be_counted_leaves_anti_affinity_as_it_is() -> None:

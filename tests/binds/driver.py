@@ -28,6 +28,8 @@ _SETTLED = 60.0
 """Seconds in which a gang is bound or says why it waits."""
 _SHADOW = 6.0
 """Seconds in which the stock scheduler binds the copies, or refuses one."""
+_SEEN = 0.3
+"""Seconds in which every process has seen what was written."""
 _BUSY = 6
 """Gangs that run at once."""
 
@@ -82,8 +84,12 @@ class Driver:
             burst = [self.draw.gang() for _ in range(min(gangs - self.outcome.gangs, self.rng.choice([1, 1, 1, 2, 3])))]
             for gang in burst:
                 await self._submit(gang)
-            for gang in burst:
-                await self._judge(gang)
+            self.outcome.gangs += len(burst)
+            waiting = [(gang, said) for gang in burst if (said := await self._judged(gang))]
+            self.outcome.waited += len(waiting)
+            await self._end_those_that_wait()
+            for gang, said in waiting:
+                await self._compare(gang, said)
             await self._churn()
         await self._look_for_refusals()
         await self._close()
@@ -120,17 +126,23 @@ class Driver:
         else:
             await self._gone(name)
 
+    async def _end_those_that_wait(self) -> None:
+        """Before foreign pods come: a gang that is let through meanwhile would race with them, and nobody can help that."""
+        while self._waiting:
+            await self._end(self._waiting.pop())
+
     async def _churn(self) -> None:
-        """Some gangs end, foreign pods come and go, and those that still wait are looked at no more."""
-        while len(self._running) > _BUSY or (self._running and self.draw.chance(0.4)):
-            await self._end(self._running.pop(self.rng.randrange(len(self._running))))
+        """Gangs end, and those that wait take their place; then foreign pods come and go."""
+        again = [self._running.pop(self.rng.randrange(len(self._running))) for _ in self._running[_BUSY:]]
+        while self._running and self.draw.chance(0.4):
+            again.append(self._running.pop(self.rng.randrange(len(self._running))))
+        for gang in again:
+            await self._end(gang)
         while self._foreign and self.draw.chance(0.3):
             await self._gone(self._foreign.pop(self.rng.randrange(len(self._foreign))))
         while self.draw.chance(0.3) and len(self._foreign) < 5:
             await self._add_foreign()
-        while self._waiting and (len(self._waiting) > 1 or self.draw.chance(0.7)):
-            await self._end(self._waiting.pop(0))
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(_SEEN)
 
     async def _end(self, gang: Gang) -> None:
         await self._kube.delete(JOBS, gang.name, self.site.name, propagation="Background")
@@ -167,20 +179,32 @@ class Driver:
             await self.site.make(VOLUMES if claim["kind"] == "PersistentVolume" else CLAIMS, claim)
         await self.site.submit(gang.job)
 
-    async def _judge(self, gang: Gang) -> None:
-        self.outcome.gangs += 1
+    async def _judged(self, gang: Gang) -> str:
+        """Why it waits; empty where it does not."""
         said = await self._settled(gang)
         if said is None:
             self.outcome.bound += 1
             self._running.append(gang)
-        elif not said:
+            return ""
+        if not said:
             self.outcome.silent.append(Finding(gang, await self.site.story(gang.name), await self._state()))
             self._running.append(gang)
-        else:
-            self.outcome.waited += 1
-            self._waiting.append(gang)
-            if await self._stock_binds(gang):
-                self.outcome.refused.append(Finding(gang, said, await self._state()))
+            return ""
+        self._waiting.append(gang)
+        return said
+
+    async def _compare(self, gang: Gang, said: str) -> None:
+        """A gang that waited; where the stock scheduler binds it, it is submitted again: what it had waited for may be over."""
+        if not await self._stock_binds(gang):
+            return
+        await asyncio.sleep(_SEEN)
+        await self._submit(gang)
+        again = await self._settled(gang)
+        if again is None:
+            self._running.append(gang)
+            return
+        self.outcome.refused.append(Finding(gang, again or said, await self._state()))
+        await self._end(gang)
 
     async def _settled(self, gang: Gang) -> str | None:
         """None: it is bound whole. Else why it waits; empty where it is neither bound nor says so."""
@@ -255,7 +279,9 @@ class Driver:
         page = await self._kube.list(EVENTS, self.site.name)
         for event in page.items:
             about = event["involvedObject"]["name"]
-            if event["reason"] == "FailedScheduling" and about.startswith("gang-"):
+            # Others tell of a binding that failed on the way (the pod was deleted) and is tried again.
+            refused = event["reason"] == "FailedScheduling" and "nodes are available" in event["message"]
+            if refused and about.startswith("gang-"):
                 self.outcome.unschedulable.append(f"{self.site.name}/{about}: {event['message']}")
 
     async def _state(self) -> tuple[str, ...]:
@@ -266,13 +292,16 @@ class Driver:
             f"{node['status']['allocatable']} {node['spec'].get('taints')}"
             for node in nodes
         ]
-        told += [
-            f"{pod['metadata']['name']} on {pod['spec'].get('nodeName')} app={pod['metadata']['labels'].get('app')} "
-            f"{pod['spec']['containers'][0]['resources'].get('requests')} {pod['spec']['containers'][0].get('ports')} "
-            f"{pod['spec'].get('affinity')}"
-            for pod in pods
-        ]
+        told += [_told(pod["metadata"], pod["spec"]) for pod in pods]
         return tuple(told)
+
+
+def _told(meta: dict[str, Any], spec: dict[str, Any]) -> str:
+    main = spec["containers"][0]
+    asked = f"{main['resources'].get('requests')} {main.get('ports')} {spec.get('affinity')}"
+    return (
+        f"{meta['creationTimestamp']} {meta['name']} on {spec.get('nodeName')} app={meta['labels'].get('app')} {asked}"
+    )
 
 
 def _is_refused(pod: dict[str, Any]) -> bool:

@@ -155,9 +155,13 @@ class Counter:
         scores = self._tree.matcher.scores(self._ask.wants, self._size)
         return scores if self._mask is None else np.where(self._mask, scores, 0)
 
+    def holds(self) -> Ints:
+        """How many pods each row takes."""
+        return self._spread(self._fitting(self._ask.request, self._mask))
+
     def places(self, keys: Sequence[str]) -> list[tuple[tuple[tuple[str, str], ...], int]]:
         """How many pods each domain of the keys holds (a value of each), the fewest that hold all first, then by value."""
-        fit = self._spread(self._fitting(self._ask.request, self._mask))
+        fit = self.holds()
         found: dict[tuple[tuple[str, str], ...], int] = {}
         for row in np.flatnonzero(fit).tolist():
             node = self._tree.matcher.node(row)

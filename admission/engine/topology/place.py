@@ -20,7 +20,7 @@ from admission.engine.model import (
     PlacementRequest,
     Profile,
 )
-from admission.engine.topology import spares
+from admission.engine.topology import evenness, spares
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import spots
 from admission.engine.topology.assignment_parts import by_path, merged, path_of
@@ -128,7 +128,8 @@ class Placer:
     def _together(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
         """The groups of one flavor: one after the other, and with Profile Exact no worse than any other way."""
         result = self._in_turn(groups, simulate_empty)
-        if joint.concerns(groups, self.options.profile):
+        spread = any(member.facts is not None and member.facts.even for group in groups for member in group.members)
+        if joint.concerns(groups, self.options.profile) and not spread:
             better = joint.solve(self, groups, result, simulate_empty)
             members = [member for group in groups for member in group.members]
             return better if self._broken(members, better) is None else result
@@ -249,7 +250,33 @@ class Placer:
         keys = self._capacity.placed.gathers(ask.wants.facts, empty=simulate_empty) if tree.by_node else ()
         if keys:
             return self._gathered(tree, group, ask, simulate_empty, keys), None
-        return self._proved(tree, group, ask, simulate_empty)
+        return self._even(tree, group, ask, simulate_empty)
+
+    def _even(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
+        """Also where the pods have to lie evenly."""
+        placed, facts = self._capacity.placed, ask.wants.facts
+        if facts is None or not facts.even or not tree.by_node:
+            return self._proved(tree, group, ask, simulate_empty)
+        keys = " and ".join(dict.fromkeys(one.term.key for one in facts.even))
+        if not evenness.is_plain(ask):
+            found, certificate = self._proved(tree, group, ask, simulate_empty)
+            if isinstance(found, NoPlacement):
+                return found, certificate
+            key = evenness.broken(
+                placed, tree, ask, dict(_by_name(found))[group.workers.pod_set.name], empty=simulate_empty
+            )
+            text = (
+                f"pods that are placed with a leader, in slices or by constraints lie less evenly by {key} than their"
+            )
+            return (NoPlacement(f"{text} topologySpreadConstraints ask") if key else found), certificate
+        counter = Counter(tree, ask, simulate_empty=simulate_empty)
+        outcome, most = evenness.solve(placed, tree, ask, counter, empty=simulate_empty)
+        if outcome is not None:
+            return list(_assigned(tree, group, outcome)), None
+        exclusions = counter.exclusions()
+        fits = f"allows to fit at most {most} out of {ask.count} pod(s)"
+        text = f"topology {quoted(ask.topology)} {fits} evenly by {keys}, as their topologySpreadConstraints ask"
+        return NoPlacement(text + exclusion_text(exclusions), most, ask.count, exclusions), None
 
     def _gathered(
         self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool, keys: Sequence[str]
@@ -265,7 +292,7 @@ class Placer:
             if holds < ask.count:
                 break
             wants = replace(ask.wants, selector=tuple(sorted({*ask.wants.selector, *values})))
-            found, _ = self._proved(tree, group, replace(ask, wants=wants), simulate_empty)
+            found, _ = self._even(tree, group, replace(ask, wants=wants), simulate_empty)
             if not isinstance(found, NoPlacement):
                 return found
         most, exclusions = max((holds for _, holds in places), default=0), counter.exclusions()
@@ -293,6 +320,10 @@ class Placer:
         if ask.profile is Profile.EXACT:
             return exact.solve(tree, ask, numbers, self.options.exact_budget)
         return Solved(Search(tree, ask, numbers).run())
+
+
+def _by_name(found: Placed) -> Iterator[tuple[str, Assignment]]:
+    return ((request.pod_set.name, assignment) for request, assignment in found)
 
 
 def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assignment]]:

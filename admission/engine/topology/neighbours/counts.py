@@ -104,14 +104,15 @@ class PodCounts:
 
     def _expect(self) -> None:
         """The first terms that are asked about get their tallies while these are empty."""
-        for term in [term for facts in self._first for term in (*facts.apart, *facts.together)][:_KEYS]:
-            if pairs := term.pairs():
-                self._by_label.setdefault(pairs[0][0], {})
-        for facts in self._first:
-            for term in facts.apart:
-                self._asked.add(term)
-            for term in facts.together:
-                self._near.add(term)
+        for facts in self._first[:_KEYS]:
+            for table, terms in (
+                (self._asked, [*facts.apart, *(one.term for one in facts.even)]),
+                (self._near, facts.together),
+            ):
+                for term in terms:
+                    table.add(term)
+                    if pairs := term.pairs():
+                        self._by_label.setdefault(pairs[0][0], {})
 
     def waits(self, facts: PodFacts | None) -> bool:
         """Whether terms may decide about such a pod and are still being counted."""

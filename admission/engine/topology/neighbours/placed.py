@@ -88,6 +88,11 @@ class PlacedPods(PodCounts):
             return ()
         return tuple(term.key for term in facts.together)
 
+    def counted(self, term: PodTerm) -> Tally:
+        """The pods that the term selects."""
+        self.watch()
+        return self.ask(term, self._asked)
+
     def _attracted(self, term: PodTerm, facts: PodFacts, tree: Tree, *, empty: bool) -> Bools:
         """The rows that are near the pods that all terms select."""
         if self.gathers(facts, empty=empty):

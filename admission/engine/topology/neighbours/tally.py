@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
+import numpy as np
+
 from admission.engine.model import PodFacts, PodTerm
-from admission.engine.topology.tree.level import Bools
+from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 
 K = TypeVar("K")
@@ -39,20 +41,36 @@ class Tally:
     a value came or went, all pods counted or only foreign ones.
     """
 
-    __slots__ = ("_known", "_rows", "at", "by_value", "changes", "elsewhere", "key", "wide")
+    __slots__ = (
+        "_by_row",
+        "_known",
+        "_known_by_row",
+        "_rows",
+        "_version",
+        "at",
+        "by_value",
+        "changes",
+        "elsewhere",
+        "key",
+        "wide",
+    )
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.wide = 0
         self.elsewhere = 0
         self.changes = 0
+        self._version = 0
         self._known: object = None
+        self._known_by_row: object = None
+        self._by_row: Ints = np.zeros(0, dtype=np.int64)
         self._rows: Bools | None = None
         self.at: dict[Place, tuple[int, int]] = {}
         self.by_value: dict[str, tuple[int, int]] = {}
 
     def shift(self, place: Place, value: str | None, foreign: int, admitted: int) -> bool:
         """So many more pods at the place, whose node has this value. Whether a domain has lost its last one."""
+        self._version += 1
         step = _add(self.at, place, foreign, admitted)
         if place.kind == DOMAIN:
             self.wide += step
@@ -83,6 +101,18 @@ class Tally:
             self._known = known
         return self._rows
 
+    def by_row(self, tree: Tree, *, empty: bool) -> Ints:
+        """How many of the pods are on each row's node; those of a wide domain are counted on its first row."""
+        known = (tree, tree.matcher.changes, self._version, empty)
+        if known != self._known_by_row:
+            counts = np.zeros(tree.rows.size, dtype=np.int64)
+            for place, (foreign, admitted) in self.at.items():
+                row = _row(tree, place)
+                if row is not None:
+                    counts[row] += foreign if empty else foreign + admitted
+            self._by_row, self._known_by_row = counts, known
+        return self._by_row
+
     def values(self, *, empty: bool) -> Collection[str]:
         """The values with a pod; `empty`: as if no workload were admitted."""
         if not empty:
@@ -92,6 +122,17 @@ class Tally:
     def domains(self, *, empty: bool) -> list[Place]:
         """The wide domains with a pod that is on no node yet."""
         return [place for place in self.at if place.kind == DOMAIN] if self.wide and not empty else []
+
+
+def _row(tree: Tree, place: Place) -> int | None:
+    match place.kind:
+        case "node":
+            return tree.row_of_node.get(place.key[0])
+        case "host":
+            return tree.row_of_host.get(place.key[0])
+        case _:
+            domain = tree.domain_row(place.key)
+            return None if domain is None else tree.rows_of_domain(domain)[0]
 
 
 def _add(counts: dict[K, tuple[int, int]], key: K, foreign: int, admitted: int) -> int:

@@ -29,7 +29,7 @@ def one_each(tree: Tree, fit: Ints, keys: Iterable[str], level: int | None) -> I
     for key in keys:
         ids = tree.matcher.label_ids(key, tree.rows.size)
         rows = np.flatnonzero((fit > 0) & (ids >= 0))
-        around = np.zeros(len(rows), dtype=np.int64) if level is None else _domains(tree, level)[rows]
+        around = np.zeros(len(rows), dtype=np.int64) if level is None else domains_of(tree, level)[rows]
         order = np.lexsort((tree.rows.label[rows], fit[rows], ids[rows], around))
         ordered = rows[order]
         first = np.ones(len(ordered), dtype=np.bool_)
@@ -40,7 +40,7 @@ def one_each(tree: Tree, fit: Ints, keys: Iterable[str], level: int | None) -> I
     return fit
 
 
-def _domains(tree: Tree, level: int) -> Ints:
+def domains_of(tree: Tree, level: int) -> Ints:
     """By row, the slot of its domain of the level."""
     slots: Ints = np.arange(tree.rows.size, dtype=np.int64)
     if tree.rows is not tree.levels[-1]:

@@ -208,6 +208,15 @@ class Matcher:
                 mask = part if mask is None else mask & part
         return mask
 
+    def selected(self, wants: Wants, size: int) -> Bools | None:
+        """Which rows the node selector and required node affinity select; None: all of them."""
+        mask, attracted = self._selected(wants, size), self._attracted(wants, size)
+        return attracted if mask is None else mask if attracted is None else mask & attracted
+
+    def tolerated(self, wants: Wants, size: int) -> Bools | None:
+        """Which rows have no taint that keeps the pod away; None: all of them."""
+        return self._tolerated(wants, size)
+
     def excluded(self, wants: Wants, size: int, alive: Bools) -> Excluded:
         """How many of the rows alive fail each test, each row at the first."""
         left, taints = alive, self._blocking(wants)

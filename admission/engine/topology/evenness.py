@@ -1,0 +1,87 @@
+"""Places a gang whose pods have spread constraints with DoNotSchedule (neighbours/even.py has the rule). Called by place.py.
+
+The domain of a required or preferred level is chosen first, the tightest that holds all pods evenly; without one the pods lie
+evenly over all nodes that they may use. Pods that are placed with a leader, in slices or by placement constraints keep the
+rules of those, and are refused where they do not lie evenly then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from admission.engine.model import Assignment
+from admission.engine.topology.compatible.tree_search import Found
+from admission.engine.topology.constraints import Ask
+from admission.engine.topology.count import Counter
+from admission.engine.topology.neighbours.even import Spread, evenly, pinned, spreads, uneven
+from admission.engine.topology.neighbours.placed import PlacedPods
+from admission.engine.topology.neighbours.within import domains_of
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree
+
+_TRIES: Final = 64
+"""Domains of a level that are tried."""
+
+
+def is_plain(ask: Ask) -> bool:
+    """Whether nothing else decides how the pods lie beside each other."""
+    return ask.leader is None and ask.slice_size == 1 and len(ask.layers) == 1 and not ask.shaped
+
+
+def solve(placed: PlacedPods, tree: Tree, ask: Ask, counter: Counter, *, empty: bool) -> tuple[Found | None, int]:
+    """The lowest domains with their pods (None: there is no way), and how many pods lie evenly at most where it was tried."""
+    spread = spreads(placed, tree, ask.wants, empty=empty)
+    fit, most = pinned(spread, np.minimum(counter.holds(), ask.count)), 0
+    for rows in _scopes(tree, ask, fit):
+        pods, number = evenly([one.of(rows) for one in spread], fit[rows], tree.rows.label[rows], ask.count)
+        most = max(most, number)
+        if number == ask.count:
+            return _found(tree, rows, pods), most
+    return None, most
+
+
+def _scopes(tree: Tree, ask: Ask, fit: Ints) -> Iterator[Ints]:
+    """The rows of each domain in which all pods may lie, the tightest domains first; then all rows, where that is allowed."""
+    levels: Sequence[int] = ()
+    if ask.required:
+        levels = (ask.level,)
+    elif not ask.unconstrained:
+        levels = range(ask.level, -1, -1)
+    for level in levels:
+        domains = domains_of(tree, level)
+        size = tree.levels[level].size
+        holds = np.bincount(domains, weights=fit, minlength=size)
+        slots = np.flatnonzero(holds >= ask.count)
+        slots = slots[np.lexsort((tree.levels[level].label[slots], holds[slots]))]
+        for slot in slots[:_TRIES].tolist():
+            yield np.flatnonzero((domains == slot) & tree.rows.alive)
+    if not ask.required:
+        yield np.flatnonzero(tree.rows.alive)
+
+
+def _found(tree: Tree, rows: Ints, pods: Ints) -> Found:
+    used = rows[pods > 0]
+    counts = pods[pods > 0]
+    level = tree.levels[-1]
+    ids = used if tree.rows is level else tree.rows.parent[used]
+    total = np.bincount(ids, weights=counts, minlength=level.size).astype(np.int64)
+    ids = np.unique(ids)
+    ids = ids[np.argsort(level.label[ids], kind="stable")]
+    return Found(ids, total[ids], np.zeros(len(ids), dtype=np.int64))
+
+
+def broken(placed: PlacedPods, tree: Tree, ask: Ask, assignment: Assignment, *, empty: bool) -> str | None:
+    """The topology key by which the pods of an answer lie less evenly than they want; None where they do."""
+    pods, rows = np.zeros(tree.rows.size, dtype=np.int64), np.flatnonzero(tree.rows.alive)
+    for domain in assignment.domains:
+        slot = tree.domain_row(domain.values)
+        if slot is not None:
+            pods[tree.rows_of_domain(slot)[0]] += domain.count
+    if ask.required:
+        domains = domains_of(tree, ask.level)
+        rows = np.flatnonzero(np.isin(domains, domains[pods > 0]) & tree.rows.alive)
+    spread: list[Spread] = [one.of(rows) for one in spreads(placed, tree, ask.wants, empty=empty)]
+    return next(uneven(spread, pods[rows]), None)

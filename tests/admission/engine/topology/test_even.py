@@ -1,0 +1,213 @@
+"""Spread constraints with DoNotSchedule: what is placed the scheduler could have placed pod by pod, and the other way round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    BoundPod,
+    Node,
+    PlacementOptions,
+    PlacementRequest,
+    PodFacts,
+    PodSet,
+    PodTerm,
+    Profile,
+    SliceLayer,
+    SpreadTerm,
+    Taint,
+    TopologyAsk,
+)
+from api.pod_terms import Requirement
+from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
+from tests.budgets import examples
+
+ZONE = "zone"
+CPU = {"cpu": 1000}
+Labels = Mapping[str, str]
+
+
+def term(key: str, app: str) -> PodTerm:
+    return PodTerm(key, (Requirement("app", "In", (app,)),), ("ns",))
+
+
+def request(count: int, ask: TopologyAsk, *even: SpreadTerm) -> PlacementRequest:
+    facts = PodFacts("ns", (("app", "a"),), even=even)
+    return PlacementRequest(PodSet("main", count, CPU, topology=ask, facts=facts), FLAVOR, count, facts=facts)
+
+
+def book(nodes: Mapping[str, Labels], free: Mapping[str, int], there: Counter[str], tainted: frozenset[str]) -> Ledger:
+    taint = (Taint("reserved", "NoSchedule"),)
+    made = ledger(
+        PlacementOptions(profile=Profile.EXACT),
+        [
+            Node(n, labels, {"cpu": 1000 * (free[n] + there[n]), "pods": 20}, taints=taint if n in tainted else ())
+            for n, labels in nodes.items()
+        ],
+    )
+    for name, count in there.items():
+        for index in range(count):
+            facts = PodFacts("ns", (("app", "a"),))
+            made.apply(BoundPod(f"ns/{name}-{index}", name, CPU, facts=facts))
+    return made
+
+
+# ---- a plain model: the filter, pod by pod
+
+
+def passes(
+    node: str, pods: Counter[str], nodes: Mapping[str, Labels], even: tuple[SpreadTerm, ...], taken: frozenset[str]
+) -> bool:
+    """Whether the filter lets one more pod onto the node. `taken`: tainted nodes."""
+    keys = [one.term.key for one in even]
+    for one in even:
+        counts: Counter[str] = Counter()
+        for name, labels in nodes.items():
+            if all(key in labels for key in keys) and not (one.taints and name in taken):
+                counts[labels[one.term.key]] += pods[name]
+        if one.term.key not in nodes[node]:
+            return False
+        own = one.term.selector is not None and one.term.selects({"app": "a"})
+        if one.term.selector is not None and not own:
+            counts = Counter(dict.fromkeys(counts, 0))
+        fewest = min(counts.values()) if len(counts) >= one.min_domains else 0
+        if counts[nodes[node][one.term.key]] + int(own) - fewest > one.max_skew:
+            return False
+    return True
+
+
+def reached(
+    end: Counter[str],
+    pods: Counter[str],
+    nodes: Mapping[str, Labels],
+    even: tuple[SpreadTerm, ...],
+    tainted: frozenset[str],
+) -> bool:
+    """Whether the scheduler may come to these pods more, in some order."""
+    if not end.total():
+        return True
+    return any(
+        passes(node, pods, nodes, even, tainted)
+        and reached(end - Counter([node]), pods + Counter([node]), nodes, even, tainted)
+        for node in end
+    )
+
+
+def ways(nodes: Mapping[str, Labels], free: Mapping[str, int], count: int) -> Iterator[Counter[str]]:
+    for numbers in product(*(range(min(free[name], count) + 1) for name in nodes)):
+        if sum(numbers) == count:
+            yield +Counter(dict(zip(nodes, numbers, strict=True)))
+
+
+def inside(nodes: Mapping[str, Labels], level: str | None) -> Iterator[Mapping[str, Labels]]:
+    depth = 0 if level is None else LEVELS.index(level) + 1
+    domains = {tuple(labels[key] for key in LEVELS[:depth]) for labels in nodes.values()}
+    for domain in domains:
+        yield {n: labels for n, labels in nodes.items() if tuple(labels[key] for key in LEVELS[:depth]) == domain}
+
+
+SPREADS = st.builds(
+    SpreadTerm,
+    st.builds(term, st.sampled_from([HOSTNAME_LABEL, RACK, ZONE]), st.sampled_from(["a", "a", "a", "b"])),
+    st.integers(1, 2),
+    st.sampled_from([1, 1, 1, 2, 3]),
+    st.booleans(),
+)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> tuple[dict[str, Labels], dict[str, int], Counter[str], frozenset[str]]:
+    nodes: dict[str, Labels] = {}
+    for i in range(draw(st.integers(1, 5))):
+        rack = draw(st.integers(0, 2))
+        zone = draw(st.sampled_from(["z0", "z1", "z2"]))
+        nodes[f"n{i}"] = {HOSTNAME_LABEL: f"n{i}", BLOCK: f"b{rack // 2}", RACK: f"r{rack}", ZONE: zone}
+    tainted = frozenset(draw(st.sets(st.sampled_from(sorted(nodes)), max_size=1)))
+    free = {name: 0 if name in tainted else draw(st.integers(0, 3)) for name in nodes}
+    there = Counter({name: draw(st.sampled_from([0, 0, 1, 2])) for name in nodes})
+    return nodes, free, +there, tainted
+
+
+@settings(max_examples=examples(150))
+@given(scenes(), st.lists(SPREADS, min_size=1, max_size=2), st.integers(1, 4), st.sampled_from([None, BLOCK, RACK]))
+def test_pods_lie_as_the_scheduler_could_have_placed_them(
+    scene: tuple[dict[str, Labels], dict[str, int], Counter[str], frozenset[str]],
+    even: list[SpreadTerm],
+    count: int,
+    level: str | None,
+) -> None:
+    """By one constraint whatever it could place is placed; by two each answer is one that it could have come to."""
+    nodes, free, there, tainted = scene
+    ask = TopologyAsk(unconstrained=True) if level is None else TopologyAsk(required=level)
+    made = book(nodes, free, there, tainted)
+    result = made.place([request(count, ask, *even)])
+    domains = list(inside(nodes, level))
+    if result.fits:
+        found = Counter({d.values[-1]: d.count for d in result.assignments["main"].domains})
+        own = next(domain for domain in domains if found.keys() <= domain.keys())
+        assert found.total() == count
+        assert all(found[name] <= free[name] for name in found)
+        assert reached(found, there, own, tuple(even), tainted)
+    elif len(even) == 1 and even[0].min_domains == 1:
+        for domain in domains:
+            for way in ways(domain, free, count):
+                assert not reached(way, there, domain, tuple(even), tainted), way
+    assert made.audit() == []
+
+
+def rows(number: int) -> dict[str, Labels]:
+    """Racks of two hosts, blocks of two racks."""
+    names = {f"n{i}": i for i in range(number)}
+    return {
+        n: {HOSTNAME_LABEL: n, BLOCK: f"b{i // 4}", RACK: f"r{i // 2}", ZONE: f"z{i % 2}"} for n, i in names.items()
+    }
+
+
+def test_what_does_not_lie_evenly_waits_and_says_by_which_key() -> None:
+    """One rack has room for one pod only, so the other takes two."""
+    nodes = rows(4)
+    made = book(nodes, {"n0": 1, "n1": 0, "n2": 3, "n3": 3}, Counter(), frozenset())
+    by_rack = SpreadTerm(term(RACK, "a"))
+    assert made.place([request(3, TopologyAsk(required=BLOCK), by_rack)]).fits
+    assert shown(made.place([request(4, TopologyAsk(required=BLOCK), by_rack)]), "main") == (
+        'topology "default" allows to fit at most 3 out of 4 pod(s) evenly by example.com/rack, '
+        'as their topologySpreadConstraints ask. Total nodes: 4; excluded: resource "cpu": 1'
+    )
+    assert made.place([request(4, TopologyAsk(required=RACK), by_rack)]).fits, "one rack is one domain"
+
+
+def test_pods_that_are_there_count() -> None:
+    nodes = rows(4)
+    made = book(nodes, dict.fromkeys(nodes, 4), Counter({"n0": 2}), frozenset())
+    found = made.place([request(2, TopologyAsk(unconstrained=True), SpreadTerm(term(RACK, "a")))])
+    assert {d.values[-1] for d in found.assignments["main"].domains} <= {"n2", "n3"}
+
+
+@pytest.mark.parametrize(("room", "fits"), [(1, True), (2, False)])
+def test_slices_keep_their_rule_and_are_refused_where_they_break_the_other(room: int, fits: bool) -> None:
+    """They go to as few racks as they can: to two of them, or to one."""
+    nodes = rows(4)
+    made = book(nodes, dict.fromkeys(nodes, room), Counter(), frozenset())
+    ask = TopologyAsk(required=BLOCK, slices=(SliceLayer(RACK, 2),))
+    result = made.place([request(4, ask, SpreadTerm(term(RACK, "a")))])
+    assert result.fits == fits
+    assert fits or "lie less evenly by example.com/rack" in shown(result, "main")
+
+
+def test_many_pods_over_many_hosts_and_two_keys() -> None:
+    """The closed form and the steps agree on what one and two constraints give."""
+    nodes = rows(40)
+    made = book(nodes, dict.fromkeys(nodes, 5), Counter(), frozenset())
+    for keys in ((HOSTNAME_LABEL,), (ZONE, HOSTNAME_LABEL)):
+        found = made.place(
+            [request(60, TopologyAsk(unconstrained=True), *(SpreadTerm(term(key, "a")) for key in keys))]
+        )
+        assert sorted(Counter(d.count for d in found.assignments["main"].domains).items()) == [(1, 20), (2, 20)]
