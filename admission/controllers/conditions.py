@@ -1,7 +1,7 @@
-"""The steps of a Workload's life as functions from status to status: wait, reserve, admit, evict, release, finish. Pure.
+"""Transitions of a Workload's status as functions from status to status: wait, reserve, admit, evict, release, finish. Pure.
 
-Types, reasons and messages are Kueue's (lifecycle description, 3.2 and 3.5); times come in as `now`, epoch seconds.
-The writers (scheduler, workloads, jobs) call these and hand the result to `status.patch_status`.
+Types, reasons and messages are Kueue's (lifecycle.md 3.2); `now` is in epoch seconds. The writers (scheduler, workloads, jobs)
+call these functions and pass the result to `status.patch_status`.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ MESSAGE_LIMIT = 32 * 1024
 HOLD = "Job is on hold"
 NOT_EVALUATED = "Workload is pending evaluation in the scheduling queue"
 EXPLANATION = f"{STOWAGE}/Explanation"
-"""Ours: what keeps a waiting workload out, and what would let it in; Kueue's own messages stay as they are."""
+"""Stowage's own: why a waiting workload is not admitted, and what would admit it; Kueue's messages stay unchanged."""
 PLACEMENT = f"{STOWAGE}/Placement"
-"""Ours: the topologyAssignment in plain words, which its compact form is not."""
+"""Stowage's own: the topologyAssignment in plain words, since its compact form is hard to read."""
 GANG_BOUND = f"{STOWAGE}/GangBound"
-"""Ours: as many pods of the gang as its minimum were bound under this admission. From then on no time limit ends it."""
+"""Stowage's own: at least the gang's minimum of pods was bound under this admission, after which no time limit ends it."""
 PODS_HELD = f"{STOWAGE}/PodsHeld"
-"""Ours: which pods are not let through though their Workload may have quota, and why."""
+"""Stowage's own: which pods keep their gate although their Workload may have quota, and why."""
 UNSCHEDULABLE = f"{STOWAGE}/PodsUnschedulable"
-"""Ours: which pods no node takes after their gate was opened, in the scheduler's words; False once all are bound."""
+"""Stowage's own: which ungated pods no node accepts, in kube-scheduler's words; False once all pods are bound."""
 LEVELS_KEPT = f"{STOWAGE}/TopologyKept"
-"""Ours: False once nodes have changed their labels so that a running workload is no longer placed as it requires."""
+"""Stowage's own: False while changed node labels violate a running workload's required topology."""
 SPARE_HOSTS = f"{STOWAGE}/SpareHosts"
-"""Ours: which hosts are held for pods of a running workload whose own fails; False where there are fewer than it asks for."""
+"""Stowage's own: the hosts held in reserve for failures of a running workload; False if there are fewer than requested."""
 _OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, SPARE_HOSTS)
 
 
 def with_condition(
     status: WorkloadStatus, kind: str, value: bool, reason: str, message: str, now: float, generation: int = 0
 ) -> WorkloadStatus:
-    """The status with that condition; its transition time moves only when its value does."""
+    """Returns the status with that condition; its transition time changes only with its value."""
     condition = Condition(
         type=kind,
         status="True" if value else "False",
@@ -78,7 +78,7 @@ def waiting(
     now: float,
     generation: int = 0,
 ) -> WorkloadStatus:
-    """QuotaReserved=False with the reason for the wait, and what is asked for."""
+    """Sets QuotaReserved=False with the reason for the wait, and the requests per pod set."""
     new = with_condition(status, QUOTA_RESERVED, False, reason, message, now, generation)
     new = synced_admitted(new, now, generation)
     if not requested:
@@ -88,14 +88,14 @@ def waiting(
 
 
 def explained(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """Explanation=True with its reason code; gone again once quota is reserved."""
+    """Sets Explanation=True with its reason code; reserving quota removes the condition."""
     return with_condition(status, EXPLANATION, True, reason, message, now, generation)
 
 
 def reserved(
     status: WorkloadStatus, admission: Admission, now: float, generation: int = 0, note: str = ""
 ) -> WorkloadStatus:
-    """Quota is reserved; what stood against it is turned off, with its message kept. `note` is added to the message."""
+    """Reserves quota and turns off the conditions that opposed it, keeping their messages; `note` extends the message."""
     kept = tuple(each for each in status.conditions if each.type not in (EXPLANATION, *_OF_ONE_ADMISSION))
     new = status.model_copy(update={"admission": admission, "conditions": kept})
     if status.resource_requests:
@@ -107,7 +107,7 @@ def reserved(
 
 
 def placed(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
-    """Placement=True with what the admission's topologyAssignments say; unchanged where there is none."""
+    """Sets Placement=True with the admission's assignments in words; unchanged without assignments."""
     text = placement_text(status.admission)
     return with_condition(status, PLACEMENT, True, "Placed", text, now, generation) if text else status
 
@@ -115,9 +115,9 @@ def placed(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadS
 def unschedulable(
     status: WorkloadStatus, message: str, now: float, generation: int = 0, *, moved: bool = False
 ) -> WorkloadStatus:
-    """PodsUnschedulable with which pods no node takes, False for none (empty `message`); unchanged where it says so already.
+    """Sets PodsUnschedulable to `message`, or to False if it is empty; returns the same object if nothing changes.
 
-    `moved`: some have come to an end, and their successors have other places.
+    `moved` means that refused pods were ended and their replacements are assigned elsewhere.
     """
     none = "pods that no node took are replaced by others with another place" if moved else "all pods are bound"
     old, text = find_condition(status.conditions, UNSCHEDULABLE), message or none
@@ -130,7 +130,7 @@ def unschedulable(
 
 
 def levels_kept(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """TopologyKept=False with the levels that no longer hold, True for none (empty `message`); unchanged where it says so."""
+    """Sets TopologyKept=False with the violated levels, or True if `message` is empty; the same object if nothing changes."""
     old, text = find_condition(status.conditions, LEVELS_KEPT), message or "the required topology holds again"
     if old is None and not message:
         return status
@@ -141,7 +141,7 @@ def levels_kept(status: WorkloadStatus, message: str, now: float, generation: in
 
 
 def spare_hosts(status: WorkloadStatus, enough: bool, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """SpareHosts with the hosts that are held; unchanged where it says so."""
+    """Sets SpareHosts to the hosts that are held; returns the same object if nothing changes."""
     old = find_condition(status.conditions, SPARE_HOSTS)
     if old is not None and (old.status == "True", old.message) == (enough, message[:MESSAGE_LIMIT]):
         return status
@@ -150,12 +150,12 @@ def spare_hosts(status: WorkloadStatus, enough: bool, message: str, now: float, 
 
 
 def preemption_gated(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """BlockedOnPreemptionGates=True: it could start if it were let to evict others."""
+    """Sets BlockedOnPreemptionGates=True: the workload could start only by preemption, which its gates forbid."""
     return with_condition(status, BLOCKED_ON_PREEMPTION_GATES, True, "PreemptionGated", message, now, generation)
 
 
 def gates_opened(status: WorkloadStatus, reason: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """BlockedOnPreemptionGates turned off, its message kept; unchanged where it is not on."""
+    """Turns BlockedOnPreemptionGates off, keeping its message; returns the same object if it is not on."""
     return _off(status, BLOCKED_ON_PREEMPTION_GATES, reason, now, generation)
 
 
@@ -167,13 +167,13 @@ def _off(status: WorkloadStatus, kind: str, reason: str, now: float, generation:
 
 
 def is_running(status: WorkloadStatus) -> bool:
-    """Whether it is admitted and nothing has ended that: its pods run, or may start."""
+    """Reports whether the workload is admitted and neither evicted nor finished: its pods run or may start."""
     states = status.conditions
     return is_true(states, ADMITTED) and not is_true(states, EVICTED) and not is_true(states, FINISHED)
 
 
 def checks_ready(status: WorkloadStatus) -> bool:
-    """Whether nothing but the admission itself is missing for Admitted."""
+    """Reports whether all admission checks are ready and no topology request is delayed."""
     delayed = status.admission is not None and any(
         psa.delayed_topology_request == "Pending" and psa.topology_assignment is None
         for psa in status.admission.pod_set_assignments
@@ -182,7 +182,7 @@ def checks_ready(status: WorkloadStatus) -> bool:
 
 
 def synced_admitted(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
-    """Admitted brought in line with the reservation and the checks; time spent admitted is added up when it ends."""
+    """Updates Admitted from reservation and checks; adds the time spent admitted to the total when Admitted ends."""
     if is_true(status.conditions, QUOTA_RESERVED) and checks_ready(status):
         if is_true(status.conditions, ADMITTED):
             return status
@@ -200,7 +200,7 @@ def synced_admitted(status: WorkloadStatus, now: float, generation: int = 0) -> 
 
 
 def with_checks(status: WorkloadStatus, names: tuple[str, ...], now: float) -> WorkloadStatus:
-    """The list of checks brought in line with the queue's: missing ones Pending, others dropped, sorted by name."""
+    """Updates the list of checks to `names`: missing ones are added as Pending, others dropped, sorted by name."""
     known = {check.name: check for check in status.admission_checks}
     checks = tuple(
         known.get(name)
@@ -213,10 +213,10 @@ def with_checks(status: WorkloadStatus, names: tuple[str, ...], now: float) -> W
 def evicted(
     status: WorkloadStatus, reason: str, message: str, now: float, cause: str = "", generation: int = 0
 ) -> WorkloadStatus:
-    """Evicted=True. Admission and quota stay until the job has stopped: its pods still hold their nodes.
+    """Sets Evicted=True; admission and quota stay until the job has stopped, since its pods still occupy nodes.
 
-    `cause` is what stands behind a Deactivated or PodsReadyTimeout; what was found out for this admission (checks, nodes,
-    gates, clusters) restarts.
+    `cause` is the underlying cause of Deactivated or PodsReadyTimeout. State of this admission (checks, unhealthy nodes,
+    gates, clusters) is reset.
     """
     new = with_condition(status, EVICTED, True, eviction_reason(reason, cause), message, now, generation)
     new = gates_opened(new, EVICTED, now, generation)
@@ -235,7 +235,7 @@ def evicted(
 
 
 def eviction_reason(reason: str, cause: str = "") -> str:
-    """The reason of Evicted=True; only of a deactivation does it name the cause."""
+    """Returns the reason of Evicted=True, which includes the cause only for a deactivation."""
     return f"{EvictedReason.DEACTIVATED}DueTo{cause}" if reason == EvictedReason.DEACTIVATED and cause else reason
 
 
@@ -267,7 +267,7 @@ def _counted(status: WorkloadStatus, reason: str, cause: str) -> SchedulingStats
 
 
 def released(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
-    """The job of an evicted workload has stopped: the reservation is given back and the workload may queue again."""
+    """Releases the quota of an evicted workload whose job has stopped; the workload may queue again."""
     eviction = find_condition(status.conditions, EVICTED)
     new = without(status, *_OF_ONE_ADMISSION).model_copy(update={"admission": None})
     message = eviction.message if eviction else "The workload has no reservation"
@@ -280,9 +280,9 @@ def released(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
 
 
 def without_reservation(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
-    """Where a client removed the admission or QuotaReserved without an eviction: remove the other too, and Admitted.
+    """Repairs a status from which a client removed admission or QuotaReserved without an eviction: removes both, and Admitted.
 
-    The same object where both are there or both are not, and while an eviction is being carried out.
+    Returns the same object if both or neither are present, and during an eviction.
     """
     reserved, evicted = is_true(status.conditions, QUOTA_RESERVED), is_true(status.conditions, EVICTED)
     if reserved and (status.admission is not None or evicted):
@@ -296,13 +296,13 @@ def without_reservation(status: WorkloadStatus, now: float, generation: int = 0)
 
 
 def is_on_hold(status: WorkloadStatus) -> bool:
-    """Whether its owner asks for no pods for now."""
+    """Reports whether the workload is on hold because its owner asks for no pods."""
     found = find_condition(status.conditions, QUOTA_RESERVED)
     return found is not None and found.status == "False" and found.reason == Reason.ON_HOLD
 
 
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
-    """Its owner asks for no pods for now: quota is given back, and it is not considered until `off_hold`."""
+    """Puts the workload on hold: quota is released, and no cycle considers the workload until `off_hold`."""
     new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
     new = without(new, WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, SPARE_HOSTS)
     new = with_condition(new, QUOTA_RESERVED, False, Reason.ON_HOLD, HOLD, now, generation)
@@ -310,31 +310,31 @@ def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> Workload
 
 
 def off_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
-    """Pods are asked for again: it queues up."""
+    """Lets a workload that was on hold queue again."""
     return with_condition(status, QUOTA_RESERVED, False, Reason.PENDING_EVALUATION, NOT_EVALUATED, now, generation)
 
 
 def requeued(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """What kept an evicted workload out of the queue is over."""
+    """Sets Requeued=True: what kept an evicted workload out of the queue is over."""
     return with_condition(status, REQUEUED, True, reason, message, now, generation)
 
 
 def deactivating(status: WorkloadStatus, cause: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """DeactivationTarget=True: the Workload is to be deactivated, and its eviction will tell this cause."""
+    """Sets DeactivationTarget=True: the Workload must be deactivated, and its eviction will have this cause."""
     return with_condition(status, DEACTIVATION_TARGET, True, cause, message, now, generation)
 
 
 def without(status: WorkloadStatus, *kinds: str) -> WorkloadStatus:
-    """The status without these conditions."""
+    """Returns the status without these conditions."""
     kept = tuple(condition for condition in status.conditions if condition.type not in kinds)
     return status if len(kept) == len(status.conditions) else status.model_copy(update={"conditions": kept})
 
 
 def preempted(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """Preempted=True, beside the eviction: by which right another workload takes its place."""
+    """Sets Preempted=True with the reason of the preemption, in addition to the eviction."""
     return with_condition(status, PREEMPTED, True, reason, message, now, generation)
 
 
 def finished(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """The end; nothing follows."""
+    """Sets Finished=True, which is final."""
     return with_condition(status, FINISHED, True, reason, message, now, generation)

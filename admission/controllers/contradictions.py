@@ -1,6 +1,6 @@
-"""Terms of pods that contradict what their Workload asks for: it waits, and says which term it is. Pure.
+"""Detects pod terms that contradict the Workload's request, which then waits with a reason that names the term. Pure.
 
-Terms that Stowage does not look at and that keep no pod off a node are no matter: docs/placement.md lists them.
+Terms that Stowage ignores and that keep no pod off a node are no contradiction; docs/placement.md lists them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from api.workloads import Workload
 
 
 def contradiction(workload: Workload) -> tuple[str, str] | None:
-    """(reason, message) of the first such term; None where there is none."""
+    """Returns (reason, message) of the first contradiction, or None."""
     for index, pod_set in enumerate(workload.spec.pod_sets):
         spec: Any = pod_set.template.get("spec")
         asked = pod_set.topology_request

@@ -1,6 +1,6 @@
-"""One INFO line for each decision of the scheduler: workload, queue, outcome, flavors, domains, reason, milliseconds.
+"""Logs one INFO line per decision: workload, queue, outcome, flavors, domains, reason, milliseconds.
 
-The cycle refuses the head of a queue again and again while the cluster moves, so a wait is logged once for each reason.
+A cycle evaluates the head of a queue again whenever the cluster changes, so a wait is logged once per reason.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ DOMAINS_SHOWN: Final = 8
 
 
 class DecisionLog:
-    """`workloads`: a live view by key, for the queue of a decision that does not name one."""
+    """Logs decisions. `workloads` is a live view by key, from which the queue of a decision is read."""
 
     def __init__(self, workloads: Mapping[str, Workload]) -> None:
         self._workloads = workloads
         self._reasons: dict[str, str] = {}
 
     def decided(self, decision: Decision, milliseconds: float) -> None:
-        """`milliseconds`: how long the cycle took that decided it, all of its decisions together."""
+        """Logs the decision unless its reason is unchanged; `milliseconds` is the duration of the whole cycle."""
         if not log.isEnabledFor(logging.INFO):
             return
         facts = _facts(decision)
@@ -43,7 +43,7 @@ class DecisionLog:
         log.info("decision", extra={"workload": key, "queue": queue, **facts, "milliseconds": round(milliseconds, 1)})
 
     def forget(self, key: str) -> None:
-        """The Workload is gone."""
+        """Drops the logged reason of a deleted Workload."""
         self._reasons.pop(key, None)
 
 

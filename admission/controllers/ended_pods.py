@@ -1,4 +1,4 @@
-"""Ends pods that were let through and can never run: their owner makes others."""
+"""Fails pods that were ungated but can never run, so that their owner creates replacements."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from api.meta import rfc3339
 
 
 class PodIdentity(Protocol):
-    """What is needed of a pod's metadata."""
+    """The metadata of a pod that `end_pod` needs."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The pod's name."""
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
+        """The pod's namespace."""
 
     @property
     def uid(self) -> str:
-        """Its UID."""
+        """The pod's UID."""
 
     @property
     def resource_version(self) -> str:
-        """The version that was seen."""
+        """The resourceVersion that was observed."""
 
 
 async def end_pod(
     kube: Kube, meta: PodIdentity, message: str, now: float, also: Sequence[tuple[str, str]] = ()
 ) -> bool:
-    """Sets the pod Failed; False where it is gone. Raises Conflict where it has changed: one that is bound by now runs.
+    """Sets the pod's phase to Failed; returns False if the pod is gone. Raises Conflict if it changed, for example was bound.
 
-    `also`: (type, reason) of more conditions than the one that says who ended it.
+    `also` lists (type, reason) of conditions in addition to TerminatedByKueue.
     """
     conditions = [
         {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": rfc3339(now)}

@@ -1,7 +1,6 @@
-"""Why a workload is evicted, as a value, and what that does to its status. Pure; `evictor` writes and tells it.
+"""Evictions as values, and their effect on a Workload's status. Pure; `evictor` writes them.
 
-The conditions are `conditions.evicted` (lifecycle description, 3.5). Made by `lifecycle` (stopped queues, deactivation,
-checks, timeouts) and by the scheduler (preemption, failed nodes).
+`lifecycle` (stopped queues, deactivation, checks, timeouts) and the scheduler (preemption, failed nodes) create them.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from api.workloads import WorkloadStatus
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Reason (names.Evicting) and message of Evicted=True, and the cause that is counted with it.
+    """Reason (names.EvictedReason) and message of Evicted=True, and the cause for the eviction statistics.
 
-    `preemption`: the reason of the Preempted condition, if another workload takes its place; `event_message`: the text of
-    the Preempted event, if it differs from the message.
+    `preemption` is the reason of the Preempted condition, if another workload preempts this one; `event_message` is the text
+    of the Preempted event, if it differs from the message.
     """
 
     reason: str
@@ -33,7 +32,7 @@ class Eviction:
 
 
 def evicted(status: WorkloadStatus, eviction: Eviction, now: float, generation: int = 0) -> WorkloadStatus:
-    """The status after the eviction. Admission and quota stay until the job has stopped."""
+    """Returns the status after the eviction; admission and quota stay until the job has stopped."""
     new = conditions.evicted(status, eviction.reason, eviction.message, now, eviction.cause, generation)
     if not eviction.preemption:
         return new

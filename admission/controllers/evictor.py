@@ -1,7 +1,7 @@
-"""Evictions at the API server: the one place where a Workload is evicted, for every kind of decision.
+"""Writes evictions of every origin to the API server, with events and metrics.
 
-The job controllers then stop the job, and only when its pods are gone does its quota return (jobs/plan.py). Called by the
-workloads' reconciler and by the scheduler.
+The reconciler of workloads and the scheduler call it. The job controllers then stop the job, and its quota is released only
+once its pods are gone (jobs/plan.py).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from api.workloads import Workload, WorkloadStatus
 
 
 class Evictor:
-    """Writes and tells evictions."""
+    """Writes evictions and records their events and metrics."""
 
     def __init__(self, kube: Kube, views: Views, recorder: EventRecorder, now: Callable[[], float] = time.time) -> None:
         self._kube, self._views, self._recorder, self._now = kube, views, recorder, now
 
     async def evict(self, workload: Workload, eviction: Eviction) -> Workload:
-        """Evicts the Workload as it was seen. Raises Conflict, NotFound and other ApiErrors."""
+        """Evicts the Workload in the observed version. Raises Conflict, NotFound and other ApiErrors."""
         status = evicted(workload.status, eviction, self._now(), workload.metadata.generation)
         return await self.write(workload, status, eviction)
 
     async def write(self, workload: Workload, status: WorkloadStatus, eviction: Eviction) -> Workload:
-        """As `evict`, with a status that says more than the eviction."""
+        """Evicts like `evict`, with a status that has further changes."""
         answer = await patch_status(self._kube, workload, status)
         self._views.workloads.observe(answer)
         self._tell(workload, answer, eviction)
@@ -52,7 +52,7 @@ class Evictor:
 
 
 def _times(status: WorkloadStatus, eviction: Eviction) -> int:
-    """How often the workload was evicted for that."""
+    """Returns how often the workload was evicted for the eviction's reason and cause."""
     counts = status.scheduling_stats.evictions if status.scheduling_stats else ()
     wanted = (eviction.reason, eviction.cause)
     return next((c.count for c in counts if (c.reason, c.underlying_cause) == wanted), 0)

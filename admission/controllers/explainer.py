@@ -1,10 +1,10 @@
-"""The explanation of a Workload that has waited a while: one line of what is in its way and what would let it in.
+"""Explains why a Workload keeps waiting: what blocks it and what would admit it, in one line.
 
-It is worked out on the live ledger, which costs many placements where a decision costs one. So it comes only after some
-patience (most workloads that wait do not wait long), one Workload after the other, each within a budget, and in short turns
-with pauses that keep the share of time small (turns.py). It is written once for a reason, and again at most once a period: to
-the condition `stowage.dev/Explanation` and as an event. The whole of it is what `stowage explain` shows, from the same value.
-Called by wait_reasons.py with each reason that a cycle gives.
+wait_reasons.py calls it with each reason that a cycle gives. An explanation is computed on the live ledger and costs many
+placements where a decision costs one. So it starts only after `ExplanationLimits.first` seconds (most waits are shorter), for
+one Workload at a time, within a budget, and in short turns with pauses that bound its share of the loop (turns.py). It is
+written to the condition `stowage.dev/Explanation` and as an event, once per reason and at most once per period. `stowage
+explain` prints the same value in full.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from api.workloads import Workload
 log = logging.getLogger(__name__)
 
 _TURN = 0.01
-"""Seconds of a turn. A placement that has begun in it ends: at 15,000 nodes a turn may take 50 ms."""
+"""Seconds of a turn. A placement that has begun is completed: at 15,000 nodes a turn may take 50 ms."""
 _BETWEEN_TURNS = 5.0
-"""Seconds for other work after each second of a turn."""
+"""Seconds left to other work for each second of a turn."""
 _REST = 50.0
-"""For each second of explaining so many of rest: a fiftieth of the loop's time at most."""
+"""Seconds of rest for each second of explaining, which bounds the share of the loop to a fiftieth."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplanationLimits:
-    """Seconds before a wait is explained, and between two explanations for one reason; placements that each may try."""
+    """Seconds before a wait is explained; seconds between two explanations for one reason; placements per explanation."""
 
     first: float = 5.0
     period: float = 300.0
@@ -58,7 +58,7 @@ class ExplanationLimits:
 
 
 class Explainer:
-    """Explains while its reconciler runs. `sharing` and `startable` as the scheduler decides by them."""
+    """Explains waiting workloads while its reconciler runs; `sharing` and `startable` are those of the scheduler."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Explainer:
         self.reconciler = Reconciler("explanations", self._explain, workers=1)
 
     def waits(self, key: str, reason: str) -> None:
-        """The Workload waits, for this reason, as a cycle has just found."""
+        """Notes that a cycle has just found this reason for the Workload's wait."""
         reported, at = self._reported.get(key, ("", 0.0))
         if reported != reason:
             self.reconciler.add_after(key, self._patience.first)
@@ -88,7 +88,7 @@ class Explainer:
             self.reconciler.add_after(key, max(self._patience.first, at + self._patience.period - self._now()))
 
     def forget(self, key: str) -> None:
-        """It waits no more."""
+        """Drops a workload that no longer waits."""
         self._reported.pop(key, None)
 
     async def _explain(self, key: str) -> None:
@@ -105,11 +105,12 @@ class Explainer:
             if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN) and self._queues.workload(key) is not None:
                 await self._write(workload, found)
         except LookupError:
-            # What it had counted has gone while it paused.
+            # State that the explanation had read disappeared during a pause.
             log.info("the explanation starts again", extra={"workload": key}, exc_info=True)
             self.reconciler.add_after(key, self._patience.first)
         except Exception:
-            # Also when it could not be written: the next one would come at once, and nothing else would get the loop. A
+            # Rest after any failure too, such as a failed write: an immediate retry would occupy the loop. A cancellation is
+            # no Exception and ends at once.
             # cancellation is no Exception and ends at once.
             await asyncio.sleep(turns.spent * _REST)
             raise
@@ -130,7 +131,7 @@ class Explainer:
 
 
 def code_of(found: Explanation) -> str:
-    """The reason of the condition."""
+    """Returns the reason of the condition."""
     return Reason.CANNOT_RUN if found.verdict is Verdict.CANNOT_RUN else found.reason
 
 

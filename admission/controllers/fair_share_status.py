@@ -1,4 +1,4 @@
-"""The fair shares that queues and cohorts show in their status: what they borrow against their weight, from the ledger."""
+"""Computes from the ledger the fair shares in the status of queues and cohorts: borrowing relative to weight."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from admission.engine.quota.tree import QuotaTree
 
 
 class StatusShares(Protocol):
-    """Weighted shares as the status shows them; None where fair sharing is off."""
+    """Weighted shares for the status, or None if fair sharing is off."""
 
     def of_queue(self, name: str) -> int | None:
-        """Of a ClusterQueue."""
+        """Returns the share of a ClusterQueue."""
 
     def of_cohort(self, name: str) -> int | None:
-        """Of a Cohort."""
+        """Returns the share of a Cohort."""
 
 
 class LedgerShares:
-    """Fair sharing is on."""
+    """Weighted shares while fair sharing is on."""
 
     def __init__(self, quota: QuotaTree) -> None:
         self._quota = quota
 
     def of_queue(self, name: str) -> int | None:
-        """Of a ClusterQueue; 0 without a cohort."""
+        """Returns the share of a ClusterQueue; 0 without a cohort."""
         node = self._quota.node(name)
         return 0 if node is None else dominant_share(node).status
 
     def of_cohort(self, name: str) -> int | None:
-        """Of a Cohort; 0 at a root."""
+        """Returns the share of a Cohort; 0 for a root."""
         node = self._quota.cohort(name)
         return 0 if node is None else dominant_share(node).status
 

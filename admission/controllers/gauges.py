@@ -1,8 +1,7 @@
-"""What the gauges of queues and cohorts show: pure tables of figures, and the sheet that sets them.
+"""Computes the gauges of queues and cohorts as pure tables, and sets them.
 
-A table names every series of one object; what it named the time before and does not any more (another cohort, a flavor
-that is gone, a reason for which no workload waits now) is taken away, as is everything of an object that is gone. Called by
-`queues` with each status.
+`queues` calls it with each status. A table holds every series of one object; series of its previous table that are missing now
+(another cohort, a removed flavor, a reason without workloads) are removed, as are all series of a deleted object.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from api.quantity import CPU, to_int
 from api.queues import ClusterQueue, LocalQueue, ResourceQuota
 
 Table = dict[tuple[Gauge, tuple[str, ...]], float]
-"""The value of each series: a gauge with the values of its labels."""
+"""The value of each series, which is a gauge and the values of its labels."""
 
 _STATES: Final = ("active", "pending", "terminating")
 
 
 @dataclass(frozen=True, slots=True)
 class GaugeOptions:
-    """Which of them are asked for: LocalQueues at all; quotas and usage of ClusterQueues by flavor and resource."""
+    """Whether LocalQueues have gauges, and ClusterQueues have quota and usage by flavor and resource."""
 
     local_queues: bool = True
     resources: bool = False
@@ -41,13 +40,13 @@ USUAL: Final = GaugeOptions()
 
 
 class QueueGauges:
-    """The series that are set, by the object that they are of."""
+    """The series that are set, by the object they describe."""
 
     def __init__(self) -> None:
         self._shown: dict[str, Table] = {}
 
     def show(self, owner: str, table: Table) -> None:
-        """These and no others are the owner's."""
+        """Makes `table` the owner's complete set of series."""
         before = self._shown.get(owner, {})
         for (gauge, labels), value in table.items():
             if before.get((gauge, labels)) != value:
@@ -57,16 +56,17 @@ class QueueGauges:
         self._shown[owner] = table
 
     def forget(self, owner: str) -> None:
-        """The owner is gone."""
+        """Removes all series of a deleted owner."""
         for gauge, labels in self._shown.pop(owner, {}):
             gauge.remove(*labels)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFigures:
-    """What is known of a ClusterQueue. `cohorts`: from its own one to the root; `locals`: the tallies of its LocalQueues.
+    """The figures of a ClusterQueue.
 
-    `resources`: quotas and usage by flavor are asked for; `share`: None where fair sharing is off.
+    `cohorts` lists its cohorts up to the root; `locals` has the totals of its LocalQueues. `resources` enables quotas and
+    usage by flavor; `share` is None if fair sharing is off.
     """
 
     queue: ClusterQueue
@@ -79,7 +79,7 @@ class QueueFigures:
     resources: bool = False
 
     def table(self) -> Table:
-        """All of its series."""
+        """Returns all series of the ClusterQueue."""
         name, standing = self.queue.metadata.name, self.standing
         cohort, root = (self.cohorts[0], self.cohorts[-1]) if self.cohorts else ("", "")
         state = self._state()
@@ -136,7 +136,7 @@ def _limits(quota: ResourceQuota) -> Iterable[tuple[Gauge, float]]:
 
 
 def of_local_queue(queue: LocalQueue, activity: Activity, tally: QueueTotals) -> Table:
-    """All series of a LocalQueue. A waiting workload counts as inadmissible once its status says why it waits."""
+    """Returns all series of a LocalQueue; a waiting workload is inadmissible once its status has a reason."""
     at = (queue.metadata.name, queue.metadata.namespace or "")
     active = tally.unadmitted[NO_RESERVATION, Reason.PENDING_EVALUATION]
     return {
@@ -159,7 +159,7 @@ def of_local_queue(queue: LocalQueue, activity: Activity, tally: QueueTotals) ->
 def of_cohort(
     name: str, above: Sequence[str], node: QuotaNode | None, tallies: Mapping[str, QueueTotals], share: int | None
 ) -> Table:
-    """All series of a cohort. `above`: from itself to the root; `tallies`: of the ClusterQueues below it."""
+    """Returns all series of a cohort. `above` lists cohorts from itself to the root; `tallies`, the ClusterQueues below."""
     made: Table = {
         (metrics.COHORT_INFO, (name, above[1] if len(above) > 1 else "", above[-1])): 1,
         (metrics.COHORT_ACTIVE, (name,)): sum(tally.admitted for tally in tallies.values()),
@@ -176,5 +176,5 @@ def of_cohort(
 
 
 def _units(resource: str, amount: int) -> float:
-    """As people write amounts: whole cpus."""
+    """Returns the amount in its usual unit, such as whole cpus."""
     return amount / 1000 if resource == CPU else amount

@@ -1,4 +1,4 @@
-"""Long work on the loop in short steps, so that others get their turn between two."""
+"""Runs long work on the event loop in short steps, so that other tasks run in between."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from typing import Final
 
 STEP: Final = 0.01
-"""Seconds after which the loop gets its turn."""
+"""Seconds after which control returns to the loop."""
 
 
 class InSteps:
-    """One piece of work at a time: `start` drops what is left of the one before. Without a running loop all is done at once."""
+    """Runs one piece of work at a time: `start` drops the rest of the previous work. Without a running loop it runs at once."""
 
     def __init__(self) -> None:
         self._work: Iterator[None] = iter(())
         self._next: asyncio.Handle | None = None
 
     def start(self, work: Iterator[None]) -> None:
-        """Does the first step now, the rest in later turns of the loop. The work yields where it may be interrupted."""
+        """Runs the first step now and the rest in later iterations of the loop. The work yields where it may be interrupted."""
         if self._next is not None:
             self._next.cancel()
         self._work = work

@@ -1,7 +1,7 @@
-"""Watches the jobs of the kinds that JobKinds declare, and says in each JobKind whether its jobs are managed.
+"""Watches jobs of the kinds that JobKinds declare, and reports in each JobKind whether its jobs are managed.
 
-A kind whose CRD is not installed, or that we may not read, says so in its JobKind's condition `Active`, is tried again, and
-disturbs no other kind. Only the leader runs it.
+If a kind's CRD is missing or reading is forbidden, the JobKind's condition `Active` says so and the kind is checked again,
+without effect on other kinds. It runs on the leader only.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Watched:
 
 
 class JobKindController:
-    """See the module. `labels`: the selector of the jobs that are watched; `wall` gives epoch seconds."""
+    """Reconciles JobKinds with job watches. `labels` selects the jobs to watch; `wall` returns epoch seconds."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class JobKindController:
         kinds.informer.add_handler(lambda change: self._reconciler.add(change.key))
 
     async def run(self) -> None:
-        """Until cancelled. Runs again with each new leadership, and then watches the kinds again."""
+        """Runs until cancelled. Each new leadership runs it again and restarts the watches."""
         for name in self._kinds.informer.objects:
             self._reconciler.add(name)
         try:
@@ -97,7 +97,7 @@ class JobKindController:
             self._jobs.remove_kind(watched.adapter)
 
     def _state(self, name: str, watched: _Watched | None) -> tuple[str, str, str]:
-        """Status, reason and message of the condition."""
+        """Returns status, reason and message of the condition."""
         if (problem := self._kinds.problems.get(name)) is not None:
             return "False", "Invalid", f"{problem.field}: {problem.given!r}: {problem.allowed}"
         if watched is None:

@@ -1,12 +1,9 @@
-"""The next status of a Workload by the rules of its life, outside of the admission cycle. Pure; `workloads` acts on it.
+"""Computes a Workload's next status outside the admission cycle. Pure; `workloads` acts on it.
 
-In the order of the lifecycle description, 3.4: the end of one that has finished, deactivation, when one that was evicted
-comes back, what keeps it from queueing at all, the list of checks and Admitted; and why one that holds quota has to go:
-its checks, stopped queues, pods that do not get ready, time that is up. The cycle itself (reserve, wait for room) is the
-scheduler's; stopping and starting jobs is the job controllers'.
-
-A workload that holds quota and is not admitted yet (a check is pending) goes when its queue is stopped in any way or is
-gone, not only when it is drained: it does not run.
+As in Kueue, it decides in this order: retention of finished Workloads, deactivation, return after an eviction, what blocks
+queueing, the list of checks and Admitted; and evictions because of checks, stopped queues, unready pods and time limits. The
+scheduler reserves quota; the job controllers stop and start jobs. A workload with quota that is not admitted yet is evicted
+when its queue is stopped in any way or deleted, not only when the queue is drained, since the workload does not run.
 """
 
 from __future__ import annotations
@@ -39,11 +36,11 @@ from api.names import (
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
 from api.workloads import Workload, WorkloadStatus
 
-# Reasons that only the scheduler or the job controllers write: they stay until the next cycle.
+# Reasons that only the scheduler or the job controllers write; they stay until the next cycle.
 _RETAINED = frozenset(
     (*(reason for reason in Reason if reason.retained), LegacyQuotaReason.PENDING, LegacyQuotaReason.WAITING)
 )
-# What an evicted workload comes back from when its backoff is over.
+# Causes of evictions that end with a backoff.
 _AFTER_A_WHILE = (
     EvictedReason.PODS_READY_TIMEOUT,
     EvictedReason.ADMISSION_CHECK,
@@ -54,8 +51,11 @@ _AFTER_A_WHILE = (
 
 @dataclass(frozen=True, slots=True)
 class LifecycleRules:
-    """Settings of a Workload's life. `pods_ready` None: no workload waits for pods; `finished_kept`: seconds that a finished
-    Workload stays, None for ever."""
+    """Lifecycle settings.
+
+    With `pods_ready` None, no workload waits for its pods. `finished_kept` is the number of seconds after which a finished
+    Workload is deleted, or None for never.
+    """
 
     pods_ready: PodsReadyRules | None = None
     finished_kept: float | None = None
@@ -63,10 +63,10 @@ class LifecycleRules:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleStep:
-    """The status as it should be now; and in how many seconds to look again, if time alone changes something.
+    """A Workload's next status, and the seconds until time alone changes it, or None.
 
-    `eviction`: that status evicts the workload. `deactivate`: spec.active has to become false. `delete`: the Workload has
-    been kept long enough.
+    `eviction` is set if that status evicts the workload, `deactivate` if spec.active must become false, `delete` if the
+    Workload's retention period is over.
     """
 
     status: WorkloadStatus
@@ -78,10 +78,10 @@ class LifecycleStep:
 
 
 def not_before(workload: Workload, context: AdmissionContext) -> float:
-    """Epoch seconds before which an evicted workload must not come back; infinity while something else must happen.
+    """Returns the epoch seconds before which an evicted workload must not queue, or infinity while an event is missing.
 
-    Computed from the context and the time, not from whether that has been written yet: else a younger workload would be
-    faster than one whose queue was restarted.
+    It depends on context and time instead of the written conditions: otherwise a younger workload could overtake workloads
+    whose queue was just restarted.
     """
     held = find_condition(workload.status.conditions, REQUEUED)
     if held is not None and held.status == "False" and _restart(held.reason, context) is None:
@@ -92,7 +92,7 @@ def not_before(workload: Workload, context: AdmissionContext) -> float:
 def step(
     workload: Workload, context: AdmissionContext, now: float, rules: LifecycleRules | None = None
 ) -> LifecycleStep:
-    """The next status. The same inputs give the same answer; a status that is as it should be comes back unchanged."""
+    """Returns the next status. The function is deterministic, and a correct status is returned unchanged."""
     rules = rules or LifecycleRules()
     if is_true(workload.status.conditions, FINISHED):
         return _finished(workload, now, rules)
@@ -111,7 +111,7 @@ def step(
     return _pending(workload, context, now)
 
 
-# ---- at the end, and out of service
+# ---- finished or deactivated
 
 
 def _finished(workload: Workload, now: float, rules: LifecycleRules) -> LifecycleStep:
@@ -126,7 +126,7 @@ def _finished(workload: Workload, now: float, rules: LifecycleRules) -> Lifecycl
 
 
 def _deactivating(workload: Workload, cause: str, text: str, event: str, now: float) -> LifecycleStep:
-    """Stowage itself takes the workload out of service; its job is stopped like that of any deactivated one."""
+    """Deactivates the workload on Stowage's own account; its job is stopped as after any deactivation."""
     status = conditions.deactivating(workload.status, cause, text, now, workload.metadata.generation)
     events = PlannedEvent(event, f"Deactivating the workload: {text}", "Warning")
     return LifecycleStep(status, (events,), deactivate=True)
@@ -153,7 +153,7 @@ def _inactive(workload: Workload, context: AdmissionContext, now: float) -> Life
     return LifecycleStep(status, eviction=eviction)
 
 
-# ---- while it waits
+# ---- waiting
 
 
 def _pending(workload: Workload, context: AdmissionContext, now: float) -> LifecycleStep:
@@ -193,9 +193,9 @@ def _requeue_at(status: WorkloadStatus) -> float | None:
 
 
 def _requeued(workload: Workload, status: WorkloadStatus, context: AdmissionContext, now: float) -> WorkloadStatus:
-    """Requeued=False is turned once what caused the eviction is over.
+    """Sets Requeued=True once the cause of the eviction is over.
 
-    The run time of a workload that a user activates again is reset: otherwise its limit would end it at once.
+    The accumulated run time of a workload that a user reactivates is reset; otherwise its time limit would end it at once.
     """
     held = find_condition(status.conditions, REQUEUED)
     if held is None or held.status != "False":
@@ -209,7 +209,7 @@ def _requeued(workload: Workload, status: WorkloadStatus, context: AdmissionCont
 
 
 def _restart(cause: str, context: AdmissionContext) -> tuple[str, str] | None:
-    """What lets a workload come back that was evicted for that, besides the time to wait; None while it is missing."""
+    """Returns reason and message of the requeue after an eviction for `cause`, or None while a precondition is missing."""
     if cause.startswith(EvictedReason.DEACTIVATED):
         return RequeuedReason.REACTIVATED, "The workload was reactivated"
     if cause in _AFTER_A_WHILE:
@@ -221,7 +221,7 @@ def _restart(cause: str, context: AdmissionContext) -> tuple[str, str] | None:
     return None
 
 
-# ---- while it holds quota
+# ---- with quota
 
 
 def _reserved(workload: Workload, context: AdmissionContext, now: float, rules: LifecycleRules) -> LifecycleStep:
@@ -240,7 +240,7 @@ def _reserved(workload: Workload, context: AdmissionContext, now: float, rules: 
 
 
 def _timed(workload: Workload, now: float, rules: LifecycleRules) -> LifecycleStep:
-    """What time alone does to it."""
+    """Applies timeouts."""
     status = workload.status
     deadline = pods_deadline(workload, rules.pods_ready) if rules.pods_ready else None
     if rules.pods_ready is not None and deadline is not None and deadline[0] <= now:
@@ -255,7 +255,7 @@ def _timed(workload: Workload, now: float, rules: LifecycleRules) -> LifecycleSt
 
 
 def _eviction(status: WorkloadStatus, context: AdmissionContext) -> Eviction | None:
-    """Why a workload that holds quota has to go, but for time."""
+    """Returns why a workload with quota must be evicted, apart from timeouts."""
     if retrying := checks.in_state(status, CheckState.RETRY):
         text = f"Asked to come again by admission check(s) {checks.named(retrying)}"
         return Eviction(EvictedReason.ADMISSION_CHECK, text)

@@ -1,8 +1,8 @@
-"""Counts the stages of workloads' lives as the watch shows them: reserved, admitted, ready, evicted, released, ended.
+"""Counts the lifecycle stages of workloads from the watch: reserved, admitted, ready, evicted, released, finished.
 
-Each stage is counted once, when its condition turns, no matter which process turned it; only while this process leads, and
-nothing of what was there before. What the writers count by ClusterQueue (reservations, admissions, evictions) is not
-counted again. Times are those of the conditions, whole seconds. The series of a queue or cohort go with it (owned_series.py).
+Each stage counts once, when its condition changes, whichever process changed it, and only while this process leads. Counters
+that the writers keep per ClusterQueue (reservations, admissions, evictions) are not counted here. Times are those of the
+conditions, in whole seconds. The series of a queue or cohort are removed with it (owned_series.py).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from api.names import ADMITTED, EVICTED, FINISHED, PODS_READY, QUOTA_RESERVED, R
 from api.workloads import Workload
 
 States = dict[str, Condition]
-"""The conditions that hold, by type."""
+"""The conditions that are True, by type."""
 
 
 class LifecycleMetrics:
-    """`by_local_queue`: figures of each LocalQueue as well."""
+    """Counts lifecycle stages; `by_local_queue` adds metrics per LocalQueue."""
 
     def __init__(
         self, views: ClusterView, *, by_local_queue: bool = True, now: Callable[[], float] = time.time
@@ -113,7 +113,7 @@ def _priority(workload: Workload) -> str:
 
 
 def _eviction(workload: Workload, old: Workload) -> tuple[str, str]:
-    """Reason and cause of the latest eviction: what was counted since."""
+    """Returns reason and cause of the latest eviction: those whose count increased."""
     before, after = (
         {(c.reason, c.underlying_cause): c.count for c in stats.evictions} if stats else {}
         for stats in (old.status.scheduling_stats, workload.status.scheduling_stats)
@@ -126,7 +126,7 @@ def _since(states: States, kind: str) -> float | None:
 
 
 def _queued(workload: Workload) -> float | None:
-    """Since when it has waited: its creation, or when it was last let back into the queue."""
+    """Returns since when the workload has queued: its last requeue, else its creation."""
     again = find_condition(workload.status.conditions, REQUEUED)
     came_back = parse_time(again.last_transition_time) if again is not None and again.status == "True" else None
     return came_back or parse_time(workload.metadata.creation_timestamp)

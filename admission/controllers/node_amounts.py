@@ -1,4 +1,4 @@
-"""Amounts beyond resources that nodes offer and pods take: devices, volumes that a driver attaches."""
+"""Node capacity and pod usage other than resources: devices, and volumes that a driver attaches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTHING: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class AmountsChanged:
-    """What to look at again."""
+    """The objects to evaluate again."""
 
     workloads: Collection[Workload] = ()
     nodes: Collection[str] = ()
@@ -23,7 +23,7 @@ class AmountsChanged:
 
 
 def with_amounts(pod_set: PodSet, amounts: Mapping[str, int]) -> PodSet:
-    """The pod set whose pods take these amounts of their node as well. Quota does not count them."""
+    """Returns the pod set with these amounts added to its requests on nodes, without charging them to quota."""
     if not amounts:
         return pod_set
     charged = pod_set.requests if pod_set.charged is None else pod_set.charged

@@ -1,4 +1,4 @@
-"""Settings as the controllers take them. Pure; `app` calls it."""
+"""Converts settings into the controllers' options. Pure; `app` calls it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from api.pods import Namespace
 
 
 def life_rules(settings: AdmissionSettings) -> LifecycleRules:
-    """Of the workloads' life."""
+    """Returns the lifecycle rules."""
     return LifecycleRules(
         pods_ready=_pods_ready(settings.wait_for_pods_ready),
         finished_kept=settings.object_retention_policies.workloads.after_finished,
@@ -22,7 +22,7 @@ def life_rules(settings: AdmissionSettings) -> LifecycleRules:
 
 
 def shown(settings: AdmissionSettings) -> GaugeOptions:
-    """Of the gauges."""
+    """Returns the gauge options."""
     return GaugeOptions(settings.metrics.local_queue_metrics.enable, settings.metrics.enable_cluster_queue_resources)
 
 
@@ -35,7 +35,7 @@ def _pods_ready(section: PodsReadySection) -> PodsReadyRules | None:
 
 
 def job_options(settings: AdmissionSettings, namespaces: Mapping[str, Namespace]) -> JobOptions:
-    """Of the job controller; `namespaces` is a live view."""
+    """Returns the options of the job controller; `namespaces` is a live view."""
     selector = settings.managed_namespaces
 
     def managed(name: str) -> bool:

@@ -1,11 +1,9 @@
-"""Workloads that the cycle has decided to evict, for others or because their nodes failed: written, each at most once.
+"""Writes the evictions that cycles decide, for preemptors or because of failed nodes, each at most once.
 
-From the decision on, the ledger counts the workload as leaving, so that no other is evicted in its stead while the write is
-under way. The write names the resourceVersion that the decision saw: if another client wrote meanwhile, no workload is evicted,
-and the next cycle decides again. After a crash the next leader reads the statuses: a workload that is evicted already counts
-as leaving for every later decision, and is not evicted twice.
-
-Called by the scheduler. The status, events and counters are the evictor's.
+The scheduler calls it; the evictor handles status, events and counters. From the decision on, the ledger counts the workload
+as evicted, so that no further victim is chosen while the write is under way. The write carries the resourceVersion that the
+decision saw: if another client changed the workload meanwhile, it is not evicted and the next cycle decides again. After a
+crash the next leader reads the statuses: workloads already evicted count as such and are not evicted twice.
 """
 
 from __future__ import annotations
@@ -39,9 +37,10 @@ _PAUSE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PendingEviction:
-    """One eviction to be written. `for_whom`: keys of the workloads that wait for it; `preemptor_message`: the text of
-    the event on each of them, if the eviction makes room for them. `failed`: what was tried for the workload first, and
-    why it failed.
+    """An eviction to write.
+
+    `for_whom` holds the keys of the workloads that wait for it; `preemptor_message` is the text of the event on each of them,
+    if it is a preemption. `failed` is why a replacement of the workload's failed nodes was impossible.
     """
 
     key: str
@@ -53,9 +52,10 @@ class PendingEviction:
 
 
 class PendingEvictions:
-    """Begins and carries out evictions. `admission_writer`: admissions that are being written, by workload.
+    """Starts evictions and carries them out.
 
-    `again`: called with the key of a workload that lacks its place still, because its eviction could not be written.
+    `admitting` holds the tasks of admissions being written, by workload. `again` is called with the key of a workload whose
+    eviction could not be written, so that its replacement is tried again.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class PendingEvictions:
         self._admitting, self._again = admitting, again
 
     def preempt(self, decision: Preempt, tasks: asyncio.TaskGroup) -> None:
-        """Evict the victims that are not on their way out yet."""
+        """Evicts the victims that are not being evicted yet."""
         preemptor = self._queues.workload(decision.workload)
         for victim in decision.victims:
             admitted = self._ledger.workload(victim.workload)
@@ -96,7 +96,7 @@ class PendingEvictions:
             self._begin(admitted, PendingEviction(admitted.key, admitted.uid, eviction, (preemptor.key,), text), tasks)
 
     def evict(self, decision: Evict, tasks: asyncio.TaskGroup) -> None:
-        """Evict a workload for its own sake, or for those that may only start together with it."""
+        """Evicts a workload that lost its nodes or cannot start together with its gang group."""
         admitted = self._ledger.workload(decision.workload)
         if admitted is not None and not admitted.evicted:
             eviction = Eviction(decision.reason, decision.message)
@@ -111,7 +111,7 @@ class PendingEvictions:
         task.add_done_callback(lambda _: self._feed.let_go(removal.key))
 
     def _mark(self, admitted: EngineWorkload) -> None:
-        """On its way out, whatever the watch still shows."""
+        """Marks the workload as evicted in the ledger, whatever the watch shows."""
         self._feed.hold(admitted.key)
         self._ledger.apply(replace(admitted, evicted=True))
 
@@ -126,20 +126,20 @@ class PendingEvictions:
             await asyncio.sleep(_PAUSE)
             done = False
         if not done:
-            # Its preemptor is considered again once the feed has taken that.
+            # The preemptor is considered again once the feed has restored the victim.
             self._feed.let_go(removal.key)
             self._stays(removal)
             self._look_again(removal)
 
     def _stays(self, removal: PendingEviction) -> None:
-        """It has neither another place nor been evicted: it says so, and both are tried again."""
+        """Reports a workload that was neither placed again nor evicted, and tries both again."""
         workload = self._views.workloads.objects.get(removal.key)
         if removal.failed and workload is not None and _may_go(workload, removal):
             self._recorder.record(ref_to(WORKLOADS, workload), "Warning", "SecondPassFailed", removal.failed)
             self._again(removal.key)
 
     async def _admitted_first(self, key: str) -> None:
-        """Its own admission may still be on its way to the API server: nothing is known before that has an answer."""
+        """Waits for the workload's own admission, whose outcome is unknown until its write is answered."""
         writing = self._admitting.get(key)
         if writing is None:
             return
@@ -184,7 +184,7 @@ class PendingEvictions:
 
 
 def _may_go(workload: Workload, removal: PendingEviction) -> bool:
-    """Whether it still is what was decided on: it holds quota and is not on its way out."""
+    """Reports whether the workload is still as decided on: it has quota and is not being evicted."""
     states = workload.status.conditions
     return (
         workload.metadata.uid == removal.uid

@@ -1,9 +1,9 @@
-"""Gives up the places of pods that no node takes, has others found, and ends the pods so that their owners make more.
+"""Moves pods that no node accepts: gives up their place, has the next cycle find another, and ends the pods.
 
-A pod gets `PATIENCE` seconds: the scheduler may have looked a moment too early. Then its place is given up (`displace`: the
-next cycle finds another in the allowed domain, by the capacity that is there now), and once the Workload's assignment says so
-the pod is ended. So the order survives a restart at any step: a pod without a place in the assignment is ended, whatever took
-the place away. What is decided is displaced.py's; the unbound controller calls it while it leads.
+The unbound controller calls it while it leads; displaced.py makes the decisions. A pod gets `PATIENCE` seconds, since
+kube-scheduler may have tried too early. Then its place is given up (`displace`: the next cycle finds another place in the
+allowed domain), and once the Workload's assignment has changed, the pod is ended so that its owner creates a replacement. The
+order survives a restart at any step: a pod without a place in the assignment is ended, whatever removed its place.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ Displace = Callable[[str, Mapping[Place, int], frozenset[str]], None]
 
 
 class RefusedPod(Protocol):
-    """What is used of a pod that the scheduler refuses."""
+    """What the mover needs of a pod that kube-scheduler refuses."""
 
     @property
     def metadata(self) -> ProjectedMeta:
-        """Its identity."""
+        """The pod's identity."""
 
     @property
     def refused(self) -> str | None:
-        """The scheduler's words."""
+        """kube-scheduler's message."""
 
     @property
     def place(self) -> Place | None:
-        """Where it was sent; None where that is no single host."""
+        """The pod set and host that the pod was assigned, or None if that is not a single host."""
 
     @property
     def owner(self) -> tuple[str, str] | None:
-        """Kind and name of what controls it."""
+        """Kind and name of the pod's controller."""
 
 
 @dataclass
 class _Episode:
-    """One workload from its first refused pod until it has none. `ended`: some of its pods were."""
+    """The time from a workload's first refused pod until it has none; `ended` tells whether some pods were ended."""
 
     since: float
     tries: int = 0
@@ -67,7 +67,7 @@ class _Episode:
 
 
 class PodMover:
-    """See the module."""
+    """Moves refused pods of workloads to other hosts."""
 
     def __init__(
         self, kube: Kube, views: Views, ledger: Ledger, displace: Displace, now: Callable[[], float] = time.time
@@ -76,19 +76,19 @@ class PodMover:
         self._episodes: dict[str, _Episode] = {}
 
     def is_moving(self, key: str) -> bool:
-        """Whether pods of the workload were refused a moment ago."""
+        """Reports whether pods of the workload are refused at present."""
         return key in self._episodes
 
     def has_ended_pods(self, key: str) -> bool:
-        """Whether some of these were ended."""
+        """Reports whether refused pods of the workload were ended."""
         return key in self._episodes and self._episodes[key].ended
 
     def over(self, key: str) -> None:
-        """No pod of the workload is refused any more."""
+        """Forgets a workload of which no pod is refused any more."""
         self._episodes.pop(key, None)
 
     async def move(self, workload: Workload, refused: Sequence[RefusedPod]) -> float | None:
-        """Seconds after which to look again; None where nothing can be done for these pods."""
+        """Takes the next step; returns the seconds until the following one, or None if the pods cannot be moved."""
         episode = self._episodes.setdefault(workload.key, _Episode(self._now()))
         if workload.of_one_pod:
             return None
@@ -110,7 +110,7 @@ class PodMover:
         return PATIENCE
 
     def _bound(self, key: str) -> Counter[Place]:
-        """The workload's pods that hold a node, by place."""
+        """Counts the workload's pods that are bound, by place."""
         found = Counter[Place]()
         for name in self._ledger.allocations.pods_of(key):
             pod = self._ledger.allocations.pods[name]
@@ -119,7 +119,7 @@ class PodMover:
         return found
 
     async def _all_followed(self, workload: Workload, pods: Mapping[str, RefusedPod], found: Displacement) -> bool:
-        """Whether each pod that is ended now or next is followed by another, and no owner ends by it."""
+        """Reports whether every pod to end gets a replacement and no owner fails because of it."""
         going = [pod for name, pod in pods.items() if name in found.end or pod.place in found.lost]
         owners = Counter(pod.owner for pod in going)
         for owner, count in owners.items():

@@ -1,10 +1,9 @@
-"""The fields of bound pods and nodes that the controller keeps: their identity, and what the engine counts. The rest is
-dropped.
+"""Projects bound pods and nodes to the fields that the controller uses: identity, and what the engine counts.
 
-Pods are the bulk of what the controller watches: a hundred thousand of them, kept whole, are half a gigabyte. Here each is
-converted as it arrives (engine/convert.py), and what many pods have in common stands in memory once. `views` gives a reader
-of these to the informer; the feed takes the values over as they are. Nodes stay what they are on the wire, without what nobody
-reads (annotations, all conditions but Ready), and share what many have in common as well.
+Pods are most of what the controller watches: a hundred thousand complete pods take half a gigabyte. So each is converted on
+arrival (engine/convert.py), and equal parts of pods are stored once. `cluster_view` passes these readers to the informers; the
+feed uses the values directly. Nodes keep their API form, without annotations and conditions other than Ready, and share equal
+parts too.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from admission.engine import convert
 from admission.engine.model import BoundPod, PodFacts, PodTerm
 from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, StatusCondition
 
-# Different shapes of pods that are in use at once; more only costs memory.
+# Bounds the caches of distinct parts in use; a miss only costs memory.
 _SHAPES: Final = 4096
 
 
 class ProjectedMeta(msgspec.Struct, frozen=True, gc=False):
-    """The identity that the informer uses."""
+    """The metadata by which the informer identifies an object."""
 
     name: str
     namespace: str
@@ -36,9 +35,10 @@ class ProjectedMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class ProjectedPod:
-    """`bound` is None for a pod that holds no node (any more); `deleting`: it is on its way out.
+    """A pod as the controller keeps it.
 
-    `claims`: `namespace/name` of the PersistentVolumeClaims that it uses; `devices`: of the ResourceClaimTemplates.
+    `bound` is None for a pod that occupies no node; `deleting` means a deletion timestamp is set. `claims` holds
+    `namespace/name` of the pod's PersistentVolumeClaims, `devices` of its ResourceClaimTemplates.
     """
 
     metadata: ProjectedMeta
@@ -49,7 +49,7 @@ class ProjectedPod:
 
 
 class PodReader:
-    """Decodes pods. Raises InvalidObject, or msgspec's errors, for what it cannot count."""
+    """Decodes pods. Raises InvalidObject or msgspec's errors for pods that cannot be counted."""
 
     def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(Pod).decode
@@ -82,7 +82,7 @@ class PodReader:
         )
 
     def _shared_facts(self, facts: PodFacts) -> PodFacts:
-        """Pods of one owner differ in few of their labels."""
+        """Shares parts of the facts, since pods of one owner differ in few labels."""
         known = self._facts.get(facts)
         if known is None:
             labels = tuple(self._labels.setdefault(pair, pair) for pair in facts.labels)
@@ -98,7 +98,7 @@ def _meta(meta: Meta) -> ProjectedMeta:
 
 
 class _ListedMeta(msgspec.Struct, rename="camel", gc=False):
-    """A node's metadata without its annotations."""
+    """A node's metadata without annotations."""
 
     name: str = ""
     uid: str = ""

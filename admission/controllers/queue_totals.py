@@ -1,7 +1,7 @@
-"""How many Workloads each queue holds, and what they take: kept current change by change, whatever their number.
+"""Counts the Workloads of each queue and their usage, incrementally with each change.
 
-Counted are the Workloads as the API server shows them, by LocalQueue and by the ClusterQueue that their admission names.
-`queues` writes the figures to the queues' status; it asks once a period, while thousands of Workloads may come and go.
+Workloads are counted as the API server shows them, by LocalQueue and by the ClusterQueue of their admission. `queues` reads
+the totals once per period, while thousands of Workloads may come and go, and writes them to the queues' status.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from api.queues import ClusterQueue, FlavorUsage, ResourceUsage
 from api.workloads import Workload, WorkloadStatus
 
 Amounts = tuple[tuple[tuple[str, str], int], ...]
-"""((flavor, resource), amount) pairs."""
+"""Pairs ((flavor, resource), amount)."""
 
 Why = tuple[str, str]
-"""Why a Workload is not admitted: the reasons of Admitted=False and of what stands behind that."""
+"""Why a Workload is not admitted: the reason of Admitted=False and the underlying reason."""
 
 NO_RESERVATION, UNCHECKED, CHECKS_NOT_READY = "NoReservation", "UnsatisfiedAdmissionChecks", "ChecksNotReady"
 
@@ -35,9 +35,10 @@ NOTHING_BESIDE: Usage = {}
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one Workload adds. `queue`: of its LocalQueue; `holder`: the ClusterQueue that it reserves in, if it does.
+    """What one Workload contributes.
 
-    `why`: None where it is admitted or has ended.
+    `queue` is its LocalQueue; `holder`, the ClusterQueue in which it reserves quota, if any; `why` is None if it is admitted
+    or finished.
     """
 
     queue: str
@@ -50,7 +51,7 @@ class _Part:
 
 @dataclass(slots=True)
 class QueueTotals:
-    """The sums of one queue. `finished`, and why the others are not admitted, of LocalQueues only."""
+    """The totals of one queue; `finished` and `unadmitted` of LocalQueues only."""
 
     pending: int = 0
     finished: int = 0
@@ -61,7 +62,7 @@ class QueueTotals:
     unadmitted: Counter[Why] = field(default_factory=Counter)
 
     def add(self, part: _Part, sign: int) -> None:
-        """Counts a Workload in (+1) or out (-1)."""
+        """Adds (+1) or removes (-1) a Workload."""
         if part.holder is None:
             self.pending += 0 if part.finished else sign
             return
@@ -73,7 +74,7 @@ class QueueTotals:
 
 
 class QueueTotalsIndex:
-    """Of all queues. Hand it every change of a Workload."""
+    """The totals of all queues; must receive every change of a Workload."""
 
     def __init__(self, beside: Callable[[str], Usage] = lambda key: NOTHING_BESIDE) -> None:
         """`beside`: what quota counts for a Workload, by its key, that its status does not say."""
@@ -83,15 +84,15 @@ class QueueTotalsIndex:
         self._cluster: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)
 
     def local_queue(self, key: str) -> QueueTotals:
-        """Of the LocalQueue `namespace/name`."""
+        """Returns the totals of the LocalQueue `namespace/name`."""
         return self._local.get(key) or QueueTotals()
 
     def cluster_queue(self, name: str) -> QueueTotals:
-        """Of the ClusterQueue; what is pending there is not known here."""
+        """Returns the totals of the ClusterQueue, without pending workloads."""
         return self._cluster.get(name) or QueueTotals()
 
     def changed(self, change: Change[Workload]) -> None:
-        """A Workload came, changed or went."""
+        """Applies the change of a Workload."""
         new = None if change.type is ChangeType.DELETED else _part(change.object, self._beside(change.key))
         old = self._parts.pop(change.key, None)
         if new is not None:
@@ -115,9 +116,9 @@ class QueueTotalsIndex:
 def usage(
     totals: Counter[tuple[str, str]], declared: Mapping[tuple[str, str], int | None] = NOTHING
 ) -> tuple[FlavorUsage, ...]:
-    """As a queue's status shows it: whatever the queue declares, in its order, and what else is used.
+    """Returns usage in the form of a queue's status: what the queue declares, in its order, then other usage.
 
-    `declared`: the nominal quota by (flavor, resource), beyond which usage counts as borrowed; None: borrowing is not shown.
+    `declared` is the nominal quota by (flavor, resource), above which usage counts as borrowed; None hides borrowing.
     """
     flavors: dict[str, list[ResourceUsage]] = {}
     for flavor, resource in dict.fromkeys([*declared, *sorted(totals)]):
@@ -129,7 +130,7 @@ def usage(
 
 
 def nominal_quotas(queue: ClusterQueue) -> dict[tuple[str, str], int | None]:
-    """What the queue declares, in its order. Raises InvalidQuantity."""
+    """Returns the queue's nominal quotas, in declared order. Raises InvalidQuantity."""
     return {
         (flavor.name, quota.name): to_int(quota.name, quota.nominal_quota)
         for group in queue.spec.resource_groups
@@ -152,7 +153,7 @@ def _part(workload: Workload, beside: Usage) -> _Part:
 
 
 def _why(status: WorkloadStatus) -> Why | None:
-    """What has not been written yet counts as what it would be: pending evaluation, no reservation."""
+    """Returns why the Workload is not admitted; unwritten conditions count as pending evaluation, no reservation."""
     if is_true(status.conditions, ADMITTED):
         return None
     reserved, admitted = find_condition(status.conditions, QUOTA_RESERVED), find_condition(status.conditions, ADMITTED)
@@ -165,7 +166,7 @@ def _why(status: WorkloadStatus) -> Why | None:
 
 
 def _amounts(workload: Workload) -> Iterator[tuple[tuple[str, str], int]]:
-    """What was admitted, without the pods that an elastic job has given up since."""
+    """Yields the admitted amounts, without pods that an elastic job has given up since."""
     asked = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
         count = psa.count or 0

@@ -1,8 +1,8 @@
-"""Whether the pods of all admitted workloads are ready, for clusters that admit one workload at a time (blockAdmission).
+"""Tracks whether the pods of all admitted workloads are ready, for clusters that admit one workload at a time.
 
-Two gangs that start at once may take each other's last nodes and both hang; so the next one starts when the pods of those
-before it are ready. The scheduler asks before each cycle; when the last pods have become ready, the workloads that were refused
-for it is woken. Lifecycle description, 3.6.
+With blockAdmission, the next workload starts only once the pods of earlier ones are ready: two gangs that start at once could
+take each other's last nodes and both hang. The scheduler asks before each cycle; when the last pods become ready, a cycle is
+requested for the workloads that waited. Source: lifecycle.md 3.6.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from api.workloads import Workload
 
 
 class Readiness:
-    """Kept current by the watch. `request_cycle` is called when the last workload that was waited for is ready or gone."""
+    """The admitted workloads whose pods are not ready. `request_cycle` is called when none is left."""
 
     def __init__(self, views: ClusterView, request_cycle: Callable[[], object]) -> None:
         self._request_cycle = request_cycle
@@ -25,15 +25,15 @@ class Readiness:
         views.workloads.add_handler(self._workload_changed)
 
     def startable(self, in_flight: bool) -> int:
-        """How many workloads may be admitted now. `in_flight`: an admission is being written that the watch may not show."""
+        """Returns how many workloads may be admitted now; `in_flight` means that an admission is being written."""
         return 0 if in_flight or self._unready else 1
 
     def waited_for(self, in_flight: Collection[str]) -> set[str]:
-        """The workloads whose pods are not ready; `in_flight` (by key) are being admitted."""
+        """Returns the workloads whose pods are not ready, including those of `in_flight`, which are being admitted."""
         return self._unready.union(in_flight)
 
     def settled(self, in_flight: bool) -> None:
-        """A write has ended. If it admitted nothing, requeue the workloads that were refused because of it."""
+        """Handles the end of a write: requests a cycle if nothing blocks admission any more."""
         if self.startable(in_flight):
             self._request_cycle()
 
@@ -47,6 +47,6 @@ class Readiness:
 
 
 def unready(workload: Workload) -> bool:
-    """Whether it is admitted and its pods are not ready yet."""
+    """Reports whether the workload is admitted and its pods are not ready."""
     states = workload.status.conditions
     return is_true(states, ADMITTED) and not is_true(states, PODS_READY) and not is_true(states, FINISHED)

@@ -1,11 +1,9 @@
-"""Nodes that change their labels under running workloads: what no longer holds is said in the Workload.
+"""Reports in the Workload when changed node labels violate a running workload's required topology.
 
-The pods of a gang that requires one rack run on when a label moves one of its nodes to another rack; nothing is evicted
-for it. The Workload's condition TopologyKept turns False and names the domains, and an event is recorded once. The next
-start places the workload again by the labels as they are then.
-
-Woken by nodes whose labels of a topology level change, and by a new leader, which checks every
-running workload once. Each workload is a key of its own, so no check holds the loop for long.
+The pods of a gang that requires one rack keep running when a label moves a node to another rack; nothing is evicted. The
+condition TopologyKept turns False and names the domains, and one event is recorded. The next start places the workload by the
+labels of that time. Changes of topology labels trigger it, and so does a new leadership, which checks every running workload
+once. Each workload is a key of its own, so no check occupies the loop for long.
 """
 
 from __future__ import annotations
@@ -34,16 +32,16 @@ from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
-# The key that stands for all nodes that were relabelled since it was last due. No workload has it.
+# The key for all nodes relabelled since it was last reconciled; no workload has this key.
 _NODES: Final = ""
-# Many nodes are often relabelled together, and label by label: judge them once the labels have settled.
+# Nodes are often relabelled in groups and label by label, so wait until the labels have settled.
 _SETTLE: Final = 1.0
-# How many domains a message names.
+# The number of domains that a message names.
 _NAMED: Final = 8
 
 
 class RelabelledController:
-    """Keeps the condition TopologyKept right while it runs."""
+    """Maintains the condition TopologyKept while it runs."""
 
     def __init__(
         self,
@@ -59,7 +57,7 @@ class RelabelledController:
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
 
-    # ---- what wakes it
+    # ---- watch handlers
 
     def _node_changed(self, change: Change[Node]) -> None:
         new, old = change.object, change.old
@@ -70,17 +68,17 @@ class RelabelledController:
             self.reconciler.add_after(_NODES, _SETTLE)
 
     def _levels(self, node: Node) -> dict[str, str | None]:
-        """The node's values of every topology level."""
+        """Returns the node's values of every topology level."""
         keys = {key for flavor in self._ledger.flavors.values() for key in flavor.levels or ()}
         return {key: node.metadata.labels.get(key) for key in keys}
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        """A new leader does not know what has changed before."""
+        """Queues running workloads of the first list: a new leader does not know earlier changes."""
         if change.old is None and change.type is not ChangeType.DELETED and is_running(change.object.status):
             self.reconciler.add_after(change.key, _SETTLE)
 
     def _add_holders(self) -> None:
-        """The workloads with a place on a relabelled node."""
+        """Queues the workloads that are assigned to a relabelled node."""
         hosts, self._relabelled = self._relabelled, set()
         for key, admission in self._ledger.admissions.items():
             placed = (pod_set.assignment for pod_set in admission.pod_sets if pod_set.assignment is not None)
@@ -114,7 +112,7 @@ class RelabelledController:
 
 
 def _text(broken: Iterable[BrokenLevel]) -> str:
-    """What no longer holds; empty where all holds."""
+    """Describes the violated levels; empty if there are none."""
     said = "; ".join(map(_one, broken))
     return f"{said}. The pods run on; the next start places them by the labels of that time" if said else ""
 

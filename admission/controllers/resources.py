@@ -1,9 +1,9 @@
-"""The resources of a Workload's pods as the API server will complete them, and whether it will take them at all.
+"""Completes the resources of a Workload's pods as the API server will, and validates them. Pure.
 
-Pure. A job's template says nothing of what its pods are given when they are made: what their RuntimeClass gives them
-(runtime_classes.py), and the defaults of the namespace's LimitRanges. Both count (`completed`). Pods whose requests are not
-within their limits and the LimitRanges would be refused once the job starts, so the job waits and says why (`defect`;
-lifecycle.md 3.2). Called where a Workload is taken in.
+The feed calls it for each Workload. A job's template lacks what its pods get at creation: from their RuntimeClass
+(runtime_classes.py) and the defaults of the namespace's LimitRanges. Both count (`completed`). Pods whose requests violate
+their limits or the LimitRanges would be rejected once the job starts, so the job waits with that reason (`defect`;
+lifecycle.md 3.2).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _BELOW_MIN = "requests must not be below the limitRange min"
 
 
 class Limit(msgspec.Struct, frozen=True, rename="camel"):
-    """One limit of a LimitRange; `type` is Container or Pod (others do not concern workloads).
+    """An item of a LimitRange; `type` is Container or Pod, other types do not concern workloads.
 
-    `default` are limits.
+    `default` holds default limits.
     """
 
     type: str = ""
@@ -40,20 +40,20 @@ class Limit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LimitRangeSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """The limits."""
+    """The items of a LimitRange."""
 
     limits: tuple[Limit, ...] = ()
 
 
 class LimitRange(msgspec.Struct, frozen=True, rename="camel"):
-    """The limits of a namespace, or some of them."""
+    """A namespace's LimitRange."""
 
     metadata: pods.Meta = pods.Meta()
     spec: LimitRangeSpec = LimitRangeSpec()
 
 
 def completed(workload: Workload, limits: Sequence[Limit], classes: Mapping[str, RuntimeClass]) -> Workload:
-    """The Workload with what the API server gives its pods; the same object where that is nothing."""
+    """Returns the Workload with what the API server adds to its pods, or the same object if that is nothing."""
     requests, bounds = _defaults(limits)
     workload = scheduled(workload, classes)
     spec = workload.spec
@@ -67,7 +67,7 @@ def completed(workload: Workload, limits: Sequence[Limit], classes: Mapping[str,
 
 
 def _defaults(limits: Sequence[Limit]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(requests, limits) of containers that name none; of several LimitRanges the first that says something."""
+    """Returns default (requests, limits) of containers; the first LimitRange with a default wins."""
     requests: dict[str, Any] = {}
     bounds: dict[str, Any] = {}
     for limit in limits:
@@ -97,7 +97,7 @@ def _completed(
 def _with_defaults(
     container: Mapping[str, Any], requests: Mapping[str, Any], bounds: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A missing request is the limit, if there is one, before any default applies."""
+    """Adds defaults to a container; a missing request first takes the container's own limit."""
     given = container.get("resources") or {}
     asked, limited = given.get("requests") or {}, given.get("limits") or {}
     resources = {"requests": {**requests, **limited, **asked}, "limits": {**bounds, **limited}}
@@ -105,7 +105,7 @@ def _with_defaults(
 
 
 def defect(workload: Workload, limits: Sequence[Limit] = ()) -> str | None:
-    """What is wrong with the resources, in the words of the condition; None where nothing is. Raises InvalidQuantity."""
+    """Returns the message about invalid resources, or None. Raises InvalidQuantity."""
     specs = [
         (f"spec.podSets[{index}].template.spec", pods.pod_spec(pod_set.template))
         for index, pod_set in enumerate(workload.spec.pod_sets)
@@ -155,7 +155,7 @@ def _beyond(place: str, bottom: Amounts, top: Amounts, least: Amounts, most: Amo
 
 
 def _exceeding(amounts: Amounts, bounds: Amounts) -> list[str]:
-    """The resources of which there is more than the bound allows; what has no bound is never too much."""
+    """Returns the sorted resources whose amount exceeds its bound; resources without a bound never do."""
     return sorted(name for name, amount in amounts.items() if name in bounds and amount > bounds[name])
 
 

@@ -1,8 +1,8 @@
-"""What a RuntimeClass gives the pods that name it when the API server creates them: overhead, node selector, tolerations.
+"""Adds what the API server adds to pods from their RuntimeClass: overhead, node selector, tolerations. Pure.
 
-Pure. The template of a job does not have them yet, and they decide what a pod takes and which nodes take it. Pods whose
-RuntimeClass is missing, or contradicts them, are refused when they are created: their Workload waits and says so (`refusal`).
-Called where a Workload is taken in (resources.py, cluster_view.py).
+A job's template lacks these, though they decide what a pod requests and which nodes accept it. Pods whose RuntimeClass is
+missing or contradicts them would be rejected at creation, so their Workload waits with that reason (`refusal`). resources.py
+and cluster_view.py call it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from api.workloads import Workload
 
 
 class Overhead(msgspec.Struct, frozen=True, rename="camel"):
-    """What a runtime takes for itself."""
+    """The resources that a runtime itself uses."""
 
     pod_fixed: dict[str, str | int | float] = {}
 
 
 class RuntimeScheduling(msgspec.Struct, frozen=True, rename="camel"):
-    """Which nodes have the runtime, and what its pods tolerate."""
+    """The nodes that have the runtime, and the tolerations of its pods."""
 
     node_selector: dict[str, str] = {}
     tolerations: tuple[dict[str, Any], ...] = ()
 
 
 class RuntimeClass(msgspec.Struct, frozen=True, rename="camel"):
-    """A way of running containers."""
+    """The parts of a node.k8s.io RuntimeClass that affect scheduling."""
 
     metadata: pods.Meta = pods.Meta()
     overhead: Overhead | None = None
@@ -39,7 +39,7 @@ class RuntimeClass(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def given(self) -> tuple[Overhead | None, RuntimeScheduling | None]:
-        """All that matters here."""
+        """Everything that pods get from the class."""
         return self.overhead, self.scheduling
 
 
@@ -47,7 +47,7 @@ Classes = Mapping[str, RuntimeClass]
 
 
 def named(workload: Workload) -> Iterator[tuple[str, Mapping[str, Any], str]]:
-    """(field, spec, RuntimeClass) of each pod set that names one."""
+    """Yields (field, spec, RuntimeClass) of each pod set that names a RuntimeClass."""
     for index, pod_set in enumerate(workload.spec.pod_sets):
         spec: Any = pod_set.template.get("spec")
         if isinstance(spec, Mapping) and (name := spec.get("runtimeClassName")) and isinstance(name, str):
@@ -55,13 +55,13 @@ def named(workload: Workload) -> Iterator[tuple[str, Mapping[str, Any], str]]:
 
 
 def overhead_of(spec: Mapping[str, Any], classes: Classes) -> dict[str, str | int | float]:
-    """The overhead that the pods get; empty where they have one already, or get none."""
+    """Returns the overhead that the pods get; empty if they already have one."""
     runtime = classes.get(spec.get("runtimeClassName") or "")
     return runtime.overhead.pod_fixed if runtime and runtime.overhead and not spec.get("overhead") else {}
 
 
 def scheduled(workload: Workload, classes: Classes) -> Workload:
-    """The Workload with node selectors and tolerations of its RuntimeClasses; the same object where that is nothing."""
+    """Returns the Workload with node selectors and tolerations of its RuntimeClasses, or the same object without any."""
     changed = dict[int, dict[str, Any]]()
     for index, pod_set in enumerate(workload.spec.pod_sets):
         spec = pod_set.template.get("spec") or {}
@@ -87,7 +87,7 @@ def _with(spec: Mapping[str, Any], given: RuntimeScheduling) -> dict[str, Any]:
 
 
 def refusal(workload: Workload, classes: Classes) -> tuple[str, str] | None:
-    """Why the API server would refuse pods of the Workload: (reason, message); None where it would not."""
+    """Returns why the API server would reject the Workload's pods, as (reason, message), or None."""
     for field, spec, name in named(workload):
         runtime = classes.get(name)
         if runtime is None:

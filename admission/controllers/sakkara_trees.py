@@ -1,14 +1,13 @@
-"""The trees of the topology ConfigMaps: which of them are in force, and what they say of flavors and nodes. No IO.
+"""The trees of topology ConfigMaps: which ones are in force, and the labels and levels they define. No IO.
 
-A ConfigMap may change at any time. What it says now is in force if it can be read and the cluster has all of its nodes; else
-the last tree of which both was true stays. Before there was any, one that can be read holds for the nodes that there are:
-so it is at the beginning, while nodes are still being listed, and after a restart.
+A ConfigMap may change at any time. Its present content is in force if it is readable and all of its nodes exist; otherwise the
+last tree that met both conditions stays in force. Before any such tree, a readable one is in force for the nodes that exist,
+as at startup, while nodes are still being listed.
 
-Two ConfigMaps of one name: the first by key holds. The name SAKKARA_QUEUE, unless it is given to a tree, means what groups of
-no queue go by: the first tree of all; without any ConfigMap all nodes, each for itself. A Topology object of the same name
-goes before all of them (controllers/cluster_view.py).
-
-The feed gives nodes the labels of their levels, and flavors the levels; `reporter` tells what is wrong.
+Of two trees with the same name, the ConfigMap with the smaller key wins. The name SAKKARA_QUEUE, unless a tree has it, is the
+tree of groups without a queue: the first tree, or, without any ConfigMap, all nodes with hostname as only level. A Topology
+object of the same name takes precedence (controllers/cluster_view.py). The feed adds the level labels to nodes and the levels
+to flavors; `reporter` reports problems.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from api.topology import Topology, TopologyLevel, TopologySpec
 T = TypeVar("T")
 _DELETED = ChangeType.DELETED
 _NAMED: Final = 3
-"""Unknown nodes that a message names."""
+"""The number of unknown nodes that a message names."""
 
 FLAT: Final = Topology(
     metadata=ObjectMeta(name=SAKKARA_QUEUE), spec=TopologySpec(levels=(TopologyLevel(node_label=HOSTNAME_LABEL),))
@@ -34,19 +33,19 @@ FLAT: Final = Topology(
 
 
 class LocalCopy(Protocol[T]):
-    """What is used of a local copy of one kind."""
+    """The part of an informer that the trees use."""
 
     @property
     def objects(self) -> Mapping[str, T]:
-        """A live view."""
+        """A live view of the objects by key."""
 
     def add_handler(self, fn: Callable[[Change[T]], None], /) -> None:
-        """Called for every change, and for what is there already."""
+        """Calls `fn` for every change and for every object already present."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreesChanged:
-    """What is different now: topologies, by name, and nodes that got other labels."""
+    """The names of changed topologies, and the nodes whose labels changed."""
 
     topologies: frozenset[str]
     nodes: frozenset[str]
@@ -54,7 +53,10 @@ class TreesChanged:
 
 @dataclass
 class _Held:
-    """One ConfigMap. `given`: what it says now, if that can be read; `sound`: the tree in force had all its nodes once."""
+    """One ConfigMap.
+
+    `given` is its present tree, if readable; `sound` tells whether the tree in force ever had all its nodes.
+    """
 
     object: ConfigMap
     given: SakkaraTopology | None = None
@@ -64,13 +66,13 @@ class _Held:
     sound: bool = False
 
     def settle(self) -> None:
-        """What is given comes into force, or not."""
+        """Puts the present tree into force if it qualifies."""
         if self.given is not None and (not self.missing or not self.sound):
             self.in_force, self.sound = self.given, not self.missing
 
 
 class Trees:
-    """See the module. Made of copies of ConfigMaps and nodes; only the names of nodes matter."""
+    """The trees of ConfigMaps, built from views of ConfigMaps and nodes; of nodes only names matter."""
 
     def __init__(self, maps: LocalCopy[ConfigMap], nodes: LocalCopy[Any]) -> None:
         self._nodes = nodes
@@ -79,34 +81,34 @@ class Trees:
         self._handlers: list[Callable[[TreesChanged], None]] = []
         self._listeners: list[Callable[[str], None]] = []
         self.topologies: dict[str, Topology] = {SAKKARA_QUEUE: FLAT}
-        """In force now, by the names that flavors may use."""
+        """The topologies in force, by the name that flavors use."""
         maps.add_handler(self._map_changed)
         nodes.add_handler(self._node_changed)
 
     def add_handler(self, fn: Callable[[TreesChanged], None]) -> None:
-        """`fn` is called after each change, with what has changed; not for what existed before."""
+        """Calls `fn` with each later change; not for the present state."""
         self._handlers.append(fn)
 
     def add_listener(self, fn: Callable[[str], None]) -> None:
-        """`fn` gets the key of each ConfigMap whose report may have changed."""
+        """Calls `fn` with the key of each ConfigMap whose `problem` may have changed."""
         self._listeners.append(fn)
         for key in self._held:
             fn(key)
 
     def labels_of(self, node: str) -> dict[str, str]:
-        """Where the node lies, as labels, in all trees together."""
+        """Returns the node's level labels in all trees together."""
         found: dict[str, str] = {}
         for tree in self._by_name.values():
             found |= tree.labels_of(node)
         return found
 
     def object(self, key: str) -> ConfigMap | None:
-        """The ConfigMap of that key, as it was seen last."""
+        """Returns the ConfigMap as last seen, or None."""
         held = self._held.get(key)
         return held.object if held else None
 
     def problem(self, key: str) -> str | None:
-        """What is wrong with the ConfigMap, and what holds in its place; None where all is well."""
+        """Describes what is wrong with the ConfigMap and which tree holds instead; None if nothing is wrong."""
         held = self._held.get(key)
         if held is None:
             return None
@@ -123,7 +125,7 @@ class Trees:
             return f"{'; '.join(said)}; the tree holds for the nodes that there are"
         return f"{'; '.join(said)}; the last good tree stays in force"
 
-    # ---- what happened
+    # ---- watch handlers
 
     def _map_changed(self, change: Change[ConfigMap]) -> None:
         if change.type is _DELETED:
@@ -162,7 +164,7 @@ class Trees:
             fn(key)
 
     def _renew(self) -> None:
-        """Brings the names in line with what is in force, and tells what has changed by that."""
+        """Recomputes the topologies in force and notifies handlers of the difference."""
         before, was = self._by_name, self.topologies
         self._by_name = {}
         for key in sorted(self._held):
@@ -185,7 +187,7 @@ class Trees:
 
 
 def _moved(before: Mapping[str, SakkaraTopology], now: Mapping[str, SakkaraTopology]) -> set[str]:
-    """The nodes that lie elsewhere now, or in another tree."""
+    """Returns the nodes whose position or tree changed."""
     moved: set[str] = set()
     for name in {*before, *now}:
         old, new = before.get(name), now.get(name)

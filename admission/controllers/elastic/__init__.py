@@ -1,1 +1,1 @@
-"""Elastic quotas, translated into queues of one cohort and kept so."""
+"""Translates elastic quotas into queues of one cohort."""

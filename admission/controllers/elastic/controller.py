@@ -1,11 +1,10 @@
-"""Keeps the queues of elastic quotas as `translation` wants them, and the quotas' status.
+"""Reconciles the queues of elastic quotas with their translation, and writes the quotas' status.
 
-For each namespace with an elastic quota: its ClusterQueue and LocalQueue, the flavor that all of them share where no user has
-made it, and the label that lets jobs without a queue name of this namespace reach the webhook. Everything else about these
-queues (activity, counts, finalizers) is done by the controllers that do it for any queue. When the quota goes its
-LocalQueue goes, so nothing more starts; its ClusterQueue follows when no workload holds its quota.
-
-Objects of these names without our label belong to others: they stay as they are, and the quota's status says so.
+Each namespace with an elastic quota gets a ClusterQueue and a LocalQueue, and the label with which its jobs without a queue
+name reach the webhook; all share one flavor, created unless a user has done so. The ordinary controllers handle everything
+else of these queues (activity, counts, finalizers). When the quota is deleted, its LocalQueue is deleted, so nothing more
+starts; its ClusterQueue follows when no workload reserves quota in it. Objects with these names but without Stowage's label
+belong to others: they are left unchanged, and the quota's status says so.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _SOON = 1.0
 
 
 class ElasticQuotaController:
-    """Writes while it runs. `informers`: of both kinds of elastic quota; the views' informers run elsewhere, too."""
+    """Writes while it runs. `informers` are those of both kinds of elastic quota; all informers run elsewhere."""
 
     def __init__(
         self,
@@ -68,12 +67,12 @@ class ElasticQuotaController:
         views.nodes.add_handler(self._node_changed)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         for informer in self._informers.values():
             await informer.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
-    # ---- what happened
+    # ---- watch handlers
 
     def _quota_handler(self, resource: Resource) -> Callable[[Change[dict[str, Any]]], None]:
         def changed(change: Change[dict[str, Any]]) -> None:
@@ -112,10 +111,10 @@ class ElasticQuotaController:
         for namespace in self._quotas.namespaces():
             self.queue.add(f"{_NAMESPACE}{namespace}")
 
-    # ---- what is to be done
+    # ---- reconcile
 
     async def reconcile(self, key: str) -> float | None:
-        """One namespace, or what the cluster has."""
+        """Reconciles one namespace, or the comparison with the cluster's capacity."""
         if key == _CAPACITY:
             self._count()
             return None
@@ -139,7 +138,7 @@ class ElasticQuotaController:
             self._everywhere()
 
     async def _provide(self, namespace: str, quota: translation.QuotaBounds) -> str | None:
-        """Flavor, queues and label; returns what is in the way of them."""
+        """Creates or updates flavor, queues and label; returns what prevents it, or None."""
         if ELASTIC_QUOTA not in self._views.flavors.objects:
             await self._create(RESOURCE_FLAVORS, translation.flavor())
         wanted = translation.cluster_queue(namespace, quota, self._quotas.shared())
@@ -164,14 +163,14 @@ class ElasticQuotaController:
             log.debug("%s %s is there already", resource.kind, obj.key)
 
     async def _manage(self, namespace: str) -> None:
-        """Jobs without a queue name reach the webhook only in namespaces that say so."""
+        """Labels the namespace, since the webhook handles jobs without a queue name only in labelled namespaces."""
         found = self._views.namespaces.objects.get(namespace)
         if found is not None and MANAGED_NAMESPACE not in found.metadata.labels:
             body = {"metadata": {"labels": {MANAGED_NAMESPACE: "true"}}}
             await self._kube.patch(NAMESPACES, namespace, body, kind=PatchKind.MERGE, repeatable=True)
 
     async def _clear(self, namespace: str) -> float | None:
-        """Remove what is ours there, a queue only when no workload holds quota of it."""
+        """Deletes the namespace's labelled queues, the ClusterQueue only when no workload reserves quota in it."""
         local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
         if local is not None and ELASTIC_QUOTA_LABEL in local.metadata.labels:
             await self._delete(LOCAL_QUEUES, local)
@@ -227,7 +226,7 @@ class ElasticQuotaController:
 
 
 def _active(entry: ReadQuota, holds: ReadQuota, taken: str | None, queue: ClusterQueue | None) -> Condition | None:
-    """Whether the quota is in force: as its queue is, unless something is wrong before that. None: not known yet."""
+    """Returns the quota's Active condition, which is its queue's unless the quota itself has a fault; None while unknown."""
 
     def no(reason: str, message: str) -> Condition:
         return Condition(type=ACTIVE, status="False", reason=reason, message=message)
@@ -243,7 +242,7 @@ def _active(entry: ReadQuota, holds: ReadQuota, taken: str | None, queue: Cluste
 
 
 def _difference(there: ClusterQueue, wanted: ClusterQueue) -> dict[str, Any]:
-    """The merge patch that brings what is translated up to date; whatever other clients set stays."""
+    """Returns the merge patch that updates the translated fields; fields that other clients set stay."""
     fields = ("cohort_name", "namespace_selector", "resource_groups", "preemption")
     if all(getattr(there.spec, name) == getattr(wanted.spec, name) for name in fields):
         return {}

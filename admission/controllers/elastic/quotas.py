@@ -1,4 +1,4 @@
-"""The elastic quotas that there are, of both groups: which holds in its namespace, and what all of them share. No IO."""
+"""The elastic quotas of both API groups: which one holds in its namespace, and what all of them share. No IO."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from api.kube.resources import Resource
 
 @dataclass(frozen=True, slots=True)
 class ReadQuota:
-    """One object. `bounds` None: it cannot be used, and `fault` says why."""
+    """An elastic quota object; `bounds` is None if it is invalid, and `fault` says why."""
 
     resource: Resource
     quota: ElasticQuota
@@ -22,7 +22,7 @@ class ReadQuota:
 
     @classmethod
     def of(cls, resource: Resource, quota: ElasticQuota) -> ReadQuota:
-        """The object, judged."""
+        """Validates the object."""
         try:
             return cls(resource, quota, bounds(quota))
         except InvalidObject as bad:
@@ -30,7 +30,7 @@ class ReadQuota:
 
 
 class Quotas:
-    """By a key of the caller's."""
+    """All elastic quotas, by a key of the caller's choice."""
 
     def __init__(self) -> None:
         self._entries: dict[str, ReadQuota] = {}
@@ -38,14 +38,14 @@ class Quotas:
         self._shared: tuple[str, ...] | None = None
 
     def put(self, key: str, resource: Resource, quota: ElasticQuota) -> None:
-        """It is there, or is so now."""
+        """Adds or replaces a quota."""
         entry = ReadQuota.of(resource, quota)
         self._entries[key] = entry
         self._by_namespace.setdefault(quota.metadata.namespace or "", {})[key] = entry
         self._shared = None
 
     def drop(self, key: str) -> None:
-        """It is gone."""
+        """Removes a quota."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return
@@ -57,22 +57,22 @@ class Quotas:
         self._shared = None
 
     def of(self, namespace: str) -> list[ReadQuota]:
-        """Those of the namespace: the first one holds."""
+        """Returns the namespace's quotas; the first one holds."""
         return sorted(self._by_namespace.get(namespace, {}).values(), key=lambda e: (*age(e.quota), e.resource.group))
 
     def namespaces(self) -> Iterable[str]:
-        """Where there are any."""
+        """Returns the namespaces with quotas."""
         return tuple(self._by_namespace)
 
     def holding(self) -> Iterator[QuotaBounds]:
-        """What holds, of all namespaces."""
+        """Yields the bounds of the quotas that hold."""
         for namespace in self._by_namespace:
             first = self.of(namespace)[0]
             if first.bounds is not None:
                 yield first.bounds
 
     def shared(self) -> tuple[str, ...]:
-        """The resources that count."""
+        """Returns the resources that quotas count."""
         if self._shared is None:
             self._shared = counted(self.holding())
         return self._shared

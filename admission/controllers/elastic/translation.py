@@ -1,15 +1,13 @@
-"""An elastic quota as a queue: nominal quota = min, borrowing limit = max - min, all in the cohort `elastic-quota`. Pure.
+"""Translates an elastic quota into a queue of the cohort `elastic-quota`. Pure; controller.py writes the objects.
 
-So it is the cohort tree that counts, lends and reclaims, and the engine's preemption that chooses victims (by the policy
-`elastic` of its model, which the label on the queue stands for). What all queues of the cohort share:
+Nominal quota is min, and the borrowing limit is max - min. So the cohort tree counts, lends and reclaims, and the engine's
+preemption chooses victims (by its policy `elastic`, which the queue's label selects). All queues of the cohort share:
 
-- *resources*: those that any elastic quota names; one that a quota does not name itself has min 0 and no limit there.
-  Resources that none of them names are not counted. Pods are always covered, without a limit where no quota names them, so
-  that every workload of it gets the flavor and with it places on nodes;
-- *flavor*: `elastic-quota`. Unless there is one of that name, it means all Linux nodes, each for itself (by hostname), so a
-  request is admitted, and others evicted for it, only where the nodes really hold its pods.
-
-Decides nothing about admission; controller.py writes the objects.
+- *resources*: all that any elastic quota names; where a quota does not name one of them, it has min 0 and no limit. Other
+  resources are not counted. Pods are always covered, without a limit where no quota names them, so that every workload gets
+  the flavor and with it places on nodes;
+- *flavor*: `elastic-quota`. The default covers all Linux nodes with the hostname as only level, so that a request is admitted,
+  and others are evicted for it, only where nodes can really hold its pods.
 """
 
 from __future__ import annotations
@@ -39,19 +37,19 @@ from api.topology import InlineTopology, ResourceFlavor, ResourceFlavorSpec
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"
 _LINUX = {"kubernetes.io/os": "linux"}
 _WITHOUT_END = "1G"
-"""The number of pods where no quota names one: more than any cluster has."""
+"""The number of pods where no quota names them: more than any cluster has."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaBounds:
-    """Amounts of one elastic quota; a resource that is not in `most` has no limit."""
+    """Amounts of an elastic quota; a resource missing in `most` has no limit."""
 
     least: Resources
     most: Resources
 
 
 def bounds(quota: ElasticQuota) -> QuotaBounds:
-    """Its amounts as integers. Raises InvalidObject where they cannot be read, are negative, or min is above max."""
+    """Returns the quota's amounts as integers. Raises InvalidObject if unreadable, negative, or min exceeds max."""
     least, most = parse_list(quota.spec.min, "spec.min"), parse_list(quota.spec.max, "spec.max")
     for field, amounts in (("spec.min", least), ("spec.max", most)):
         for resource, amount in amounts.items():
@@ -65,22 +63,22 @@ def bounds(quota: ElasticQuota) -> QuotaBounds:
 
 
 def age(quota: ElasticQuota) -> tuple[str, str]:
-    """Sorts the quotas of one namespace: the first one holds."""
+    """Returns the key by which the quotas of a namespace are sorted; the first one holds."""
     return quota.metadata.creation_timestamp or "", quota.metadata.name
 
 
 def counted(every: Iterable[QuotaBounds]) -> tuple[str, ...]:
-    """The resources that any of them names, by name."""
+    """Returns the resources that any of the quotas names, sorted."""
     return tuple(sorted({name for each in every for name in (*each.least, *each.most)}))
 
 
 def queue_name(namespace: str) -> str:
-    """The ClusterQueue of the namespace's elastic quota."""
+    """Returns the name of the namespace's ClusterQueue."""
     return f"{ELASTIC_QUOTA}.{namespace}"
 
 
 def cluster_queue(namespace: str, quota: QuotaBounds, resources: Sequence[str]) -> ClusterQueue:
-    """The queue that the quota is. `resources`: as `counted`."""
+    """Returns the quota's ClusterQueue; `resources` is the result of `counted`."""
     covered = resources if PODS in resources else (*resources, PODS)
     given = tuple(_quota(name, quota) if name in resources else _unlimited(name) for name in covered)
     flavor = FlavorQuotas(name=ELASTIC_QUOTA, resources=given)
@@ -108,13 +106,13 @@ def _unlimited(resource: str) -> ResourceQuota:
 
 
 def local_queue(namespace: str) -> LocalQueue:
-    """The namespace's LocalQueue: the queue of pods that name none."""
+    """Returns the namespace's LocalQueue, which is the queue of pods that name none."""
     meta = ObjectMeta(name=ELASTIC_QUOTA, namespace=namespace, labels={ELASTIC_QUOTA_LABEL: namespace})
     return LocalQueue(metadata=meta, spec=LocalQueueSpec(cluster_queue=queue_name(namespace)))
 
 
 def flavor() -> ResourceFlavor:
-    """The nodes that elastic quotas are about by default."""
+    """Returns the default flavor of elastic quotas."""
     spec = ResourceFlavorSpec(node_labels=_LINUX, topology=InlineTopology(levels=(HOSTNAME_LABEL,)))
     return ResourceFlavor(metadata=ObjectMeta(name=ELASTIC_QUOTA), spec=spec)
 
@@ -123,7 +121,7 @@ def flavor() -> ResourceFlavor:
 
 
 def used(quota: QuotaBounds, status: QueueStatus) -> dict[str, str]:
-    """What is held of the resources that the quota names, and of others that count."""
+    """Returns the usage of the quota's resources, and of other resources in use except pods."""
     held = dict.fromkeys((*quota.least, *quota.most), 0)
     for each in status.flavors_reservation:
         for resource in each.resources:
@@ -134,7 +132,7 @@ def used(quota: QuotaBounds, status: QueueStatus) -> dict[str, str]:
 
 
 def capacity(nodes: Iterable[Node], labels: Mapping[str, str], resources: Sequence[str]) -> Resources:
-    """What the nodes with these labels have in all, ready or not. A node that cannot be read has nothing."""
+    """Returns the total allocatable of nodes with these labels, ready or not; unreadable amounts count as 0."""
     total = dict.fromkeys(resources, 0)
     for node in nodes:
         if any(node.metadata.labels.get(key) != value for key, value in labels.items()):
@@ -148,7 +146,7 @@ def capacity(nodes: Iterable[Node], labels: Mapping[str, str], resources: Sequen
 
 
 def overcommitment(every: Iterable[QuotaBounds], there: Mapping[str, int]) -> str:
-    """Where the sum of min passes what is there, in words; empty where it does nowhere."""
+    """Describes where the sum of min exceeds the cluster's capacity; empty if nowhere."""
     total: Resources = {}
     for each in every:
         for resource, amount in each.least.items():
