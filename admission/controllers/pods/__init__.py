@@ -1,10 +1,9 @@
-"""Plain pods and groups of pods: a Workload for each, gates opened when it is admitted, pods ended when it must stop.
+"""Queues single pods and groups of pods: a Workload for each, gates removed on admission, pods ended on eviction.
 
-`controller` reconciles a unit (a pod or a group), `plan` lists the actions that are due, as values, and `executor`
-performs them. `compose`, `workload_updates`, `start` and `replacements` are parts of the plan and pure like it. `jobs/`
-holds what jobs and pods have in common.
+`controller` reconciles a unit (a pod or a group), `plan` computes the due actions as values, and `executor` performs them.
+`compose`, `workload_updates`, `start` and `replacements` are pure parts of the plan; `jobs/` holds what jobs and pods share.
 
-`gang` and `gangs` plan gangs, `sakkara_groups`, `sakkara_terms` and `sakkara_unit` those that a ConfigMap of Sakkara describes,
-`podgroups` their PodGroup, `gang_groups` gangs that start together, `freequeue` the
-queues of gangs that name none. `setplan` and `sets` are for StatefulSets and LeaderWorkerSets.
+`gang` and `gangs` plan gangs; `sakkara_groups`, `sakkara_terms` and `sakkara_unit`, groups that Sakkara's ConfigMaps describe;
+`podgroups` reconciles PodGroups, `gang_groups` gangs that start together, `freequeue` the queues of gangs without a queue
+name. `setplan` and `sets` serve StatefulSets and LeaderWorkerSets.
 """

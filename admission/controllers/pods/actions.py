@@ -1,6 +1,6 @@
-"""What the controller of plain pods may do besides what it does to Workloads (../actions.py), as values.
+"""The pod controller's own actions, as values; ../actions.py has those on Workloads.
 
-Each action carries the events to record once it has succeeded: about the pod, or about the Workload where it says so.
+Each action carries the events to record once it has succeeded; they are about the pod unless the action states otherwise.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class StartPod:
-    """Takes the admission gate away and gives the pod what its admission says; a strategic merge patch.
+    """A strategic merge patch that removes the admission gate and adds what the admission gives the pod.
 
-    `since`: the later of admission and creation. It and the ClusterQueue are for the metric.
+    `since` is the later of admission and creation; it and the ClusterQueue are for the metric.
     """
 
     pod: QueuedPod
@@ -29,7 +29,7 @@ class StartPod:
 
 @dataclass(frozen=True, slots=True)
 class StopPod:
-    """Says in the pod's status why it must end, and deletes it: a pod cannot be suspended."""
+    """Sets a condition with the reason in the pod's status and deletes the pod, since a pod cannot be suspended."""
 
     pod: QueuedPod
     reason: str
@@ -39,7 +39,7 @@ class StopPod:
 
 @dataclass(frozen=True, slots=True)
 class ReleasePod:
-    """Takes our finalizer off: the pod counts no more, or its unit has ended."""
+    """Removes Stowage's finalizer: the pod no longer counts, or its unit has ended."""
 
     pod: QueuedPod
     events: tuple[PlannedEvent, ...] = ()
@@ -47,7 +47,7 @@ class ReleasePod:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Takes our finalizer off and deletes the pod."""
+    """Removes Stowage's finalizer and deletes the pod."""
 
     pod: QueuedPod
     events: tuple[PlannedEvent, ...] = ()
@@ -55,7 +55,7 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class AdoptWorkload:
-    """A merge patch that adds owners; its events are about the Workload."""
+    """A merge patch that adds owner references; its events are about the Workload."""
 
     workload: Workload
     patch: dict[str, Any]
@@ -68,7 +68,8 @@ Action = PodAction | AdoptWorkload | WorkloadAction
 
 @dataclass(frozen=True, slots=True)
 class PodGroupPlan(Planned[Action]):
-    """What is due now. `confirm`: only if the API server shows the pods as the copy does, which may be old."""
+    """The due actions for a unit. With `confirm`, the pods must first be read from the API server, since the informer may
+    lag."""
 
     confirm: bool = False
 

@@ -1,9 +1,10 @@
-"""The Workload of a pod or a group of pods: how it is composed, its owners, whether it is theirs. Pure; part of `plan`.
+"""Composes the Workload of a pod or group of pods, decides whether a Workload is theirs, and adds owners. Pure; part of
+`plan`.
 
-The Workload of a group bears the group's name, so that it can be told from a stranger's only by its marker or by its
-owners. Every member is an owner, none the controller: it goes when the last of them has gone. Of large groups only some
-are owners, or the list would be larger than the store takes; they carry our finalizer, and are let go only after others
-have come in their place.
+A group's Workload has the group's name, so only its marker or its owners distinguish it from an unrelated Workload. Every
+member is an owner, none the controller: the Workload is garbage collected after the last member. Of large groups only
+`MAX_OWNERS` members are owners, since etcd limits the size of an object; these carry Stowage's finalizer and are released only
+after other members have been added.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MAX_OWNERS: Final = 256
 
 
 def composed(unit: PodUnit, owners: Sequence[QueuedPod], context: JobContext) -> Workload:
-    """A new Workload. Raises InvalidObject for pods that cannot be read or do not go together, PriorityClassMissing."""
+    """Returns a new Workload. Raises InvalidObject for unreadable or inconsistent pods, PriorityClassMissing."""
     meta = unit.first.metadata
     fields: dict[str, Any] = {"namespace": meta.namespace, "finalizers": (names.IN_USE_FINALIZER,)}
     annotations = _copied_annotations(unit, context)
@@ -55,12 +56,12 @@ def composed(unit: PodUnit, owners: Sequence[QueuedPod], context: JobContext) ->
 
 
 def _copied_labels(unit: PodUnit, context: JobContext) -> dict[str, str]:
-    """What the Workload takes over of its pods. Raises UnlikePods where they contradict each other."""
+    """Returns the labels that the pods pass to the Workload. Raises UnlikePods if they contradict each other."""
     return _common(unit, "label", [(pod, copied_labels(pod.labels, context)) for pod in unit.counting or unit.pods])
 
 
 def _copied_annotations(unit: PodUnit, context: JobContext) -> dict[str, str]:
-    """Likewise; those that are ours stand on the first pod."""
+    """Returns the annotations that the pods pass to the Workload; Stowage's own come from the first pod."""
     keys = context.options.annotation_keys_to_copy
     said = [
         (pod, {key: pod.annotations[key] for key in keys if key in pod.annotations})
@@ -83,7 +84,7 @@ def _common(unit: PodUnit, what: str, said: Iterable[tuple[QueuedPod, Mapping[st
 def spec_of(
     unit: PodUnit, pod_sets: tuple[PodSet, ...], context: JobContext, now: WorkloadSpec | None = None
 ) -> WorkloadSpec:
-    """The spec that the pods ask for; `now` is their Workload's, if there. Raises PriorityClassMissing."""
+    """Returns the spec that the pods require; `now` is their Workload's spec, if any. Raises PriorityClassMissing."""
     spec = wanted_spec(unit.as_job(), None, pod_sets, context, now)
     if unit.priority is None:
         return spec
@@ -91,7 +92,7 @@ def spec_of(
 
 
 def priority_label(unit: PodUnit) -> str | None:
-    """The WorkloadPriorityClass that the pods name."""
+    """Returns the WorkloadPriorityClass that the pods name, or None."""
     return labels_of(unit.as_job()).get(names.PRIORITY_CLASS_LABEL)
 
 
@@ -105,18 +106,18 @@ def _controller(pod: QueuedPod) -> OwnerReference:
 
 
 def is_group_workload(workload: Workload) -> bool:
-    """Whether a Workload of a group's name is the group's: made for one, owned by pods, or left to them by their set."""
+    """Reports whether a Workload with a group's name is the group's: marked so, owned by pods, or left to them by their set."""
     owners, said = workload.metadata.owner_references, workload.metadata.annotations
     left = names.COMPONENT_INDEX in said and not owners
     return left or names.IS_GROUP_WORKLOAD in said or any(_is_pod(owner) for owner in owners)
 
 
 def ending_with(workload: Workload, pods: Sequence[QueuedPod]) -> tuple[QueuedPod, ...]:
-    """The pods that a Workload which is being deleted takes with it, its owners last.
+    """Returns the pods that end with a Workload being deleted, its owners last.
 
-    All, unless it has lost every pod that owned it: then the garbage collector has it, and gated pods have come again. As long
-    as an owner is left to be ended the others are known to belong to it, also by a successor that goes on with half of
-    them ended.
+    These are all pods, unless every pod that owned the Workload is gone: then it was garbage collected, and gated pods are
+    replacements. While an owner remains to be ended, the other pods are known to belong to the Workload, also to a later
+    leader that continues halfway.
     """
     uids = {owner.uid for owner in workload.metadata.owner_references if _is_pod(owner)}
     owners = [pod for pod in pods if pod.metadata.uid in uids]
@@ -131,11 +132,11 @@ def _is_pod(owner: OwnerReference) -> bool:
 
 
 def adopt(unit: PodUnit, workload: Workload, members: Sequence[QueuedPod]) -> tuple[Action, ...]:
-    """Makes the members owners of their Workload, as far as they are not and the list has room."""
+    """Returns the patch that makes the members owners of their Workload, as far as they are not and the list has room."""
     if not unit.group:
         return adopted(workload, _controller(unit.first))
     if any(owner.controller for owner in workload.metadata.owner_references):
-        return ()  # its set's, and stays when all pods are exchanged
+        return ()  # the Workload belongs to its set and stays when all pods are replaced
     known = {(owner.name, owner.uid) for owner in workload.metadata.owner_references}
     missing = [pod for pod in members if (pod.metadata.name, pod.metadata.uid) not in known]
     if not missing:
@@ -150,7 +151,7 @@ def adopt(unit: PodUnit, workload: Workload, members: Sequence[QueuedPod]) -> tu
 
 
 def _owners_that_stay(workload: Workload, unit: PodUnit, more: int) -> tuple[OwnerReference, ...]:
-    """All of them while the list has space; then only owners that are no members, and members that exist."""
+    """Returns all owners while the list has room, else owners that are no pods and members that exist."""
     owners = workload.metadata.owner_references
     if len(owners) + more <= MAX_OWNERS:
         return owners

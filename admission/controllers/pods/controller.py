@@ -1,10 +1,11 @@
-"""The controller of plain pods: keeps pods, groups of pods and their Workloads in step.
+"""The pod controller: reconciles single pods and groups of pods with their Workloads.
 
-It watches, asks `plan` what to do, and does it through the API server; nothing is decided here. Work is keyed by unit
-(`pod:ns/name`, `group:ns/name`), one worker a key. Pods of a group come one by one: while it is not complete it is looked
-at once a second at most, and afterwards its pods' changes are taken together, for longer the more there are, so that the cost
-of a group of ten thousand grows with their number and not with its square. A gang of one costs a look to make its Workload, one
-to start it, and one for all steps of its pod afterwards (predicates.py). Only the leader runs it (assembly.py builds it).
+It watches, asks `plan` for the due actions and has them performed; it decides nothing itself. The reconciler's keys are units
+(`pod:ns/name`, `group:ns/name`), and no key is reconciled by two workers at once. Pods of a group are created one by one: an
+incomplete group is reconciled at most once per second, and later changes of its pods are collected for a time that grows with
+their number, so the cost of a group of n pods is O(n) instead of O(n^2). A gang of one pod takes one reconcile to create its
+Workload, one to start it, and one for all later steps of its pod (predicates.py). assembly.py builds the controller, which
+runs on the leader only.
 """
 
 from __future__ import annotations
@@ -74,25 +75,25 @@ from api.workloads import Workload
 log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT: Final = 120.0
-# A pod that only our copy does not know (yet) must not lose its Workload.
+# A pod that merely has not reached the informer must not lose its Workload.
 ORPHAN_GRACE: Final = 1.0
 EXPECTATION: Final = 5.0
 INCOMPLETE: Final = 1.0
-"""Seconds between two looks at a group that pods are still being created for, at least."""
+"""Minimum seconds between two reconciles of a group whose pods are still being created."""
 BATCH: Final = 0.1
-"""Seconds for which changes of a group's pods are collected, at least."""
+"""Minimum seconds for which changes of a group's pods are collected."""
 ON_ITS_WAY: Final = 5.0
-"""Seconds for which the steps of pods that were rightly started are collected: they ask for nothing (predicates.py)."""
+"""Seconds for which progress of started pods is collected, since it requires no action (predicates.py)."""
 _LOOKED_AT_A_SECOND: Final = 10_000.0
-"""Pods of one group."""
+"""Reconciles a group of n pods at most every n / 10,000 seconds."""
 _OWNERS_ASKED: Final = 8
 _UNLISTED: Final = 1.0
 
 
 class PodController:
-    """See the module; `views`: what the informers hold of Workloads, flavors and priority classes.
+    """Reconciles units of pods. `views` are those of Workloads, flavors and priority classes.
 
-    `at_once` bounds the writes of one unit.
+    `at_once` bounds the concurrent writes of one unit.
     """
 
     def __init__(
@@ -122,14 +123,14 @@ class PodController:
         self._told: dict[str, tuple[PlannedEvent, ...]] = {}
         self._teller = GangMessages()
         self._missing: dict[str, float] = {}
-        self._held_up: set[str] = set()  # until the Workload that was made for them is seen
+        self._held_up: set[str] = set()  # units that wait until the informer shows their new Workload
         self._classless: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("pods", self.reconcile, workers=workers)
         self._subscribe()
 
     async def run(self) -> None:
-        """Until cancelled. The informers run elsewhere."""
+        """Runs until cancelled, once the views have synced; their informers run elsewhere."""
         views: list[InformerView[Any]] = [
             self._pods,
             self._workloads,
@@ -142,7 +143,7 @@ class PodController:
         await self._gangs.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
-    # ---- what happened
+    # ---- watch handlers
 
     def _subscribe(self) -> None:
         self._pods.add_index(BY_GROUP, group_keys)
@@ -176,7 +177,7 @@ class PodController:
             self.queue.add_after(key, INCOMPLETE if self._is_admitted(key) else BATCH)
 
     def _is_admitted(self, key: str) -> bool:
-        """Whether pods of the unit are rightly on their way."""
+        """Reports whether the unit is admitted and not evicted."""
         kind, _, name = key.partition(":")
         if kind == GROUP:
             found = [self._workloads.objects[name]] if name in self._workloads.objects else []
@@ -186,7 +187,7 @@ class PodController:
         return bool(states) and all(is_true(each, ADMITTED) and not is_true(each, EVICTED) for each in states)
 
     def _is_short(self, pod: QueuedPod, key: str, count: int) -> bool:
-        """Whether pods of a group that has no Workload are still to come."""
+        """Reports whether the group has no Workload and more pods are to be created."""
         name = key.partition(":")[2]
         gang = from_text(pod.annotations.get(GANG_TERMS))
         if gang is not None:
@@ -215,7 +216,7 @@ class PodController:
                 self.queue.add(key, urgent=has_turned(change))
 
     def _joined(self, keys: Sequence[str]) -> list[str]:
-        """The gangs that pods with a Workload of their own have joined late."""
+        """Returns the gangs that late joiners with Workloads of their own belong to."""
         pods = (self._pods.objects.get(key.partition(":")[2]) for key in keys if key.startswith(f"{POD}:"))
         return [key for pod in pods if pod is not None and pod.group and (key := unit_key(pod)) is not None]
 
@@ -226,7 +227,7 @@ class PodController:
                 self.queue.add(key)
 
     def namespace_changed(self, name: str) -> None:
-        """A namespace came, or changed its labels: its pods may be managed now, or no more."""
+        """Requeues a namespace's pods if its creation or new labels changed whether Stowage manages it."""
         managed = self._options.namespace_managed(name)
         if self._managed.get(name) is managed:
             return
@@ -238,9 +239,9 @@ class PodController:
     # ---- one unit
 
     async def reconcile(self, key: str) -> float | None:
-        """Brings one unit a step further; returns when to look again at the latest."""
+        """Performs the unit's next actions; returns the seconds until it must be reconciled again, or None."""
         if not self._pods.has_synced:
-            return _UNLISTED  # a pod that is not seen yet is not a pod that is gone
+            return _UNLISTED  # until then, a pod missing from the view may still exist
         pods, workloads, strays = self._found(key)
         again = await self._gone(key, strays)
         if pods:
@@ -249,7 +250,7 @@ class PodController:
         return again
 
     def _found(self, key: str) -> tuple[list[QueuedPod], list[Workload], list[Workload]]:
-        """Its pods, its Workloads, and Workloads of pods that are not there."""
+        """Returns the unit's pods, its Workloads, and Workloads whose pods do not exist."""
         kind, _, name = key.partition(":")
         if kind == GROUP:
             pods = self._pods.by_index(BY_GROUP, name)
@@ -288,11 +289,13 @@ class PodController:
         return min((seconds for seconds in (again, later) if seconds is not None), default=None)
 
     async def _read_again(self, key: str, unit: PodUnit) -> PodUnit:
-        """The gang with its pods as the API server has them now."""
+        """Returns the gang with its pods as the API server has them now."""
         page = await self._kube.list_raw(PODS, unit.namespace, label_selector=f"{GANG_MEMBER}=true")
         known = {pod.metadata.uid for pod in unit.pods}
         for raw in page.items:
-            with contextlib.suppress(msgspec.MsgspecError, ValueError):  # what cannot be read is not in the copy either
+            with contextlib.suppress(
+                msgspec.MsgspecError, ValueError
+            ):  # an unreadable pod is not in the informer either
                 pod = self._read(bytes(raw))
                 if pod.metadata.uid in known:
                     self._pods.observe(pod)
@@ -300,7 +303,7 @@ class PodController:
         return PodUnit.of(pods) if pods else unit
 
     def _tell(self, key: str, unit: PodUnit, workloads: Sequence[Workload], made: PodGroupPlan) -> float | None:
-        """Says to the members that wait why they do."""
+        """Records events on waiting members with the reason of the wait."""
         gang = reason_of(workloads[0] if workloads else None, made.note)
         reasons = {pod.key: gang for pod in unit.pods if pod.gated}
         for pod_key in reasons:
@@ -342,7 +345,7 @@ class PodController:
     # ---- Workloads without pods
 
     async def _gone(self, key: str, workloads: Sequence[Workload]) -> float | None:
-        """Ends Workloads once their pods are surely gone; lets go of those that are being deleted."""
+        """Finishes Workloads once their pods are certainly gone; releases those that are being deleted."""
         if not workloads:
             self._missing.pop(key, None)
             return None
@@ -359,7 +362,7 @@ class PodController:
         return ORPHAN_GRACE if len(gone) < len(workloads) else again
 
     async def _has_owner(self, workload: Workload) -> bool:
-        """Whether one of its pods is there after all; of many only some are asked for."""
+        """Reports whether one of the Workload's pods exists; asks the API server for some of them only."""
         namespace = workload.metadata.namespace
         for owner in workload.metadata.owner_references[-_OWNERS_ASKED:]:
             try:
@@ -372,7 +375,7 @@ class PodController:
 
 
 def _of_pods(workloads: Sequence[Workload]) -> list[Workload]:
-    """Those of pod groups, not other Workloads of the same name."""
+    """Returns the Workloads of pod groups, without unrelated Workloads of the same name."""
     return [workload for workload in workloads if keys_of(workload)]
 
 

@@ -1,13 +1,12 @@
 """Performs a plan for pods through the API server and records its events.
 
-Actions go out in order, but those on pods that stand side by side go out together, so many at once. Pods are patched by
-name of what changes, on condition of their uid alone: other writers of a pod (the scheduler, the kubelet) are never
-in the way. What the writes were answered is shown to the informer's copy, and what was deleted is remembered, so that the
-next plan sees it before the watch does.
+Actions run in order, but adjacent actions on pods run concurrently, up to a limit. Patches of pods are conditional on the uid
+only, so other writers (kube-scheduler, kubelet) never conflict. Answers are passed to the informer and deletions are
+remembered, so the next plan sees both before the watch does.
 
-A pod of a Job that we delete has not failed: before it goes it loses the Job's tracking finalizer, as when the Job controller
-itself deletes pods of a Job that is suspended. So it is not counted, and spends nothing of the Job's backoffLimit; the Job,
-and the JobSet or whatever else is above it, makes another one at once, which waits with its gang.
+A pod of a Job that Stowage deletes has not failed: it first loses the Job's tracking finalizer, as when the Job controller
+deletes pods of a suspended Job. So it does not count against the Job's backoffLimit, and the Job, or the JobSet above it,
+creates a replacement at once, which waits with its gang.
 """
 
 from __future__ import annotations
@@ -48,9 +47,10 @@ TERMINATION_TARGET: Final = "TerminationTarget"
 
 
 class PodExecutor:
-    """See the module. `workloads` performs what concerns those; `at_once` bounds the writes on pods in flight.
+    """Performs plans of pods.
 
-    `read` decodes the pods that writes are answered with.
+    `workloads` performs the actions on Workloads; `at_once` bounds concurrent writes of pods; `read` decodes the pods in
+    answers.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class PodExecutor:
         self._slots = asyncio.Semaphore(at_once)
         self._read = read or QueuedPodReader()
         self.starting: set[str] = set()
-        """The uids of the pods whose gates are being opened."""
+        """The uids of pods whose gates are being removed."""
         self.making: set[str] = set()
-        """The keys of the Workloads that are being created."""
+        """The keys of Workloads that are being created."""
 
     async def perform(self, key: str, first: QueuedPod | None, made: PodGroupPlan) -> float | None:
-        """Seconds after which to look again, as the plan says or because it was cut short. Raises other ApiErrors.
+        """Performs the plan; returns the seconds until the next one, or None. Raises ApiErrors other than conflicts.
 
-        `first` is the pod that events about the whole are recorded on; without it there are none.
+        `first` is the pod on which events about the whole unit are recorded; None records none.
         """
         ref = ref_to(PODS, first) if first else None
         if made.note:
@@ -87,13 +87,13 @@ class PodExecutor:
         return made.again_in
 
     def record(self, ref: ObjectRef | None, events: Iterable[PlannedEvent]) -> None:
-        """On the object."""
+        """Records the events on the object."""
         if ref is not None:
             for event in events:
                 self._recorder.record(ref, event.type, event.reason, event.message)
 
     async def _step(self, key: str, ref: ObjectRef | None, step: _Step) -> bool:
-        """Whether all of it was done."""
+        """Performs the step; returns False if a conflict prevented part of it."""
         return await (self._together(step) if isinstance(step, list) else self._whole(key, ref, step))
 
     async def _whole(self, key: str, ref: ObjectRef | None, action: _OnWorkload) -> bool:
@@ -110,7 +110,7 @@ class PodExecutor:
         return True
 
     async def _on_workload(self, key: str, action: _OnWorkload) -> ObjectRef | None:
-        """What the action's events are about, where it is not the first pod."""
+        """Performs the action; returns the object of its events if that is not the first pod."""
         if isinstance(action, AdoptWorkload):
             return ref_to(WORKLOADS, await self._workloads.patch(action.workload, action.patch))
         made = {action.workload.key} if isinstance(action, CreateWorkload) else set()
@@ -124,7 +124,7 @@ class PodExecutor:
     # ---- pods
 
     async def _together(self, actions: Sequence[PodAction]) -> bool:
-        """Performs all of them, also after a failure; raises the first failure afterwards."""
+        """Performs all actions, even after a failure, and then raises the first failure."""
         outcomes = await asyncio.gather(*(self._one(action) for action in actions), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -194,7 +194,7 @@ class PodExecutor:
 
 
 def _steps(actions: Sequence[Action]) -> Iterator[_Step]:
-    """Neighbours that are all about pods, and of one kind, as one step; every other action on its own."""
+    """Yields adjacent pod actions of one type as one step, and every other action by itself."""
     pods: list[PodAction] = []
     for action in actions:
         if pods and type(action) is not type(pods[0]):

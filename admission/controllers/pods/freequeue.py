@@ -1,12 +1,12 @@
-"""The queues of gangs that name none: they count no quota, so that such gangs wait for capacity on the nodes alone.
+"""Creates the queues of gangs that name none; they limit no quota, so such gangs wait only for node capacity.
 
-Flavor and ClusterQueue GANG_QUEUE, and a LocalQueue of that name in each namespace where a gang asks for it; the flavor means
-all Linux nodes, each for itself, unless a user created another one of the name. A gang that asks for a level finds it in the
-cluster's other flavors that have a topology: the ClusterQueue lists them behind, and follows when they come and go. What is
-made stays: it costs nothing, and is wanted again. Objects of the name that others created are used as they are.
+These are flavor and ClusterQueue GANG_QUEUE, and a LocalQueue of that name in each namespace where a gang needs it. The flavor
+means all Linux nodes with hostname as only level, unless a user created a flavor of that name. A gang that requests another
+level finds it in the cluster's other flavors with a topology, which the ClusterQueue lists after its own and follows as they
+change. Created objects are kept for the next gang. Objects of these names that others created are used unchanged.
 
-For Sakkara groups the same under the name SAKKARA_QUEUE, by the tree of that name (sakkara_trees.py); there a group may evict
-others of lower priority.
+Sakkara groups have the same under the name SAKKARA_QUEUE, with the tree of that name (sakkara_trees.py); there a group may
+preempt groups of lower priority.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ log = logging.getLogger(__name__)
 SYNC_TIMEOUT: Final = 120.0
 _LABELS: Final = {GANG_MADE: "true"}
 _WITHOUT_END: Final = "1G"
-"""Pods: more than any cluster has."""
+"""Number of pods: more than any cluster has."""
 
 
 QUEUES: Final = (GANG_QUEUE, SAKKARA_QUEUE)
 MOST_FLAVORS: Final = 64
-"""Of a ClusterQueue."""
+"""Maximum number of flavors of a ClusterQueue."""
 
 
 def flavor(name: str = GANG_QUEUE) -> ResourceFlavor:
-    """All Linux nodes."""
+    """Returns the flavor of all Linux nodes."""
     linux = {"kubernetes.io/os": "linux"}
     if name == SAKKARA_QUEUE:
         spec = ResourceFlavorSpec(node_labels=linux, topology_name=SAKKARA_QUEUE)
@@ -63,7 +63,7 @@ def flavor(name: str = GANG_QUEUE) -> ResourceFlavor:
 
 
 def cluster_queue(name: str = GANG_QUEUE, flavors: Mapping[str, ResourceFlavor] | None = None) -> ClusterQueue:
-    """Of any namespace, without a limit. `flavors`: all that there are."""
+    """Returns the ClusterQueue, open to all namespaces and without limits; `flavors` are all of the cluster."""
     endless = (ResourceQuota(name=PODS, nominal_quota=_WITHOUT_END),)
     quotas = tuple(FlavorQuotas(name=each, resources=endless) for each in (name, *_levelled(name, flavors or {})))
     group = ResourceGroup(covered_resources=(PODS,), flavors=quotas)
@@ -74,23 +74,23 @@ def cluster_queue(name: str = GANG_QUEUE, flavors: Mapping[str, ResourceFlavor] 
 
 
 def _levelled(name: str, flavors: Mapping[str, ResourceFlavor]) -> list[str]:
-    """The flavors, beside the queue's own, in which a gang may find the level that it asks for."""
+    """Returns the other flavors in which a gang may find the level that it requests."""
     if name != GANG_QUEUE:
         return []
     levelled = (made for made in flavors.values() if made.spec.topology_name or made.spec.topology)
-    # one that is to be deleted can only go once no ClusterQueue lists it
+    # a flavor being deleted can be removed only once no ClusterQueue lists it
     staying = (made.key for made in levelled if not made.metadata.deletion_timestamp)
     return sorted(each for each in staying if each not in QUEUES)[: MOST_FLAVORS - 1]
 
 
 def local_queue(namespace: str, name: str = GANG_QUEUE) -> LocalQueue:
-    """The namespace's door to it."""
+    """Returns the namespace's LocalQueue."""
     meta = ObjectMeta(name=name, namespace=namespace, labels=_LABELS)
     return LocalQueue(metadata=meta, spec=LocalQueueSpec(cluster_queue=name))
 
 
 class FreeQueueController:
-    """Makes them. Only the leader runs it."""
+    """Creates the queues; it runs on the leader only."""
 
     def __init__(self, kube: Kube, pods: PodView, views: Views) -> None:
         self._kube, self._pods, self._views = kube, pods, views
@@ -100,23 +100,23 @@ class FreeQueueController:
         views.flavors.add_handler(self._flavor_changed)
 
     async def run(self) -> None:
-        """Until cancelled. The informers run elsewhere."""
+        """Runs until cancelled; the informers run elsewhere."""
         await self._pods.synced(SYNC_TIMEOUT)
         await self._views.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
-        """Only gangs get them, whatever queue's name an object bears."""
+        """Queues the namespace of a gang without its queues; pods outside gangs get none."""
         if GANG not in change.object.annotations:
             return
         self._asked(change.object.metadata.namespace, change.object.labels.get(QUEUE_NAME_LABEL, ""))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        """Pods may name another queue than the one that they use."""
+        """Queues the namespace of a Workload, whose queue may differ from the one that its pods name."""
         self._asked(change.object.metadata.namespace or "", change.object.spec.queue_name)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
-        """It may have a level that gangs ask for."""
+        """Updates the ClusterQueue, since the flavor may have a level that gangs request."""
         if GANG_QUEUE in self._views.cluster_queues.objects:
             self.queue.add(object_key(None, GANG_QUEUE))
 
@@ -126,7 +126,7 @@ class FreeQueueController:
             self.queue.add(key)
 
     async def reconcile(self, key: str) -> float | None:
-        """What one namespace lacks of one queue, or what the ClusterQueue itself lacks."""
+        """Creates what a namespace, or the ClusterQueue itself, lacks of a queue."""
         namespace, queue = split_key(key)
         if queue not in self._views.flavors.objects:
             await self._create(RESOURCE_FLAVORS, flavor(queue))

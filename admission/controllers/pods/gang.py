@@ -1,7 +1,8 @@
-"""What holds for a gang now: its minimum, the pods that count toward it, the gangs that start with it. Pure; part of `gangs`.
+"""The terms of a gang: its minimum, the pods that count toward it, the gangs that start with it. Pure; part of `gangs`.
 
-The pods say it (annotation GANG_TERMS, written by the webhook), and the PodGroup of the gang's name, which goes first: so an
-operator can raise and lower the minimum of pods that wait. Of a Sakkara group its ConfigMap says it (sakkara_terms.py).
+The pods state the terms (annotation GANG_TERMS, written by the webhook), and so does the PodGroup of the gang's name, which
+takes precedence: so an operator can change the minimum while pods wait. A Sakkara group's terms come from its ConfigMap
+(sakkara_terms.py).
 """
 
 from __future__ import annotations
@@ -26,18 +27,17 @@ from api.sakkara import SakkaraGroup
 from api.workloads import PodSet, RequeueState
 
 BACKOFF: Final = RequeueBackoff(base=10.0, longest=600.0)
-"""How long a gang stays away whose pods were not bound in time."""
+"""The backoff of a gang whose pods were not bound in time."""
 DEFAULT_TIMEOUT: Final = 10.0
-"""Seconds that a gang has to get bound which says nothing itself, of one that names no queue."""
+"""Seconds for a gang to be bound, if it names neither a time limit nor a queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactGang:
-    """A Sakkara group's demands on its gang: exactly so many pods, placed as its ConfigMap says.
+    """A Sakkara group's terms for its gang: an exact number of pods, placed as its ConfigMap requires.
 
-    `config_map`: the name of the ConfigMap that says so, None where a PodGroup stands in for one.
-
-    `by_priority`: the group's own priority holds, not that of its pods' classes.
+    `config_map` is the ConfigMap's name, or None if a PodGroup replaces it. With `by_priority`, the group's own priority
+    applies instead of its pods' classes.
     """
 
     group: SakkaraGroup
@@ -47,10 +47,14 @@ class ExactGang:
 
 @dataclass(frozen=True, slots=True)
 class GangTerms:
-    """`minimum` None: none is given; `lacking` names what should, if not a PodGroup. `timeout` in seconds from the opening of
-    the gates, None for none. `uid` and `since` (epoch seconds) give the gang its place in line. `placement`: what the PodGroup
-    asks of the topology, as annotations; `profile`: which placement profile it names. `exact`: so many pods and no more.
-    `stops`: how often too few pods were bound in time, and until when the gang stays away for that."""
+    """The terms of a gang.
+
+    `minimum` is None if nothing states it; `lacking` then describes what is missing, if not a PodGroup. `timeout` is in
+    seconds from the removal of the gates, None for no limit. `uid` and `since` (epoch seconds) order gangs in their queue.
+    `placement` holds the PodGroup's placement annotations; `profile`, the placement profile that it names. `exact` is set for
+    a group with an exact number of pods. `stops` counts how often too few pods were bound in time, and holds the end of the
+    backoff.
+    """
 
     name: str
     minimum: int | None
@@ -66,7 +70,7 @@ class GangTerms:
     stops: RequeueState | None = None
 
     def annotations(self) -> dict[str, str]:
-        """What the Workloads of the gang carry of it, for the engine (intake)."""
+        """Returns the annotations with which the gang's Workloads state these terms to the engine (convert.py)."""
         said = {names.GANG: self.name, names.GANG_UID: self.uid, names.GANG_SINCE: rfc3339(self.since)}
         if self.groups:
             said[names.GANG_GROUP] = json.dumps(self.groups, separators=(",", ":"))
@@ -78,9 +82,9 @@ class GangTerms:
 
 
 def stopped(terms: GangTerms, now: float) -> tuple[int, float]:
-    """How often too few of its pods were bound in time, and the seconds until the next try; (0, 0.0) for long ago.
+    """Returns how often too few pods were bound in time, and the remaining seconds of backoff; (0, 0.0) if long ago.
 
-    A user who may write a PodGroup's status can write any time there: one beyond our longest wait was not set by us.
+    Users who may write a PodGroup's status can write any time there, so a time beyond the longest backoff is ignored.
     """
     state = terms.stops
     at = parse_time(state.requeue_at) if state is not None else None
@@ -90,7 +94,7 @@ def stopped(terms: GangTerms, now: float) -> tuple[int, float]:
 
 
 def staying_away(terms: GangTerms, now: float) -> str | None:
-    """Why a gang without a Workload gets none yet; None where it may have one."""
+    """Returns why a gang without a Workload must not get one yet, or None."""
     times, left = stopped(terms, now)
     if not left or terms.stops is None:
         return None
@@ -98,12 +102,12 @@ def staying_away(terms: GangTerms, now: float) -> str | None:
 
 
 def is_gang(pods: Iterable[QueuedPod]) -> bool:
-    """Whether these pods are a gang of another dialect than Kueue's."""
+    """Reports whether these pods form a gang of a dialect other than Kueue's."""
     return any(names.GANG_TERMS in pod.annotations for pod in pods)
 
 
 def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> GangTerms:
-    """What holds. Raises UnlikePods where pods contradict each other."""
+    """Returns the gang's terms. Raises UnlikePods if pods contradict each other."""
     examples: dict[str | None, QueuedPod] = {}
     for pod in pods:
         examples.setdefault(pod.annotations.get(names.GANG_TERMS), pod)
@@ -126,7 +130,8 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> GangTerms
         policy=policy,
         groups=groups,
         timeout=_timeout(first, pod_group),
-        # One that we made tells nothing of its own: its uid would only have each Workload that waits written once more.
+        # Do not use the uid of a PodGroup that Stowage created: it adds no information, and the change from the key to the uid
+        # would update every waiting Workload.
         uid=key if pod_group is None or _is_made(pod_group) else pod_group.metadata.uid or key,
         since=first.created,
         placement=said_of(group_says),
@@ -151,12 +156,12 @@ def _timeout(pod: QueuedPod, pod_group: PodGroup | None) -> float | None:
 
 
 def _is_made(pod_group: PodGroup) -> bool:
-    """Whether it was made of the labels of pods (podgroups.py)."""
+    """Reports whether Stowage created the PodGroup from labels of pods (podgroups.py)."""
     return names.GANG_MADE in pod_group.metadata.labels
 
 
 def counted(pods: Iterable[QueuedPod], policy: MatchPolicy) -> int:
-    """How many pods count toward the minimum."""
+    """Counts the pods that count toward the minimum."""
     present = [pod for pod in pods if pod.counts]
     waiting = sum(pod.lasting and not pod.succeeded and not pod.running for pod in present)
     running, succeeded = sum(pod.running for pod in present), sum(pod.succeeded for pod in present)
@@ -170,11 +175,10 @@ def counted(pods: Iterable[QueuedPod], policy: MatchPolicy) -> int:
 
 
 def places_bound(members: SortedMembers, joined: Iterable[QueuedPod]) -> int:
-    """How many places of a gang have got a node, whichever pods had them; `joined` came late, each with a place of its own.
+    """Counts how many members of the gang were ever bound; `joined` are late joiners, each with a Workload of its own.
 
-    A member that was lost keeps its node's name, and our finalizer keeps the member until the controller lets it go. A
-    successor that is still gated has its place. One that is open does not count for it: the look that opened it saw the
-    lost one.
+    A lost member keeps its node name, and Stowage's finalizer keeps the member until the controller releases it. It counts
+    while its replacement is gated: the reconcile that removed the replacement's gate had already counted the lost member.
     """
     lost = Counter(pod.role for pod in members.replaced if pod.bound)
     successors = Counter(pod.role for pod in members.kept if pod.gated)
@@ -182,7 +186,7 @@ def places_bound(members: SortedMembers, joined: Iterable[QueuedPod]) -> int:
 
 
 def shortage(found: int, terms: GangTerms) -> str | None:
-    """Why a gang with so many pods waits; None when it has enough."""
+    """Returns why a gang with `found` pods waits, or None if it has enough."""
     if terms.minimum is None:
         return terms.lacking or f"no PodGroup {terms.name} says how many pods the gang needs, and no pod does"
     return f"{found} of {terms.minimum} pods exist" if found < terms.minimum else None
@@ -190,32 +194,34 @@ def shortage(found: int, terms: GangTerms) -> str | None:
 
 @dataclass(frozen=True)
 class GangUnit(PodUnit):
-    """A gang as a group: of exactly the pods that there are, and over when none of them is left to run."""
+    """A gang as a group of exactly its present pods, finished once none of them is left to run."""
 
     minimum: int = 1
     placement: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_gang(cls, unit: PodUnit, terms: GangTerms) -> GangUnit:
-        """The unit under these terms."""
+        """Returns the unit under these terms."""
         return cls(unit.namespace, unit.group, unit.pods, terms.minimum or 1, terms.placement)
 
     def only(self, pods: Sequence[QueuedPod]) -> GangUnit:
-        """These of its pods."""
+        """Returns the unit with only these pods."""
         return replace(self, pods=tuple(pods))
 
     @cached_property
     def total(self) -> int:
-        """All that are there."""
+        """The number of present pods."""
         return len(self.counting)
 
     @property
     def fast(self) -> bool:
-        """Never: a gang waits for its pods."""
+        """Always False: a gang waits for its pods."""
         return False
 
     def pod_sets(self, *, topology: bool = True) -> tuple[PodSet, ...]:
-        """By role; what the PodGroup asks of the topology holds for all of them together. Raises as pod groups do."""
+        """Returns one pod set per role, with the PodGroup's placement merged in. Raises like PodUnit.pod_sets, and
+        InvalidObject.
+        """
         check_likeness(self.counting, self.group)
         found = super().pod_sets(topology=topology)
         if not topology:
@@ -227,11 +233,11 @@ class GangUnit(PodUnit):
         return effective(pod.annotations, self.placement)
 
     def ready(self, wanted: int) -> bool:
-        """As any unit; of those that are gone the gang needs no more than its minimum."""
+        """Reports readiness as any unit does, except that the gang needs no more than its minimum of pods that are gone."""
         return super().ready(min(wanted, self.minimum))
 
     def finished(self) -> JobResult | None:
-        """Over when all have ended; well, if as many as the minimum succeeded."""
+        """Returns the outcome once all pods have terminated: success if at least the minimum succeeded."""
         if not all(pod.terminated for pod in self.pods):
             return None
         succeeded = sum(pod.succeeded for pod in self.pods)
@@ -242,13 +248,13 @@ class GangUnit(PodUnit):
 
 @dataclass(frozen=True)
 class LateUnit(PodUnit):
-    """A pod that joins a gang late: a unit of its own, which asks for what the gang asks of a single pod."""
+    """A pod that joins a gang late, as a unit of its own with the gang's placement for a single pod."""
 
     placement: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_pod(cls, pod: QueuedPod, terms: GangTerms) -> LateUnit:
-        """The unit under the gang's terms."""
+        """Returns the unit under the gang's terms."""
         return cls(pod.metadata.namespace, "", (pod,), terms.placement)
 
     def _asked(self, pod: QueuedPod) -> Mapping[str, str]:

@@ -1,9 +1,9 @@
-"""Which waiting members of gangs are told why their gang waits, as events on their pods. Pure but for what it remembers.
+"""Events on waiting gang members that state why their gang waits. Pure apart from the memory of past events.
 
-`kubectl describe pod` shows events, so each member that is still gated gets one. That costs the API server a write for each
-pod, so a new gang gets none at once, and no gang more than one in AGAIN seconds however often the reason changes,
-and all gangs together no more than RATE pods a second; a pod beyond that is told later. A reason that stays is told
-again before the API server forgets its event. The pod controller calls it with each look at a gang.
+The pod controller calls it with each reconcile of a gang. `kubectl describe pod` shows events, so each gated member gets one.
+Each costs the API server a write, so a new gang gets none for PATIENCE seconds, a pod at most one per AGAIN seconds however
+often the reason changes, and all gangs together at most RATE per second; further pods get theirs later. An unchanged reason is
+recorded again before the API server expires its event.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from api.meta import find_condition
 from api.workloads import Workload
 
 PATIENCE: Final = 5.0
-"""Seconds that a pod has waited before it is told: most are let go sooner."""
+"""Seconds before a pod gets its first event: most pods start sooner."""
 AGAIN: Final = 60.0
 KEPT: Final = 1800.0
-"""Seconds after which the same is said again: events are kept for an hour."""
+"""Seconds after which an unchanged reason is recorded again; events are kept for an hour."""
 RATE: Final = 20.0
 BURST: Final = 100.0
-"""Events a second, of all gangs together, and how many at once."""
+"""Events per second of all gangs together, and the size of a burst."""
 
 
 def reason_of(workload: Workload | None, note: str) -> str:
-    """Why pods of this Workload wait; empty where they do not."""
+    """Returns why pods of this Workload wait, or an empty string."""
     if note or workload is None:
         return note
     waits = find_condition(workload.status.conditions, names.QUOTA_RESERVED)
@@ -38,7 +38,7 @@ def reason_of(workload: Workload | None, note: str) -> str:
 
 
 class GangMessages:
-    """What the pods of waiting gangs were told."""
+    """The events recorded on pods of waiting gangs."""
 
     def __init__(self) -> None:
         self._told: dict[str, dict[str, tuple[str, float]]] = {}
@@ -47,7 +47,7 @@ class GangMessages:
     def due(
         self, key: str, gang: str, pods: Sequence[QueuedPod], reasons: Mapping[str, str], now: float
     ) -> tuple[list[tuple[QueuedPod, PlannedEvent]], float | None]:
-        """The events that are due now, and when to look again; `reasons` by the key of the pod, empty for none."""
+        """Returns the events that are due, and the seconds until the next check; `reasons` is keyed by pod."""
         waiting = [pod for pod in pods if pod.gated and pod.lasting and reasons.get(pod.key)]
         before = self._told.pop(key, {})
         if not waiting:
@@ -70,12 +70,12 @@ class GangMessages:
         return events, again
 
     def forget(self, key: str) -> None:
-        """The gang is gone."""
+        """Drops the memory of a deleted gang."""
         self._told.pop(key, None)
 
 
 def _moment(pod: QueuedPod, text: str, told: tuple[str, float] | None) -> float:
-    """When the pod is to be told, at the earliest."""
+    """Returns the earliest time of the pod's next event."""
     if told is None:
         return pod.created + PATIENCE
     return told[1] + (KEPT if told[0] == text else AGAIN)

@@ -1,10 +1,9 @@
-"""GangGroups between quota and start: no gang starts before all of the group have quota. Pure but for `GangGroupController`.
+"""Gang groups between quota and start: no gang starts before all gangs of its group have quota. Pure but for the controller.
 
-The engine gives all gangs of a group their quota in one cycle, but it is written Workload by Workload, and the writer may
-die in between. So a gang that has quota is held by a check (GANG_CHECK) until every other one has it too; the controller that
-comes after finds the group half written, and the engine gives the rest its quota, or takes back what there is
-(cycle/gangs.py). Once all have it, the check of each is turned Ready, and may be so one by one: that all have quota is seen
-again by the next leader.
+The engine gives all gangs of a group their quota in one cycle, but the Workloads are written one by one, and the writer may
+die in between. So an admission check (GANG_CHECK) holds each gang until all others have quota. A later leader finds such a
+half-written group, and the engine admits the remaining gangs or evicts the others (cycle/gangs.py). Once all have quota, each
+check turns Ready; the checks can turn one by one, since a later leader derives the same verdict.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ CONFLICT_RETRY: Final = 0.2
 
 
 def together(workload: Workload) -> tuple[str, ...]:
-    """The keys of the Workloads that start with it; none where it starts alone, or where these cannot be read."""
+    """Returns the keys of the Workloads that start together with this one; empty if there are none or unreadable."""
     try:
         return msgspec.json.decode(bounded(workload.metadata.annotations.get(GANG_GROUP, "[]")), type=tuple[str, ...])
     except (msgspec.MsgspecError, ValueError):
@@ -43,7 +42,7 @@ def together(workload: Workload) -> tuple[str, ...]:
 
 
 def missing(workload: Workload, workloads: Mapping[str, Workload]) -> list[str]:
-    """The gangs of its group that have no quota: not yet, or no more."""
+    """Returns the gangs of the Workload's group without quota."""
     return [key for key in together(workload) if not _has_quota(workloads.get(key))]
 
 
@@ -52,12 +51,12 @@ def _has_quota(workload: Workload | None) -> bool:
         return False
     states = workload.status.conditions
     if is_true(states, FINISHED):
-        return is_true(states, ADMITTED)  # it has run with the others
+        return is_true(states, ADMITTED)  # it ran together with the others
     return is_true(states, QUOTA_RESERVED) and not is_true(states, EVICTED)
 
 
 def with_verdict(workload: Workload, workloads: Mapping[str, Workload], now: float) -> WorkloadStatus:
-    """The status with our check as it should be; the same object when nothing changes. Ready is final for an admission."""
+    """Returns the status with an updated GANG_CHECK, or the same object if nothing changes. Ready is final."""
     lacking = missing(workload, workloads)
     state = CheckState.PENDING if lacking else CheckState.READY
     message = (
@@ -77,7 +76,7 @@ def with_verdict(workload: Workload, workloads: Mapping[str, Workload], now: flo
 
 
 class GangGroupController:
-    """Answers GANG_CHECK. Only the leader runs it."""
+    """The controller of GANG_CHECK; it runs on the leader only."""
 
     def __init__(self, kube: Kube, workloads: InformerView[Workload], *, wall: Callable[[], float] = time.time) -> None:
         self._kube, self._workloads, self._wall = kube, workloads, wall
@@ -86,7 +85,7 @@ class GangGroupController:
         workloads.add_handler(self._workload_changed)
 
     async def run(self) -> None:
-        """Until cancelled. The informer runs elsewhere."""
+        """Runs until cancelled; the informer runs elsewhere."""
         await self._workloads.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
@@ -99,7 +98,7 @@ class GangGroupController:
         return self._workloads.by_index(BY_GANG, key)
 
     async def reconcile(self, key: str) -> float | None:
-        """Turns the check of one Workload as it should be."""
+        """Updates the check of one Workload."""
         workload = self._workloads.objects.get(key)
         if workload is None or not together(workload) or not is_true(workload.status.conditions, QUOTA_RESERVED):
             return None

@@ -1,19 +1,18 @@
-"""What to do about a gang of another dialect: the plan of pod groups, under other terms. Pure.
+"""Plans for gangs of dialects other than Kueue's: the plan of pod groups, with the gang's terms. Pure.
 
-    fewer pods than the minimum     -> wait: no Workload, or one that is not considered; say how many there are
-    at the minimum                  -> one Workload of exactly the pods that there are; while it waits it follows them
-    it has quota                    -> as pod groups do; pods that come now join one by one, each with a Workload of its own
-    too few are bound in time       -> all go back: the Workload is evicted, its quota returns, the next try comes later
-    it has been bound whole         -> that is written down, and no time limit holds any more: the others run on when a member
-                                       is lost, whose place in the Workload is kept for the pod that comes after it
-    it has ended and pods come      -> they join, or make a new gang, as the match policy says
+    fewer pods than the minimum  -> wait without a Workload, or with one that is not considered; report how many exist
+    the minimum is reached       -> one Workload of exactly the present pods; while it waits it follows them
+    the gang has quota           -> as for pod groups; later pods join one by one, each with its own Workload
+    too few are bound in time    -> the Workload is evicted, its quota is released, and the gang tries again later
+    the minimum was bound        -> a condition records it and no time limit applies any more: when a member is lost, the
+                                    others keep running, and the member's place is kept for its replacement
+    the gang ended, pods come    -> they join, or form a new gang, depending on the match policy
 
-A Sakkara group (sakkara_unit.py) has exactly its size: an excess pod waits until a member fails or is deleted.
-
-Workloads of a gang carry its place in line and its GangGroup as annotations. The pods of late members are units of one pod
-each, so what is done about them is what is done about any pod (`plan`). They own the gang's Workload beside those it is for,
-so that it stays while they run, and count toward the minimum. If it is gone all the same they go on with their own; if the
-gang goes back, those that still wait do so with the others again.
+A Sakkara group (sakkara_unit.py) has exactly its size: a surplus pod waits until a member fails or is deleted. The gang's
+Workloads carry its queue position and its gang group as annotations. Each late joiner is a unit of one pod, planned like any
+single pod (`plan`). Late joiners also own the gang's Workload, so that it stays while they run, and count toward the minimum.
+Without the gang's Workload they continue with their own; if the gang is evicted, late joiners that still wait become ordinary
+members.
 """
 
 from __future__ import annotations
@@ -53,16 +52,16 @@ from api.meta import find_condition, is_true, parse_time, rfc3339
 from api.workloads import RequeueState, Workload, WorkloadStatus
 
 GATES_A_SECOND: Final = 100
-"""The gates of a large gang are not open at once: so many are reckoned with, and its time runs from the last one on."""
+"""Assumed rate at which gates are removed: a large gang's time limit runs from its last gate."""
 
 Lates = Mapping[str, Sequence[Workload]]
-"""The Workloads of late members, by the key of the pod."""
+"""The Workloads of late joiners, by pod key."""
 
 
 def plan_gang(
     unit: PodUnit, terms: GangTerms, workloads: Sequence[Workload], lates: Lates, context: JobContext, now: float
 ) -> PodGroupPlan:
-    """The plan; `workloads` bear the gang's name. `now` in epoch seconds."""
+    """Returns the gang's plan; `workloads` have the gang's name, `now` is in epoch seconds."""
     if not context.options.namespace_managed(unit.namespace):
         return NOTHING
     return _Gang(unit_of(unit, terms), terms, lates, context, now).plan(workloads)
@@ -73,12 +72,12 @@ class _Gang:
         self._unit, self._terms, self._lates = unit, terms, lates
         self._context, self._now = context, now
         self._joined = [pod for pod in unit.pods if lates.get(pod.key)]
-        """The pods that came late and have a Workload each."""
+        """The late joiners that have a Workload."""
 
     def plan(self, workloads: Sequence[Workload]) -> PodGroupPlan:
         own = [workload for workload in workloads if is_group_workload(workload)]
         if len(own) < len(workloads):
-            return plan(self._unit, workloads, self._context, self._now, RULES)  # says that the name is taken
+            return plan(self._unit, workloads, self._context, self._now, RULES)  # reports that the name is taken
         if not own:
             spare = self._set_aside()
             return self._without_workload().followed(spare)
@@ -91,15 +90,15 @@ class _Gang:
         return self._reserved(workload)
 
     def _others(self) -> Sequence[QueuedPod]:
-        """All but those; mostly all there are."""
+        """Returns the pods without late joiners that have Workloads."""
         if not self._joined:
             return self._unit.pods
         return [pod for pod in self._unit.pods if not self._lates.get(pod.key)]
 
-    # ---- groups of exactly so many
+    # ---- groups of an exact size
 
     def _set_aside(self) -> PodGroupPlan:
-        """Leave out the members that are too many, with what is said about them."""
+        """Removes surplus members from the unit; returns the plan for them."""
         if not isinstance(self._unit, ExactUnit):
             return NOTHING
         members, spare = self._unit.members()
@@ -108,7 +107,7 @@ class _Gang:
         return told
 
     def _told(self, spare: Sequence[QueuedPod]) -> PodGroupPlan:
-        """They wait, and those that are deleted are let go."""
+        """Plans for surplus pods: they wait with an event, and terminated or deleted ones are released."""
         unit, gone = self._unit, [pod for pod in spare if not pod.lasting or pod.terminated]
         waiting = [pod for pod in spare if pod not in gone]
         result = PodGroupPlan(tuple(ReleasePod(pod) for pod in gone if pod.held))
@@ -121,10 +120,10 @@ class _Gang:
         named = ", ".join(pod.metadata.name for pod in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
         return result.followed(self._wait(f"the group has its {unit.total} pods; {len(waiting)} more wait: {named}"))
 
-    # ---- before it has quota
+    # ---- before the gang has quota
 
     def _without_workload(self) -> PodGroupPlan:
-        """Its first one; or it was deleted, or has gone with those it was for, and late members go on with their own."""
+        """Plans the gang's first Workload, or the rest of a gang whose Workload is gone."""
         if not self._joined:
             return self._first()
         rest = self._others()
@@ -152,13 +151,13 @@ class _Gang:
         return PodGroupPlan(events=(PlannedEvent(names.GANG_WAITING, why),), note=why)
 
     def _pending(self, workload: Workload) -> PodGroupPlan:
-        """It is of exactly the pods that there are, if they are enough."""
+        """Plans for a waiting Workload, which follows the present pods if they are enough."""
         unit = self._unit
         eviction = is_true(workload.status.conditions, names.EVICTED)
         if not unit.suspended or (eviction and unit.running) or workload.metadata.deletion_timestamp:
             return plan(unit, [workload], self._context, self._now)
         if self._joined:
-            # They wait with the others again.
+            # Late joiners become ordinary members again.
             result = PodGroupPlan()
             for each in (own for pod in self._joined for own in self._lates[pod.key]):
                 result = result.then(*let_go(each), DeleteWorkload(each))
@@ -188,7 +187,7 @@ class _Gang:
         return conditions.with_condition(status, kind, True, names.GANG_WAITING, why, self._now, generation)
 
     def _followed(self, workload: Workload) -> PodGroupPlan | None:
-        """The Workload follows its pods and its terms; None where it does already."""
+        """Returns the update of the Workload to its pods and terms, or None if it is up to date."""
         try:
             pod_sets = self._unit.pod_sets(topology=self._context.options.topology)
         except InvalidObject as error:
@@ -211,7 +210,7 @@ class _Gang:
         return PodGroupPlan((PatchWorkload(workload, patch, told),))
 
     def _marked(self, made: PodGroupPlan, *, late: bool = False) -> PodGroupPlan:
-        """Workloads that are made carry what the engine is to know of the gang. `late`: its group has started already."""
+        """Adds the gang's annotations to Workloads that are created; `late` omits the gang group, which has started."""
         said = self._terms.annotations()
         if late:
             said.pop(names.GANG_GROUP, None)
@@ -225,7 +224,7 @@ class _Gang:
         actions = tuple(marked(each) if isinstance(each, CreateWorkload) else each for each in made.actions)
         return replace(made, actions=actions)
 
-    # ---- while it has quota
+    # ---- while the gang has quota
 
     def _reserved(self, workload: Workload) -> PodGroupPlan:
         if adoption := self._adopted(workload):
@@ -241,7 +240,7 @@ class _Gang:
             return whole
         if (overdue := self._overdue(workload, unit)) is not None:
             return overdue
-        # Deleted members do not count: they may go at once, unless they are the last.
+        # Deleted members no longer count and may go at once, except the last one.
         gone = [pod for pod in members if pod.deleted and not pod.running and not pod.succeeded]
         if len(gone) < len(members):
             unit = unit.only([pod for pod in members if pod not in gone])
@@ -258,11 +257,11 @@ class _Gang:
         return result.followed(self._joining(self._without_successors(late, found.kept)))
 
     def _split(self, workload: Workload) -> SortedMembers:
-        """The pods that the Workload is for, and those that came too late for it; late ones that have Workloads aside."""
+        """Splits the pods into members and surplus, leaving out late joiners that have Workloads."""
         return sort_out(self._others(), {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
 
     def _taking_places(self, workload: Workload, kept: Sequence[QueuedPod]) -> PodGroupPlan | None:
-        """Late members that have no quota yet take the places of members that are gone: they need none of their own."""
+        """Lets late joiners without quota replace members that are gone, since these need no further quota."""
         if workload.metadata.deletion_timestamp or self._terms.exact is not None:
             return None
         free = Counter({pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
@@ -277,7 +276,8 @@ class _Gang:
         return PodGroupPlan(tuple(actions)) if actions else None
 
     def _without_successors(self, late: Sequence[QueuedPod], kept: Sequence[QueuedPod]) -> list[QueuedPod]:
-        """All but those that wait for the place of a member that is on its way out: as many, the oldest."""
+        """Returns the late pods without those that will replace a member being deleted: as many as such members, oldest
+        first."""
         leaving = Counter(pod.role for pod in kept if pod.deleted and not pod.succeeded)
         result = []
         for pod in sorted(late, key=lambda pod: (pod.created, pod.metadata.name)):
@@ -288,12 +288,12 @@ class _Gang:
         return result
 
     def _adopted(self, workload: Workload) -> PodGroupPlan | None:
-        """Late joiners own the gang's Workload as well: it must not be deleted with the first members."""
+        """Makes late joiners owners of the gang's Workload, which must not be deleted with the first members."""
         adoption = () if workload.metadata.deletion_timestamp else adopt(self._unit, workload, self._joined)
         return PodGroupPlan(adoption) if adoption else None
 
     def _unmanned(self, workload: Workload) -> PodGroupPlan | None:
-        """None of those it is for is left: what keeps it from going, or from giving its quota back, is over."""
+        """Releases a Workload all of whose members are gone, or its quota after an eviction."""
         if workload.metadata.deletion_timestamp:
             return PodGroupPlan(let_go(workload))
         if not is_true(workload.status.conditions, names.EVICTED):
@@ -302,7 +302,7 @@ class _Gang:
         return PodGroupPlan((SetStatus(workload, given_back),))
 
     def _joining(self, late: Sequence[QueuedPod]) -> PodGroupPlan:
-        """Each late pod is a unit of its own, as soon as the policy lets it in."""
+        """Plans each late pod as a unit of its own once the match policy lets it join."""
         if self._terms.exact is not None:
             return self._told(late)
         result, open_to = NOTHING, self._open()
@@ -318,15 +318,15 @@ class _Gang:
         return result
 
     def _open(self) -> bool:
-        """Whether pods may join a gang that has started."""
+        """Reports whether pods may join the started gang."""
         if self._terms.policy is MatchPolicy.ONCE_SATISFIED:
             return True
         return shortage(counted(self._unit.pods, self._terms.policy), self._terms) is None
 
-    # ---- time
+    # ---- time limit
 
     def _deadline(self, workload: Workload, unit: GangUnit) -> float | None:
-        """Until when as many as the minimum have to be bound; epoch seconds, None for no limit."""
+        """Returns the deadline for binding the minimum, in epoch seconds, or None for no limit."""
         state = workload.status.conditions
         if self._terms.timeout is None or not is_true(state, names.ADMITTED) or is_true(state, names.EVICTED):
             return None
@@ -341,7 +341,7 @@ class _Gang:
         return max(moments) + self._terms.timeout
 
     def _bound(self) -> int:
-        """Of all its pods, those that joined it late among them."""
+        """Counts bound or succeeded pods, including late joiners."""
         return sum(pod.succeeded or (pod.running and not pod.deleted) for pod in self._unit.pods)
 
     def _time_left(self, workload: Workload, unit: GangUnit) -> float | None:
@@ -351,9 +351,9 @@ class _Gang:
         return max(0.0, deadline - self._now)
 
     def _bound_whole(self, workload: Workload, unit: GangUnit, members: SortedMembers) -> PodGroupPlan | None:
-        """Says so once as many as the minimum have got a node, whatever became of them since; None where there is no need.
+        """Records that the minimum was bound, whatever became of these pods since; None if no record is needed.
 
-        It is written before any of them is let go, so none is overlooked, by the next controller either.
+        The record is written before any of the pods is released, so that a later leader does not miss a pod.
         """
         found = places_bound(members, self._joined)
         if self._deadline(workload, unit) is None or found < unit.minimum or unit.finished() is not None:
@@ -375,12 +375,12 @@ class _Gang:
         text = f"{self._bound()} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
         eviction = Eviction(names.EvictedReason.GANG_TIMEOUT, text)
         status = evicted(status, eviction, self._now, workload.metadata.generation)
-        # A controller that was paused has not read yet that the pods were bound in time.
+        # A controller that was suspended may not have read yet that the pods were bound in time.
         return PodGroupPlan(
             (SetStatus(workload, status, (PlannedEvent(eviction.event, text, "Warning"),)),), confirm=True
         )
 
-    # ---- when it has ended
+    # ---- after the gang has ended
 
     def _after_the_end(self, workload: Workload) -> PodGroupPlan:
         fresh = [pod for pod in self._unit.pods if not pod.terminated and pod.lasting]
@@ -394,7 +394,7 @@ class _Gang:
         return result.followed(self._joining([*self._joined, *waiting]))
 
     def _restarts(self, waiting: Sequence[QueuedPod]) -> bool:
-        """Whether the pods make another gang of the name, instead of joining the one that was."""
+        """Reports whether the pods form a new gang of the same name instead of joining the ended one."""
         once = self._terms.policy is MatchPolicy.ONCE_SATISFIED
         return bool(waiting) and not once and shortage(len(waiting), self._terms) is None
 

@@ -1,9 +1,9 @@
-"""The Workload of a set that is deleted without its pods (--cascade=orphan). Pure; part of `setplan`.
+"""Handles the Workload of a set that is deleted without its pods (--cascade=orphan). Pure; part of `setplan`.
 
-It keeps its quota as long as pods of it are there: only they own it then (compose.adopt), and it ends with the last one
-(plan_gone). A set of the same name that is made afterwards takes the pods over, and with them the Workload: it keeps the name,
-which pods that run have been told and which no other set would give. Only where a pod was already told the name that the new
-set gives is that one used, and the other goes.
+The Workload keeps its quota while pods of it exist: only these own it then (compose.adopt), and it ends with the last of them
+(plan_gone). A later set of the same name adopts the pods and with them the Workload, which keeps its name: running pods carry
+that name, and no other set would produce it. Only if a pod already carries the name that the new set produces is that Workload
+used instead, and the other deleted.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from api.names import COMPONENT_INDEX, FINISHED
 from api.workloads import Workload
 
 ORPHANING: Final = "orphan"
-"""The finalizer of an object that is deleted without what it owns."""
+"""The finalizer of an object that is deleted without its dependents."""
 
 
 def leaves_its_pods(obj: Mapping[str, Any]) -> bool:
-    """Whether the set goes and its pods stay."""
+    """Reports whether the set is being deleted without its pods."""
     meta = obj.get("metadata") or {}
     return bool(meta.get("deletionTimestamp")) and ORPHANING in (meta.get("finalizers") or ())
 
 
 def is_left_behind(workload: Workload) -> bool:
-    """Whether a set made it that was deleted without its pods."""
+    """Reports whether the Workload's set was deleted without its pods."""
     return COMPONENT_INDEX in workload.metadata.annotations and not any(
         owner.controller for owner in workload.metadata.owner_references
     )
@@ -40,9 +40,9 @@ def kept_names(
     workloads: Sequence[Workload],
     behind: Sequence[Workload],
 ) -> tuple[dict[str, str], list[Workload]]:
-    """By the names that the set gives, the other names that Workloads of its groups have; and which are still to be taken over.
+    """Returns existing Workload names by the names that the set would give, and the Workloads to adopt.
 
-    `workloads` are the set's, `behind` those of its pods without a controller.
+    `workloads` are the set's; `behind` are those of its pods without a controller.
     """
     kept: dict[str, str] = {}
     taken: list[Workload] = []
@@ -60,7 +60,7 @@ def kept_names(
 
 
 def _is_of(workload: Workload, group: ReplicaGroup) -> bool:
-    """Whether it is for that group, and not at its end."""
+    """Reports whether the Workload is for that group and neither finished nor being deleted."""
     meta = workload.metadata
     going = bool(meta.deletion_timestamp) or is_true(workload.status.conditions, FINISHED)
     return not going and meta.annotations.get(COMPONENT_INDEX) == str(group.index)

@@ -1,16 +1,16 @@
-"""What to do about one pod, or one group of pods, now: a function from pods and Workload to a list of actions. Pure.
+"""Computes the due actions for a pod or a group of pods from the pods and their Workload. Pure.
 
-The order of the questions is that of jobs (jobs/plan.py), told for pods that cannot be suspended, only ended:
+The order of decisions is that of jobs (jobs/plan.py), for pods that cannot be suspended but only ended:
 
-    the unit has ended            -> its Workload is Finished; the pods lose our finalizer
-    no Workload                   -> end pods that run; once the group is complete, make a Workload
-    the Workload is another's     -> say so
-    too many pods                 -> the youngest that do not run go; failed ones whose place is taken are let go
-    the Workload goes or is evicted -> end the pods that run; once none takes up a node, give the quota back
-    admitted                      -> open the admission gate of those that still have it
-    not admitted                  -> end the pods that run
+    the unit has ended              -> its Workload is Finished; the pods lose Stowage's finalizer
+    there is no Workload            -> end running pods; once the group is complete, create a Workload
+    the Workload is unrelated       -> record an event
+    there are too many pods         -> delete the youngest that do not run; release failed pods that were replaced
+    Workload is deleted or evicted  -> end running pods; once none occupies a node, release the quota
+    admitted                        -> remove the remaining admission gates
+    not admitted                    -> end running pods
 
-Not here: pods of jobs, which the webhook leaves to their jobs.
+Pods of jobs are not handled here; the webhook leaves them to their jobs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _WHOLE: Final = frozenset((kind.api_version, kind.kind) for kind in (PODS, *(eac
 
 @dataclass(frozen=True, slots=True)
 class PodGroupOptions:
-    """`validate_owner`: a group takes no Workload of its name that is not a pod group's."""
+    """Options of the plan; with `validate_owner`, a group rejects a Workload of its name that is no pod group's."""
 
     validate_owner: bool = True
 
@@ -59,10 +59,10 @@ RULES = PodGroupOptions()
 
 
 def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = DEFAULTS) -> PodGroupPlan:
-    """The plan for Workloads none of whose pods is there any more: finished, so that their quota returns, and free to go.
+    """Plans for Workloads without pods: Finished, which releases quota, and without finalizer.
 
-    One that was made beforehand for a group is its maker's: it is only let go; so is one that has pods for owners, which the
-    garbage collector takes away with the last of them. One that a set left to its pods is theirs.
+    A Workload that was prebuilt for a group belongs to its creator and only loses its finalizer; so does one that pods own,
+    which the garbage collector deletes after the last of them. A Workload that a set left to its pods is finished too.
     """
     result = NOTHING
     for workload in workloads:
@@ -80,7 +80,7 @@ def plan_gone(workloads: Sequence[Workload], now: float, options: JobOptions = D
 def plan(
     unit: PodUnit, workloads: Sequence[Workload], context: JobContext, now: float, rules: PodGroupOptions = RULES
 ) -> PodGroupPlan:
-    """The plan for a unit; `workloads` bear its group's name, or have its pod as controller. `now` in epoch seconds."""
+    """Returns the unit's plan; `workloads` have its group's name or its pod as controller. `now` is in epoch seconds."""
     if not context.options.namespace_managed(unit.namespace):
         return NOTHING
     planner = _PodGroupPlanner(unit, context, now)
@@ -92,7 +92,7 @@ def plan(
 
 
 class _PodGroupPlanner:
-    """One plan in the making."""
+    """Computes one plan for one unit."""
 
     def __init__(self, unit: PodUnit, context: JobContext, now: float) -> None:
         self._unit, self._context, self._now = unit, context, now
@@ -119,7 +119,7 @@ class _PodGroupPlanner:
         return self._with_workload(own)
 
     def name_taken(self, workload: Workload) -> PodGroupPlan:
-        """Another object's Workload has the name of the group's."""
+        """Reports that an unrelated Workload has the group's name."""
         text = (
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"
@@ -130,7 +130,7 @@ class _PodGroupPlanner:
     # ---- the end
 
     def _ended(self, workloads: Sequence[Workload], reason: str, message: str) -> PodGroupPlan:
-        """The Workload is Finished, and the pods may go; once both are, the Workload loses its finalizer."""
+        """Finishes the Workload and releases the pods; once both are done, the Workload loses its finalizer."""
         released = self._releases(self._unit.pods)
         result = NOTHING
         for workload in workloads:
@@ -147,11 +147,11 @@ class _PodGroupPlanner:
     def _releases(pods: Iterable[QueuedPod]) -> PodGroupPlan:
         return PodGroupPlan(tuple(ReleasePod(pod) for pod in pods if pod.held))
 
-    # ---- which Workload
+    # ---- choice of the Workload
 
     def _without_workload(self) -> PodGroupPlan:
         unit = self._unit
-        # No Workload remembers how the others ended: those that count no more may go.
+        # No Workload records how earlier pods ended, so pods that no longer count may go.
         going = self._releases(pod for pod in unit.pods if not pod.counts)
         if not unit.suspended:
             return going.followed(self._stopped("NoMatchingWorkload", "missing workload"))
@@ -202,20 +202,21 @@ class _PodGroupPlanner:
         return stop.followed(PodGroupPlan(note="prebuilt workload not found"))
 
     def _is_anothers(self, workload: Workload) -> bool:
-        """Whether a job, or another pod, runs on the Workload; its maker may own that of a group."""
+        """Reports whether the Workload serves a job or another pod; a group's prebuilt Workload may have its creator as
+        owner."""
         owner = next((each for each in workload.metadata.owner_references if each.controller), None)
         if owner is None or owner.uid == self._unit.first.metadata.uid:
             return False
         return not self._unit.group or _has_a_workload_of_its_own(owner)
 
     def _is_like(self, workload: Workload) -> bool:
-        """Whether the Workload is for such pods; of a group some may be missing."""
+        """Reports whether the Workload is for such pods; pods of a group may be missing."""
         counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
         if not self._unit.group:
             return counts == {MAIN: 1}
         return any(pod.role in counts for pod in self._unit.pods)
 
-    # ---- what to do with it
+    # ---- actions for that Workload
 
     def _with_workload(self, workload: Workload, *, correct: bool = True) -> PodGroupPlan:
         state = workload.status.conditions
@@ -225,7 +226,7 @@ class _PodGroupPlanner:
             return self._unlike_workload(workload)
         sorted_out = self._sorted(workload)
         adoption = adopt(self._unit, workload, sorted_out.kept)
-        # Owners come first: a pod is let go only when the Workload has others.
+        # Owners are added first: a pod is released only when the Workload has other owners.
         tidied = (
             PodGroupPlan(adoption).followed(self._releases(sorted_out.replaced)).then(*self._excess(sorted_out.excess))
         )
@@ -255,7 +256,7 @@ class _PodGroupPlanner:
         found = sort_out(self._unit.pods, counts)
         if is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return found
-        # Nothing was let through yet: a pod that goes has never run and need not be remembered.
+        # No pod has started yet, so a deleted pod has never run and need not be kept.
         going = tuple(pod for pod in found.kept if pod.deleted and pod.gated)
         return replace(found, replaced=(*found.replaced, *going))
 
@@ -265,9 +266,10 @@ class _PodGroupPlanner:
         return unlike(error)
 
     def _workload_goes(self, workload: Workload) -> PodGroupPlan:
-        """The pods end with their Workload, gated ones too; once none takes up a node, it may go.
+        """Ends all pods with their Workload, including gated ones; once none occupies a node, releases the Workload.
 
-        A Workload without owners was not ended but garbage collected: the pods that replaced the owners get the next one.
+        A Workload without its owners was garbage collected rather than deleted by a user: pods that replaced the owners get
+        the next Workload.
         """
         unit = self._unit
         ending = ending_with(workload, unit.pods) if unit.group else unit.pods
@@ -279,7 +281,7 @@ class _PodGroupPlanner:
         return released.then(*let_go(workload))
 
     def _unlike_workload(self, workload: Workload) -> PodGroupPlan:
-        """A Workload that waits is made to follow the pods; any other goes, and the pods that run with it."""
+        """Updates a waiting Workload to the pods; deletes any other, and ends the pods that run with it."""
         unit, state = self._unit, workload.status.conditions
         if unit.suspended and not is_true(state, names.QUOTA_RESERVED):
             return corrected(unit, workload, self._context)
@@ -290,7 +292,7 @@ class _PodGroupPlanner:
         return stop.followed(PodGroupPlan(note="no matching workloads"))
 
     def observed(self, workload: Workload) -> SetStatus | None:
-        """What the pods say about the Workload."""
+        """Updates the Workload's status from the state of the pods."""
         status, options, unit = workload.status, self._context.options, self._unit
         if options.reclaimable_pods and is_true(status.conditions, names.ADMITTED):
             known = {pod.name: pod.count for pod in status.reclaimable_pods}
@@ -306,7 +308,7 @@ class _PodGroupPlanner:
         return SetStatus(workload, status) if status is not workload.status else None
 
     def evicted(self, workload: Workload) -> PodGroupPlan | None:
-        """Quota goes back when no pod takes up a node any more; None when it has."""
+        """Releases the quota once no pod occupies a node; returns None when nothing is left to do."""
         eviction = find_condition(workload.status.conditions, names.EVICTED)
         reason, message = (eviction.reason, eviction.message) if eviction else ("", "")
         stop = self._stopped(f"WorkloadEvictedDueTo{reason}", message)
@@ -319,7 +321,7 @@ class _PodGroupPlanner:
         if reserved:
             released = conditions.released(workload.status, self._now, workload.metadata.generation)
             if not self._unit.group and is_true(released.conditions, names.REQUEUED):
-                # its only pod has ended: what comes after it is another pod, with a Workload of its own
+                # the only pod has ended; its replacement is another pod with another Workload
                 generation = workload.metadata.generation
                 released = conditions.with_condition(
                     released, names.REQUEUED, False, reason, message, self._now, generation
@@ -335,14 +337,14 @@ class _PodGroupPlanner:
         return result if result != NOTHING else None
 
     def admitted(self, workload: Workload) -> PodGroupPlan:
-        """Starts the pods that wait; what cannot be merged in ends the Workload."""
+        """Starts the waiting pods; a conflict while merging finishes the Workload."""
         waiting = [pod for pod in self._unit.pods if pod.gated]
         if is_elastic(workload):
             waiting = startable(waiting, self._unit.pods, workload)
         if not waiting:
             return NOTHING
         try:
-            # Each pod gets a patch of its own in any case, so one that goes to a single domain needs no second one.
+            # Each pod needs a patch anyway, so a pod that goes to a single domain needs no second patch by the ungater.
             options = replace(self._context.options, open_templates=True)
             infos = pod_set_infos(workload, self._context.flavors, options)
             beyond_ours = {pod.key: beyond(pod, workload, self._pod_set_of(pod)) for pod in waiting}
@@ -361,14 +363,14 @@ class _PodGroupPlanner:
         return pod.role if self._unit.group else MAIN
 
     def _stopped(self, reason: str, message: str, *, gated: bool = False) -> PodGroupPlan:
-        """Ends the pods that may run; with `gated` all of them, also those that have ended, for their Workload goes."""
+        """Ends the pods that may run; with `gated`, all pods, since their Workload is being deleted."""
         told = (PlannedEvent("Stopped", message),)
         stopping = (pod for pod in self._unit.pods if not pod.deleted and (gated or pod.started))
         return PodGroupPlan(tuple(StopPod(pod, reason, message, told) for pod in stopping))
 
 
 def _wanted(workload: Workload, unit: PodUnit) -> int:
-    """Pods that the Workload is for, but for those that a set gave back when it was scaled down."""
+    """Returns the Workload's number of pods, without those that a set released when it was scaled down."""
     if is_elastic(workload):
         return sum(admitted_counts(workload).values())
     given_back = workload.status.reclaimable_pods if unit.serving else ()

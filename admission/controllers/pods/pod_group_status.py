@@ -1,4 +1,4 @@
-"""The status of a PodGroup: its phase, and how many of its pods are where. Pure; `podgroups` writes it."""
+"""Computes a PodGroup's status: phase, and counts of its pods. Pure; `podgroups` writes it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from api.names import ADMITTED, QUOTA_RESERVED
 from api.workloads import Workload
 
 STARTED: Final = "Started"
-"""Ours: whether the gang's pods were let go, and if not, what it waits for."""
+"""Stowage's own condition: whether the gang's pods were started, and if not, why it waits."""
 
 
 def next_status(
     old: PodGroupStatus, pods: Sequence[QueuedPod], workload: Workload | None, terms: GangTerms, now: float
 ) -> PodGroupStatus:
-    """The status as it should be; `now` in epoch seconds."""
+    """Returns the updated status; `now` is in epoch seconds."""
     there = [pod for pod in pods if not pod.deleted or pod.bound]
     phases = Counter(pod.phase for pod in there)
     counts = {

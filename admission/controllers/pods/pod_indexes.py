@@ -1,4 +1,4 @@
-"""Indexes of pods and Workloads by unit, and the pods whose deletion the informer has not shown yet."""
+"""Indexes of pods and Workloads by unit, and pods whose deletion the informer has not shown yet."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ POD, GROUP = "pod", "group"
 
 
 class PodView(InformerView[QueuedPod], Protocol):
-    """What is used of the informer of pods."""
+    """The part of the pod informer that is used."""
 
     def count(self, name: str, value: str) -> int:
-        """How many objects a group has."""
+        """Returns the number of objects indexed under the value."""
 
     def observe(self, obj: QueuedPod) -> None:
-        """Takes the answer to a write."""
+        """Applies the answer to a write."""
 
 
 def unit_key(pod: QueuedPod) -> str | None:
-    """`pod:ns/name` or `group:ns/name`; None for a pod that is not ours, or of a set that has not labelled it with its
-    group.
-    """
+    """Returns `pod:ns/name` or `group:ns/name`; None for an unmanaged pod or a pod of a set without its group label."""
     if not pod.ours or is_waiting_for_its_seat(pod):
         return None
     group = pod.group
@@ -44,18 +42,18 @@ def unit_key(pod: QueuedPod) -> str | None:
 
 
 def group_keys(pod: QueuedPod) -> Iterable[str]:
-    """The index of pods by their group."""
+    """Indexes pods by their group."""
     return (object_key(pod.metadata.namespace, pod.group),) if pod.ours and pod.group else ()
 
 
 def prebuilt_keys(pod: QueuedPod) -> Iterable[str]:
-    """The index of single pods by the prebuilt Workload that they name."""
+    """Indexes single pods by the prebuilt Workload that they name."""
     name = pod.annotations.get(PREBUILT_WORKLOAD) or pod.labels.get(PREBUILT_WORKLOAD)
     return (object_key(pod.metadata.namespace, name),) if name and pod.ours and not pod.group else ()
 
 
 def pod_keys(workload: Workload) -> Iterable[str]:
-    """The index of Workloads by the pod that controls them."""
+    """Indexes Workloads by the pod that controls them."""
     owners = workload.metadata.owner_references
     return tuple(
         object_key(workload.metadata.namespace, owner.name)
@@ -71,7 +69,7 @@ def slice_keys(workload: Workload) -> Iterable[str]:
 
 
 def keys_of(workload: Workload) -> list[str]:
-    """The units that a Workload may be of."""
+    """Returns the keys of the units that a Workload may belong to."""
     keys = [f"{POD}:{key}" for key in pod_keys(workload)]
     if not keys and is_group_workload(workload):
         keys.append(f"{GROUP}:{workload.key}")
@@ -79,24 +77,24 @@ def keys_of(workload: Workload) -> list[str]:
 
 
 class PodsBeingDeleted:
-    """Pods that were deleted, until the informer shows it."""
+    """Pods deleted by this process, until the informer shows it."""
 
     def __init__(self) -> None:
         self._uids: set[str] = set()
 
     def deleted(self, pod: QueuedPod) -> None:
-        """Its deletion was answered."""
+        """Records that the API server accepted the pod's deletion."""
         self._uids.add(pod.metadata.uid)
 
     def seen(self, pod: QueuedPod) -> None:
-        """The informer shows that it goes, or that it has gone."""
+        """Records that the informer shows the pod as deleted or gone."""
         self._uids.discard(pod.metadata.uid)
 
     def applied(self, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
-        """The pods as they are after what was told."""
+        """Returns the pods with recorded deletions applied."""
         return [replace(pod, deleted=True) if pod.metadata.uid in self._uids else pod for pod in pods]
 
 
 def namespace_of(key: str) -> str:
-    """Of a unit's key."""
+    """Returns the namespace in a unit's key."""
     return split_key(key.partition(":")[2])[0] or ""

@@ -1,7 +1,7 @@
-"""The PodGroups of gangs: seen, made where only labels name a gang, deleted with the last pod, told where the gang stands.
+"""Reconciles the PodGroups of gangs: creates those that only labels name, updates status, deletes after the last pod.
 
-`PodGroups` is the read side; `PodGroupController` writes, keyed by `namespace/name`. A gang has one PodGroup,
-of whichever group; where both are there, that of scheduling.x-k8s.io holds. Ours bear the label GANG_MADE.
+`PodGroups` is the read side; `PodGroupController` writes, keyed by `namespace/name`. A gang has one PodGroup, of either API
+group; if both exist, that of scheduling.x-k8s.io wins. PodGroups that Stowage creates carry the label GANG_MADE.
 """
 
 from __future__ import annotations
@@ -39,28 +39,29 @@ log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT: Final = 120.0
 BATCH: Final = 1.0
-"""Seconds for which changes of a gang are collected; of a large one for longer. Nobody waits for what is written here, and a
-gang that starts goes through most of its phases within one: written one by one they cost the API server more than its start."""
+"""Seconds for which changes of a gang are collected, longer for a large one. Nothing waits for a PodGroup's status, and a
+starting gang goes through most phases within a second: writing each would cost more than its start.
+"""
 _LOOKED_AT_A_SECOND: Final = 5000.0
 ORPHAN_GRACE: Final = 2.0
 _STOPS: Final = 10_000
-"""Gangs whose backoff is known without their PodGroups; more only costs memory."""
+"""Bounds the gangs whose backoff is known without their PodGroups; more only costs memory."""
 _READ: Final = ("uid", "labels", "annotations")
-"""Of a PodGroup's metadata, what the terms of its gang are read from (gang.py)."""
+"""The parts of a PodGroup's metadata that the gang's terms depend on (gang.py)."""
 
 Informers = Mapping[Resource, InformerView[dict[str, Any]]]
 
 
 class PodGroups:
-    """What is seen of both groups, and of the ConfigMaps that describe Sakkara groups and go before them."""
+    """A view of PodGroups of both API groups, and of Sakkara's ConfigMaps, which take precedence."""
 
     def __init__(self, informers: Informers, sakkara: SakkaraGroups | None = None) -> None:
         self._informers, self._sakkara = informers, sakkara
         self._stops: LRUCache[str, RequeueState] = LRUCache(_STOPS)
-        """What is known of the gangs' backoff from their Workloads, until their PodGroups say it."""
+        """Backoff of gangs, read from their Workloads, until their PodGroups record it."""
 
     def of(self, key: str) -> tuple[Resource, PodGroup] | None:
-        """The PodGroup of the gang, and where it is served. One that cannot be read is none."""
+        """Returns the gang's PodGroup and its resource, or None if there is none that is readable."""
         for resource, informer in self._informers.items():
             found = informer.objects.get(key)
             if found is None:
@@ -72,7 +73,7 @@ class PodGroups:
         return None
 
     def terms(self, key: str, pods: Sequence[QueuedPod]) -> GangTerms:
-        """What holds for the gang. Raises UnlikePods."""
+        """Returns the gang's terms. Raises UnlikePods."""
         found = self.of(key)
         group = found[1] if found else None
         described = self._sakkara.of(key) if self._sakkara else None
@@ -80,7 +81,7 @@ class PodGroups:
         return as_described(terms, pods, described, group)
 
     def remember(self, workload: Workload) -> None:
-        """A gang's Workload may go with its pods; its backoff goes on, until the gang has been bound whole."""
+        """Keeps the backoff of a gang, whose Workload may be deleted with its pods, until the gang's minimum was bound."""
         said, state = workload.metadata.annotations, workload.status.requeue_state
         if GANG not in said or IS_GROUP_WORKLOAD not in said:
             return
@@ -91,12 +92,12 @@ class PodGroups:
             self._stops[workload.key] = state
 
     def stops(self, key: str, group: PodGroup | None) -> RequeueState | None:
-        """How often the gang was stopped, and when its next try comes; None where it was not."""
+        """Returns how often the gang was stopped and when it tries again, or None if it never was."""
         state = self._stops.get(key) or (group.status.requeue_state if group is not None else None)
         return state if state is not None and state.count else None
 
     def minimum(self, key: str) -> int | None:
-        """How many pods a gang needs whose pods do not say it; None where nothing says it."""
+        """Returns the minimum of a gang whose pods do not state it, or None if nothing does."""
         described = self._sakkara.of(key) if self._sakkara else None
         if described is not None:
             return described.read.group.size if described.read.group else None
@@ -104,18 +105,18 @@ class PodGroups:
         return found[1].spec.min_member if found else None
 
     def has(self, key: str) -> bool:
-        """Whether the gang has a PodGroup, readable or not."""
+        """Reports whether the gang has a PodGroup, readable or not."""
         return any(key in informer.objects for informer in self._informers.values())
 
     def add_handler(self, fn: Callable[[str], None], *, status: bool = False) -> None:
-        """Told the keys of gangs whose PodGroup or ConfigMap says something else; with `status` also in its status."""
+        """Calls `fn` with the keys of gangs whose PodGroup or ConfigMap changed; with `status`, also for status changes."""
         if self._sakkara is not None:
             self._sakkara.add_handler(fn)
         for informer in self._informers.values():
             informer.add_handler(lambda change: fn(change.key) if status or _says_else(change) else None)
 
     async def synced(self, seconds: float) -> None:
-        """Until the first lists are there."""
+        """Waits until the first lists have arrived."""
         if self._sakkara is not None:
             await self._sakkara.synced(seconds)
         for informer in self._informers.values():
@@ -123,7 +124,7 @@ class PodGroups:
 
 
 def _says_else(change: Change[dict[str, Any]]) -> bool:
-    """Whether more has changed than the status."""
+    """Reports whether the change affects more than the status."""
     if change.old is None or change.type is ChangeType.DELETED:
         return True
     old, new = change.old, change.object
@@ -132,7 +133,7 @@ def _says_else(change: Change[dict[str, Any]]) -> bool:
 
 
 class PodGroupController:
-    """See the module. Only the leader runs it."""
+    """Reconciles PodGroups; it runs on the leader only."""
 
     def __init__(
         self,
@@ -145,14 +146,14 @@ class PodGroupController:
     ) -> None:
         self._kube, self._pods, self._groups, self._workloads, self._wall = kube, pods, groups, workloads, wall
         self._alone: dict[str, float] = {}
-        # Few: when the API server is busy what starts pods goes before this.
+        # Few workers, so that starting pods takes precedence at a busy API server.
         self.queue = Reconciler("pod groups", self.reconcile, workers=2)
         pods.add_handler(self._pod_changed)
         groups.add_handler(lambda key: self.queue.add_after(key, BATCH), status=True)
         workloads.add_handler(self._workload_changed)
 
     async def run(self) -> None:
-        """Until cancelled. The informers run elsewhere."""
+        """Runs until cancelled; the informers run elsewhere."""
         await self._pods.synced(SYNC_TIMEOUT)
         await self._groups.synced(SYNC_TIMEOUT)
         await self._workloads.synced(SYNC_TIMEOUT)
@@ -168,7 +169,7 @@ class PodGroupController:
             self.queue.add_after(change.key, BATCH)
 
     async def reconcile(self, key: str) -> float | None:
-        """Brings one PodGroup in step with its pods; returns when to look again."""
+        """Updates one PodGroup from its pods; returns the seconds until the next reconcile, or None."""
         pods, found = self._pods.by_index(BY_GROUP, key), self._groups.of(key)
         if not pods:
             return None if found is None else await self._without_pods(key, *found)
@@ -187,7 +188,7 @@ class PodGroupController:
         return None
 
     async def _without_pods(self, key: str, resource: Resource, group: PodGroup) -> float | None:
-        """Ours goes with its last pod, or when the gang's next try comes, which it keeps in mind; a user's stays."""
+        """Deletes a PodGroup that Stowage created, once its pods and its recorded backoff are gone; a user's stays."""
         terms = GangTerms(group.metadata.name, group.spec.min_member, stops=self._groups.stops(key, group))
         left = stopped(terms, self._wall())[1]
         if GANG_MADE not in group.metadata.labels or left:
@@ -206,7 +207,7 @@ class PodGroupController:
 
     async def _make(self, key: str, terms: GangTerms) -> None:
         if terms.minimum is None or terms.exact is not None:
-            return  # there must be a PodGroup, and it is still to come; or a ConfigMap says all
+            return  # a PodGroup is required and not created yet, or a ConfigMap replaces it
         namespace, name = split_key(key)
         made = PodGroup.from_wire(
             {

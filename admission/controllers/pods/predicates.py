@@ -1,7 +1,7 @@
-"""What a change of a pod or a Workload is to the controller of plain pods: whether it looks at all, and how soon. Pure.
+"""Classifies changes of pods and Workloads: whether the pod controller must reconcile, and how soon. Pure.
 
-Most changes of a pod that was started are steps on its way and ask for nothing: one look serves for all of them, so that a gang
-costs few looks however busy the API server is. That a pod ends, goes, or is told something else is never a step.
+Most changes of a started pod are progress that requires no action, and one reconcile serves many of them, so that a gang needs
+few reconciles however busy the API server is. The end or deletion of a pod, or new metadata, is never mere progress.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ _ASIDE_FROM_OPENING: Final = tuple(part for part in _ASIDE_FROM_STEPS if part no
 
 
 def is_nothing(change: Change[QueuedPod]) -> bool:
-    """Whether nothing has changed that a plan looks at."""
+    """Reports whether nothing changed that a plan reads."""
     return _is_alike(change, _LOOKED_AT)
 
 
 def is_step(change: Change[QueuedPod], *, ours: bool) -> bool:
-    """Whether a pod only came further: to a node, to run, to be ready or no more; through its gate, if `ours` is the hand that
-    opens it. Its end is none."""
+    """Reports whether a pod only progressed: it was bound, runs, or its readiness changed.
+
+    The removal of its gate counts too if `ours`, that is, if this controller removed it. Its end does not.
+    """
     new, old = change.object, change.old
     if old is None or new.gated or new.terminated or (old.gated and not ours):
         return False
@@ -41,5 +43,5 @@ def _is_alike(change: Change[QueuedPod], parts: tuple[str, ...]) -> bool:
 
 
 def is_fresh(change: Change[Workload]) -> bool:
-    """Whether it was created and no more yet. One that we made is as its pods ask, and its admission is what comes next."""
+    """Reports whether the Workload was just created; its admission comes next, so nothing is due."""
     return change.type is ChangeType.ADDED and not change.object.status.conditions

@@ -1,7 +1,8 @@
-"""Condition WaitingForReplacementPods: whether a group's Workload is short of pods. Pure; part of `plan`.
+"""Maintains condition WaitingForReplacementPods, which tells whether a group's Workload is short of pods. Pure; part of
+`plan`.
 
 A Workload that waits for pods is not considered for admission. While pods of an evicted Workload are being stopped the
-condition stays as it is: their successors are still to come.
+condition stays unchanged, since their replacements are still to come.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ PODS_READY: Final = "PodsReady"
 
 
 def with_replacements(status: WorkloadStatus, unit: PodUnit, workload: Workload, now: float) -> WorkloadStatus:
-    """The status with the condition as it should be; the same object when nothing changes."""
+    """Returns the status with an updated condition, or the same object if nothing changes."""
     old = find_condition(status.conditions, WAITING_FOR_REPLACEMENT_PODS)
     eviction = find_condition(status.conditions, EVICTED)
     evicted = eviction if eviction is not None and eviction.status == "True" else None
     wanted = sum(pod_set.count for pod_set in workload.spec.pod_sets)
     if unit.fast:
-        # Pods that were never created are not missing; before it runs (again) one pod stands for all.
+        # Pods that were never created are not missing; until the group runs, one pod stands for all.
         running = evicted is None and is_true(status.conditions, ADMITTED)
         wanted = min(wanted, len(unit.pods) if running else 1)
     waits = old is not None and old.status == "True"

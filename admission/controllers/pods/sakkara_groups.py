@@ -1,6 +1,6 @@
-"""The ConfigMaps that describe groups, by the names that pods call the groups. No IO of its own.
+"""The ConfigMaps that describe Sakkara groups, by the group names that pods use. No IO.
 
-Two of one name: the first by its own name holds, and `problem` tells the other.
+Of two ConfigMaps for one group, the one with the smaller name wins; `problem` reports the other.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _READ: Final = 4096
 
 
 def group_key(described: ConfigMap) -> str:
-    """`namespace/name` of the group that the ConfigMap is about."""
+    """Returns `namespace/name` of the group that the ConfigMap describes."""
     meta = described.metadata
     return object_key(meta.namespace, group_name(meta.name, described.data))
 
 
 class SakkaraGroups:
-    """What is seen of them."""
+    """A view of the ConfigMaps of groups."""
 
     def __init__(self, maps: InformerView[ConfigMap], highest: int = HIGHEST_PRIORITY) -> None:
         self._maps, self._highest = maps, highest
@@ -36,27 +36,27 @@ class SakkaraGroups:
         maps.add_index(BY_GROUP, lambda described: [group_key(described)])
 
     def config_map(self, key: str) -> ConfigMap | None:
-        """The one that holds for the group of that key."""
+        """Returns the ConfigMap in force for the group, or None."""
         found: Iterable[ConfigMap] = self._maps.by_index(BY_GROUP, key)
         return min(found, key=lambda described: described.metadata.name, default=None)
 
     def of(self, key: str) -> DescribedGroup | None:
-        """What is said of the group."""
+        """Returns the description of the group, or None."""
         found = self.config_map(key)
         if found is None:
             return None
         meta = found.metadata
         version = (meta.uid, meta.resource_version)
-        if version not in self._read:  # asked for each pod of the group
+        if version not in self._read:  # queried for each pod of the group
             self._read[version] = DescribedGroup(meta.name, meta.uid, read_group(meta.name, found.data, self._highest))
         return self._read[version]
 
     def object(self, key: str) -> ConfigMap | None:
-        """The ConfigMap of that key of its own."""
+        """Returns the ConfigMap with that key, or None."""
         return self._maps.objects.get(key)
 
     def problem(self, key: str) -> str | None:
-        """What is wrong with the ConfigMap of that key of its own; None where all is well."""
+        """Describes what is wrong with the ConfigMap of that key, or returns None."""
         found = self.object(key)
         if found is None:
             return None
@@ -68,7 +68,7 @@ class SakkaraGroups:
         return "; ".join(map(str, read.faults)) or None
 
     def add_handler(self, fn: Callable[[str], None]) -> None:
-        """`fn` gets the key of each group that has changed."""
+        """Calls `fn` with the key of each changed group."""
 
         def changed(change: Change[ConfigMap]) -> None:
             keys = {group_key(each) for each in (change.object, change.old) if each is not None}
@@ -78,7 +78,7 @@ class SakkaraGroups:
         self._maps.add_handler(changed)
 
     def add_listener(self, fn: Callable[[str], None]) -> None:
-        """`fn` gets the key of each ConfigMap whose report may have changed."""
+        """Calls `fn` with the key of each ConfigMap whose `problem` may have changed."""
 
         def changed(change: Change[Any]) -> None:
             fn(change.key)
@@ -86,5 +86,5 @@ class SakkaraGroups:
         self._maps.add_handler(changed)
 
     async def synced(self, seconds: float) -> None:
-        """Until the first list is there."""
+        """Waits until the first list has arrived."""
         await self._maps.synced(seconds)

@@ -1,8 +1,8 @@
-"""What holds for a Sakkara group: what its ConfigMap says, else the PodGroup of its name. Pure.
+"""The terms of a Sakkara group, from its ConfigMap or else from the PodGroup of its name. Pure.
 
-A gang is one if its pods carry the label of groups, or if they name a PodGroup and a ConfigMap describes a group of that name:
-the ConfigMap wins. With a PodGroup in its place the size is minMember and every level packs. A ConfigMap sets no time limit and
-names no other groups to start with.
+A gang is a Sakkara group if its pods carry the group label, or if they name a PodGroup and a ConfigMap describes a group of
+that name: the ConfigMap wins. A PodGroup instead of a ConfigMap gives the size by minMember, and every level packs. A
+ConfigMap sets no time limit and names no gang group.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from api.sakkara import GroupRead, SakkaraGroup
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """What a ConfigMap comes to; `name` and `uid` are its own."""
+    """The content of a ConfigMap; `name` and `uid` are the ConfigMap's."""
 
     name: str
     uid: str
@@ -30,7 +30,7 @@ class DescribedGroup:
 def as_described(
     terms: GangTerms, pods: Sequence[QueuedPod], described: DescribedGroup | None, pod_group: PodGroup | None
 ) -> GangTerms:
-    """The terms of a gang, made those of a Sakkara group where it is one; else as they are."""
+    """Returns a Sakkara group's terms for a gang that is one; other terms are returned unchanged."""
     gang = _said(pods)
     if gang is None or not (gang.sakkara or (described is not None and gang.minimum is None)):
         return terms
@@ -55,7 +55,7 @@ def _of_pod_group(terms: GangTerms, pod_group: PodGroup | None) -> GangTerms:
 
 
 def _made(pod_group: PodGroup) -> bool:
-    """By us, for pods that said how many they are."""
+    """Reports whether Stowage created the PodGroup for pods that state their minimum."""
     return GANG_MADE in pod_group.metadata.labels
 
 

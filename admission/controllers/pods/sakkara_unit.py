@@ -1,7 +1,6 @@
-"""A Sakkara group as a unit of pods: so many and no more, as one pod set, with the group's constraints and priority. Pure.
+"""A Sakkara group as a unit of pods: an exact number, one pod set, the group's constraints and priority. Pure.
 
-Pods beyond the size wait; one of them takes the place of a member that fails or goes. Part of the plan of gangs
-(pods/gangs.py).
+Part of the plan of gangs (gangs.py). Surplus pods wait; one of them replaces a member that fails or is deleted.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from api.workloads import PodSet, TopologyRequest
 
 
 def unit_of(unit: PodUnit, terms: GangTerms) -> GangUnit:
-    """The gang under its terms."""
+    """Returns the gang's unit under its terms."""
     found = GangUnit.of_gang(unit, terms)
     if terms.exact is None:
         return found
@@ -37,7 +36,7 @@ _ALONE: Final = ExactGang(SakkaraGroup("", 1))
 
 @dataclass(frozen=True)
 class ExactUnit(GangUnit):
-    """`minimum` is the group's size, `exact` what else its ConfigMap says."""
+    """A gang of exactly `minimum` pods; `exact` holds the other terms of its ConfigMap."""
 
     exact: ExactGang = _ALONE
 
@@ -48,17 +47,17 @@ class ExactUnit(GangUnit):
 
     @property
     def priority(self) -> int | None:
-        """The group's own."""
+        """The group's own priority, or None."""
         return self.exact.group.priority if self.exact.by_priority else None
 
     def members(self) -> tuple[list[QueuedPod], list[QueuedPod]]:
-        """Its pods without those that are too many, and these: the oldest count, gated ones last."""
+        """Returns its members, the oldest pods first and gated ones last, and its surplus pods."""
         counting = sorted(self.counting, key=lambda pod: (pod.gated, pod.created, pod.metadata.name))
         spare = {pod.metadata.name for pod in counting[self.minimum :]}
         return [pod for pod in self.pods if pod.metadata.name not in spare], counting[self.minimum :]
 
     def as_job(self) -> dict[str, Any]:
-        """Pods that name the group as a PodGroup's use the queue of Sakkara groups as well."""
+        """Returns the first member as a job; pods that name the group by a PodGroup use the queue of Sakkara groups too."""
         job = super().as_job()
         labels = job["metadata"]["labels"]
         if labels.get(names.QUEUE_NAME_LABEL) == names.GANG_QUEUE:
@@ -66,7 +65,7 @@ class ExactUnit(GangUnit):
         return job
 
     def pod_sets(self, *, topology: bool = True) -> tuple[PodSet, ...]:
-        """One, of the group's size. Raises TooFewPods, UnlikePods, InvalidObject."""
+        """Returns one pod set of the group's size. Raises TooFewPods, UnlikePods, InvalidObject."""
         if other := self._unlike():
             raise self.difference(other)
         made = super().pod_sets(topology=topology)
@@ -77,12 +76,12 @@ class ExactUnit(GangUnit):
         return (made[0].model_copy(update={"topology_request": asked.model_copy(update=constraints)}),)
 
     def _unlike(self) -> QueuedPod | None:
-        """The first pod that differs from the oldest."""
+        """Returns the first pod that differs from the oldest, or None."""
         ordered = _by_age(self.counting)
         return next((pod for pod in ordered if pod.role != ordered[0].role), None)
 
     def difference(self, other: QueuedPod) -> UnlikePods:
-        """What sets a pod apart from the oldest one, which is named."""
+        """Returns an error that describes how the pod differs from the oldest one."""
         one = _by_age(self.counting)[0]
         mine, theirs = _asked(one), _asked(other)
         if mine == theirs:
@@ -97,7 +96,7 @@ def _by_age(pods: Sequence[QueuedPod]) -> list[QueuedPod]:
 
 
 def _asked(pod: QueuedPod) -> str:
-    """What the pod asks for, in words; nothing where its spec is not held any more, or cannot be read."""
+    """Returns the pod's requests in words, or an empty string if its spec is not kept or unreadable."""
     if pod.spec is None:
         return ""
     try:

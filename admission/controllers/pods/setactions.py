@@ -1,4 +1,4 @@
-"""Actions of the plan of a set: on Workloads, and patches that label pods with their group. Pure; part of `setplan`."""
+"""Actions of a set's plan: on Workloads, and patches that label pods with their group. Pure; part of `setplan`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABEL_LENGTH: Final = 63
 
 @dataclass(frozen=True, slots=True)
 class JoinPod:
-    """Tells a gated pod its group and its pod set; a strategic merge patch."""
+    """A strategic merge patch that labels a gated pod with its group and pod set."""
 
     pod: QueuedPod
     patch: dict[str, Any]
@@ -24,14 +24,14 @@ class JoinPod:
 
 @dataclass(frozen=True, slots=True)
 class SetPlan(Planned[JoinPod | WorkloadAction]):
-    """What is due now: first what is done to Workloads, then all pods together."""
+    """The due actions for a set: first those on Workloads, then all pods together."""
 
     def workloads(self) -> list[WorkloadAction]:
-        """The actions on Workloads, in order."""
+        """Returns the actions on Workloads, in order."""
         return [action for action in self.actions if not isinstance(action, JoinPod)]
 
     def joins(self) -> list[JoinPod]:
-        """The pods to label with their group."""
+        """Returns the pods to label with their group."""
         return [action for action in self.actions if isinstance(action, JoinPod)]
 
 
@@ -39,7 +39,7 @@ NOTHING: Final = SetPlan()
 
 
 def joining(pod: QueuedPod, seat: PodMembership, total: int) -> JoinPod:
-    """The patch that labels a gated pod of a set; `total`: the number of pods of its group."""
+    """Returns the patch that labels a gated pod of a set; `total` is the number of pods of its group."""
     annotations = {
         names.POD_GROUP_NAME: seat.workload,
         names.PREBUILT_WORKLOAD: seat.workload,

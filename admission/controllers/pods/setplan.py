@@ -1,19 +1,18 @@
-"""What to do about one set (a StatefulSet, a LeaderWorkerSet) now: its groups' Workloads, and its pods' seats. Pure.
+"""Computes the due actions for one set (StatefulSet, LeaderWorkerSet): its groups' Workloads, its pods' labels. Pure.
 
 For each group that the set asks for, in this order:
 
-    no Workload                 -> make one
-    the Workload goes           -> once no pod of it runs, let it go; the pods are ended by their group (plan.py)
-    no pods are asked for       -> once none runs, its quota returns and it is put on hold
-    it has quota                -> evicted and without pods that run: quota returns (with pods it is their group's to say);
-                                   fewer pods than it was admitted for: theirs returns; more: it goes, and is made again
-    it has none                 -> it follows the set: queue, class, pods; it comes off hold
+    there is no Workload      -> create one
+    the Workload is deleted   -> once no pod of it runs, release it; its pods' group ends them (plan.py)
+    no pods are asked for     -> once none runs, release the quota and put the Workload on hold
+    the Workload has quota    -> evicted and without pods: release the quota (with pods, their group does);
+                                 fewer pods than admitted: reclaim theirs; more: delete the Workload and create it again
+    the Workload has none     -> it follows the set: queue, class, pods; it comes off hold
 
 A set that grows and shrinks while it runs has one group, and more than one Workload while it grows (set_slices.py). A Workload
-of a group that is not asked for (any more) goes once none of its pods runs. A gated pod whose Workload is there
-is told its group and its pod set. A set that is deleted without its pods leaves them their Workload, which becomes theirs
-(plan.py); one of the same name that takes the pods over takes it over as well, under the name that it has. Not here: starting
-and ending pods, which is the group's.
+of a group that is not asked for is deleted once none of its pods runs. A gated pod whose Workload exists is labelled with its
+group and pod set. A set that is deleted without its pods leaves them their Workload (orphaned_pods.py); a set of the same
+name that adopts the pods adopts it too, under its present name. The group's own plan starts and ends pods.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ NO_POD: Final = (
 )
 NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 UNSEEN: Final = 5.0
-"""Seconds after which to look for a Workload that was made and not seen yet."""
+"""Seconds until the next reconcile while a created Workload has not been seen."""
 
 
 def plan_set(
@@ -73,9 +72,10 @@ def plan_set(
     is_made: Callable[[str], bool] = lambda _: False,
     behind: Sequence[Workload] = (),
 ) -> SetPlan:
-    """The plan; `workloads` have the set as controller, `is_made` tells the names of those created and not seen yet.
+    """Returns the set's plan.
 
-    `behind`: Workloads of its pods that have no controller (`is_left_behind`).
+    `workloads` have the set as controller; `is_made` reports whether a Workload of that name was created and not yet seen;
+    `behind` are Workloads of its pods without a controller (`is_left_behind`).
     """
     if leaves_its_pods(obj):
         return NOTHING
@@ -85,7 +85,7 @@ def plan_set(
 def plan_gone(
     workloads: Sequence[Workload], pods: Iterable[QueuedPod], now: float, options: JobOptions = DEFAULTS
 ) -> SetPlan:
-    """The plan for Workloads whose set is gone: once none of its pods runs, finished, so that quota returns, and let go."""
+    """Plans for Workloads without their set: once none of its pods runs, Finished and without finalizer."""
     if any(pod.running for pod in pods):
         return NOTHING
     result = NOTHING
@@ -99,7 +99,7 @@ def plan_gone(
 
 
 class _SetPlanner:
-    """One plan in the making."""
+    """Computes one plan for one set."""
 
     def __init__(
         self,
@@ -317,7 +317,7 @@ class _SetPlanner:
         return self._followed_class(workload)
 
     def _resized(self, group: ReplicaGroup, workload: Workload) -> SetPlan | None:
-        """What a scaling past the webhook comes to (the scale subresource): None where the pods are as admitted."""
+        """Handles a change of replicas that bypassed the webhook (scale subresource); None if the pods are as admitted."""
         done = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
         admitted = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
         asked = {pod_set.name: pod_set.count for pod_set in group.pod_sets}

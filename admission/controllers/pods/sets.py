@@ -1,8 +1,8 @@
-"""The controller of sets of pods (StatefulSet, LeaderWorkerSet): their Workloads, and which pod is of which group.
+"""The controller of sets (StatefulSet, LeaderWorkerSet): reconciles their Workloads and labels their pods.
 
-It watches, asks `setplan` what to do, and does it; nothing is decided here. Work is keyed by set (`framework:ns/name`), one
-worker a key; the changes of a set's pods are taken together. Kinds are installed separately (controllers/served.py). Only
-the leader runs it (assembly.py builds it). Starting and ending the pods is the controller of plain pods'.
+It watches, asks `setplan` for the due actions and performs them; it decides nothing itself. The reconciler's keys are sets
+(`framework:ns/name`), and no key is reconciled by two workers at once; changes of a set's pods are collected. assembly.py
+builds the controller, which runs on the leader only. The pod controller starts and ends the pods.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _UNLISTED: Final = 1.0
 
 
 class SetController:
-    """See the module; `sets` are the informers by framework; `views`: those of Workloads and priority classes.
+    """Reconciles sets. `sets` holds an informer view per framework; `views`, those of Workloads and priority classes.
 
-    `at_once` bounds the writes on pods in flight.
+    `at_once` bounds concurrent writes of pods.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class SetController:
         self._subscribe()
 
     async def run(self) -> None:
-        """Until cancelled. The informers run elsewhere."""
+        """Runs until cancelled, once the views have synced; their informers run elsewhere."""
         views: list[InformerView[Any]] = [self._pods, self._workloads, self._workload_classes, self._priority_classes]
         for view in (*views, *tuple(self._sets.values())):
             await view.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
-    # ---- what happened
+    # ---- watch handlers
 
     def _subscribe(self) -> None:
         self._pods.add_index(BY_SET, self._pod_keys)
@@ -156,7 +156,7 @@ class SetController:
                 self.queue.add(key)
 
     def namespace_changed(self, name: str) -> None:
-        """A namespace came, or changed its labels: its sets may be managed now, or no more."""
+        """Requeues a namespace's sets after its creation or a change of its labels."""
         for framework, view in self._sets.items():
             for key in view.objects:
                 if split_key(key)[0] == name:
@@ -165,7 +165,7 @@ class SetController:
     # ---- one set
 
     async def reconcile(self, key: str) -> float | None:
-        """Brings one set a step further; returns when to look again at the latest."""
+        """Performs the set's next actions; returns the seconds until it must be reconciled again, or None."""
         framework, _, name = key.partition(":")
         if framework not in self._kinds:
             return None
@@ -214,7 +214,7 @@ class SetController:
         )
 
     async def _without_set(self, key: str, workloads: Sequence[Workload], pods: Sequence[QueuedPod]) -> float | None:
-        """Ends Workloads once their set is surely gone; lets go of those that are being deleted."""
+        """Finishes Workloads once their set is certainly gone; releases those that are being deleted."""
         if not workloads:
             self._missing.pop(key, None)
             return None
@@ -234,7 +234,7 @@ class SetController:
             return True
         return bool(found["metadata"].get("uid", "") != uid)
 
-    # ---- doing it
+    # ---- perform
 
     async def _perform(self, ref: ObjectRef | None, key: str, made: SetPlan) -> float | None:
         if made.note:

@@ -1,9 +1,9 @@
-"""How a gated pod starts: one strategic merge patch, with all that the admission gives. Pure; part of `plan`.
+"""Composes the strategic merge patch that starts a gated pod with everything that its admission adds. Pure; part of `plan`.
 
-The patch names the gates to remove, so that other gates stay; selector, labels and annotations are only added to, as
-the API server asks of a gated pod. A pod whose pod set has a topology assignment keeps the topology gate, which the
-ungater opens; any other loses both gates at once. A pod of a group that a ConfigMap describes bears the group's label from
-then on, also if it named its group otherwise.
+The patch names the gates to remove, so that other gates stay; selector, labels and annotations only gain entries, as the API
+server requires for gated pods. A pod whose pod set has a topology assignment keeps the topology gate for the ungater; any
+other pod loses both gates at once. A pod of a group that a ConfigMap describes gets the group's label, even if it named its
+group otherwise.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from api.quantity import Resources, to_text
 from api.workloads import Workload
 
 _INJECTED: Final = ("cpu", "memory", "ephemeral-storage")
-"""What sidecars ask for that others put into the pods of a set, when those are made."""
+"""Requests of sidecars that other webhooks inject into pods of a set."""
 
 
 def starts(
     unit: PodUnit, pods: Sequence[QueuedPod], infos: Sequence[PodSetInfo], workload: Workload
 ) -> Iterator[StartPod]:
-    """The start of each pod that waits for the Workload's admission. Raises PodSetConflict."""
+    """Yields the start of each pod that waits for the Workload's admission. Raises PodSetConflict."""
     queue = workload.status.admission.cluster_queue if workload.status.admission else ""
     admission = find_condition(workload.status.conditions, names.ADMITTED)
     admitted = parse_time(admission.last_transition_time if admission else None) or 0.0
@@ -48,10 +48,10 @@ def starts(
 
 
 def beyond(pod: QueuedPod, workload: Workload, pod_set: str) -> UnlikePods | None:
-    """What a gated pod asks for more than its pod set was admitted with: the creator of the pod names its role, so the
-    role is not trusted.
+    """Returns how a gated pod's requests exceed its admitted pod set, or None; the pod's creator names its role, so the role
+    is not trusted.
 
-    The pods of a set whose Workload it is may ask for a little more, for what was injected into them.
+    Pods of a set that owns the Workload may exceed it by what was injected into them.
     """
     admitted = next((each for each in workload.spec.pod_sets if each.name == pod_set), None)
     if admitted is None or pod.spec is None:
@@ -69,12 +69,12 @@ def beyond(pod: QueuedPod, workload: Workload, pod_set: str) -> UnlikePods | Non
 
 @lru_cache(maxsize=1024)
 def _requests(spec: bytes) -> Resources:
-    """Pods of one maker share the bytes."""
+    """Returns the requests of a spec, cached since pods from one template share the bytes."""
     return effective_requests(msgspec.json.decode(spec, type=PodSpec))
 
 
 def start_patch(pod: QueuedPod, info: PodSetInfo, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The body; `labels` come on top. Raises PodSetConflict."""
+    """Returns the patch, with `labels` in addition. Raises PodSetConflict."""
     spec = pod.read_spec()
     own = {"metadata": {"labels": pod.labels, "annotations": pod.annotations}, "spec": spec}
     changed = applied(own, info)["spec"]

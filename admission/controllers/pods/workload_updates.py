@@ -1,10 +1,8 @@
-"""Updates of the Workload when its gated pods change, and the report when no Workload can be made of them. Pure; part
-of `plan`.
+"""Updates a Workload when its gated pods change, and reports why no Workload can be composed. Pure; part of `plan`.
 
-The reason why pods are held goes into an event, and into the Workload's status for as long as it is true.
-
-Queue, priority class and time limit of pods that wait hold for their Workload; the class also later, while it has quota. A
-Workload that waits and is not for such pods as there are by now is made again in place.
+The reason why pods are held is recorded as an event and, while it holds, in the Workload's status. Queue, priority class and
+time limit of waiting pods apply to their Workload; the class also later, while it has quota. A waiting Workload that does not
+match the present pods is updated in place.
 """
 
 from __future__ import annotations
@@ -25,16 +23,16 @@ from api.meta import find_condition, is_true
 from api.workloads import Workload
 
 UNLIKE: Final = "PodGroupInconsistent"
-"""Ours: an event on a group of which no Workload can be made; Kueue only writes that to its log."""
+"""Stowage's own event on a group from which no Workload can be composed; Kueue only logs it."""
 
 
 def unlike(error: InvalidObject) -> PodGroupPlan:
-    """The pods contradict each other, or their Workload."""
+    """Reports pods that contradict each other or their Workload."""
     return PodGroupPlan(events=(PlannedEvent(UNLIKE, str(error), "Warning"),), note=str(error))
 
 
 def uncomposed(error: InvalidObject | PriorityClassMissing) -> PodGroupPlan:
-    """No Workload can be made of the pods."""
+    """Reports that no Workload can be composed from the pods."""
     if isinstance(error, UnlikePods):
         return unlike(error)
     reason = f"{error.kind}NotFound" if isinstance(error, PriorityClassMissing) else "ErrWorkloadCompose"
@@ -42,9 +40,9 @@ def uncomposed(error: InvalidObject | PriorityClassMissing) -> PodGroupPlan:
 
 
 def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -> PodGroupPlan:
-    """The plan, and that the status of the only Workload says what holds pods up; not where the plan writes to it anyway.
+    """Adds to the plan that the only Workload's status states why pods are held, unless the plan writes that Workload.
 
-    While a gang has no quota, QuotaReserved=False says what it lacks.
+    While a gang has no quota, QuotaReserved=False states the reason instead.
     """
     if len(workloads) != 1 or any(getattr(action, "workload", None) is not None for action in made.actions):
         return made
@@ -63,7 +61,7 @@ def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -
 
 
 def corrected(unit: PodUnit, workload: Workload, context: JobContext) -> PodGroupPlan:
-    """The Workload is of the pods that there are by now."""
+    """Updates the Workload to the present pods."""
     try:
         pod_sets = unit.pod_sets(topology=context.options.topology)
         wanted = spec_of(unit, pod_sets, context, workload.spec)
@@ -81,7 +79,7 @@ def corrected(unit: PodUnit, workload: Workload, context: JobContext) -> PodGrou
 
 
 def followed(unit: PodUnit, workload: Workload, context: JobContext) -> PodGroupPlan:
-    """What of the pods' queue, class and time limit the Workload does not have yet."""
+    """Updates queue, class and time limit of the Workload to its pods'."""
     if is_true(workload.status.conditions, names.QUOTA_RESERVED):
         return _followed_class(unit, workload, context)
     if not unit.suspended or unit.serving:
