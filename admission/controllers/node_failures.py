@@ -1,12 +1,10 @@
-"""Whether a node has failed under a workload that has a place on it, and which of its pods can no longer start there. Pure.
+"""Decides whether a node has failed for a workload assigned to it, and which of its pods can no longer start there. Pure.
 
-A node that is gone has failed at once. One that is not ready, or repels the pods by a taint, has failed for a workload as soon
-as none of its pods runs there any more: as long as one does, the work goes on, and the component that evicts pods from
-nodes (Kubernetes itself, after the time that the pods tolerate) decides when it is over. So the order in which news comes
-in does not matter.
-
-Pods that were let through to such a node and that the scheduler has not bound can never run: they are ended, so that their job
-makes others. Source: cluster.md 7.3. Called by `nodes`, which acts.
+`nodes` calls it and acts. A deleted node has failed at once. A node that is not ready, or repels the pods by a taint, has
+failed for a workload once none of its pods runs there: while one does, work continues, and the component that evicts pods from
+nodes (Kubernetes itself, after the pods' toleration time) decides when it ends. So the order of events does not matter. Pods
+that were ungated for such a node and not bound can never run and are ended, so that their job creates replacements. Source:
+cluster.md 7.3.
 """
 
 from __future__ import annotations
@@ -27,24 +25,26 @@ from api.topology import ResourceFlavor
 from api.workloads import PodSetAssignment, UnhealthyNode, Workload, WorkloadStatus
 
 MOST_UNHEALTHY = 8
-"""Entries of status.unhealthyNodes that the CRD allows."""
+"""The maximum number of entries of status.unhealthyNodes in the CRD."""
 NOT_READY_DELAY = 30.0
-"""Seconds that a node may be not ready before that alone counts, where it counts at all."""
+"""Seconds that a node must be not ready, if that alone counts as a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureRules:
-    """Kueue's gates with its defaults, and what goes beyond it."""
+    """Kueue's feature gates with its defaults, and Stowage's extension."""
 
     on_pod_termination: bool = True  # TASReplaceNodeOnPodTermination
     on_taints: bool = True  # TASReplaceNodeOnNodeTaints
     after_fixed_time: bool = False  # TASReplaceNodeDueToNotReadyOverFixedTime
     together: bool = True
-    """Several nodes are replaced together. Off, as in Kueue: a workload that loses a second one meanwhile is evicted."""
+    """Whether several nodes are replaced together. If off, as in Kueue, a workload that loses a second node meanwhile is
+    evicted.
+    """
 
 
 class NodePresence(Enum):
-    """What a node is to the workloads that have a place on it."""
+    """The state of a node for the workloads assigned to it."""
 
     GONE = auto()
     NOT_READY = auto()
@@ -53,14 +53,14 @@ class NodePresence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """A node by its hostname; `node` is None where there is none. `since`: when it stopped being ready (epoch seconds)."""
+    """A node by its hostname; `node` is None if it does not exist."""
 
     name: str
     node: Node | None
 
     @property
     def presence(self) -> NodePresence:
-        """Gone, too, where it never had a Ready condition."""
+        """The node's state; a node without a Ready condition counts as gone."""
         ready = [c for c in self.node.status.conditions if c.type == "Ready"] if self.node else []
         if not ready:
             return NodePresence.GONE
@@ -68,31 +68,31 @@ class HostState:
 
     @property
     def since(self) -> float:
-        """Since when its condition Ready is as it is (epoch seconds)."""
+        """The last transition of the Ready condition, in epoch seconds."""
         conditions = self.node.status.conditions if self.node else ()
         return next((parse_time(c.last_transition_time) or 0.0 for c in conditions if c.type == "Ready"), 0.0)
 
     @property
     def repelling(self) -> list[Taint]:
-        """The taints that keep pods off, or drive them out."""
+        """The node's taints with effect NoSchedule or NoExecute."""
         return [t for t in self.node.spec.taints if t.effect in ("NoSchedule", "NoExecute")] if self.node else []
 
     @property
     def troubled(self) -> bool:
-        """Whether anything may be wrong with it."""
+        """Reports whether the node may have failed for some workload."""
         return self.presence is not NodePresence.READY or bool(self.repelling)
 
 
 @dataclass(frozen=True, slots=True)
 class FailureVerdict:
-    """Of one workload: whether the node has failed under it, and which of its pods are to be ended."""
+    """Whether the node has failed for a workload, and which of the workload's pods must be ended."""
 
     failed: bool
     ended: tuple[Pod, ...] = ()
 
 
 def patience(host: HostState, rules: FailureRules, now: float) -> float | None:
-    """Seconds to wait before anything is said of the node at all; None: now is the time."""
+    """Returns the seconds to wait before the node may be judged, or None."""
     if host.presence is not NodePresence.NOT_READY or rules.on_pod_termination:
         return None
     left = host.since + NOT_READY_DELAY - now
@@ -107,7 +107,7 @@ def find(
     rules: FailureRules,
     now: float,
 ) -> FailureVerdict:
-    """What the node is to the workload; `pods` are the workload's. To be asked when `patience` is over."""
+    """Returns the verdict for the workload and its `pods`; call it only when `patience` returns None."""
     stranded = tuple(pod for pod in pods if _stranded(pod, host))
     if not holds_place(workload, host.name):
         return FailureVerdict(False, stranded)
@@ -129,7 +129,7 @@ def find(
 
 
 def holds_place(workload: Workload, host: str) -> bool:
-    """Whether the workload runs, and its assignment names the host."""
+    """Reports whether the workload has quota and its assignment names the host."""
     states = workload.status.conditions
     if not is_true(states, QUOTA_RESERVED) or is_true(states, FINISHED) or is_true(states, EVICTED):
         return False
@@ -137,25 +137,25 @@ def holds_place(workload: Workload, host: str) -> bool:
 
 
 def marked(status: WorkloadStatus, host: str) -> WorkloadStatus:
-    """The status in which the host is unhealthy; unchanged where it says so already."""
+    """Returns the status with the host as unhealthy node; the same object if it is listed."""
     if any(node.name == host for node in status.unhealthy_nodes):
         return status
     return status.model_copy(update={"unhealthy_nodes": (*status.unhealthy_nodes, UnhealthyNode(name=host))})
 
 
 def has_space(status: WorkloadStatus, host: str) -> bool:
-    """Whether the host is listed as unhealthy or can be: the API lists so many at most."""
+    """Reports whether the host is listed as unhealthy or the list has room for it."""
     return len(status.unhealthy_nodes) < MOST_UNHEALTHY or any(node.name == host for node in status.unhealthy_nodes)
 
 
 def cleared(status: WorkloadStatus, host: str) -> WorkloadStatus:
-    """The status in which the host is not unhealthy; unchanged where it does not say so."""
+    """Returns the status without the host as unhealthy node; the same object if it is not listed."""
     left = tuple(node for node in status.unhealthy_nodes if node.name != host)
     return status if left == status.unhealthy_nodes else status.model_copy(update={"unhealthy_nodes": left})
 
 
 def multiple_failures(status: WorkloadStatus, host: str) -> str | None:
-    """What the eviction says if this is one node too many; None where no other node waits to be replaced."""
+    """Returns the eviction message if another node already waits for its replacement, else None."""
     names = [node.name for node in status.unhealthy_nodes]
     if not names or host in names:
         return None
@@ -172,7 +172,7 @@ def _runs_on(pod: Pod, host: HostState) -> bool:
 
 
 def _stranded(pod: Pod, host: HostState) -> bool:
-    """Let through to this host, and not bound."""
+    """Reports whether the pod was ungated for this host and is not bound."""
     pinned = pod.spec.node_selector.get(HOSTNAME_LABEL) == host.name
     waits = pod.status.phase in ("", "Pending") and not pod.spec.node_name and not pod.metadata.deletion_timestamp
     return pinned and waits and not pod.gated
@@ -188,7 +188,7 @@ class _Tolerance(Enum):
 
 
 def _tolerance(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> _Tolerance:
-    """Of all the taints together: as of the one that is tolerated least."""
+    """Returns the tolerance of the least tolerated taint."""
 
     def of(taint: Taint) -> _Tolerance:
         fitting = [t for t in tolerations if tolerates(t, taint)]
@@ -201,7 +201,7 @@ def _tolerance(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> _T
 
 
 def _tolerations(workload: Workload, host: str, flavors: Mapping[str, ResourceFlavor]) -> Iterator[Toleration]:
-    """Those of its pod sets on the host: their templates', their flavors', and what ready checks add."""
+    """Yields the tolerations of the pod sets on the host: from templates, flavors and ready admission checks."""
     here = {psa.name: psa for psa in _assigned_to(workload, host)}
     for pod_set in workload.spec.pod_sets:
         if pod_set.name in here:

@@ -1,11 +1,10 @@
-"""Node failures: marks the Workloads that lost nodes, and ends pods that can never run.
+"""The node failure controller: marks Workloads that lost nodes, and ends pods that can never run.
 
-What is wrong is found in `node_failures`; a marked Workload gets other nodes in the next cycle (node_replacement.py), and the
-ungater sends its new pods there. Where the settings follow Kueue, a Workload that loses another node before that is evicted.
-
-Woken by nodes that come, go, change their readiness or their taints; by bound pods of such nodes that end; and by every
-admission onto one. Only hosts with something wrong cost anything: the workloads with a place there are asked of the ledger, and
-pods that wait for the scheduler are listed, since no watch shows them here.
+`node_failures` makes the decisions; the next cycle assigns a marked Workload other nodes (node_replacement.py), and the
+ungater sends its new pods there. With Kueue's settings, a Workload that loses another node before that is evicted. Nodes that
+are created, deleted or change readiness or taints trigger it, as do pods on such nodes that end and admissions onto them. Only
+troubled hosts cost anything: the ledger lists the workloads assigned to them, and unbound pods are listed from the API server,
+since this process watches bound pods only.
 """
 
 from __future__ import annotations
@@ -55,14 +54,14 @@ BY_UNHEALTHY = "unhealthyNode"
 _UNBOUND = "spec.nodeName=,status.phase=Pending"
 _ENDED = "Pod terminated by Kueue NodeController due to node taint"
 _POD_DELAY = 0.1
-# Pods may be let through to a host for some seconds after it has failed: so often, and that much later, it is looked for them.
+# Pods may be ungated for a host for some seconds after its failure, so the host is checked this often at this interval.
 _LOOKS, _LOOK_AGAIN = 6, 10.0
 _NO_SPACE = 1.0
 _decode_pod = msgspec.json.Decoder(Pod).decode
 
 
 class NodeController:
-    """Keeps status.unhealthyNodes right while it runs."""
+    """Maintains status.unhealthyNodes while it runs."""
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class NodeController:
         views.pods.add_handler(self._pod_changed)
         views.workloads.add_handler(self._workload_changed)
 
-    # ---- what wakes it
+    # ---- watch handlers
 
     def _node_changed(self, change: Change[Node]) -> None:
         new, old = HostState(hostname(change.object), change.object), change.old
@@ -133,7 +132,8 @@ class NodeController:
         if (wait := patience(host, self._rules, self._now())) is not None:
             return wait
         unbound = await self._unbound(name) if host.troubled else ()
-        # A new node bears the taint not-ready for some milliseconds. A workload may be admitted onto it while the list is
+        # A new node has the taint not-ready for some milliseconds, and a workload may be admitted onto it while the list
+        # request runs, so the host is read again.
         # in flight, so what was seen before the request decides nothing after it.
         host = self._find_host(name)
         pods = self._bound(host)
@@ -146,7 +146,7 @@ class NodeController:
                 now, host = self._now(), self._find_host(name)
                 found = find(workload, host, pods.get(key, ()), self._views.flavors.objects, self._rules, now)
                 if workload.of_one_pod:
-                    # Nothing replaces its pod, so another place would stay empty.
+                    # No controller replaces its pod, so another assignment would stay unused.
                     found = replace(found, failed=False)
                 await self._settle(workload, host, found)
         return self._again(name) if affected and host.troubled else None
@@ -159,7 +159,7 @@ class NodeController:
         return None
 
     def _holders(self, name: str) -> set[str]:
-        """The workloads that have a place on the host, as the ledger knows them."""
+        """Returns the workloads that the ledger has assigned to the host."""
         return {
             key
             for key, admission in self._ledger.admissions.items()
@@ -172,7 +172,7 @@ class NodeController:
         }
 
     def _bound(self, host: HostState) -> defaultdict[str, list[Pod]]:
-        """The pods that hold the node, by workload."""
+        """Returns the pods bound to the node, by workload."""
         found: defaultdict[str, list[Pod]] = defaultdict(list)
         node = host.node.key if host.node is not None else host.name
         for key in self._ledger.allocations.pods_on(node):
@@ -182,7 +182,7 @@ class NodeController:
         return found
 
     async def _unbound(self, host: str) -> Iterable[Pod]:
-        """Pods of workloads that were let through to the host and are not bound."""
+        """Lists pods of workloads that were ungated for the host and are not bound."""
         found, token = list[Pod](), None
         while True:
             page = await self._kube.list(PODS, field_selector=_UNBOUND, limit=500, continue_=token, decode=_decode_pod)
@@ -190,7 +190,7 @@ class NodeController:
             if not (token := page.continue_):
                 return found
 
-    # ---- what follows
+    # ---- actions
 
     async def _settle(self, workload: Workload, host: HostState, found: FailureVerdict) -> None:
         if holds_place(workload, host.name) or host.name in {n.name for n in workload.status.unhealthy_nodes}:
@@ -200,7 +200,7 @@ class NodeController:
 
     async def _tell(self, workload: Workload, host: str, failed: bool) -> None:
         if failed and self._rules.together and not has_space(workload.status, host):
-            self.reconciler.add_after(host, _NO_SPACE)  # until those that are listed have been replaced
+            self.reconciler.add_after(host, _NO_SPACE)  # until listed nodes have been replaced
             return
         too_many = multiple_failures(workload.status, host) if failed and not self._rules.together else None
         if too_many is not None:
@@ -213,14 +213,14 @@ class NodeController:
             log.debug("already gone", extra={"workload": workload.key})
 
     async def _end(self, pod: Pod) -> None:
-        """The pod can never run; its job makes another, and may ignore this failure as it ignores those of nodes."""
+        """Ends a pod that can never run; its job replaces it and may ignore the failure, as it ignores those of nodes."""
         if not await end_pod(self._kube, pod.metadata, _ENDED, self._now(), ((DISRUPTION, "NodeFailed"),)):
             return
         self._recorder.record(ref_to(PODS, pod), "Normal", "PodTerminatedByKueue", _ENDED)
 
 
 def _as_pod(held: ProjectedPod) -> Pod:
-    """The little of a bound pod that counts here."""
+    """Converts a projected bound pod to the few fields of a Pod that matter here."""
     meta, bound = held.metadata, held.bound
     gone = "going" if held.deleting else None
     return Pod(

@@ -1,10 +1,9 @@
-"""The scheduling loop: at each request of the feed it runs admission cycles, and has their decisions written. Only the
-leader runs it.
+"""The scheduling loop: runs admission cycles on request of the feed, and starts the writes of their decisions.
 
-A cycle charges its admissions to the ledger at once; admission_writer.py writes each of them while the next cycle
-already runs. If a write fails, the charge is taken back (the feed then sees the Workload as it is). If its outcome is
-unknown, the charge stays until the Workload has been read, so no capacity is given twice. pending_evictions.py writes
-evictions likewise. Before each cycle come the running workloads that have lost a node (node_replacement.py).
+It runs on the leader only. A cycle charges its admissions to the ledger at once; admission_writer.py writes each of them while
+the next cycle already runs. If a write fails, the feed restores the Workload as the watch shows it. If the outcome is unknown,
+the charge stays until the Workload has been read, so no capacity is given twice. pending_evictions.py writes evictions
+likewise. Running workloads that lost a node come before each cycle (node_replacement.py).
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ log = logging.getLogger(__name__)
 
 _PAUSE = 1.0
 SET_ASIDE = 60.0
-"""Seconds until a workload is tried again on which the cycle failed to decide."""
+"""Seconds until a workload is tried again whose decision raised an exception."""
 
 Spent = Callable[[Iterable[str], float], None]
-"""Called after a cycle with the keys of the Workloads that it decided on, and its seconds."""
+"""Called after a cycle with the keys of the Workloads that it decided on, and its duration in seconds."""
 
 
 class Scheduler:
-    """Admits, and evicts for it, while it runs."""
+    """Runs cycles and carries out their decisions."""
 
     def __init__(
         self,
@@ -76,23 +75,23 @@ class Scheduler:
 
     @property
     def admitting(self) -> Collection[str]:
-        """The workloads (by key) whose admissions are being written."""
+        """The keys of workloads whose admissions are being written."""
         return self._admitting.keys()
 
     def failed(self) -> dict[str, list[str]]:
-        """The failed nodes of those that are to be given others before the next cycle."""
+        """Returns the failed nodes of workloads that are to be placed again before the next cycle."""
         return self._repairs.due(self._admitting)
 
     def after_cycle(self, call: Callable[[], None]) -> None:
-        """Call it after each cycle."""
+        """Registers a callback to run after each cycle."""
         self._after.append(call)
 
     def displace(self, key: str, lost: Lost, avoid: frozenset[str]) -> None:
-        """As NodeReplacements has it."""
+        """See NodeReplacements.displace."""
         self._repairs.displace(key, lost, avoid)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         context = self._context
         async with asyncio.TaskGroup() as writes:
             context.cycle_due.set()
@@ -113,11 +112,11 @@ class Scheduler:
                     context.cycle_due.set()
                 for call in self._after:
                     call()
-                # A cycle is pure computing: others get their turn before the next one.
+                # A cycle never yields to the loop, so let other tasks run before the next one.
                 await asyncio.sleep(0)
 
     def _set_aside(self, workload: model.Workload, error: Exception) -> None:
-        """Deciding on it failed, by a fault of ours: the others go on, and it is tried again after a while."""
+        """Sets aside a workload whose decision raised an exception, so that it does not block others, and retries it later."""
         log.error("cannot decide on a workload", exc_info=error, extra={"workload": workload.key})
         metrics.UNDECIDED.inc()
         self._context.queues.put(replace(workload, not_before=self._now() + SET_ASIDE))
@@ -184,7 +183,7 @@ class Scheduler:
             case _:
                 self._act(decision, writes)
 
-    # ---- writing an admission
+    # ---- writes
 
     def _begin(self, decision: Admit, write: Coroutine[Any, Any, None], writes: asyncio.TaskGroup) -> None:
         key = decision.workload
@@ -192,7 +191,8 @@ class Scheduler:
         task = self._admitting[key] = writes.create_task(write, name=f"admit {key}")
 
         def ended(_: asyncio.Task[None]) -> None:
-            # However it ends, also with the Lease, in the middle or before it began: the next term starts from what the
+            # However the write ends, also by the loss of the Lease or before it began, the next term starts from what the
+            # watch shows.
             # watch shows.
             self._admitting.pop(key, None)
             self._context.feed.let_go(key)

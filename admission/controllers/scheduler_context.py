@@ -1,4 +1,5 @@
-"""What the scheduler and its helpers need: ledger, queues, the feed that fills them, and settings. Built by `app`."""
+"""The dependencies of the scheduler and its helpers: ledger, queues, the feed that fills them, and settings. `app` builds
+it."""
 
 from __future__ import annotations
 
@@ -15,8 +16,11 @@ from admission.settings import ControllerSection
 
 @dataclass(frozen=True, slots=True)
 class SchedulerContext:
-    """`cycle_due` is set when a cycle could decide something. `sharing` is None if fair sharing is off; `readiness` is None if
-    admissions do not wait for the pods of other workloads."""
+    """What the scheduler's parts share.
+
+    `cycle_due` is set when a cycle could decide something. `sharing` is None if fair sharing is off; `readiness` is None if
+    admissions do not wait for the pods of other workloads.
+    """
 
     feed: Feed
     ledger: Ledger

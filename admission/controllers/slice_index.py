@@ -1,7 +1,7 @@
-"""Which slice of an elastic job holds its quota, and the bound pods that count for it. Part of the feed, by slices.py's rules.
+"""Tracks which slice of an elastic job has its quota, and the bound pods that count for it. Part of the feed.
 
-Two slices of one job can show quota at once: the newer one was admitted, and the older one is not Finished yet. Then only the
-newer one counts, and it does for both.
+Two slices of one job can have quota at once, when the newer was admitted and the older is not Finished yet. Then only the
+newer slice counts, for the pods of both. slices.py has the rules.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from api.workloads import Workload
 
 
 class SliceIndex:
-    """Kept by the feed."""
+    """The current slices of elastic jobs; the feed maintains it."""
 
     def __init__(self, views: ClusterView, state: SchedulerState) -> None:
         self._views, self._state = views, state
         self._current: dict[str, str] = {}
 
     def replaces(self, workload: Workload) -> str:
-        """The key of the slice whose place the Workload takes; empty where it may take none."""
+        """Returns the key of the slice that the Workload replaces, or an empty string if there is none or it must not."""
         old = self._named(workload)
         return "" if old is None or refusal(workload, old) is not None else old.key
 
     def beside(self, workload: Workload) -> list[Workload]:
-        """The slice that the Workload names, and those that name it: what is to be taken again when it changes."""
+        """Returns the slice that the Workload names and those that name it: they depend on the Workload."""
         old = self._named(workload)
         return [*([] if old is None else [old]), *self._views.workloads.by_index(BY_REPLACED, workload.key)]
 
     def has_successor(self, workload: Workload) -> bool:
-        """Whether a later slice of its job has quota."""
+        """Reports whether a later slice of the job has quota."""
         later = self._views.workloads.by_index(BY_REPLACED, workload.key)
         return any(self._state.ledger.admission(w.key) and refusal(w, workload) is None for w in later)
 
     def current(self, key: str | None) -> str | None:
-        """The Workload that pods belong to now which name this one."""
+        """Returns the Workload that pods now count for which name the Workload `key`."""
         return self._current.get(key, key) if key is not None else None
 
     def pods_to_move(self, workload: Workload) -> Iterator[BoundPod]:
-        """The bound pods of its job that do not count for it yet, though it is the slice that has quota. Notes that it is."""
+        """Makes the Workload the current slice; yields bound pods of its job that do not count for it yet."""
         first = first_key(workload)
         others = {first, self._current.get(first, first)}
         others |= {later.key for later in self._views.workloads.by_index(BY_REPLACED, workload.key)}
@@ -57,7 +57,7 @@ class SliceIndex:
             yield replace(allocations.pods[pod], workload=workload.key)
 
     def forget(self, workload: Workload) -> None:
-        """The Workload is deleted."""
+        """Drops a deleted Workload."""
         if self._current.get(first_key(workload)) == workload.key:
             del self._current[first_key(workload)]
 

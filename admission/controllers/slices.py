@@ -1,9 +1,9 @@
-"""The Workloads of an elastic job: which one takes the place of which, and which one its pods belong to now. Pure.
+"""The rules for slices of elastic jobs: which Workload replaces which, and which one its pods count for. Pure.
 
-An elastic job has one admitted Workload, its slice. A job that grows gets another one, which names the admitted one in an
-annotation; once it has quota, the older slice is Finished. The annotation frees quota that another Workload holds, so it counts
-only between Workloads of the same job, in the same LocalQueue. The job's pods name its first slice for ever, since the template
-of a running job cannot change; each later slice names the first one too.
+An elastic job has one admitted Workload, its slice. A job that grows gets another Workload, which names the admitted one in an
+annotation; once it has quota, the older slice is Finished. The annotation frees quota of another Workload, so it only counts
+between Workloads of the same job in the same LocalQueue. The job's pods always name its first slice, since the template of a
+running job cannot change; each later slice names the first one too.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from api.meta import find_condition, is_true
 from api.workloads import Workload
 
 _LONGEST = 63 + 1 + 253
-"""A namespace and a name."""
+"""The length of a namespace and a name."""
 
 
 def replaced_key(workload: Workload) -> str:
-    """The key of the Workload whose place this one is to take; empty where it names none."""
+    """Returns the key of the Workload that this one replaces, or an empty string."""
     return workload.metadata.annotations.get(names.REPLACEMENT_FOR, "")[:_LONGEST]
 
 
 def first_key(workload: Workload) -> str:
-    """The key of the first slice of its job, which the job's pods name: its own where it names none."""
+    """Returns the key of the job's first slice, which the job's pods name; the Workload's own if it names none."""
     name = workload.metadata.annotations.get(names.WORKLOAD_SLICE_NAME) or workload.metadata.name
     return f"{workload.metadata.namespace}/{name}"
 
 
 def is_replaced(workload: Workload) -> bool:
-    """Whether it is Finished because a later slice of its job has taken its place."""
+    """Reports whether the Workload is Finished because a later slice replaced it."""
     finished = find_condition(workload.status.conditions, names.FINISHED)
     return bool(
         finished and finished.status == "True" and finished.reason == names.FinishedReason.WORKLOAD_SLICE_REPLACED
@@ -36,7 +36,7 @@ def is_replaced(workload: Workload) -> bool:
 
 
 def refusal(new: Workload, old: Workload) -> str | None:
-    """Why `new` cannot take the place of `old`, which it names; None if it can."""
+    """Returns why `new` must not replace `old`, which it names, or None if it may."""
     if not same_job(new, old):
         return _refused(new, "a Workload of the same job")
     if new.spec.queue_name != old.spec.queue_name:
@@ -49,9 +49,9 @@ def _refused(new: Workload, allowed: str) -> str:
 
 
 def waits_for(new: Workload, old: Workload | None) -> str | None:
-    """Why `new` may not be considered now because of `old`, the Workload that it names; None where it may.
+    """Returns why `old`, the Workload that `new` names, keeps `new` from being considered, or None.
 
-    One that is gone or over needs no replacement, so that `new` is a Workload like any other.
+    If `old` is gone or finished, `new` is a Workload like any other.
     """
     if old is None or is_true(old.status.conditions, names.FINISHED):
         return None
@@ -63,7 +63,7 @@ def waits_for(new: Workload, old: Workload | None) -> str | None:
 
 
 def same_job(one: Workload, other: Workload) -> bool:
-    """Whether one object controls both, by uid, and they are in its namespace."""
+    """Reports whether both Workloads are in one namespace and have the same controller, by uid."""
     controller, here = _controller(one), one.metadata.namespace == other.metadata.namespace
     return one is other or (here and controller is not None and controller == _controller(other))
 

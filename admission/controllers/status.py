@@ -1,8 +1,8 @@
-"""The one way a Workload's status is written: the difference only, and only onto the version it was made from.
+"""Writes a Workload's status: only the difference, and only onto the version it was computed from.
 
-Several writers live in this process (scheduler, workloads, jobs). Each makes a new status value from the Workload it saw;
-a merge patch carries just what differs, with that version as its precondition, so that none overwrites another: the later
-one gets Conflict, looks again and decides again.
+Several writers run in this process (scheduler, workloads, jobs). Each computes a new status from the Workload it saw; a merge
+patch carries the difference with that resourceVersion as precondition, so none overwrites another: the later writer gets
+Conflict, reads the Workload and decides again.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ log = logging.getLogger(__name__)
 _PAUSE = 1.0
 
 legacy_reasons: ContextVar[bool] = ContextVar("legacy_reasons", default=False)
-"""controller.legacyWaitReasons; set once, before the process starts its tasks. Only what is written changes, no decision."""
+"""The setting controller.legacyWaitReasons, set before the process starts its tasks. It affects what is written, no
+decision."""
 
 
 def written_reason(reason: str) -> str:
-    """The reason of QuotaReserved=False as it is written: the same, or Kueue's legacy one."""
+    """Returns the written reason of QuotaReserved=False: the reason itself, or Kueue's legacy one."""
     if not legacy_reasons.get():
         return reason
     if reason in _LEGACY:
@@ -51,7 +52,7 @@ _LEGACY: Final = frozenset(_OLDER.values())
 
 
 def _written(status: WorkloadStatus) -> WorkloadStatus:
-    """The status with the reasons that are to be written."""
+    """Returns the status with the reasons to write."""
     if not legacy_reasons.get():
         return status
     return status.model_copy(update={"conditions": tuple(_legacy(each) for each in status.conditions)})
@@ -64,7 +65,7 @@ def _legacy(condition: Condition) -> Condition:
 
 
 async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatus) -> Workload:
-    """Writes the new status; returns the Workload as answered (or as it was, where nothing differs).
+    """Writes the new status; returns the Workload in the answer, or `workload` itself if nothing differs.
 
     Raises api.errors.Conflict if another client wrote since `workload` was read, NotFound if it is gone.
     """
@@ -79,9 +80,9 @@ async def patch_status(kube: Kube, workload: Workload, new_status: WorkloadStatu
 
 
 async def read_again(kube: Kube, views: Views, workload: Workload) -> Workload | None:
-    """The Workload as it is now, None where it is gone; asks until there is an answer.
+    """Reads the Workload from the API server until there is an answer; returns None if it is gone.
 
-    For a write without an answer: until its outcome is known, no quota may be given away and no workload evicted.
+    For a write without an answer: until its outcome is known, its quota must not be given away and no workload evicted.
     """
     meta = workload.metadata
     while True:

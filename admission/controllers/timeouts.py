@@ -1,11 +1,10 @@
-"""What time alone does to an admitted workload: pods that do not get ready, and the longest time it may run. Pure.
+"""Timeouts of admitted workloads: pods that do not become ready, and the maximum execution time. Pure.
 
-Rules of the lifecycle description, 3.6. Pods have `timeout` from the admission to get ready for the first time, and
-`recovery_timeout` from the moment when one of them failed. A workload that misses it is evicted and comes back after
-min(base * 2^(n-1), max) seconds, n being how often that has happened; one that has come back too often is deactivated.
-
-A jitter keeps workloads that were evicted in one moment from coming back in one: up to a ten-thousandth of the wait, as the
-Kueue has it, but found from the workload's uid, so that the same history gives the same times.
+Source: lifecycle.md 3.6. Pods have `timeout` from the admission to become ready for the first time, and `recovery_timeout`
+from the failure of one of them. A workload that misses it is evicted and may return after min(base * 2^(n-1), max) seconds,
+for the n-th eviction; one that returned too often is deactivated. A jitter of at most a ten-thousandth of the wait, as in
+Kueue, separates workloads evicted at once; it is derived from the workload's uid, so that the same history gives the same
+times.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ from api.names import ADMITTED, PODS_READY, DeactivationReason, EvictedReason, P
 from api.workloads import RequeueState, Workload, WorkloadStatus
 
 JITTER: Final = 0.0001
-# 2^64 seconds are beyond any longest wait: what is added after that changes nothing.
+# 2^64 seconds exceed any maximum wait, so more doublings change nothing.
 _DOUBLINGS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class RequeueBackoff:
-    """How long a workload stays away; seconds. `limit`: how often it may come back, None for ever."""
+    """The backoff of evicted workloads, in seconds. `limit` is how often a workload may return, None for no limit."""
 
     base: float = 60.0
     longest: float = 3600.0
     limit: int | None = None
 
     def wait(self, times: int, uid: str) -> float:
-        """Seconds to wait after the eviction number `times` (from 1)."""
+        """Returns the seconds to wait after eviction number `times`, counted from 1."""
         plain: float = min(self.base * 2 ** min(times - 1, _DOUBLINGS), self.longest)
         return plain * (1 + JITTER * zlib.crc32(uid.encode()) / 2**32)
 
 
 @dataclass(frozen=True, slots=True)
 class PodsReadyRules:
-    """Seconds; `recovery_timeout` None: as long as `timeout`."""
+    """Timeouts in seconds; a `recovery_timeout` of None equals `timeout`."""
 
     timeout: float
     recovery_timeout: float | None = None
@@ -50,9 +49,9 @@ class PodsReadyRules:
 
 
 def pods_deadline(workload: Workload, rules: PodsReadyRules) -> tuple[float, str] | None:
-    """Until when the pods of an admitted workload have to be ready (epoch seconds), and what they are given that time for.
+    """Returns when pods of an admitted workload must be ready, in epoch seconds, and the reason for that time limit.
 
-    None while they are ready, and for a workload that is not admitted.
+    Returns None while they are ready, and for a workload that is not admitted.
     """
     admitted = find_condition(workload.status.conditions, ADMITTED)
     if admitted is None or admitted.status != "True" or is_true(workload.status.conditions, PODS_READY):
@@ -67,14 +66,14 @@ def pods_deadline(workload: Workload, rules: PodsReadyRules) -> tuple[float, str
 def pods_overdue(
     workload: Workload, status: WorkloadStatus, cause: str, rules: PodsReadyRules, now: float
 ) -> tuple[WorkloadStatus, Eviction | None]:
-    """The status of one whose pods are not ready in time: evicted, or, having come back often enough, to be deactivated."""
+    """Returns the status after a missed deadline: evicted, or, after too many returns, to be deactivated."""
     generation, state = workload.metadata.generation, status.requeue_state or RequeueState()
     times = (state.count or 0) + 1
     if rules.backoff.limit is not None and times > rules.backoff.limit:
         text = "exceeding the maximum number of re-queuing retries"
         return conditions.deactivating(status, DeactivationReason.REQUEUING_LIMIT, text, now, generation), None
     eviction = Eviction(EvictedReason.PODS_READY_TIMEOUT, f"Exceeded the PodsReady timeout {workload.key}", cause)
-    # Times are written in whole seconds: one that is cut off would let it come back too early.
+    # Times are written in whole seconds; rounding down would let the workload return too early.
     at = rfc3339(math.ceil(now + rules.backoff.wait(times, workload.metadata.uid)))
     again = state.model_copy(update={"count": times, "requeue_at": at})
     status = evicted(status, eviction, now, generation).model_copy(update={"requeue_state": again})
@@ -82,7 +81,7 @@ def pods_overdue(
 
 
 def execution_deadline(workload: Workload) -> float | None:
-    """Until when an admitted workload may run, the time of its former admissions counted; None: for ever."""
+    """Returns when an admitted workload's execution time ends, counting earlier admissions; None for no limit."""
     limit = workload.spec.maximum_execution_time_seconds
     admitted = find_condition(workload.status.conditions, ADMITTED)
     if limit is None or admitted is None or admitted.status != "True":

@@ -1,13 +1,12 @@
-"""Pods that no node takes after their gate was opened: the Workload reports them, and is evicted whole if they stay unbound.
+"""Reports pods that no node accepts after their gate was removed, and evicts workloads whose pods stay unbound.
 
-What lets pods through counts on their binding. A pod from elsewhere may still take the place in between, and a pod may have a
-term that no rule here knows; then the stock scheduler says PodScheduled=False, Unschedulable. Such a pod is checked again
-after a moment, as it may be bound by then; after a while it gets another place (pod_mover.py). The Workload's condition
-PodsUnschedulable lists them with the scheduler's words, and turns False once there are none. If that takes longer than the
-settings allow, the workload is evicted and queues again, with the books as they are then. A workload of one plain pod only
-tells it: nothing would replace its pod.
+Ungated pods are expected to be bound. But another pod may take the capacity in between, or a pod may have a term that Stowage
+does not know; then kube-scheduler sets PodScheduled=False, Unschedulable. Such a pod is checked again after a moment, when it
+may be bound; later it gets another place (pod_mover.py). The Workload's condition PodsUnschedulable lists these pods with
+kube-scheduler's message, and turns False once there are none. After the configured timeout the workload is evicted and queues
+again. A workload of a single pod is only reported, since nothing would replace its pod.
 
-The watch shows pods without a node alone, and of those without such a condition only their identity is kept.
+The watch is limited to pods without a node, and only the identity is kept of those without such a condition.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ log = logging.getLogger(__name__)
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
 _BY_WORKLOAD = "workload"
-# The scheduler may have looked a moment too early; and many pods of one gang are reported together.
+# kube-scheduler may have tried too early, and many pods of one gang are reported together.
 _SETTLE = 1.0
-# The scheduler's words change whenever a node does: they are reported again for the same pods only after this time.
+# kube-scheduler's message changes with every node; an update for the same pods waits this long.
 _REWORD = 10.0
-# How many pods a message names, and how much of what the scheduler says of them.
+# The number of pods that a message names, and the length of kube-scheduler's message in it.
 _NAMED, _SAID = 8, 600
 
 
@@ -100,10 +99,11 @@ class _Pod(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class UnboundPod:
-    """A pod without a node. `refused`: what the scheduler says of it, None while it has not refused it.
+    """A pod without a node.
 
-    `place`: the pod set and host that it was sent to, None where it was sent to no single host. `owner`: kind and name of what
-    controls it, None where that may not replace it alone.
+    `refused` is kube-scheduler's message, or None if it has not refused the pod. `place` is the assigned pod set and host, or
+    None if the pod was assigned no single host. `owner` is kind and name of the pod's controller, or None if that may not
+    replace the pod alone.
     """
 
     metadata: ProjectedMeta
@@ -145,19 +145,19 @@ class UnboundReader:
 
 
 def _owner(meta: _Meta) -> tuple[str, str] | None:
-    """What makes a successor of the pod; the groups of a LeaderWorkerSet are made anew whole."""
+    """Returns the pod's controller, or None in a LeaderWorkerSet, which recreates groups as a whole."""
     if LWS_NAME in meta.labels:
         return None
     return next(((owner.kind, owner.name) for owner in meta.owner_references if owner.controller), None)
 
 
 def unbound_informer(kube: Kube) -> Informer[UnboundPod]:
-    """The pods that belong to a pod set and have no node."""
+    """Returns the informer of pods that belong to a pod set and have no node."""
     return Informer(kube, PODS, UnboundReader(), label_selector=PODSET_LABEL, field_selector=UNBOUND)
 
 
 class UnboundController:
-    """Tells which pods no node takes, and evicts workloads of which some stay so for `timeout` seconds (None: never)."""
+    """Reports unschedulable pods, and evicts workloads with such pods after `timeout` seconds (None: never)."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class UnboundController:
         pods.add_handler(self._pod_changed)
         views.workloads.add_handler(self._workload_changed)
 
-    # ---- what wakes it
+    # ---- watch handlers
 
     def _pod_changed(self, change: Change[UnboundPod]) -> None:
         before = change.old.workload if change.old else None
@@ -196,7 +196,7 @@ class UnboundController:
         return "" if admission is None else admission.cluster_queue
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        """A leader finds the conditions of the one before."""
+        """Queues workloads whose condition a former leader wrote, and those whose pods are being moved."""
         if change.old is None and is_true(change.object.status.conditions, conditions.UNSCHEDULABLE):
             self.reconciler.add_after(change.key, _SETTLE)
         elif self._mover is not None and self._mover.is_moving(change.key):
@@ -224,7 +224,7 @@ class UnboundController:
             self._mover.over(key)
 
     async def _report(self, workload: Workload, stuck: Sequence[UnboundPod], before: Condition | None) -> float | None:
-        """Tells, or evicts the workload when the time is up; `before`: what it is told already, if that is so."""
+        """Reports the pods, or evicts the workload after the timeout; `before` is the present condition, if True."""
         reported = before is not None
         if (
             reported
@@ -242,7 +242,7 @@ class UnboundController:
         return self._timeout if stuck and not reported and not workload.of_one_pod else None
 
     def _again(self, key: str, stuck: Sequence[UnboundPod]) -> bool:
-        """Whether the same pods were reported a moment ago."""
+        """Reports whether the same pods were reported less than `_REWORD` seconds ago."""
         pods, now = _pods(stuck), self._now()
         before, at = self._worded.get(key, ("", 0.0))
         if not stuck:
@@ -252,7 +252,7 @@ class UnboundController:
         return bool(stuck) and before == pods and now < at + _REWORD
 
     def _left(self, workload: Workload, since: str | None) -> float | None:
-        """Seconds until it goes back; None: it stays."""
+        """Returns the seconds until the workload is evicted, or None if it is not."""
         if self._timeout is None or workload.of_one_pod:
             return None
         return (parse_time(since) or 0.0) + self._timeout - self._now()
@@ -280,7 +280,7 @@ class UnboundController:
 
 
 def _text(stuck: Sequence[UnboundPod]) -> str:
-    """Which pods, and why: the scheduler's words of the first of them. Empty where there are none."""
+    """Describes the pods with kube-scheduler's message about the first; empty if there are none."""
     return f"{_pods(stuck)}: {stuck[0].refused}" if stuck else ""
 
 

@@ -1,15 +1,15 @@
-"""What the pods of each namespace hold beyond what its Workloads have reserved: an elastic quota counts all of it. No IO.
+"""Computes what a namespace's pods use beyond its Workloads' reservations, since an elastic quota counts all of it. No IO.
 
-An elastic quota counts every pod that is bound, as its document has it, also those that ran there before the quota was made. A
-pod that names a Workload, or the pod set that it is of, is counted by a Workload. But any user that may change the pod may
-write that, so it is not believed pod by pod: of all that such pods of a namespace hold, only as much is left out as the
-Workloads of the namespace have reserved. So what is charged to a namespace is never less than what its pods hold:
+An elastic quota counts every bound pod (docs/specification/elastic-quota.md), also pods that ran before the quota was created.
+A pod that names a Workload or a pod set is counted by a Workload. But any user who may change the pod may write that name, so
+it is not trusted pod by pod: of the usage of all such pods in a namespace, only as much is left out as the namespace's
+Workloads have reserved. So a namespace is never charged less than its pods use:
 
-    outside = pods that name nothing + max(0, pods that name something - reserved by Workloads)
+    outside = pods without a name + max(0, pods with a name - reserved by Workloads)
 
-Pods that are being deleted and name something are left out: an evicted workload gives its quota back before the last one is
-gone. Stowage never gates, moves or ends pods that no Workload counts. The feed gives the sums to the quota's ClusterQueue, and
-the queues' status shows them.
+Deleted pods with a name are left out, since an evicted workload releases its quota before the last of them is gone. Stowage
+never gates, moves or ends pods that no Workload counts. The feed charges the sums to the quota's ClusterQueue, and the queues'
+status shows them.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from api.workloads import Workload
 
 
 class WatchedObjects(Protocol):
-    """What is used of a copy of objects."""
+    """The part of an informer that is used."""
 
     @property
     def objects(self) -> Mapping[str, Any]:
-        """By key."""
+        """The objects by key."""
 
     def add_handler(self, fn: Callable[[Change[Any]], None], /) -> None:
-        """Called for every change, and for what is there already."""
+        """Calls `fn` for every change and for every object already present."""
 
 
 class UnreservedUsage:
-    """See the module. Reservations are summed only for the namespaces that were asked for."""
+    """Sums of usage per namespace; reservations are summed only for namespaces that were queried."""
 
     def __init__(self, pods: WatchedObjects, workloads: WatchedObjects) -> None:
         self._workloads = workloads
@@ -56,7 +56,7 @@ class UnreservedUsage:
         workloads.add_handler(self._workload_changed)
 
     def of(self, namespace: str) -> Mapping[str, int]:
-        """The sums by resource, the number of pods among them."""
+        """Returns the amounts by resource, including the number of pods."""
         if namespace not in self._reserved:
             self._reserved[namespace] = Counter()
             for key, workload in self._workloads.objects.items():
@@ -66,7 +66,7 @@ class UnreservedUsage:
         return found
 
     def add_handler(self, fn: Callable[[str], None]) -> None:
-        """Called with the namespace whose sums have changed."""
+        """Calls `fn` with each namespace whose sums changed."""
         self._handlers.append(fn)
 
     def _sum(self, namespace: str) -> Mapping[str, int]:
@@ -129,7 +129,7 @@ def _names_something(pod: BoundPod) -> bool:
 
 
 def _reserved(workload: Workload | None) -> Mapping[str, int]:
-    """What a Workload has reserved: its usage, or what its templates ask for where that is more; and its pods."""
+    """Returns a Workload's reservation: per resource the larger of its usage and its templates' requests; and its pods."""
     state = workload.status.conditions if workload is not None else ()
     if workload is None or workload.status.admission is None or is_true(state, FINISHED):
         return {}

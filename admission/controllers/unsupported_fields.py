@@ -1,4 +1,4 @@
-"""Fields that a user has set and that have no effect yet. A condition names them, so none is ignored silently. Pure.
+"""Lists fields that users have set and that have no effect yet; a condition names them, so none is ignored silently. Pure.
 
 Each function returns the paths of such fields. The change that implements a field removes it here.
 """
@@ -15,7 +15,7 @@ FIELDS_HONOURED = f"{STOWAGE}/FieldsHonoured"
 
 
 def of_cluster_queue(queue: ClusterQueue) -> list[str]:
-    """Fair admission by past usage, and migration between flavors."""
+    """Returns the fields for fair admission by past usage and for migration between flavors."""
     spec, found = queue.spec, []
     if spec.admission_scope is not None:
         found.append("spec.admissionScope")
@@ -25,7 +25,7 @@ def of_cluster_queue(queue: ClusterQueue) -> list[str]:
 
 
 def of_local_queue(queue: LocalQueue) -> list[str]:
-    """Fair sharing between the LocalQueues of one ClusterQueue."""
+    """Returns the field for fair sharing between the LocalQueues of one ClusterQueue."""
     sharing = queue.spec.fair_sharing
     return ["spec.fairSharing"] if sharing is not None and sharing.weight is not None else []
 
@@ -33,7 +33,7 @@ def of_local_queue(queue: LocalQueue) -> list[str]:
 def noted(
     conditions: tuple[Condition, ...], fields: Sequence[str], generation: int, now: float
 ) -> tuple[Condition, ...]:
-    """The conditions with FieldsHonoured; unchanged if there was never anything to report, or if it is reported already."""
+    """Returns the conditions with FieldsHonoured; the same object if there was never anything to report or nothing changes."""
     old = find_condition(conditions, FIELDS_HONOURED)
     if old is None and not fields:
         return conditions

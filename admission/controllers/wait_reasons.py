@@ -1,9 +1,9 @@
-"""Why each waiting Workload waits, written to its status: soon after it is known, and not more often than people read.
+"""Writes the reason why each Workload waits to its status, soon after it is known and at a bounded rate.
 
-The cycle may refuse a workload many times a second while the cluster moves; only the latest reason matters. A new reason is
-written at once (and in an event), new numbers of the same reason at most once a period, which is longer where many
-wait, and nothing at all for a Workload that is admitted before its turn. What would let it in is worked out later
-(explainer.py); only the verdict that it can never run as it is comes with the reason.
+A cycle may refuse a workload many times per second while the cluster changes; only the latest reason matters. A new reason is
+written at once, with an event; new figures in the same reason at most once per period, which grows with the number of waiting
+workloads; and nothing for a Workload that is admitted before its write. explainer.py computes later what would admit the
+workload; only the verdict that the workload can never run is written with the reason.
 """
 
 from __future__ import annotations
@@ -29,16 +29,20 @@ from api.meta import find_condition, is_true
 from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload, WorkloadStatus
 
-# Most workloads that do not fit at once are admitted moments later; what they waited for is then of no interest.
+# Most workloads that do not fit at once are admitted moments later, and their reason is then of no interest.
 _FIRST_DELAY = 0.5
 NUMBERS_A_SECOND: Final = 5.0
-"""New numbers that are written a second, of all that wait together: any admission changes them for all workloads behind it."""
+"""Rate, in writes per second for all waiting workloads, of new figures: every admission changes them for all workloads behind
+it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitReason:
-    """What QuotaReserved=False is to say. `never`: it would not fit even if it were alone, which is told with it; `gated`:
-    closed preemption gates alone hold it.
+    """The content of QuotaReserved=False.
+
+    `never` means that the workload would not fit even in an empty cluster, which is written too; `gated`, that only closed
+    preemption gates hold it.
     """
 
     reason: str
@@ -68,7 +72,8 @@ class WaitReporter:
         views.workloads.add_handler(self._workload_changed)
 
     def waits(self, key: str, wait: WaitReason) -> None:
-        """The latest answer for the Workload. Its status may have said something else since the same answer before."""
+        """Notes a cycle's latest reason for the Workload; the status may have changed since the same reason was noted
+        before."""
         self._waits[key] = wait
         if self._explainer is not None:
             self._explainer.waits(key, wait.reason)
@@ -80,7 +85,7 @@ class WaitReporter:
             self.reconciler.add_after(key, max(_FIRST_DELAY, patience))
 
     def forget(self, key: str) -> None:
-        """It waits no more."""
+        """Drops a workload that no longer waits."""
         self._waits.pop(key, None)
         self._written.pop(key, None)
         if self._explainer is not None:
@@ -90,7 +95,7 @@ class WaitReporter:
         if change.type is ChangeType.DELETED:
             self.forget(change.key)
         elif change.key in self._waits and _reason(change.object) == written_reason(Reason.PENDING_EVALUATION):
-            # What kept it from the queue is over, and the queue has answered already, before we saw that here.
+            # What kept the workload out of the queue is over, and a cycle had decided before the watch showed it.
             self.reconciler.add_after(change.key, _FIRST_DELAY)
 
     async def _report(self, key: str) -> None:
@@ -124,7 +129,7 @@ class WaitReporter:
 
 
 def _cannot_run(workload: Workload, status: WorkloadStatus, now: float) -> WorkloadStatus:
-    """The verdict comes with the decision; what would help follows it, and is not written over."""
+    """Adds the verdict CannotRun, unless an explanation with that verdict, which also names remedies, is present."""
     before = find_condition(status.conditions, conditions.EXPLANATION)
     if before is not None and before.reason == Reason.CANNOT_RUN:
         return status
@@ -132,13 +137,13 @@ def _cannot_run(workload: Workload, status: WorkloadStatus, now: float) -> Workl
 
 
 def _reason(workload: Workload) -> str | None:
-    """Why the status says that the workload waits; None where it says nothing of that."""
+    """Returns the reason of QuotaReserved=False, or None."""
     found = find_condition(workload.status.conditions, QUOTA_RESERVED)
     return found.reason if found is not None and found.status == "False" else None
 
 
 def _says(workload: Workload, wait: WaitReason) -> bool:
-    """Whether the status gives this reason already."""
+    """Reports whether the status states this reason already."""
     found = find_condition(workload.status.conditions, QUOTA_RESERVED)
     said = ("False", written_reason(wait.reason), wait.message)
     return found is not None and (found.status, found.reason, found.message) == said

@@ -1,7 +1,7 @@
-"""Performs the actions on Workloads that a plan lists, for the executors of jobs and of pods.
+"""Performs a plan's actions on Workloads, for the executors of jobs and of pods.
 
-Every write carries the version it was planned for, and what it was answered is noted, so that the next plan sees it before
-the informer does.
+Every write carries the version it was planned for, and its answer is recorded, so that the next plan sees it before the
+informer does.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
-# The change that caused a conflict brings the key back by itself; this is for a watch that has fallen silent.
+# The change that caused a conflict requeues the key by itself; this retry covers a watch that has stalled.
 CONFLICT_RETRY: Final = 1.0
 
 
 class Recorder(Protocol):
-    """What is used of api.kube.events.EventRecorder."""
+    """The part of api.kube.events.EventRecorder that is used."""
 
     def record(self, ref: ObjectRef, event_type: str, reason: str, message: str) -> None:
-        """Never blocks."""
+        """Records an event; never blocks."""
 
 
 class WorkloadWriter:
-    """See the module. `latest` are the answers so far, `expected` the Workloads created and not seen."""
+    """Writes Workloads. `latest` caches the answers; `expected` holds created Workloads that were not seen yet."""
 
     def __init__(self, kube: Kube, latest: MutationCache[Workload], expected: ExpectedWorkloads) -> None:
         self._kube, self._latest, self._expected = kube, latest, expected
 
     async def perform(self, key: str, action: WorkloadAction) -> None:
-        """For the job or the unit of that key. Raises ApiErrors, Conflict and NotFound among them."""
+        """Performs the action for the job or unit `key`. Raises ApiErrors, including Conflict and NotFound."""
         match action:
             case CreateWorkload(workload=workload):
                 await self._create(key, workload)
@@ -54,7 +54,7 @@ class WorkloadWriter:
                 await self._kube.delete(WORKLOADS, meta.name, meta.namespace, uid=meta.uid)
 
     async def patch(self, workload: Workload, patch: Mapping[str, Any]) -> Workload:
-        """A merge patch onto the version that was answered last; returns what it was made for."""
+        """Applies a merge patch to the latest known version; returns that version."""
         now = self._latest.of(workload.key, workload)
         meta = now.metadata
         body = {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": meta.resource_version}}

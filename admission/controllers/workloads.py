@@ -1,8 +1,8 @@
-"""The Workload reconciler: what `lifecycle.step` says of each Workload, written to the API server.
+"""Reconciles Workloads: computes each Workload's next status with `lifecycle.step` and writes it.
 
-Reconciles a Workload when it changes, when its admission context changes, and when time passes. It also lets go of Workloads
-without an owner that Stowage manages: it removes their finalizer when they are deleted and their reservation when they are
-evicted, since no job controller will.
+A Workload is reconciled when it changes, when its admission context changes, and when time passes. For Workloads without a
+managed owner, which no job controller handles, it also removes the finalizer when they are deleted and the reservation when
+they are evicted.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class WorkloadController:
         views.workload_priorities.add_handler(self._class_changed)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs until cancelled."""
         await self._reconciler.run()
 
-    # ---- what wakes it
+    # ---- watch handlers
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is not ChangeType.DELETED and not self._settled(change.object):
@@ -91,7 +91,7 @@ class WorkloadController:
             self._add(self._views.workloads.by_index(BY_QUEUE, local.key))
 
     def _class_changed(self, change: Change[WorkloadPriorityClass]) -> None:
-        """Its Workloads get its value; those of a class that is gone keep theirs."""
+        """Queues the class's Workloads for its new value; Workloads of a deleted class keep theirs."""
         if change.type is ChangeType.DELETED or (change.old is not None and change.old.value == change.object.value):
             return
         for workload in self._views.workloads.objects.values():
@@ -108,13 +108,13 @@ class WorkloadController:
                 self._reconciler.add(workload.key)
 
     def kinds_changed(self) -> None:
-        """Other kinds of job are managed now: look again at every Workload that names an owner."""
+        """Reconciles every Workload with an owner, after a change of the managed job kinds."""
         for workload in self._views.workloads.objects.values():
             if workload.metadata.owner_references:
                 self._reconciler.add(workload.key)
 
     def _settled(self, workload: Workload) -> bool:
-        """Whether nothing can follow: finished, kept for ever, and not being deleted."""
+        """Reports whether nothing remains to be done: finished, kept forever, and not being deleted."""
         over = is_true(workload.status.conditions, FINISHED) and not workload.metadata.deletion_timestamp
         return over and self._rules.finished_kept is None
 
@@ -141,9 +141,9 @@ class WorkloadController:
         return result.again_in
 
     async def _revalue(self, workload: Workload) -> Workload:
-        """Gives the Workload the value that its WorkloadPriorityClass has now, once after each change of the class.
+        """Gives the Workload its WorkloadPriorityClass's value, once after each change of the class.
 
-        Not at every look: a user who may write Workloads may give one a priority of its own, as with Kueue.
+        It is not enforced at every reconcile, since users who may write Workloads may set a priority, as in Kueue.
         """
         if workload.key not in self._revalued:
             return workload
@@ -196,7 +196,7 @@ class WorkloadController:
         metrics.ADMITTED.labels(admission.cluster_queue, ref.name if ref else "").inc()
 
     async def _deactivate(self, workload: Workload) -> None:
-        """The eviction follows when this is seen."""
+        """Deactivates the Workload; its eviction follows once the change is observed."""
         meta = workload.metadata
         body = {"metadata": {"resourceVersion": meta.resource_version}, "spec": {"active": False}}
         answer = await self._kube.patch(
@@ -227,6 +227,6 @@ class WorkloadController:
 
 
 def _class_of(workload: Workload) -> str | None:
-    """The WorkloadPriorityClass that its priority comes from."""
+    """Returns the WorkloadPriorityClass that sets the priority, or None."""
     ref = workload.spec.priority_class_ref
     return ref.name if ref is not None and ref.group == GROUP else None

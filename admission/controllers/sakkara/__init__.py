@@ -1,5 +1,5 @@
-"""Sakkara's ConfigMaps, which describe trees of nodes and groups of pods, and the results written back to them.
+"""Reads Sakkara's ConfigMaps, which describe node trees and pod groups, and writes the results back to them.
 
-`reporter` reports errors of a ConfigMap; `output` and the modules beside it write the results. The trees give the ledger its
-levels in controllers/sakkara_trees.py; pods/sakkara_groups.py and its neighbours make gangs of the groups.
+`reporter` reports errors of a ConfigMap; `output` and its neighbours write the results. controllers/sakkara_trees.py gives the
+ledger the trees' levels; pods/sakkara_groups.py and its neighbours turn groups into gangs.
 """

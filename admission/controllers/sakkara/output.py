@@ -1,9 +1,8 @@
-"""What is handed back to a Sakkara group: status, placement, ranks, times, and the labels of its pods. Pure.
+"""Computes the results of a Sakkara group: status, placement, ranks, times, and the labels of its pods. Pure.
 
-From what is there (the group's ConfigMap as it is, its Workload, its pods) to what the ConfigMap and the pods are to say.
-An attempt lasts from one reservation to its end. With the next one, placement and ranks restart; the time goes on.
-
-`output_record` is what goes in, `output_status` the status, `output_ranks` the ranks; `output_controller` writes it all.
+It maps the group's ConfigMap, Workload and pods to the content of the ConfigMap and the labels of the pods. An attempt lasts
+from one reservation to its end; the next attempt resets placement and ranks, while times continue. `output_record` defines the
+input, `output_status` the status, `output_ranks` the ranks; `output_controller` writes the results.
 """
 
 from __future__ import annotations
@@ -40,17 +39,19 @@ from api import names
 from api.meta import find_condition, parse_time
 
 PATIENCE: Final = 10.0
-"""Seconds after which a pod that is let through and not bound yet is labelled all the same. One that is bound soon is
-patched once."""
+"""Seconds after which an ungated pod is labelled although it is not bound, so that a pod bound soon is patched once."""
 LOOK_AGAIN: Final = 5.0
-"""Seconds; a pod is bound to a node of which nothing is known yet."""
+"""Seconds until the next check when a pod is bound to an unknown node."""
 _LONG: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """`data`: the keys of WRITTEN that have a value. `labels`: what pods are to bear of LABELS, by their names. `again_in`:
-    seconds after which there may be more to say."""
+    """The results of a group.
+
+    `data` holds the keys of WRITTEN that have a value; `labels`, the values of LABELS by pod name; `again_in`, the seconds
+    after which results may change without an event.
+    """
 
     data: Mapping[str, str]
     record: ResultRecord
@@ -59,7 +60,7 @@ class GroupResult:
 
 
 def result(given: ResultInput) -> GroupResult:
-    """What is to be said now."""
+    """Returns the results for the present state."""
     record = given.record.attempt(given.workload, placed=PLACEMENT in given.data)
     status, message = status_of(given)
     holds = given.placed or (record.over and status in (GroupStatus.BOUND, GroupStatus.FAILED))
@@ -78,11 +79,11 @@ def result(given: ResultInput) -> GroupResult:
     return _labelled(GroupResult(data, record, {}), given, seats)
 
 
-# ---- places
+# ---- placement
 
 
 def _places(given: ResultInput, record: ResultRecord) -> tuple[tuple[RankAssignment, ...], str | None]:
-    """The seats, and the placement as text."""
+    """Returns the rank assignments, and the placement as text."""
     ours = given.record.goes_on(record) or not given.record.workload
     old = _old_seats(given, record) if ours else ()
     if given.workload is None or not given.living:
@@ -95,7 +96,7 @@ def _places(given: ResultInput, record: ResultRecord) -> tuple[tuple[RankAssignm
 
 
 def _old_seats(given: ResultInput, record: ResultRecord) -> tuple[RankAssignment, ...]:
-    """As the ConfigMap says; what it has lost the pods' labels say."""
+    """Reads the rank assignments from the ConfigMap, or from the pods' labels if the ConfigMap lost them."""
     seats = read_seats(given.data.get(RANK), given.data.get(PLACEMENT), record.taken)
     if seats:
         return seats
@@ -112,7 +113,7 @@ def _old_seats(given: ResultInput, record: ResultRecord) -> tuple[RankAssignment
 
 
 def _times(given: ResultInput, record: ResultRecord, *, holds: bool, bound: bool) -> dict[str, str]:
-    """From the first wait to the last bound pod. Of a group that comes again after its end they restart."""
+    """Returns the times from the first wait to the last bound pod; a group that returns after its end starts anew."""
     data: Mapping[str, str] = {} if given.record.over and not record.over else given.data
     said: dict[str, str] = {}
     begin = _moment(data.get(BEGIN))
@@ -136,14 +137,14 @@ def _last_bound(given: ResultInput) -> float:
 
 
 def _seen(second: float | None, seen: float | None) -> float | None:
-    """A moment that the API server tells in whole seconds; more exactly where it was seen within that second or the next."""
+    """Refines an API timestamp in whole seconds with the local observation, if that lies within two seconds after it."""
     if second is None or seen is None or not second <= seen < second + 2:
         return second
     return seen
 
 
 def _text(moment: float) -> str:
-    """RFC 3339 with milliseconds."""
+    """Formats epoch seconds as RFC 3339 with milliseconds."""
     seconds, milli = divmod(_milli(moment), 1000)
     return datetime.fromtimestamp(seconds, UTC).strftime(f"%Y-%m-%dT%H:%M:%S.{milli:03d}Z")
 
@@ -167,9 +168,9 @@ def _number(text: str | None) -> int | None:
 
 
 def _labelled(group_result: GroupResult, given: ResultInput, seats: Sequence[RankAssignment]) -> GroupResult:
-    """With the labels of the pods that have a seat. One that goes is left alone.
+    """Adds the labels of pods that have a rank and are not being deleted.
 
-    One that is about to be bound waits, unless its gate waits for the rank.
+    A pod that is about to be bound is labelled later, unless its gate waits for the rank.
     """
     by_pod, left = {seat.pod: seat for seat in seats}, _patience_left(given)
     wanted: dict[str, dict[str, str]] = {}

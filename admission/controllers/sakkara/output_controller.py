@@ -1,11 +1,10 @@
-"""Writes the results of Sakkara groups into their ConfigMaps, and ranks onto their pods. Only the leader runs it.
+"""The controller that writes the results of Sakkara groups into their ConfigMaps, and ranks onto their pods.
 
-It watches, asks `output` what is to be said, and patches what differs; nothing is decided here. Work is keyed by ConfigMap.
-Changes are collected for a moment that grows with the group, so that the cost of a large one grows with its number and not
-with its square. The ConfigMap is written first and on condition of its version, the pods after it: whatever a process that
-was killed leaves behind, the ranks of the pods are those of the ConfigMap, and a restarted process continues from there.
-
-A pod that names its group otherwise than by the group's label is only counted until it is let through: then it bears it.
+It watches, asks `output` for the results and patches the differences; it decides nothing itself, and runs on the leader only.
+The reconciler's keys are ConfigMaps. Changes are collected for a time that grows with the group, so the cost for n pods is
+O(n) instead of O(n^2). The ConfigMap is written first, conditional on its resourceVersion, and the pods after it: whatever a
+killed process leaves, the ranks of the pods follow the ConfigMap, and a restarted process continues from there. A pod that
+names its group other than by the group's label only counts until it is started, when it gets the label.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT: Final = 120.0
 BATCH: Final = 0.2
-"""Seconds for which changes of a group are collected, and as much again for each BATCH_PODS of its pods."""
+"""Seconds for which changes of a group are collected, plus the same for every BATCH_PODS of its pods."""
 BATCH_PODS: Final = 400
 BY_MEMBERS: Final = "group of members"
 BY_MAP: Final = "config map of group"
@@ -50,25 +49,28 @@ _convert: Final = msgspec.json.Decoder(ConfigMap).decode
 
 
 class MemberView(InformerView[MemberPod], Protocol):
-    """What is used of the informer of members."""
+    """The part of the member informer that is used."""
 
     def count(self, name: str, value: str) -> int:
-        """How many objects a group has."""
+        """Returns the number of objects indexed under the value."""
 
     def observe(self, obj: MemberPod) -> None:
-        """Takes the answer to a write."""
+        """Applies the answer to a write."""
 
 
 class MapView(InformerView[ConfigMap], Protocol):
-    """What is used of the informer of group ConfigMaps."""
+    """The part of the group ConfigMap informer that is used."""
 
     def observe(self, obj: ConfigMap) -> None:
-        """Takes the answer to a write."""
+        """Applies the answer to a write."""
 
 
 class ResultController:
-    """See the module. `groups` are made of `maps`; `pods` bear the label of groups, `queued` are all that wait or run, filed
-    by group. `at_once` bounds the patches of pods in flight."""
+    """Reconciles the results of groups.
+
+    `groups` is built on `maps`; `pods` have the group label; `queued` are all queued pods, indexed by group. `at_once` bounds
+    concurrent patches of pods.
+    """
 
     def __init__(
         self,
@@ -101,14 +103,14 @@ class ResultController:
         workloads.add_handler(self._workload_changed)
 
     async def run(self) -> None:
-        """Until cancelled. The informers run elsewhere."""
+        """Runs until cancelled, once the views have synced; their informers run elsewhere."""
         await self._maps.synced(SYNC_TIMEOUT)
         await self._pods.synced(SYNC_TIMEOUT)
         await self._queued.synced(SYNC_TIMEOUT)
         await self._workloads.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
-    # ---- what happened
+    # ---- watch handlers
 
     def _map_changed(self, change: Change[ConfigMap]) -> None:
         if change.type is ChangeType.DELETED:
@@ -154,7 +156,7 @@ class ResultController:
     # ---- one group
 
     async def reconcile(self, key: str) -> float | None:
-        """Brings the ConfigMap and the labels of one group's pods in step with what is; returns when to look again."""
+        """Updates ConfigMap and pod labels of one group; returns the seconds until the next reconcile, or None."""
         found = self._maps.objects.get(key)
         if found is None:
             return None
@@ -189,7 +191,7 @@ class ResultController:
         )
 
     def _workload(self, key: str) -> Workload | None:
-        """The group's own: not that of a late pod, and the one that goes on, or the newest."""
+        """Returns the group's own Workload, not a late joiner's: the unfinished one, else the newest."""
         found = self._workloads.by_index(BY_MAP, key)
         return max(found, key=_precedence, default=None)
 
@@ -207,7 +209,7 @@ class ResultController:
     # ---- pods
 
     async def _label(self, pods: Iterable[MemberPod], group_result: GroupResult) -> None:
-        """Patches all pods whose labels differ, also after a failure; raises the first failure afterwards."""
+        """Patches all pods whose labels differ, even after a failure, and then raises the first failure."""
         differ = [
             (pod, wanted) for pod in pods if (wanted := group_result.labels.get(pod.name)) and wanted != pod.given
         ]
@@ -231,15 +233,15 @@ class ResultController:
 
 
 def map_keys(workload: Workload) -> tuple[str, ...]:
-    """The index of Workloads by the ConfigMap of their group."""
+    """Indexes Workloads by the ConfigMap of their group."""
     name = workload.metadata.annotations.get(SAKKARA_GROUP_ANNOTATION)
     return (object_key(workload.metadata.namespace, name),) if name else ()
 
 
 def patch_of(found: ConfigMap, group_result: GroupResult) -> dict[str, Any]:
-    """What differs, as a merge patch of our keys and our annotation alone; empty where nothing does.
+    """Returns the merge patch of Stowage's keys and annotation, or an empty dict if nothing differs.
 
-    That time was spent on the group again is no reason to write.
+    A change of the solver time alone is no reason to write.
     """
     data = {key: group_result.data.get(key) for key in WRITTEN if group_result.data.get(key) != found.data.get(key)}
     patch: dict[str, Any] = {}
@@ -259,7 +261,7 @@ def _precedence(workload: Workload) -> tuple[bool, bool, str, str]:
 
 
 def _alike(old: MemberPod, new: MemberPod) -> bool:
-    """Whether nothing has changed that a result depends on, such as our labels, which a user may have removed."""
+    """Reports whether nothing that the results depend on has changed, including Stowage's labels, which users may remove."""
     return all(getattr(old, name) == getattr(new, name) for name in _LOOKED_AT) and old.metadata.uid == new.metadata.uid
 
 

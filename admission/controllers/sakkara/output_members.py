@@ -1,7 +1,4 @@
-"""What is read of a pod that names a Sakkara group, and of the ConfigMap that describes one. Pure.
-
-Pods are projected as they arrive: identity, node selector, node, and the labels that members get.
-"""
+"""Projects pods that name a Sakkara group to the fields that the results depend on. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +18,11 @@ LABELS: Final = (names.SAKKARA_RANK, names.SAKKARA_RETRIES, names.SAKKARA_STATUS
 
 @dataclass(frozen=True, slots=True)
 class MemberPod:
-    """`scheduled` is when it was bound, epoch seconds; `given` are the labels of LABELS that it bears; `gated`: it was not sent
-    anywhere yet; `awaits_rank`: it was, and its gate stays closed until it bears its rank."""
+    """A member pod.
+
+    `scheduled` is when it was bound, in epoch seconds; `given` holds its labels among LABELS. `gated` means it was not
+    assigned a node yet; `awaits_rank`, that it was, and its gate stays until the pod has its rank.
+    """
 
     metadata: PodMeta
     group: str
@@ -37,27 +37,27 @@ class MemberPod:
 
     @property
     def name(self) -> str:
-        """Of the pod."""
+        """The pod's name."""
         return self.metadata.name
 
     @property
     def group_key(self) -> str:
-        """`namespace/group`."""
+        """The key `namespace/group`."""
         return object_key(self.metadata.namespace, self.group)
 
     @property
     def failed(self) -> bool:
-        """Whether it ended badly."""
+        """Reports whether the pod failed."""
         return self.phase == "Failed"
 
     @property
     def over(self) -> bool:
-        """Whether it has run to its end."""
+        """Reports whether the pod has terminated."""
         return self.phase in ("Failed", "Succeeded")
 
     @property
     def lives(self) -> bool:
-        """Whether it needs no successor: not failed and not going, or it has succeeded."""
+        """Reports whether the pod needs no replacement: it succeeded, or neither failed nor is being deleted."""
         return self.phase == "Succeeded" or not (self.failed or self.deleted)
 
 
@@ -97,7 +97,7 @@ _decode = msgspec.json.Decoder(_Pod).decode
 
 
 def _gated(spec: _Spec) -> tuple[bool, bool]:
-    """Whether it was not sent anywhere yet, and whether it was and its gate is still closed."""
+    """Returns whether the pod still waits for a node, and whether it has one and only waits for its rank."""
     gates = {gate.name for gate in spec.scheduling_gates}
     sent = names.HOSTNAME_LABEL in spec.node_selector and names.ADMISSION_GATE not in gates
     closed = names.ADMISSION_GATE in gates or names.TOPOLOGY_GATE in gates
@@ -105,7 +105,7 @@ def _gated(spec: _Spec) -> tuple[bool, bool]:
 
 
 def read_member(data: bytes) -> MemberPod:
-    """One pod. Raises msgspec's errors."""
+    """Decodes a pod. Raises msgspec's errors."""
     pod = _decode(data)
     meta, spec, status = pod.metadata, pod.spec, pod.status
     times = (c.last_transition_time for c in status.conditions if c.type == "PodScheduled" and c.status == "True")

@@ -1,7 +1,7 @@
-"""Where on the tree a member is: by its node, else by the node selector that it was let through with. Reads the ledger.
+"""Finds the tree path of a member pod from its node, or else from its node selector. Reads the ledger.
 
-The levels are those of the flavor that the Workload got, as the engine knows them, so trees from ConfigMaps count
-like those of node labels. A level of single hosts is the node itself and is not listed twice. Without levels the tree is flat.
+The levels are those of the flavor that the Workload was assigned, as the engine knows them, so trees from ConfigMaps and from
+node labels work alike. A level of single hosts is the node itself and is not listed twice. Without levels the tree is flat.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from api.workloads import Workload
 
 
 class TreePaths:
-    """`nodes` are filed by hostname."""
+    """The paths of pods; `nodes` must be indexed by hostname."""
 
     def __init__(self, ledger: Ledger, nodes: Copy[Node]) -> None:
         self._ledger, self._nodes = ledger, nodes
 
     def levels(self, workload: Workload | None) -> tuple[str, ...]:
-        """Label keys, widest first; of several flavors those of the deepest."""
+        """Returns the label keys of the levels, widest first; of several flavors, those of the deepest."""
         admission = workload.status.admission if workload is not None else None
         names = {name for psa in admission.pod_set_assignments for name in psa.flavors.values()} if admission else ()
         known = (self._ledger.flavors.get(name) for name in sorted(names))
         return max((flavor.levels or () for flavor in known if flavor is not None), key=len, default=())
 
     def of(self, pod: MemberPod, levels: tuple[str, ...]) -> Path:
-        """The pod's path; empty while it may not start, or where its node is not known."""
+        """Returns the pod's path, or an empty path while the pod may not start or its node is unknown."""
         if pod.node:
             return self._to_node(pod.node, levels)
         if pod.gated:
@@ -42,7 +42,7 @@ class TreePaths:
         return (*known, UNKNOWN) if known else ()
 
     def _node_of(self, host: str) -> str:
-        """A node's name need not be its hostname."""
+        """Returns the name of the node with that hostname."""
         if host in self._nodes.objects:
             return host
         found = self._nodes.by_index(BY_HOSTNAME, host)

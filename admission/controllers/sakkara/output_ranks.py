@@ -1,12 +1,10 @@
-"""The seats of a group: which rank each pod has, and where on the tree. Pure; part of `output`.
+"""Assigns ranks to the pods of a group, and keeps them with their tree paths. Pure; part of `output`.
 
-A path is the domains of a pod from the widest level down to its node. Its last part is empty while only the domains above
-the node are known; of a pod that may not start yet nothing is known, and it has no path.
-
-Ranks are given once, when as many pods as the group has are placed: the master is 0, the others follow by tree distance
-from it (edges of the tree whose leaves are the pods), then by path, then by name. From then on a rank stays with its pod.
-The successor of a pod that is gone takes over its seat: the free one nearest to where it was sent, so that a
-successor that was given the same domain has the same rank.
+A path lists a pod's domains from the widest level down to its node. Its last part is empty while only the domains above the
+node are known; a pod that may not start yet has no path. Ranks are assigned once, when as many pods as the group's size are
+placed: the master has rank 0, the others follow by tree distance from it (edges of the tree whose leaves are the pods), then
+by path, then by name. From then on a pod keeps its rank. The replacement of a pod takes over the nearest free rank, so a
+replacement in the same domain has the same rank.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ MASTER: Final = "master"
 
 @dataclass(frozen=True, slots=True, order=True)
 class RankAssignment:
-    """`taken` counts the pods that took it over."""
+    """A rank with its pod and path; `taken` counts the pods that took over the rank."""
 
     rank: int
     pod: str
@@ -40,14 +38,14 @@ class RankAssignment:
 
 @dataclass(frozen=True, slots=True)
 class PlacedPod:
-    """A pod that is here and may run (or has succeeded), and its path, empty where it has none."""
+    """A living pod and its path, which is empty if unknown."""
 
     pod: str
     path: Path
 
     @property
     def whole(self) -> bool:
-        """Whether its node is known."""
+        """Reports whether the pod's node is known."""
         return bool(self.path) and self.path[-1] != UNKNOWN
 
 
@@ -55,7 +53,7 @@ class PlacedPod:
 
 
 def distance(one: Path, other: Path) -> int:
-    """Edges between two pods at these places, which are leaves below the nodes. The same node: 2."""
+    """Returns the number of tree edges between two pods, which are leaves below their nodes; 2 for the same node."""
     shared = _shared(one, other)
     return len(one) + len(other) - 2 * shared + 2
 
@@ -65,18 +63,18 @@ def _shared(one: Path, other: Path) -> int:
 
 
 def master_of(pods: Iterable[str]) -> str:
-    """The pod with `master` in its name, else the first; of several the first by name."""
+    """Returns the first pod by name that has `master` in its name, else the first pod by name."""
     ordered = sorted(pods)
     return next((name for name in ordered if MASTER in name), ordered[0])
 
 
 def by_distance(pods: Iterable[PlacedPod], master: PlacedPod) -> list[PlacedPod]:
-    """In the order of their ranks; the master, if it is one of them, comes first."""
+    """Returns the pods in the order of their ranks, the master first if present."""
     return sorted(pods, key=lambda p: (p != master, distance(p.path, master.path), p.path, p.pod))
 
 
 def seated(old: Sequence[RankAssignment], pods: Iterable[PlacedPod], size: int) -> tuple[RankAssignment, ...]:
-    """The seats as they are now, by rank. `old`: as they were. None before `size` pods are placed for the first time."""
+    """Returns the present assignments sorted by rank, given the `old` ones; empty until `size` pods are placed once."""
     here = {pod.pod: pod for pod in pods}
     if not old:
         ready = [pod for pod in here.values() if pod.whole]
@@ -101,7 +99,7 @@ def _followed(seat: RankAssignment, pod: PlacedPod | None) -> RankAssignment:
 
 
 def _further(seats: Sequence[RankAssignment], pods: Sequence[PlacedPod]) -> Iterator[RankAssignment]:
-    """Pods beyond those that there were get the free ranks, from the lowest."""
+    """Assigns the lowest free ranks to additional pods."""
     if pods:
         master, used = PlacedPod(seats[0].pod, seats[0].path), {seat.rank for seat in seats}
         ranks = (rank for rank in count() if rank not in used)
@@ -110,7 +108,7 @@ def _further(seats: Sequence[RankAssignment], pods: Sequence[PlacedPod]) -> Iter
 
 
 def _matched(pods: Sequence[PlacedPod], seats: Sequence[RankAssignment]) -> list[tuple[PlacedPod, RankAssignment]]:
-    """Which pod takes which free seat: the nearest pairs first, of a domain's seats the lowest rank."""
+    """Pairs new pods with free ranks: the nearest pairs first, within a domain the lowest rank."""
     waiting, pairs = list(pods), []
     left = {seat.rank: seat for seat in seats}
     for depth in range(max((len(seat.path) for seat in seats), default=0), -1, -1):
@@ -129,16 +127,16 @@ def _matched(pods: Sequence[PlacedPod], seats: Sequence[RankAssignment]) -> list
     return pairs
 
 
-# ---- as text
+# ---- text form
 
 
 def rank_text(seats: Sequence[RankAssignment]) -> str:
-    """`[["pod-0", 0], ["pod-4", 1]]`."""
+    """Formats ranks as `[["pod-0", 0], ["pod-4", 1]]`."""
     return json.dumps([[seat.pod, seat.rank] for seat in seats])
 
 
 def placement_text(pods: Mapping[str, Path]) -> str:
-    """`{"root": {"rack-0": {"node-0": ["pod-0", "pod-4"]}}}`, of pods by name; those without a path are left out."""
+    """Formats paths as `{"root": {"rack-0": {"node-0": ["pod-0", "pod-4"]}}}`, leaving out pods without a path."""
     tree: dict[str, Any] = {}
     for name, path in sorted(pods.items(), key=lambda item: (item[1], item[0])):
         if path:
@@ -159,7 +157,7 @@ def _put(tree: dict[str, Any], path: Path, pod: str) -> None:
 
 
 def read_seats(rank: str | None, placement: str | None, taken: Mapping[int, int]) -> tuple[RankAssignment, ...]:
-    """The seats that the two texts tell, by rank; none where they cannot be read or do not go together."""
+    """Parses rank assignments from both texts, sorted by rank; empty if unreadable or inconsistent."""
     paths = dict(read_placement(placement))
     try:
         pairs = [(str(pod), int(number)) for pod, number in read_json(rank or "[]", longest=LONGEST_DATA)]
@@ -171,7 +169,7 @@ def read_seats(rank: str | None, placement: str | None, taken: Mapping[int, int]
 
 
 def read_placement(text: str | None) -> Iterator[tuple[str, Path]]:
-    """Each pod and its path; nothing where the text cannot be read."""
+    """Yields each pod and its path; nothing if the text is unreadable."""
     try:
         whole = read_json(text or "{}", longest=LONGEST_DATA)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What the results of a group are made from: what is there now, and the record of what was said before. Pure; for `output`.
+"""The input of a group's results: the present state, and the record of earlier results. Pure; part of `output`.
 
-The ConfigMap's own results are the memory: nothing else is needed to go on after a crash. What they do not contain
-again stands in one annotation beside them (RECORD): whose results these are, and how many attempts there were before.
+The results in the ConfigMap are the memory, so nothing else is needed to continue after a crash. What they lack is kept in the
+annotation RECORD: which Workload they belong to, and how many attempts came before.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from api.workloads import Workload
 STATUS, MESSAGE, PLACEMENT, RANK = "status", "message", "placement", "rank"
 BEGIN, END, SOLVER, TOTAL = "schedBeginTime", "schedEndTime", "schedSolverTimeMilli", "schedTotalTimeMilli"
 WRITTEN: Final = (STATUS, MESSAGE, PLACEMENT, RANK, BEGIN, END, SOLVER, TOTAL)
-"""The keys of the data that are ours; all others are the user's."""
+"""The data keys that Stowage writes; all others are the user's."""
 RECORD: Final = f"{STOWAGE}/sakkara-record"
 """Annotation of the ConfigMap."""
 
 
 class GroupStatus:
-    """What a group's status may be."""
+    """The values of a group's status."""
 
     PENDING: Final = "Pending"
     ASSIGNED: Final = "Assigned"
@@ -40,8 +40,11 @@ class GroupStatus:
 
 @dataclass(frozen=True, slots=True)
 class ResultRecord:
-    """Whose results are written: the uid of the Workload, its evictions until then, the retries before it; whether the
-    group has ended; and how often each rank was taken over."""
+    """Which attempt the written results belong to.
+
+    `workload` is the Workload's uid, `evictions` its evictions so far, `earlier` the attempts of Workloads before it. `over`
+    means the group has ended. `taken` counts the takeovers of each rank.
+    """
 
     workload: str = ""
     evictions: int = 0
@@ -51,12 +54,12 @@ class ResultRecord:
 
     @property
     def retries(self) -> int:
-        """Attempts before this one."""
+        """The number of attempts before this one."""
         return self.earlier + self.evictions
 
     @classmethod
     def read(cls, text: str | None) -> ResultRecord:
-        """As written; an empty one where it cannot be read."""
+        """Parses the annotation; an unreadable one yields an empty record."""
         try:
             given = read_json(text or "{}")
             taken = {int(rank): int(times) for rank, times in given.get("taken", {}).items()}
@@ -71,13 +74,13 @@ class ResultRecord:
             return cls()
 
     def text(self) -> str:
-        """As JSON; what is 0 is left out."""
+        """Formats the annotation as JSON without empty values."""
         said: dict[str, Any] = {"workload": self.workload, "evictions": self.evictions, "earlier": self.earlier}
         said |= {"over": self.over, "taken": {str(rank): times for rank, times in sorted(self.taken.items()) if times}}
         return json.dumps({key: value for key, value in said.items() if value}, separators=(",", ":"))
 
     def attempt(self, workload: Workload | None, *, placed: bool) -> ResultRecord:
-        """Of the attempt that is under way now. `placed`: places were written down for the one that this tells of."""
+        """Returns the record of the present attempt; `placed` means this record's attempt had a placement."""
         if workload is None:
             lost = placed and bool(self.workload) and not self.over
             return replace(self, earlier=self.earlier + 1) if lost else self
@@ -86,20 +89,23 @@ class ResultRecord:
             return ResultRecord(uid, evictions, self.earlier, over, self.taken if evictions == self.evictions else {})
         if self.over or not self.workload:
             return ResultRecord(uid, evictions, 0, over)
-        # The Workload went without having ended. If it still had places they are lost; else that was counted, be it above.
+        # The Workload went without having ended. If it still had a placement, this attempt is lost; otherwise the loss was
+        # counted already, possibly above.
         return ResultRecord(uid, evictions, self.retries + placed, over)
 
     def goes_on(self, new: ResultRecord) -> bool:
-        """Whether the new one is of the same attempt."""
+        """Reports whether the new record is of the same attempt."""
         return (self.workload, self.evictions) == (new.workload, new.evictions)
 
 
 @dataclass(frozen=True)
 class ResultInput:
-    """What is there now. `wanted` pods make the group, `existing` count toward it (None: those of `pods` do). `fault` is why
-    its ConfigMap cannot be read, `data` all of the ConfigMap's; `path_of` tells a pod's path. `solver`: milliseconds of
-    decisions that are not written yet. `seen`, `bound`: when the Workload, and the last pod that was bound, were seen, if
-    that is known. Times in epoch seconds."""
+    """The present state of a group. Times are in epoch seconds.
+
+    `wanted` is the group's size; `existing`, the pods that count toward it (None: the living ones of `pods`). `fault` is why
+    the ConfigMap is unreadable; `data`, its content; `path_of` returns a pod's path. `solver` is the decision time not written
+    yet, in milliseconds. `seen` and `bound` are when this process saw the Workload and the last bound pod, if known.
+    """
 
     data: Mapping[str, str]
     record: ResultRecord
@@ -116,22 +122,22 @@ class ResultInput:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The Workload's."""
+        """The Workload's conditions."""
         return self.workload.status.conditions if self.workload is not None else ()
 
     @cached_property
     def living(self) -> tuple[MemberPod, ...]:
-        """The pods that need no successor, by name."""
+        """The pods that need no replacement, sorted by name."""
         return tuple(sorted((pod for pod in self.pods if pod.lives), key=lambda pod: pod.name))
 
     @property
     def found(self) -> int:
-        """How many pods there are."""
+        """The number of existing pods."""
         return len(self.living) if self.existing is None else self.existing
 
     @property
     def placed(self) -> bool:
-        """Whether the group holds places."""
+        """Reports whether the group has an assignment and is not being evicted."""
         return (
             self.workload is not None
             and self.workload.status.admission is not None
@@ -141,14 +147,14 @@ class ResultInput:
 
     @property
     def size(self) -> int:
-        """As many pods as have places, else as are wanted."""
+        """The number of admitted pods, or else of wanted pods."""
         admission = self.workload.status.admission if self.workload is not None else None
         admitted = sum(pod_set.count or 0 for pod_set in admission.pod_set_assignments) if admission else 0
         return admitted or self.wanted
 
 
 def ended(workload: Workload) -> Condition | None:
-    """How the group's run ended; None while it has not, or where its pods only went, as they do when it is evicted."""
+    """Returns the Finished condition, or None if the run has not ended or its pods only ended by an eviction."""
     finished = find_condition(workload.status.conditions, names.FINISHED)
     if finished is None or finished.status != "True" or finished.reason == FinishedReason.OWNER_NOT_FOUND:
         return None

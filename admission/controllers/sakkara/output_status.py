@@ -1,10 +1,10 @@
-"""The status of a Sakkara group, and why it is so. Pure; part of `output`.
+"""Computes the status of a Sakkara group and its message. Pure; part of `output`.
 
-Pending     waits for pods, for quota or for room; the message says which
-Assigned    its places are reserved, not all pods are bound yet
-Bound       all pods are bound, or were when the group ended well
-Preempted   it had to leave for another group, until it has places again
-Failed      it cannot go on by itself: it cannot be read, has lost pods that failed, ended badly, or was given up
+Pending     waits for pods, for quota or for capacity; the message states which
+Assigned    its domains are reserved, and not all pods are bound
+Bound       all pods are bound, or were when the group succeeded
+Preempted   it was evicted for another group and has no new assignment yet
+Failed      it cannot continue by itself: it is unreadable, lost pods that failed, ended in failure, or was deactivated
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ StatusAndMessage = tuple[str, str]
 
 
 def status_of(given: ResultInput) -> StatusAndMessage:
-    """Status and message; the message is empty where there is nothing to add."""
+    """Returns status and message; the message is empty if there is nothing to add."""
     workload = given.workload
     if given.fault is not None and not given.placed:
         return GroupStatus.FAILED, given.fault
@@ -46,7 +46,7 @@ def _without_workload(given: ResultInput) -> StatusAndMessage:
 
 
 def _waiting(given: ResultInput, message: str) -> StatusAndMessage:
-    """One that was preempted is so until it has places again."""
+    """Returns Preempted for a group that waits since a preemption, else Pending."""
     if given.data.get(STATUS) == GroupStatus.PREEMPTED:
         return GroupStatus.PREEMPTED, given.data.get(MESSAGE, "")
     return GroupStatus.PENDING, message
@@ -72,7 +72,7 @@ def _evicted(given: ResultInput, workload: Workload, evicted: Condition) -> Stat
 
 
 def _and_waits(given: ResultInput, message: str, known: str) -> str:
-    """And what it waits for since, where that says more than the eviction."""
+    """Adds the present reason of the wait, if it differs from the eviction's message."""
     waits = find_condition(given.conditions, names.QUOTA_RESERVED)
     if waits is None or waits.status == "True" or waits.message in ("", message, known):
         return message
@@ -80,7 +80,7 @@ def _and_waits(given: ResultInput, message: str, known: str) -> str:
 
 
 def _of_pods(given: ResultInput, workload: Workload) -> StatusAndMessage:
-    """Of a group that holds places."""
+    """Returns the status of a group that has an assignment."""
     missing = given.size - len(given.living)
     failed = sorted(pod.name for pod in given.pods if pod.failed)
     if failed and missing > 0:

@@ -1,8 +1,7 @@
-"""How long the scheduler thought about each Sakkara group: for `schedSolverTimeMilli`.
+"""Records the scheduler's decision time of each Sakkara group, for `schedSolverTimeMilli`.
 
-The time of every cycle that answered for the group counts whole, since what a cycle works out for one it may use for the
-next; so a group that was decided together with others was decided in no more than this. Kept in memory until it is written
-to the group's ConfigMap: of a process that is killed between the two, the time since is lost.
+Every cycle that decided on the group counts with its whole duration, since work within a cycle is shared; so the figure is an
+upper bound. It is kept in memory until it is written to the ConfigMap; a killed process loses what it has not written.
 """
 
 from __future__ import annotations
@@ -14,30 +13,30 @@ from api.workloads import Workload
 
 
 class SolverTimes:
-    """By the key of the Workload. The scheduler adds, the writer of the results takes."""
+    """Decision times by Workload key; the scheduler adds, the result controller reads."""
 
     def __init__(self, workload_of: Callable[[str], Workload | None]) -> None:
         self._workload_of = workload_of
         self._spent: dict[str, float] = {}
 
     def spent(self, keys: Iterable[str], seconds: float) -> None:
-        """A cycle of so many seconds answered for these Workloads; only those of Sakkara groups are kept."""
+        """Adds a cycle's seconds to each of these Workloads that belongs to a Sakkara group."""
         for key in set(keys):
             workload = self._workload_of(key)
             if workload is not None and SAKKARA_GROUP_ANNOTATION in workload.metadata.annotations:
                 self._spent[key] = self._spent.get(key, 0.0) + seconds * 1000
 
     def known(self, key: str) -> float | None:
-        """Milliseconds that are not written yet; None if there were none."""
+        """Returns the milliseconds that are not written yet, or None."""
         return self._spent.get(key)
 
     def written(self, key: str, milliseconds: float | None) -> None:
-        """So many of them are."""
+        """Subtracts milliseconds that were written."""
         if milliseconds is not None and key in self._spent:
             left = self._spent.pop(key) - milliseconds
             if left > 0:
                 self._spent[key] = left
 
     def forget(self, key: str) -> None:
-        """The Workload is gone."""
+        """Drops the times of a deleted Workload."""
         self._spent.pop(key, None)

@@ -1,6 +1,6 @@
 """Reports errors in Sakkara's ConfigMaps (invalid trees and groups) as Warning events on them.
 
-A while after the change, for a tree may be there before its nodes. Only the leader runs it; nothing is decided here.
+It reports a while after the change, since a tree may be created before its nodes, and runs on the leader only.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _GRACE: Final = 1.0
 
 
 class CheckedConfigMaps(Protocol):
-    """ConfigMaps with what is wrong with each: `trees.Trees`, `groups.SakkaraGroups`."""
+    """ConfigMaps and their problems: implemented by `Trees` and `SakkaraGroups`."""
 
     def object(self, key: str) -> ConfigMap | None:
-        """The ConfigMap."""
+        """Returns the ConfigMap with that key, or None."""
 
     def problem(self, key: str) -> str | None:
-        """What is wrong with it."""
+        """Describes what is wrong with the ConfigMap, or returns None."""
 
     def add_listener(self, fn: Callable[[str], None]) -> None:
-        """`fn` gets the key of each ConfigMap whose report may have changed."""
+        """Calls `fn` with the key of each ConfigMap whose `problem` may have changed."""
 
 
 class Reporter:
-    """See the module."""
+    """Records events about problems of ConfigMaps."""
 
     def __init__(self, views: Views, groups: CheckedConfigMaps, recorder: Recorder) -> None:
         self._views, self._recorder = views, recorder
@@ -53,12 +53,12 @@ class Reporter:
         return lambda key: self.queue.add_after(f"{prefix}{key}", _GRACE)
 
     async def run(self) -> None:
-        """Until cancelled. The informers run elsewhere."""
+        """Runs until cancelled; the informers run elsewhere."""
         await self._views.synced(SYNC_TIMEOUT)
         await self.queue.run()
 
     async def reconcile(self, key: str) -> float | None:
-        """Says it once, until it is something else."""
+        """Records a ConfigMap's problem once, until it changes."""
         prefix, _, name = key.partition("/")
         judged, reason = self._judged[f"{prefix}/"]
         found, problem = judged.object(name), judged.problem(name)
