@@ -1,7 +1,7 @@
-"""The engine's outputs: Admit, Preempt, Wait, Evict, Reject; each with its reason and numbers.
+"""The engine's outputs: Admit, Preempt, Wait, Evict and Reject, each with its reason and figures.
 
-Decisions are values: the shell writes them to the API server, metrics and events; nothing here acts. Texts are
-Kueue's own (cycle.md 4.6, placement.md 5.7), so that existing tools read them.
+Decisions are values without effect; controllers write them to the API server, metrics and events. Texts are Kueue's (cycle.md
+4.6, placement.md 5.7), so that existing tools can read them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from admission.engine.model import Admission, Assignment
 
 
 class ReasonOwner(StrEnum):
-    """Which part of the program finds a reason first."""
+    """The part of the program that first finds a reason."""
 
     ENGINE = "engine"
     CONTROLLERS = "controllers"
@@ -23,7 +23,7 @@ class ReasonOwner(StrEnum):
 
 
 class OlderReason(Enum):
-    """Which of Kueue's older reasons is written for a reason where the settings ask for these."""
+    """Which of Kueue's legacy reasons replaces a reason if the settings ask for legacy reasons."""
 
     PENDING = auto()
     INADMISSIBLE = auto()
@@ -32,16 +32,14 @@ class OlderReason(Enum):
 
 
 class Reason(StrEnum):
-    """Every reason code: stable names, each with its meaning as `__doc__`, its owner, whether it is
-    retained, and its older form.
+    """Every reason code: a stable name with its meaning as `__doc__`, its owner, whether it is retained, and its legacy form.
 
-    The reasons of QuotaReserved=False come first, the most specific first where several hold. Those of the controllers
-    reach the engine as `Workload.blocked` and are passed on; where the engine meets the same case, it gives the same
-    reason. Those of an explanation (explain/) stand behind a reason of the engine: they are never the reason of one of
-    Kueue's conditions.
+    The reasons of QuotaReserved=False come first, the most specific first where several hold. Reasons of the controllers reach
+    the engine as `Workload.blocked` and are passed on; the engine gives the same reason in the same case. Reasons of an
+    explanation (explain/) detail a reason of the engine and never appear in Kueue's conditions.
 
-    `retained`: the object alone cannot disprove it, so it stays in the status until the next cycle, or until the controller
-    that wrote it removes it.
+    A `retained` reason cannot be disproved from the object alone, so it stays in the status until the next cycle, or until the
+    controller that wrote it removes it.
     """
 
     owner: ReasonOwner
@@ -56,7 +54,7 @@ class Reason(StrEnum):
         retained: bool = False,
         older: OlderReason = OlderReason.PENDING,
     ) -> Self:
-        """A member with all that is declared of it."""
+        """Creates a member from its declaration."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.__doc__ = meaning
@@ -65,32 +63,32 @@ class Reason(StrEnum):
 
     NO_MATCHING_FLAVOR = (
         "NoMatchingFlavor",
-        "no flavor of the queue suits: taints, node affinity, levels, or no such resource",
+        "no flavor of the queue matches: taints, node affinity, levels, or a missing resource",
         ReasonOwner.ENGINE,
         True,
     )
     EXCEEDS_MAX_QUOTA = (
         "ExceedsMaxQuota",
-        "asks for more than the queue could ever use, borrowing included",
+        "requests more than the queue could ever use, borrowing included",
         ReasonOwner.ENGINE,
         True,
     )
-    WAITING_FOR_QUOTA = "WaitingForQuota", "others use the quota that it needs", ReasonOwner.ENGINE, True
+    WAITING_FOR_QUOTA = "WaitingForQuota", "other workloads use the quota that it needs", ReasonOwner.ENGINE, True
     TOPOLOGY_PLACEMENT_FAILED = (
         "TopologyPlacementFailed",
-        "no domains of the topology hold all its pods at the moment",
+        "no domains of the topology have capacity for all its pods at present",
         ReasonOwner.ENGINE,
         True,
     )
     WAITING_FOR_PREEMPTED = (
         "WaitingForPreemptedWorkloads",
-        "the workloads that make room for it have not left yet",
+        "the workloads evicted for it have not released their capacity yet",
         ReasonOwner.ENGINE,
         True,
     )
     REPEATED_PREEMPTION = (
         "RepeatedPreemption",
-        "it had the same workload evicted twice within ten minutes and does not run: it waits before it may evict it again",
+        "it preempted the same workload twice within ten minutes without running: it waits before it may do so again",
         ReasonOwner.ENGINE,
         True,
     )
@@ -103,14 +101,14 @@ class Reason(StrEnum):
     )
     WAITING_FOR_OBJECTS = (
         "WaitingForObjects",
-        "an object that its pods name is missing or not ready yet, so they would be refused or never bound",
+        "an object that its pods name is missing or not ready, so the pods would be rejected or never bound",
         ReasonOwner.CONTROLLERS,
         False,
         OlderReason.INADMISSIBLE,
     )
     UNSUPPORTED_POD_TERMS = (
         "UnsupportedPodTerms",
-        "its pods have a term by which nobody here can tell whether a node takes them",
+        "its pods have a term for which Stowage cannot decide whether a node accepts them",
         ReasonOwner.CONTROLLERS,
         False,
         OlderReason.INADMISSIBLE,
@@ -118,13 +116,13 @@ class Reason(StrEnum):
     SUSPENDED = "Suspended", "a queue is stopped", ReasonOwner.CONTROLLERS, False, OlderReason.INADMISSIBLE
     PENDING_EVALUATION = (
         "PendingEvaluation",
-        "it was not considered yet: others come first, or a backoff is not over",
+        "it was not evaluated yet: other workloads come first, or its backoff has not ended",
         ReasonOwner.CONTROLLERS,
         True,
     )
     WAITING_FOR_PODS_READY = (
         "WaitingForPodsReady",
-        "pods of workloads admitted before it are not ready yet",
+        "pods of workloads admitted earlier are not ready yet",
         ReasonOwner.ENGINE,
         True,
         OlderReason.WAITING,
@@ -171,17 +169,17 @@ class Reason(StrEnum):
     BAD_REQUEST = "BadRequest", "the topology request breaks a rule, so it fits nowhere", ReasonOwner.EXPLANATION
     NO_DOMAINS = (
         "NoDomains",
-        "the level has no domain: no usable node of the flavor bears the labels",
+        "the level has no domain: no usable node of the flavor has the labels",
         ReasonOwner.EXPLANATION,
     )
     INSUFFICIENT_RESOURCE = (
         "InsufficientResource",
-        "too little of a resource is free in the domain",
+        "the domain has too little free capacity of a resource",
         ReasonOwner.EXPLANATION,
     )
     FRAGMENTED = (
         "Fragmented",
-        "enough is free in the domain, but not together where whole pods or slices need it",
+        "the domain has enough free capacity, but not in pieces that hold whole pods or slices",
         ReasonOwner.EXPLANATION,
     )
     UNTOLERATED_TAINT = (
@@ -211,22 +209,22 @@ class Reason(StrEnum):
     )
     NO_PLACE_FOR_LEADER = (
         "NoPlaceForLeader",
-        "no node of the domain holds the leader of the group",
+        "no node of the domain has capacity for the group's leader",
         ReasonOwner.EXPLANATION,
     )
     CONSTRAINED = (
         "Constrained",
-        "the domain holds all pods, but not under the constraints, or not beside the other pod sets",
+        "the domain has capacity for all pods, but not under the constraints, or not together with the other pod sets",
         ReasonOwner.EXPLANATION,
     )
-    FOREIGN_PODS = "ForeignPods", "pods that belong to no admitted workload take the room", ReasonOwner.EXPLANATION
-    ADMITTED_WORKLOADS = "AdmittedWorkloads", "admitted workloads take the room", ReasonOwner.EXPLANATION
+    FOREIGN_PODS = "ForeignPods", "pods that belong to no admitted workload use the capacity", ReasonOwner.EXPLANATION
+    ADMITTED_WORKLOADS = "AdmittedWorkloads", "admitted workloads use the capacity", ReasonOwner.EXPLANATION
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusions:
-    """Why nodes did not count: how many by nodeSelector, affinity, volumes, each taint, each term of pods, each resource
-    that ran short first.
+    """Why nodes were excluded: the number of nodes by node selector, affinity, volumes, taint, pod term, and scarcest
+    resource.
     """
 
     total_nodes: int = 0
@@ -241,7 +239,7 @@ class Exclusions:
 
 @dataclass(frozen=True, slots=True)
 class NoPlacement:
-    """A pod set that found no place. `fits` of `wanted` (pods or slices) is the best that one try could hold."""
+    """Why a pod set was not placed; the best attempt held `fits` of `wanted` pods or slices."""
 
     message: str
     fits: int = 0
@@ -250,7 +248,7 @@ class NoPlacement:
 
 
 class Proof(StrEnum):
-    """What is known of an answer of the exact solvers."""
+    """What an exact solver has proved about its answer."""
 
     OPTIMAL = "Optimal"
     FEASIBLE = "Feasible"
@@ -258,7 +256,7 @@ class Proof(StrEnum):
 
 
 class Proven(StrEnum):
-    """Of what a certificate speaks: Optimal says that no answer is better in this."""
+    """The scope of a certificate: with Proof.OPTIMAL, no answer is better in this respect."""
 
     FIGURES = "AllFigures"
     LEVELS = "DownToLevel"
@@ -278,10 +276,10 @@ _PROVEN = {
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How good an answer is, in what is claimed, down to `level`; of `unproved` and the levels below it nothing is said.
+    """How good an answer is with respect to `claim`, down to `level`; nothing is proved about `unproved` and levels below it.
 
-    Feasible: the budget was spent; no answer can be better than `bound` (the objective's figures, most important first, as the
-    solver's docstring lists them; `cost` is the answer's). `expanded`: search nodes examined.
+    Feasible means that the budget was spent: no answer can be better than `bound`, in the figures of the objective that the
+    solver's docstring lists, most important first. `cost` has the answer's figures; `expanded` counts the search nodes.
     """
 
     proof: Proof
@@ -294,7 +292,7 @@ class Certificate:
 
     @property
     def text(self) -> str:
-        """What is proved, in words."""
+        """The statement in words."""
         if self.proof is Proof.INFEASIBLE:
             return "proved: there is no place"
         if self.proof is Proof.FEASIBLE:
@@ -305,9 +303,9 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class PlacementResult:
-    """Per pod set name: its assignment, or why there is none. Pod sets after the first failing group are in neither.
+    """Assignments, and reasons for failures, by pod set name; pod sets after the first failing group are in neither.
 
-    `certificates`: of the pod sets that an exact solver answered for (Profile Exact).
+    `certificates` covers the pod sets that an exact solver placed (Profile Exact).
     """
 
     assignments: Mapping[str, Assignment]
@@ -316,15 +314,15 @@ class PlacementResult:
 
     @property
     def fits(self) -> bool:
-        """Whether every pod set found its place."""
+        """Reports whether every pod set was placed."""
         return not self.failures
 
 
 @dataclass(frozen=True, slots=True)
 class Admit:
-    """The workload may start, with this admission. `note`: what else its status is to say of it.
+    """Admits the workload with this admission; `note` extends the message of its status.
 
-    `considered`: what the event of the reservation ends with (flavors that did not do, borrowing).
+    `considered` extends the message of the QuotaReserved event, with rejected flavors and borrowing.
     """
 
     workload: str
@@ -335,11 +333,11 @@ class Admit:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The workload stays in the queue. `message` is what its QuotaReserved=False condition says.
+    """Leaves the workload in the queue; `message` is that of its QuotaReserved=False condition.
 
-    `retry`: stays in the heap for the next cycle; otherwise it sleeps among the inadmissible until something that could
-    help it changes. `requested` is the total per pod set, for the status. `never`: it cannot run as it is, since it would
-    not fit if it were alone (cycle/admission_attempt.py). `gated`: it could start if its preemption gates were open.
+    With `retry` it stays in the heap for the next cycle; otherwise it is inadmissible until something changes that could help
+    it. `requested` is the total per pod set, for the status. `never` means that it would not fit even in an empty cluster
+    (cycle/admission_attempt.py); `gated`, that it could start if its preemption gates were open.
     """
 
     workload: str
@@ -352,7 +350,7 @@ class Wait:
 
 
 class PreemptionReason(StrEnum):
-    """By which right a workload is evicted for another: the reasons of the condition Preempted."""
+    """The reason of the condition Preempted: the policy that permits the preemption."""
 
     IN_CLUSTER_QUEUE = "InClusterQueue"
     IN_COHORT_RECLAMATION = "InCohortReclamation"
@@ -362,7 +360,7 @@ class PreemptionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A workload (by key) that is to be evicted, and by which right."""
+    """A workload to evict, by key, and the reason of its preemption."""
 
     workload: str
     claim: PreemptionReason
@@ -370,11 +368,11 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """These workloads must go first; until they are gone the workload waits, and what it then gets is kept for it.
+    """Evicts these workloads first; the preemptor waits, and the capacity that they release is reserved for it.
 
-    It may come again, for the same victims or others, whenever something changes before they have left. If a victim cannot be
-    evicted after all, wake the queue.
-    `message` is what its QuotaReserved=False condition says, `requested` the total per pod set, for the status.
+    The same decision may recur, for the same victims or others, whenever something changes before the victims are gone. If a
+    victim cannot be evicted after all, requeue the preemptor. `message` is that of the preemptor's QuotaReserved=False
+    condition; `requested` is the total per pod set, for the status.
     """
 
     workload: str
@@ -384,17 +382,17 @@ class Preempt:
 
 
 PREEMPTION_GATED = "Workload requires preemption, but it's gated"
-"""The message for a workload that could start if its preemption gates were open."""
+"""The message of a workload that could start if its preemption gates were open."""
 
 NODE_FAILURES = "NodeFailures"
-"""Reason of an eviction: nodes failed, and there was no other place for the pods on them."""
+"""Eviction reason: nodes failed and their pods could not be placed elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """The workload holds quota and has to go: `reason` and `message` of its Evicted condition.
+    """Evicts a workload that has quota, with `reason` and `message` of its Evicted condition.
 
-    `failed`: what was tried for it first, and why it failed; reported if the eviction cannot be written.
+    `failed` is why an attempt to avoid the eviction failed; it is reported if the eviction cannot be written.
     """
 
     workload: str
@@ -405,7 +403,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """The workload can never run as it is: its own error, not a lack of room."""
+    """Rejects a workload that can never run because of its own error, not because of missing capacity."""
 
     workload: str
     reason: Reason
@@ -416,7 +414,7 @@ Decision = Admit | Wait | Preempt | Evict | Reject
 
 
 def explain(decision: Decision) -> str:
-    """One sentence for people."""
+    """Describes the decision in one sentence."""
     match decision:
         case Admit(workload, admission, note):
             return f"{workload} is admitted by ClusterQueue {admission.cluster_queue}{note and f': {note}'}"

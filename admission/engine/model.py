@@ -1,8 +1,8 @@
-"""The engine's inputs as frozen values, and their conversion: the only engine file that imports `api`.
+"""The engine's inputs as frozen values.
 
-Everything the engine reads comes in through here: wire types are parsed once into integers, tuples and plain names. Wrong
-input raises `api.errors.InvalidObject` (or InvalidQuantity) that names the field; the feed turns that into a condition.
-Not here: state (ledger.py, queue/), answers (decision.py).
+Everything the engine reads has these types: API objects are parsed once (convert.py) into integers, tuples and plain names.
+Invalid input raises `api.errors.InvalidObject` (or InvalidQuantity) with the field; the feed turns the error into a condition.
+State is in ledger.py and queue/, results are in decision.py.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ __all__ = [
 ]
 
 Amounts = Mapping[str, int]
-"""Resource name to integer amount: cpu in milli-units, everything else in whole units."""
+"""Integer amount by resource name: cpu in milli-units, everything else in its base unit."""
 
 FlavorResource = tuple[str, str]
-"""(flavor, resource): what quota is counted by."""
+"""(flavor, resource), by which quota is counted."""
 
 AUTO_LEVEL = "auto"
-"""As the level of a preferred request: the lowest level of the flavor's topology."""
+"""As the level of a preferred request, the lowest level of the flavor's topology."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node. `usable`: Ready and schedulable. `allocatable` with no pod subtracted."""
+    """A node. `usable` means Ready and schedulable; `allocatable` has no pods subtracted."""
 
     name: str
     labels: Mapping[str, str]
@@ -63,10 +63,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class BoundPod:
-    """A pod that holds a node (bound, not terminated). `workload`: key of the Workload it declares itself part of.
+    """A pod that occupies a node (bound, not terminated).
 
-    `exclusive`: what only one pod of a node can have (api.exclusive). `facts`: what the terms of other pods see of it; None:
-    not known, and no term counts it.
+    `workload` is the key of the Workload that the pod names. `exclusive` is what only one pod per node can have
+    (api.exclusive). `facts` is what terms of other pods can match; None means unknown, and no term counts the pod.
     """
 
     key: str
@@ -80,7 +80,7 @@ class BoundPod:
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace with its labels, by which terms of pods select it."""
+    """A namespace and its labels, by which pod terms select it."""
 
     name: str
     labels: Mapping[str, str]
@@ -88,9 +88,9 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """A kind of nodes. `levels` is None without topology; `topology` names it in messages.
+    """A class of nodes. `levels` is None without a topology; `topology` names it in messages.
 
-    `topology` set while `levels` is None means that the named Topology does not exist (yet).
+    `topology` without `levels` means that the named Topology does not exist.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Flavor:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Quota of one (flavor, resource); limits are None where not set."""
+    """Quota of one (flavor, resource); a limit is None if not set."""
 
     nominal: int
     borrowing_limit: int | None = None
@@ -112,7 +112,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class FlavorQuotas:
-    """One flavor of a resource group."""
+    """The quotas of one flavor of a resource group, by resource."""
 
     flavor: str
     quotas: Mapping[str, Quota]
@@ -120,7 +120,7 @@ class FlavorQuotas:
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Resources that get one flavor together; flavors are tried in order."""
+    """Resources that are assigned one flavor together; flavors are tried in order."""
 
     resources: tuple[str, ...]
     flavors: tuple[FlavorQuotas, ...]
@@ -128,7 +128,7 @@ class ResourceGroup:
 
 @dataclass(frozen=True, slots=True)
 class FungibilityPolicy:
-    """When the search over flavors stops (fields and values as ClusterQueue.spec.flavorFungibility)."""
+    """When the search over flavors stops, with fields and values of ClusterQueue.spec.flavorFungibility."""
 
     when_can_borrow: str = "MayStopSearch"
     when_can_preempt: str = "TryNextFlavor"
@@ -137,10 +137,11 @@ class FungibilityPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionPolicy:
-    """Fields and values as ClusterQueue.spec.preemption.
+    """Preemption policy, with fields and values of ClusterQueue.spec.preemption.
 
-    `elastic`: as elastic quotas have it (elastic-quota.md): relatives' workloads go only for one that stays within the nominal
-    quota, own ones only for one that does not; and no queue's usage goes below its nominal quota.
+    `elastic` selects the rules of elastic quotas (elastic-quota.md): a workload that stays within its queue's nominal quota
+    may only preempt workloads of other queues, any other only workloads of its own queue; and no queue's usage may fall below
+    its nominal quota.
     """
 
     reclaim_within_cohort: str = "Never"
@@ -151,20 +152,20 @@ class PreemptionPolicy:
 
     @property
     def evicts(self) -> bool:
-        """Whether the queue's workloads may ever evict others."""
+        """Reports whether the queue's workloads may ever preempt others."""
         return self.within_cluster_queue != "Never" or self.reclaim_within_cohort != "Never"
 
     @property
     def by_age(self) -> bool:
-        """Whether of two workloads of equal priority the older one may evict others that the newer one may not."""
+        """Reports whether age matters between equal priorities: an older workload may then preempt newer ones."""
         return "LowerOrNewerEqualPriority" in (self.within_cluster_queue, self.reclaim_within_cohort)
 
 
 @dataclass(frozen=True, slots=True)
 class UnansweredCheck:
-    """An admission check that no controller answers: it does not exist (no `controller`), is inactive, or is not `supported`.
+    """An admission check that no controller answers: missing (no `controller`), inactive, or not `supported`.
 
-    `says`: the message of its Active condition.
+    `says` is the message of its Active condition.
     """
 
     name: str
@@ -175,14 +176,14 @@ class UnansweredCheck:
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
-    """A queue with its quota. `inactive`: why it admits nothing (its condition's message), None while active.
+    """A queue with its quota.
 
-    `unanswered`: its admission checks that no controller answers; `only_checks`: nothing else keeps it inactive.
-
-    `allows(namespace)` is decided by the feed and comes with each workload, since namespace labels live there.
-    `ignores_uncovered`: resources that no group covers are not counted; else a workload that requests them fits nowhere.
-    `backfill`: its head gets a reservation, and workloads that do not delay it may overtake it (backfill.py).
-    `outside`: what pods that no Workload counts hold of its quota, of the first flavor of each resource.
+    `inactive` is the message of its Active condition while it admits nothing, else None. `unanswered` holds its admission
+    checks that no controller answers; `only_checks` means that nothing else keeps it inactive. Whether the queue accepts a
+    namespace is decided by the feed, which knows namespace labels, and comes with each workload. With `ignores_uncovered`,
+    resources that no group covers are not counted; otherwise a workload that requests them fits nowhere. With `backfill`, the
+    queue's head gets a reservation, and workloads that do not delay the head may overtake it (backfill.py). `outside` is usage
+    of its quota by pods that no Workload counts, charged to the first flavor of each resource.
     """
 
     name: str
@@ -204,17 +205,17 @@ class ClusterQueue:
 
     @property
     def flavors(self) -> tuple[str, ...]:
-        """All flavors, in order of the groups."""
+        """All flavors, in the order of the groups."""
         return tuple(quotas.flavor for group in self.groups for quotas in group.flavors)
 
     def group_of(self, resource: str) -> ResourceGroup | None:
-        """The resource group that covers the resource."""
+        """Returns the resource group that covers the resource, or None."""
         return next((group for group in self.groups if resource in group.resources), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """A node of the cohort tree with quota of its own to share."""
+    """A node of the cohort tree, with quota of its own to share."""
 
     name: str
     parent: str | None = None
@@ -224,14 +225,14 @@ class Cohort:
 
 @dataclass(frozen=True, slots=True)
 class SliceLayer:
-    """Every `size` pods stay in one domain of `level`."""
+    """A slice layer: every `size` consecutive pods share one domain of `level`."""
 
     level: str
     size: int
 
 
 class Spreading(StrEnum):
-    """How the pods of one domain are handed to the units below it: onto few units, or evenly onto many."""
+    """How the pods of a domain are distributed to its child domains: onto few of them, or evenly onto many."""
 
     PACK = "pack"
     SPREAD = "spread"
@@ -239,10 +240,10 @@ class Spreading(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LevelConstraint:
-    """What a pod set wants at one level (sakkara.md). `hard`: violated never; else as little as can be.
+    """A placement constraint of a pod set at one level (sakkara.md).
 
-    `partitions`: spread over exactly that many units. `minimum`, `maximum`: bounds of the pods on a used unit. `factor`: pods
-    on a used unit are a multiple of it.
+    A `hard` constraint is never violated, others as little as possible. `partitions` is the exact number of child domains to
+    spread over. `minimum` and `maximum` bound the pods in a used domain, and `factor` must divide their number.
     """
 
     level: str
@@ -255,10 +256,10 @@ class LevelConstraint:
 
 
 class Profile(StrEnum):
-    """How domains are chosen where several would do.
+    """How domains are chosen among several possibilities.
 
-    Exact: a proved optimum (topology/optimum, topology/joint). Compatible: Kueue's answer to the letter. LeastFree: as
-    Compatible, small free domains first, for all requests.
+    Exact finds a proved optimum (topology/optimum, topology/joint). Compatible gives Kueue's answer exactly. LeastFree is like
+    Compatible, but prefers domains with little free capacity for all requests.
     """
 
     EXACT = "Exact"
@@ -268,13 +269,13 @@ class Profile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopologyAsk:
-    """What a pod set asks of the topology. At most one of required, preferred, unconstrained is in force, in that order.
+    """A pod set's topology request. At most one of required, preferred, unconstrained applies, in that order.
 
-    `explicit` is False where only an index label was recorded: then topology is used only if the queue implies it.
-    `constraints` shape what happens inside the domain that the request is bound to. `relax_after`: seconds after which a
-    required level climbs by one, the last step being preferred; None: never. `near`: the full path (level values, widest first)
-    of a place in whose domain of the required level the pods have to be; None: any domain. `spare_hosts`: so many hosts are
-    held free for pods whose own fails.
+    `explicit` is False if only an index label was recorded: then topology applies only if the queue implies it. `constraints`
+    apply inside the domain to which the request is bound. `relax_after` is the number of seconds after which a required level
+    widens by one level, finally becoming preferred; None for never. `near` is the full path (level values, widest first) of a
+    node whose domain of the required level must hold the pods; None for any domain. `spare_hosts` is the number of hosts to
+    hold free for pods whose host fails.
     """
 
     required: str | None = None
@@ -292,12 +293,12 @@ class TopologyAsk:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods of one shape. `requests` are of a single pod, without the `pods` slot; affinity terms None: no affinity.
+    """Pods with equal requests. `requests` are those of a single pod, without `pods`; `affinity` is None without affinity.
 
-    `charged`: what a single pod counts for in quota where that is not what it requests of its node (resources excluded or
-    transformed); None: the same. `exclusive`: what only one pod of a node can have (api.exclusive). `volumes`: for each of its
-    volumes that not every node reaches, the terms of which its node meets one. `labels`: those of its template. `facts`: with
-    all that is known of its pods where they have terms for other pods; else None.
+    `charged` is what a pod counts in quota if that differs from its requests (resources excluded or transformed), else None.
+    `exclusive` is what only one pod per node can have (api.exclusive). `volumes` has, for each volume that some nodes cannot
+    reach, the node terms of which one must match. `labels` are those of the template. `facts` describes the pods to other
+    pods' terms if they have terms themselves, else None.
     """
 
     name: str
@@ -318,7 +319,7 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True)
 class DomainCount:
-    """`count` pods in the domain with these level values (widest first; only the hostname for host topologies)."""
+    """`count` pods in the domain with these level values, widest first; only the hostname in host topologies."""
 
     values: tuple[str, ...]
     count: int
@@ -326,7 +327,7 @@ class DomainCount:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A pod set's domains, in the order that the ungater hands out ranks."""
+    """A pod set's domains, in the order in which the ungater assigns ranks."""
 
     levels: tuple[str, ...]
     domains: tuple[DomainCount, ...]
@@ -334,7 +335,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class PodSetAdmission:
-    """What one pod set got. `usage` is the total charged to quota; `count` may be below the asked (partial admission)."""
+    """The admission of one pod set. `usage` is the total charged to quota; `count` may be lower than requested."""
 
     name: str
     flavors: Mapping[str, str]
@@ -345,13 +346,13 @@ class PodSetAdmission:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """What a workload got, in which queue."""
+    """The admission of a workload: its queue and its pod sets."""
 
     cluster_queue: str
     pod_sets: tuple[PodSetAdmission, ...]
 
     def usage(self) -> dict[FlavorResource, int]:
-        """Total per (flavor, resource)."""
+        """Returns the total per (flavor, resource)."""
         total: dict[FlavorResource, int] = {}
         for pod_set in self.pod_sets:
             for resource, amount in pod_set.usage.items():
@@ -362,10 +363,10 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """The gang that a workload is, or joins late. `uid` orders gangs of one time, so that what belongs together is adjacent.
+    """The gang that a workload is, or joins late. `uid` orders gangs of equal time, so that members are adjacent.
 
-    `together`: the keys of the workloads that start in one cycle or not at all (a GangGroup, this one among them), or none.
-    `started`: its pods were let go. `joins`: the key of the gang's own workload, of one that came after that had started.
+    `together` holds the keys of the workloads that start in one cycle or not at all (a gang group, including this workload),
+    or nothing. `started` means that its pods were ungated. `joins` is the key of the gang's own workload, for a late joiner.
     """
 
     uid: str
@@ -376,19 +377,19 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A workload as the engine sees it. Times are epoch seconds.
+    """A workload as the engine sees it. Times are in epoch seconds.
 
-    `queue` is the LocalQueue's key, `cluster_queue` where it leads. `queued` is the time that orders it among equals
-    (creation, or an eviction's time where the rules say so). `blocked`: why it may not be considered at all (deactivated,
-    gated, queue missing or stopped, namespace refused): (reason, message), None when it may. `defect`: what is wrong with its
-    pods, reported when its turn comes (so it holds up a StrictFIFO queue; `blocked` does not). `not_before`: backoff.
-    `reserved`: since when it has held quota, None: only just. `job_uid`: the owning job's UID, for messages.
-    `gang`: if it is one, or part of one; then `queued` is when the gang's first pod came. `time_limit`: how many seconds it may
-    still run, None: for ever; `admitted`: since when it runs, None while it does not. `gated`: a preemption gate of its is
-    closed, so it may not evict. `one_pod`: it is the Workload of one plain pod, which nothing replaces. `replaces`: the key of
-    the admitted workload of the same elastic job that this one takes the place of, with other pod counts; empty for none.
-    `pod_labels`: those that its owner gives each of its pods beside the template's. `boost`: the part of its priority that its
-    annotation `priority-boost` adds.
+    `queue` is the LocalQueue's key, `cluster_queue` its ClusterQueue. `queued` is the time that orders workloads of equal
+    priority (creation, or an eviction's time where the rules say so; for a gang, the creation of its first pod). `blocked` is
+    why the workload must not be considered at all (deactivated, gated, queue missing or stopped, namespace rejected), as
+    (reason, message), or None. `defect` is an error of its pods, reported when its turn comes, so it holds up a StrictFIFO
+    queue as `blocked` does not. `not_before` ends its backoff. `reserved` is since when it has held quota, None for just now.
+    `job_uid` is the owning job's UID, for messages. `gang` is set for gangs and late joiners. `time_limit` is the number of
+    seconds it may still run, None for no limit; `admitted` is since when it runs, or None. `gated` means that a preemption
+    gate is closed, so it must not preempt. `one_pod` marks the Workload of a single plain pod, which nothing replaces.
+    `replaces` is the key of the elastic job's admitted workload that this one replaces, or empty. `pod_labels` are labels that
+    its owner gives each pod in addition to the template's. `boost` is the part of its priority from the annotation
+    `priority-boost`.
     """
 
     key: str
@@ -416,22 +417,22 @@ class Workload:
     boost: int = 0
 
     def facts_of(self, pod_set: PodSet) -> PodFacts:
-        """What terms of other pods see of a pod of this pod set."""
+        """Returns what terms of other pods see of a pod of this pod set."""
         if pod_set.facts is not None:
             return pod_set.facts
         return PodFacts(self.key.partition("/")[0], pod_set.labels + self.pod_labels)
 
     @property
     def ends(self) -> float | None:
-        """When it has ended at the latest (epoch seconds); None where nothing says so."""
+        """When the workload must have ended, in epoch seconds; None without a limit."""
         return None if self.time_limit is None or self.admitted is None else self.admitted + self.time_limit
 
 
-# ---- events: what the feed tells the ledger and the queues
+# ---- events that the feed passes to the ledger and the queues
 
 
 class RemovedKind(StrEnum):
-    """The kinds of objects whose disappearance is an event."""
+    """The kinds of objects whose removal is an event."""
 
     NODE = "node"
     POD = "pod"
@@ -444,21 +445,21 @@ class RemovedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectRemoved:
-    """The object of that kind and key is no more."""
+    """The object of that kind and key was removed."""
 
     kind: RemovedKind
     key: str
 
 
 Event = Node | BoundPod | Namespace | Flavor | ClusterQueue | Cohort | Workload | ObjectRemoved
-"""An object as it is now (created or changed; always the whole object), or that it is gone."""
+"""The complete present object, created or changed, or its removal."""
 
 
 class Counting(StrEnum):
-    """Where pods are counted when the lowest level is wider than a host.
+    """Where pods are counted if the lowest level is wider than a host.
 
-    Nodes: on each node, with its taints and labels; a rack of two nodes of 3 free GPUs holds no pod of 4.
-    Domains: on the domain's sum, blind to taints and selectors, as Kueue does; what the conformance cases run with.
+    Nodes counts on each node, with its taints and labels: a rack of two nodes with 3 free GPUs each holds no pod of 4 GPUs.
+    Domains counts on the domain's sum, ignoring taints and selectors, as Kueue does; the conformance cases use it.
     """
 
     NODES = "Nodes"
@@ -467,10 +468,10 @@ class Counting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementOptions:
-    """The gates of placement, with Kueue's defaults (quirks A.2); `counting`, `profile` and `exact_budget` are ours.
+    """Placement options: Kueue's feature gates and their defaults (quirks A.2), and Stowage's own.
 
-    `exact_budget` bounds the exact solvers by what they look at (search nodes expanded, not time), so that the same
-    question always has the same answer; at least 1.
+    `counting`, `profile` and `exact_budget` are Stowage's. `exact_budget` bounds the exact solvers by the number of search
+    nodes instead of time, so that the same input always gives the same answer; at least 1.
     """
 
     counting: Counting = Counting.NODES
@@ -481,15 +482,15 @@ class PlacementOptions:
     multi_layer: bool = True  # TASMultiLayerTopology
     respect_preferred_affinity: bool = False  # TASRespectNodeAffinityPreferred
     overlapping_flavors: bool = True  # TASHandleOverlappingFlavors
-    leader_constraints: bool = True  # a leader's own selectors and tolerations count, not its workers' alone
+    leader_constraints: bool = True  # a leader's own selectors and tolerations apply, not only its workers'
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """One pod set to place on the nodes of one flavor. `implied`: the queue, not the user, asks for topology.
+    """One pod set to place on the nodes of one flavor; `implied` means that the queue, not the user, requests topology.
 
-    `previous`: where its pods are already; of the older slice (to place) or of this workload (to replace a node).
-    `profile`: the workload's or its queue's own; None: that of the options. `facts`: what terms of other pods see of its pods.
+    `previous` is its present assignment: of the older slice (to place) or of this workload (to replace a node). `profile` is
+    the workload's or its queue's own, or None for that of the options. `facts` is what terms of other pods see of its pods.
     """
 
     pod_set: PodSet
@@ -502,5 +503,5 @@ class PlacementRequest:
 
     @property
     def spare_hosts(self) -> int:
-        """How many hosts are to be held beside its pods."""
+        """The number of hosts to hold in addition to the pods' hosts."""
         return 0 if self.pod_set.topology is None else self.pod_set.topology.spare_hosts

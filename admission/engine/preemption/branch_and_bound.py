@@ -1,8 +1,8 @@
-"""Branch and bound for the cheapest set of candidates that makes room in one domain. cheapest.py explains the terms.
+"""Branch and bound for the cheapest set of candidates whose eviction frees enough capacity in one domain.
 
-`floor` is a lower bound of the cost of every set in the domain. The search first builds a greedy set: candidates that
-free most come first, then candidates that turn out not to be needed are put back. After that it enumerates every set
-that could still be cheaper than the best one.
+cheapest.py explains the terms and calls it. `floor` is a lower bound of the cost of every set in the domain. The search first
+builds a greedy set: it removes the candidates that free most, then puts back those that are not needed. After that it
+enumerates every set that could be cheaper than the best one.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from admission.engine.preemption.victim_search import CandidatePool, Share, Vict
 from admission.engine.topology.eviction_gains import CandidateDomain
 
 MOST = 64
-"""The search does not enumerate larger sets, and gives up a branch at twice this size: a proof is out of reach there.
-"""
+"""The search enumerates no larger sets, and abandons a branch at twice this size: no proof is in reach there."""
 
 
 class BranchAndBound:
-    """The search in one domain. `domain` None: no topology is requested, or its capacity is not counted.
+    """The search in one domain; `domain` is None if no topology is requested or its capacity is not counted.
 
-    `inside`: the candidates that use capacity in the domain (all candidates if `domain` is None), in Kueue's order.
-    `quota_givers`: keys of candidates that free missing quota; if given, every set contains at least one of them.
-    `top_by_quota`: a lower bound of the highest priority in any set.
+    `inside` holds the candidates that use capacity in the domain (all candidates if `domain` is None), in Kueue's order.
+    `quota_givers` holds keys of candidates that free missing quota; if given, every set contains at least one of them.
+    `top_by_quota` is a lower bound of the highest priority in any set.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class BranchAndBound:
     # ---- the floor
 
     def _lowest(self, top_by_quota: int) -> tuple[Cost, bool]:
-        """A lower bound of the cost, and whether any set can exist.
+        """Returns a lower bound of the cost, and whether any set can exist.
 
         Each figure of a cost is bounded under the assumption that the figures before it are at their bound. That is
         enough, because costs compare figure by figure.
@@ -68,7 +67,7 @@ class BranchAndBound:
         return FREE, False
 
     def _cheapest_up_to(self, top: int, missing: int, quota: Sequence[tuple[FlavorResource, int]]) -> Cost | None:
-        """A lower bound of the cost of sets whose highest priority is `top`; None if there is no such set."""
+        """Returns a lower bound of the cost of sets whose highest priority is `top`; None if there is no such set."""
         inside = CandidatePool.of(self._victim_search, self._inside, top)
         pool = self._victim_search.pool_of_all(top) if self._quota_givers else inside
         shares = [(pool, _giving(fr), deficit) for fr, deficit in quota] + [(inside, self._gain, missing)]
@@ -95,9 +94,7 @@ class BranchAndBound:
     # ---- both
 
     def search(self) -> None:
-        """Search the domain and keep the best set in `best`. `cut` says whether the search ended before it was
-        complete.
-        """
+        """Searches the domain and keeps the best set in `best`; `cut` tells whether the search ended before it was complete."""
         best = self._victim_search.best
         with self._victim_search.removal.only(self._domain):
             if not best.spent:
@@ -113,7 +110,7 @@ class BranchAndBound:
     # ---- a first set
 
     def _greedy(self) -> None:
-        """Build one minimal set, if there is one, and keep it if it is the best so far."""
+        """Builds one minimal set, if there is one, and keeps it if it is the best so far."""
         best = self._victim_search.best
         chosen = self._greedy_set()
         for candidate in sorted(chosen, key=self._price, reverse=True):
@@ -144,7 +141,7 @@ class BranchAndBound:
         return chosen
 
     def _greedy_order(self) -> list[Candidate]:
-        """Candidates below the floor's highest priority first; among them most capacity freed first, then lowest price."""
+        """Returns candidates below the floor's highest priority first, then by capacity freed, descending, then by price."""
         top = self.floor.top
         return sorted(self._members, key=lambda c: (c.workload.priority >= top, -self._gain(c), self._price(c)))
 
@@ -152,7 +149,7 @@ class BranchAndBound:
         return candidate.workload.priority, self._victim_search.lost[candidate.key], candidate.key
 
     def _allowed_together(self, chosen: Sequence[Candidate]) -> bool:
-        """Whether policy lets the chosen be evicted in Kueue's order. They are removed before and after the call."""
+        """Reports whether policy lets the chosen be evicted in Kueue's order. They are removed before and after the call."""
         for candidate in chosen:
             self._victim_search.removal.put_back(candidate)
         allowed_together = self._victim_search.allowed_together(chosen)
@@ -169,7 +166,7 @@ class BranchAndBound:
     # ---- all sets
 
     def _search_sets(self) -> None:
-        """Enumerate every set that could be cheaper than the best one."""
+        """Enumerates every set that could be cheaper than the best one."""
         best, members = self._victim_search.best, self._members
         if best.cost is not None:
             top = best.cost.top
@@ -221,7 +218,7 @@ class BranchAndBound:
                 self._victim_search.removal.put_back(candidate)
 
     def _with_more(self, cost: Cost, start: int, need: int) -> Cost:
-        """A lower bound of the cost after adding `need` more candidates of `self._ordered[start:]`."""
+        """Returns a lower bound of the cost after adding `need` more candidates of `self._ordered[start:]`."""
         top = max(cost.top, self.floor.top, self._low_priorities.least(start))
         at_top = cost.at_top if cost.top == top else 0
         if top == self.floor.top:
@@ -246,8 +243,9 @@ def _giving(fr: FlavorResource) -> Share:
 
 
 def _top_by_room(shares: Sequence[tuple[int, int]], missing: int) -> int:
-    """The lowest priority p such that evicting all candidates of priority p or lower frees enough capacity. `shares`: pairs
-    (priority, units of capacity).
+    """Returns the lowest priority p such that evicting all candidates up to p frees enough capacity.
+
+    `shares` holds pairs (priority, units of capacity).
     """
     top = FREE.top
     for priority, gain in sorted(shares):

@@ -1,7 +1,7 @@
-"""Which workloads may be evicted for a preemptor, by which rule, and in which order they are considered: cycle.md 4.8.
+"""Determines the workloads that a preemptor may evict, by which rule, and the order in which they are considered.
 
-Only policies decide here: those of the preemptor's ClusterQueue, and for workloads of other queues also the cohort
-tree. Whether a candidate of another queue may still be evicted after earlier candidates is decided during the search
+Only policies decide here (cycle.md 4.8): those of the preemptor's ClusterQueue, and for workloads of other queues also the
+cohort tree. Whether a candidate of another queue may still be evicted after earlier candidates is decided during the search
 (classical.py, fair.py).
 """
 
@@ -25,8 +25,8 @@ Needed = frozenset[FlavorResource]
 class PreemptionContext:
     """The preemptor and what it needs.
 
-    `usage`: all quota that it requests; `needed`: the (flavor, resource) pairs that are short; `requests`: the pod sets
-    to be placed on a topology; `now`: epoch seconds.
+    `usage` is all quota that it requests; `needed`, the (flavor, resource) pairs that are short; `requests`, the pod sets to
+    place on a topology; `now` is in epoch seconds.
     """
 
     workload: Workload
@@ -44,7 +44,7 @@ class PreemptionContext:
 
     @property
     def may_borrow(self) -> bool:
-        """Whether the preemptor may evict workloads of other queues and still borrow (`borrowWithinCohort`)."""
+        """Reports whether the preemptor may evict workloads of other queues and still borrow (`borrowWithinCohort`)."""
         return self.policy.borrow_policy != "Never"
 
 
@@ -96,7 +96,7 @@ class Candidates:
 
 
 def rank(context: PreemptionContext, candidate: Candidate) -> tuple[object, ...]:
-    """Kueue's sort key: already evicted, other queues, lowest priority, latest quota reservation; then UID and key."""
+    """Returns Kueue's sort key: already evicted, other queues, lowest priority, latest quota reservation; then UID and key."""
     workload = candidate.workload
     since = context.now if workload.reserved is None else workload.reserved
     own = candidate.node is context.node
@@ -104,10 +104,9 @@ def rank(context: PreemptionContext, candidate: Candidate) -> tuple[object, ...]
 
 
 def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
-    """Candidates of classical preemption: the preemptor's own queue, and other queues of the tree that exceed their
-    quota.
+    """Returns the candidates of classical preemption: in the preemptor's own queue, and in queues that exceed their quota.
 
-    Under an elastic policy only one of the two groups counts (`_sides`).
+    Under an elastic policy only one of both groups counts (`_sides`).
     """
     hierarchical: list[Candidate] = []
     reclaimable: list[Candidate] = []
@@ -121,7 +120,7 @@ def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
 
 
 def _sides(context: PreemptionContext) -> tuple[bool, bool]:
-    """Whether workloads of other queues may be evicted, and whether workloads of the own queue may be."""
+    """Returns whether workloads of other queues, and of the preemptor's own queue, may be evicted."""
     others = context.policy.reclaim_within_cohort != "Never"
     if not context.policy.elastic:
         return others, True
@@ -130,7 +129,9 @@ def _sides(context: PreemptionContext) -> tuple[bool, bool]:
 
 
 def find_for_fairness(ledger: Ledger, context: PreemptionContext) -> list[Candidate]:
-    """Candidates of fair sharing, in order: the own queue, and every queue of the tree that borrows what is needed."""
+    """Returns the candidates of fair sharing, in order: the own queue, and every queue of the tree that borrows what is
+    needed.
+    """
     found = list(of_own_queue(ledger, context))
     root = context.node.root()
     if context.node.parent is not None and context.policy.reclaim_within_cohort != "Never":
@@ -141,7 +142,7 @@ def find_for_fairness(ledger: Ledger, context: PreemptionContext) -> list[Candid
 
 
 def of_own_queue(ledger: Ledger, context: PreemptionContext) -> Iterator[Candidate]:
-    """The candidates of the preemptor's own queue."""
+    """Yields the candidates of the preemptor's own queue."""
     policy = context.policy.within_cluster_queue
     if policy != "Never":
         for allocation in ledger.holders(context.queue.name):
@@ -156,12 +157,12 @@ def _candidate(
 
 
 def within_nominal(node: QuotaNode, needed: Iterable[FlavorResource]) -> bool:
-    """Whether the node uses no more than its quota of each of these."""
+    """Reports whether the node uses no more than its quota of each of these."""
     return all(node.usage.get(fr, 0) <= node.subtree.get(fr, 0) for fr in needed)
 
 
 def _rings(context: PreemptionContext) -> Iterator[tuple[QuotaNode, QuotaNode | None, bool]]:
-    """Each ancestor of the queue, the ancestor below it, and whether the preemptor has a hierarchical advantage there.
+    """Yields each ancestor of the queue, the ancestor below it, and whether the preemptor has a hierarchical advantage there.
 
     It has the advantage if its request fits the unused quota of its queue or of a lower cohort.
     """
@@ -175,9 +176,7 @@ def _rings(context: PreemptionContext) -> Iterator[tuple[QuotaNode, QuotaNode | 
 
 
 def _covers(node: QuotaNode, left: dict[FlavorResource, int]) -> bool:
-    """Whether the node's quota covers the requests. Subtracts the part that the node covers from quota it lends to
-    nobody.
-    """
+    """Reports whether the node's quota covers the requests; subtracts what the node covers from quota that it does not lend."""
     fits = all(node.usage.get(fr, 0) + amount <= node.subtree.get(fr, 0) for fr, amount in left.items())
     for fr in left:
         left[fr] = max(0, left[fr] - cohorts.local_available(node, fr))
@@ -194,7 +193,7 @@ def _of_relatives(
 
 
 def _beyond_nominal(context: PreemptionContext, cohort: QuotaNode, skip: QuotaNode | None) -> Iterator[QuotaNode]:
-    """The queues below the cohort that exceed their quota, reached through cohorts that exceed theirs."""
+    """Yields the queues below the cohort that exceed their quota, reached through cohorts that exceed theirs."""
     for child in cohort.cohorts:
         if child is not skip and not within_nominal(child, context.needed):
             yield from _beyond_nominal(context, child, None)
@@ -226,7 +225,7 @@ def _of_queue(
 
 
 def allowed(preemptor: Workload, candidate: Workload, policy: str) -> bool:
-    """Whether the policy (a value of withinClusterQueue or reclaimWithinCohort) lets the candidate be evicted."""
+    """Reports whether the policy (a value of withinClusterQueue or reclaimWithinCohort) lets the candidate be evicted."""
     if policy == "Any" or preemptor.priority > candidate.priority:
         return policy != "Never"
     equal = preemptor.priority == candidate.priority

@@ -1,19 +1,19 @@
-"""The cheapest victims, proved within a budget: what Profile Exact evicts.
+"""Finds the cheapest victims, proved within a budget: the choice of Profile Exact.
 
 *Allowed sets.* A set of candidates is allowed if its members, taken in Kueue's order, may each be evicted in turn
-(classical.py), with or without borrowing as Kueue would try. Kueue's own choice is one of these sets, and the search
-starts from it, so the answer is never worse. Workloads that are already being evicted come first and cost nothing.
-cost.py defines the cost.
+(classical.py), with or without borrowing as Kueue would try. Kueue's own choice is one of these sets, and the search starts
+from it, so the answer is never worse. Workloads that are already being evicted come first and cost nothing. cost.py defines
+the cost.
 
-*Search.* For a gang that must stay within a domain the search takes one domain after the other, the most promising
-first. In a domain it considers only candidates that use capacity there and, if quota is also short, candidates that free
-quota (eviction_gains.py counts pods without placing any). Each domain starts with a greedy set, then enumerates all
-sets depth first in Kueue's order. A branch ends if even the best completion cannot beat the best known set (lower_bounds.py),
-or if policy protects the candidate. Leaving out a candidate never protects another one, and more capacity never makes a
-placement impossible, so no set is missed. A set counts only after its gang was really placed.
+*Search.* For a gang that must stay within a domain the search takes one domain after the other, the most promising first. In a
+domain it considers only candidates that use capacity there and, if quota is also short, candidates that free quota
+(eviction_gains.py counts pods without placing any). Each domain starts with a greedy set, then enumerates all sets depth first
+in Kueue's order. A branch ends if even the best completion cannot beat the best known set (tail_bounds.py), or if policy
+protects the candidate. Leaving out a candidate never protects another one, and more capacity never makes a placement
+impossible, so no set is missed. A set counts only after its gang was really placed.
 
-*Proof.* Optimal: every branch was closed. Feasible: the budget of examined sets was spent (a placement counts as 25);
-the certificate's bound is a lower bound of every answer, and a certificate without a cost means that no set was found.
+*Proof.* Optimal: every branch was closed. Feasible: the budget of examined sets was spent (a placement counts as 25); the
+certificate's bound is a lower bound of every answer, and a certificate without a cost means that no set was found.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Choice:
 
 
 def cheapest(ledger: Ledger, context: PreemptionContext, budget: int) -> Choice:
-    """The cheapest victims found within the budget of examined sets; none if evictions do not help."""
+    """Returns the cheapest victims found within the budget of examined sets; none if evictions do not help."""
     best = BestVictims(budget)
     candidates = find(ledger, context)
     ordered = candidates.in_order()
@@ -63,14 +63,14 @@ def cheapest(ledger: Ledger, context: PreemptionContext, budget: int) -> Choice:
 
 
 def _attempts(context: PreemptionContext, candidates: Candidates) -> tuple[bool, ...]:
-    """Kueue's attempts. Not borrowing only helps if some candidate may be evicted only that way."""
+    """Returns Kueue's attempts; the one without borrowing is left out unless it permits further candidates."""
     ways = attempts(context, candidates)
     only_then = any(c.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING for c in candidates.reclaimable)
     return ways if only_then or True not in ways else (True,)
 
 
 def search(victim_search: VictimSearch, gains: EvictionGains | None) -> None:
-    """Search the domains one by one for a set better than the best known. The removal of `victim_search` must be open."""
+    """Searches the domains one by one for a set better than the best known. The removal of `victim_search` must be open."""
     top = victim_search.top_by_quota()
     if top is None:
         return
@@ -87,7 +87,7 @@ def search(victim_search: VictimSearch, gains: EvictionGains | None) -> None:
 
 
 def _search_all(victim_search: VictimSearch, searches: Iterable[BranchAndBound]) -> None:
-    """Run the searches, lowest floor first, and skip those that cannot beat the best set."""
+    """Runs the searches, lowest floor first, and skips those that cannot beat the best set."""
     for one_search in sorted((one for one in searches if one.possible), key=lambda one: one.floor):
         if victim_search.best.beaten_by(one_search.floor):
             one_search.search()
@@ -98,7 +98,8 @@ def _search_all(victim_search: VictimSearch, searches: Iterable[BranchAndBound])
 def reprieved(
     ledger: Ledger, context: PreemptionContext, best: BestVictims, gains: EvictionGains | None
 ) -> list[PreemptionTarget]:
-    """Keep each victim that the workload fits beside: not all workloads that are already leaving may be needed."""
+    """Returns the best victims without those that need not be evicted, since not all workloads already leaving may be
+    needed."""
     with TrialRemoval(ledger, context, gains, borrowing=best.borrowing) as removal:
         for one in best.targets:
             removal.remove(one.candidate)
@@ -108,7 +109,7 @@ def reprieved(
 def _placed(
     ledger: Ledger, context: PreemptionContext, targets: list[PreemptionTarget], gains: EvictionGains | None
 ) -> list[PreemptionTarget]:
-    """The same victims; none if no placement is found for the workload without them after all."""
+    """Returns the same victims; none if no placement is found for the workload without them after all."""
     with TrialRemoval(ledger, context, gains) as removal:
         for one in targets:
             removal.remove(one.candidate)

@@ -24,7 +24,7 @@ from admission.engine.topology.eviction_gains import EvictionGains
 
 
 def classical(ledger: Ledger, context: PreemptionContext) -> list[PreemptionTarget]:
-    """The victims in the order chosen; none if evictions do not help."""
+    """Returns the victims in the order chosen; none if evictions do not help."""
     candidates = find(ledger, context)
     ordered = candidates.in_order()
     if not quota_might_do(ledger, context, candidates):
@@ -40,8 +40,8 @@ def choose(
     *,
     placed: bool = True,
 ) -> list[PreemptionTarget]:
-    """The same for known candidates. `placed` False: where capacity can be counted exactly, the result is not placed as
-    proof.
+    """Returns the victims among known candidates. With `placed` False, a result counted exactly is not verified by a
+    placement.
     """
     if gains is not None and not gains.domains:
         return []
@@ -55,7 +55,7 @@ def choose(
 
 
 def attempts(context: PreemptionContext, candidates: Candidates) -> tuple[bool, ...]:
-    """Whether to try with borrowing (True) and without, in the order of the tries."""
+    """Returns whether to try with borrowing (True) and without, in the order of the attempts."""
     relatives = candidates.hierarchical or candidates.reclaimable
     if not relatives or (not context.may_borrow and not _under_nominal(context)):
         return (True,)
@@ -65,9 +65,7 @@ def attempts(context: PreemptionContext, candidates: Candidates) -> tuple[bool, 
 
 
 def quota_might_do(ledger: Ledger, context: PreemptionContext, candidates: Candidates) -> bool:
-    """Whether quota would suffice if every candidate of some attempt were evicted. A cheap check before capacity is
-    counted.
-    """
+    """Reports whether quota suffices if every candidate of some attempt is evicted: a cheap check before counting capacity."""
     ordered = candidates.in_order()
     return bool(ordered) and any(
         _quota_without(ledger, context, ordered, borrowing) for borrowing in attempts(context, candidates)
@@ -88,14 +86,14 @@ def _under_nominal(context: PreemptionContext) -> bool:
 
 
 def sequence(context: PreemptionContext, ordered: Sequence[Candidate], borrowing: bool) -> Iterator[PreemptionTarget]:
-    """The candidates that may be evicted, each checked after the ones before it are removed."""
+    """Yields the candidates that may be evicted, each checked after the ones before it are removed."""
     for candidate in ordered:
         if may_evict(context, candidate, borrowing):
             yield PreemptionTarget(candidate, candidate.variant.claim)
 
 
 def may_evict(context: PreemptionContext, candidate: Candidate, borrowing: bool) -> bool:
-    """Whether the candidate may be evicted at current usage."""
+    """Reports whether the candidate may be evicted at current usage."""
     if candidate.variant is PreemptionVariant.WITHIN_CLUSTER_QUEUE:
         return True
     if borrowing and candidate.variant is PreemptionVariant.RECLAIM_WITHOUT_BORROWING:
@@ -113,7 +111,8 @@ def may_evict(context: PreemptionContext, candidate: Candidate, borrowing: bool)
 
 
 def _falls_short(candidate: Candidate) -> bool:
-    """Whether its queue holds its nominal quota of some resource now, and would not without the candidate."""
+    """Reports whether the candidate's queue has its nominal quota of some resource in use now, but not without the
+    candidate."""
     node = candidate.node
     return any(
         node.usage.get(fr, 0) - amount < node.quota(fr).nominal <= node.usage.get(fr, 0)

@@ -1,4 +1,4 @@
-"""What an eviction costs: figures that are compared in this order.
+"""The cost of evictions: figures that are compared in this order.
 
 1. `top`: the highest priority among the victims; `at_top`: how many victims have it;
 2. `gangs`: the number of victims, each a gang that restarts as a whole;
@@ -31,20 +31,20 @@ FREE = Cost(_BELOW_ALL, 0, 0, 0, 0)
 
 
 def lost_work(workload: Workload, now: float) -> int:
-    """Pod-seconds since it reserved quota; `now` is epoch seconds."""
+    """Returns the pod-seconds since the workload reserved quota; `now` is in epoch seconds."""
     since = now if workload.reserved is None else workload.reserved
     return max(0, int(now - since)) * sum(pod_set.count for pod_set in workload.pod_sets)
 
 
 def with_one(cost: Cost, priority: int, lost: int) -> Cost:
-    """The cost with one more victim."""
+    """Returns the cost with one more victim."""
     top = max(cost.top, priority)
     at_top = (cost.at_top if top == cost.top else 0) + (priority == top)
     return Cost(top, at_top, cost.gangs + 1, cost.priorities + priority, cost.lost + lost)
 
 
 def cost_of(victims: Iterable[Workload], now: float) -> Cost:
-    """The cost of all these victims."""
+    """Returns the cost of all these victims."""
     cost = FREE
     for workload in victims:
         if not workload.evicted:

@@ -27,7 +27,7 @@ from admission.engine.quota.fairness import FairSharingRules, FairStrategy, Shar
 
 
 def fair(ledger: Ledger, context: PreemptionContext, sharing: FairSharingRules) -> list[PreemptionTarget]:
-    """The victims in the order chosen; none if evictions do not help."""
+    """Returns the victims in the order chosen; none if evictions do not help."""
     candidates = find_for_fairness(ledger, context)
     if not candidates:
         return []
@@ -42,9 +42,7 @@ def fair(ledger: Ledger, context: PreemptionContext, sharing: FairSharingRules) 
 def fair_choice(
     candidates: Iterable[Candidate], removal: TrialRemoval, context: PreemptionContext, sharing: FairSharingRules
 ) -> list[PreemptionTarget]:
-    """Kueue's choice from these candidates, in order, until the workload fits; none if it never does. The chosen are
-    left removed.
-    """
+    """Returns Kueue's choice from these candidates, in order, or an empty list. The chosen candidates are left removed."""
     removal.assume(True)
     out = removal.remove_until_fit(_Fair(removal, context, sharing).sequence(candidates))
     removal.assume(False)
@@ -54,8 +52,9 @@ def fair_choice(
 def ever_evictable(
     candidates: Sequence[Candidate], removal: TrialRemoval, context: PreemptionContext, sharing: FairSharingRules
 ) -> list[Candidate]:
-    """The candidates that may be evicted after some set of others: the preemptor's share at its least, theirs as it is
-    now.
+    """Returns the candidates that may be evicted after some set of others.
+
+    The check is optimistic: it uses the preemptor's smallest share and the candidate's present share.
     """
     removal.assume(True)
     share_standing = _Fair(removal, context, sharing).share_standing
@@ -126,8 +125,8 @@ class _Fair:
         return strategy.allows(preemptor, before, self._share_without(candidate, theirs))
 
     def share_standing(self, candidate: Candidate) -> tuple[bool, Share, Share]:
-        """Whether every node from the candidate's queue up to the subtree that meets the preemptor's borrows; the
-        subtree's share; and its share without the candidate.
+        """Returns whether every node from the candidate's queue up to the subtree below the lowest common cohort borrows, the
+        subtree's share, and the subtree's share without the candidate.
         """
         _, theirs = self._meeting(candidate.node)
         below = (candidate.node, *(node for node in candidate.node.ancestors() if node not in self._path))
@@ -135,7 +134,7 @@ class _Fair:
         return borrowing, self._shares.of(theirs), self._share_without(candidate, theirs)
 
     def ever_evictable(self, candidate: Candidate, share_standing: tuple[bool, Share, Share]) -> bool:
-        """Whether it could be evicted now if its subtree had these shares."""
+        """Reports whether the candidate could be evicted if its subtree had these shares."""
         borrowing, before, after = share_standing
         if not borrowing or (self._sharing.within_nominal and self._within_nominal()):
             return borrowing
@@ -152,7 +151,7 @@ class _Fair:
         return share
 
     def _meeting(self, target: QuotaNode) -> tuple[QuotaNode, QuotaNode]:
-        """The two children of the lowest common cohort that contain the preemptor and the target."""
+        """Returns the two children of the lowest common cohort that contain the preemptor and the target."""
         theirs = target
         while theirs.parent is not None and theirs.parent not in self._path:
             theirs = theirs.parent
@@ -161,7 +160,7 @@ class _Fair:
 
 
 class _Targets:
-    """Iterates over the queues to evict from next, until none is left."""
+    """Iterates over the queues to evict from, until none is left."""
 
     def __init__(self, context: PreemptionContext, candidates: Iterable[Candidate], shares: ShareCache) -> None:
         self._context, self._shares = context, shares
@@ -220,7 +219,7 @@ class _Targets:
         return False
 
     def _largest(self, nodes: Iterable[QuotaNode]) -> QuotaNode | None:
-        """The node with the largest share. Ties: the queue with the first candidate; among cohorts the last by name."""
+        """Returns the node with the largest share. Ties: the queue with the first candidate; among cohorts the last by name."""
         return max(nodes, key=cmp_to_key(self._compare), default=None)
 
     def _compare(self, one: QuotaNode, other: QuotaNode) -> int:

@@ -1,15 +1,13 @@
-"""Victims under fair sharing when the freed capacity must lie in one domain: what Profile Exact evicts.
+"""Finds victims under fair sharing when the freed capacity must lie in one domain: the choice of Profile Exact.
 
-Kueue compares shares only (fair.py) and may run out of allowed candidates before any one domain has capacity. So three ways
-are tried in turn: workloads that are already being evicted, Kueue's choice, and a search. In the search a set is
-allowed if Kueue, offered only this set and the workloads already leaving, would take all of it. The same rules and
-shares decide; candidates that do not help are just not offered. Among the allowed sets that make room the cheapest
-(cost.py) is searched as in cheapest.py, domain by domain, within a budget; each set offered to Kueue's rules counts as
-one placement.
+Kueue compares shares only (fair.py) and may run out of allowed candidates before any one domain has enough capacity. So three
+ways are tried in turn: workloads that are already being evicted, Kueue's choice, and a search. In the search a set is allowed
+if Kueue, offered only this set and the workloads already leaving, would take all of it. The same rules and shares decide;
+candidates that do not help are simply not offered. Among the allowed sets that free enough capacity the cheapest (cost.py) is
+searched as in cheapest.py, domain by domain, within a budget; each set offered to Kueue's rules counts as one placement.
 
-A candidate that no order of evictions allows is dropped first. The less the preemptor's side uses and the more the
-candidate's side uses, the more is allowed, so this check uses those extremes. No candidate remains where shares are
-already fair.
+A candidate that no order of evictions allows is dropped first. The less the preemptor's side uses and the more the candidate's
+side uses, the more is allowed, so this check uses those extremes. No candidate remains where shares are already fair.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from admission.engine.topology.eviction_gains import EvictionGains
 
 
 def fair_cheapest(ledger: Ledger, context: PreemptionContext, sharing: FairSharingRules, budget: int) -> Choice:
-    """Kueue's victims, else the cheapest allowed ones found within the budget; none if evictions do not help."""
+    """Returns Kueue's victims, else the cheapest allowed ones found within the budget; none if evictions do not help."""
     candidates = find_for_fairness(ledger, context)
     gains = gains_of(ledger, context, candidates)
     if not candidates or (gains is not None and not gains.domains):
@@ -48,7 +46,7 @@ def fair_cheapest(ledger: Ledger, context: PreemptionContext, sharing: FairShari
 def _kueue_choice(
     some: Sequence[Candidate], removal: TrialRemoval, context: PreemptionContext, sharing: FairSharingRules
 ) -> list[PreemptionTarget]:
-    """Kueue's choice from these candidates. Nothing is left removed afterwards."""
+    """Returns Kueue's choice from these candidates. Nothing is left removed."""
     out = fair_choice(some, removal, context, sharing) if some else []
     targets = removal.reprieve_and_place(out) if out else []
     removal.restore()
@@ -96,21 +94,22 @@ class _FairSearch(VictimSearch):
         self._sharing = sharing
 
     def may_evict(self, candidate: Candidate) -> bool:
-        """True: only `accept` can tell."""
+        """Always True: only `accept` can decide."""
         return True
 
     def allowed_together(self, chosen: Iterable[Candidate]) -> bool:
-        """True: only `accept` can tell."""
+        """Always True: only `accept` can decide."""
         return True
 
     def try_kueue_choice(self, members: Sequence[Candidate]) -> None:
-        """Offer only the domain's members to Kueue's rules. Offered all candidates they found no victims."""
+        """Offers only the domain's members to Kueue's rules, which find no victims when offered all candidates."""
         if len(members) < len(self.open):
             self._ask(members, reprieve_and_place=True)
 
     def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
-        """Whether Kueue's rules, offered these removed candidates, find victims. Sets that are too large to enumerate
-        are not offered.
+        """Reports whether Kueue's rules find victims among these removed candidates.
+
+        Sets that are too large to enumerate are not offered.
         """
         chosen = tuple(chosen)
         if len(chosen) > 2 * MOST:

@@ -1,4 +1,4 @@
-"""Choose victims so that a waiting workload fits by quota and placement; the entry point of this package.
+"""Chooses victims so that a waiting workload fits by quota and placement; the entry point of this package.
 
 The cycle creates one `Preemptor` (ledger, time, and fair sharing if enabled) and asks it about each head:
 
@@ -6,17 +6,17 @@ The cycle creates one `Preemptor` (ledger, time, and fair sharing if enabled) an
     FlavorSearch(..., about, ...)                     # asks about.simulate(...): would evicting help, by quota alone
     victims = about.targets(workload, assignment)     # where the assignment's mode is below Fit and above NoFit
 
-If a pod set could not be placed, each of its resources must be marked as needing capacity before `targets` is called: give
-the picks a mode below Fit (NO_CANDIDATES, PREEMPT or RECLAIM), as Kueue does. The answer is empty unless the workload
-fits after exactly those evictions: all quota of `assignment.usage`, and a placement for every pod set with a topology.
-All checks run in trials on the live ledger and leave it unchanged.
+If a pod set could not be placed, each of its resources must be marked as needing capacity before `targets` is called: give the
+picks a mode below Fit (NO_CANDIDATES, PREEMPT or RECLAIM), as Kueue does. The answer is empty unless the workload fits after
+exactly those evictions: all quota of `assignment.usage`, and a placement for every pod set with a topology. All checks run in
+trials on the live ledger and leave it unchanged.
 
-The victims are Kueue's if the placement profile (of the workload, its queue, or the options) is Compatible or
-LeastFree; otherwise they are the cheapest (cheapest.py). Under fair sharing Kueue's rules choose, because shares decide
-there; and workloads of an elastic quota evict in the documented order: lowest priority, latest start first
-(elastic-quota.md). If that does not free capacity that the pods can be placed in, other victims are searched under the same
-rules (fair_cheapest.py, cheapest.py). wording.py has the texts of conditions and events. This package does not decide
-when to evict and evicts nothing.
+The victims are Kueue's if the placement profile (of the workload, its queue, or the options) is Compatible or LeastFree;
+otherwise they are the cheapest (cheapest.py). Under fair sharing Kueue's rules choose, because shares decide there; and
+workloads of an elastic quota are evicted in the documented order: lowest priority first, then latest start (elastic-quota.md).
+If that does not free capacity in which the pods can be placed, other victims are searched under the same rules
+(fair_cheapest.py, cheapest.py). wording.py has the texts of conditions and events. This package does not decide when to evict
+and evicts nothing.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ BUDGET = 4_000
 
 
 class Preemptor:
-    """Answers for one ledger at one moment (`now`: epoch seconds). `sharing`: None if fair sharing is off.
+    """Chooses victims for one ledger at one moment (`now`, epoch seconds). `sharing` is None if fair sharing is off.
 
-    `budget`: candidate sets to examine when looking for the cheapest; capped by the options' `exact_budget`.
+    `budget` is the number of candidate sets to examine for the cheapest; the options' `exact_budget` caps it.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Preemptor:
         self._budget = min(budget, ledger.options.exact_budget)
 
     def about(self, workload: Workload) -> WorkloadPreemption:
-        """A `VictimFinder` for this workload."""
+        """Returns a `VictimFinder` for this workload."""
         return WorkloadPreemption(self._ledger, workload, self._now, self._sharing, self._budget)
 
 
@@ -68,9 +68,9 @@ class WorkloadPreemption:
         self._budget = budget
 
     def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-        """The mode (NO_CANDIDATES, PREEMPT, or RECLAIM) and the borrowing level after evictions, by quota alone.
+        """Returns the mode (NO_CANDIDATES, PREEMPT, or RECLAIM) and the borrowing level after evictions, by quota alone.
 
-        PREEMPT if own workloads are among the victims. `amount` in the resource's units.
+        The mode is PREEMPT if workloads of the own queue are among the victims. `amount` is in the resource's units.
         """
         quota = self._ledger.quota
         spec, node = quota.spec(queue), quota.node(queue)
@@ -88,12 +88,12 @@ class WorkloadPreemption:
         return (Mode.PREEMPT if own else Mode.RECLAIM), level
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
-        """The victims so that the workload fits, in the order chosen; none if evictions do not help."""
+        """Returns the victims with which the workload fits, in the order chosen; none if evictions do not help."""
         choice = self.choice(workload, assignment)
         return () if choice is None else tuple(one.victim for one in choice.targets)
 
     def choice(self, workload: Workload, assignment: FlavorAssignment) -> Choice | None:
-        """The same with its certificate. None if the workload's queue is unknown."""
+        """Returns the victims with their certificate, or None if the workload's queue is unknown."""
         quota = self._ledger.quota
         spec, node = quota.spec(workload.cluster_queue), quota.node(workload.cluster_queue)
         if spec is None or node is None:
@@ -119,7 +119,7 @@ class WorkloadPreemption:
 
 
 def needed(assignment: FlavorAssignment) -> frozenset[FlavorResource]:
-    """The (flavor, resource) pairs that are short: those whose pick is not Fit."""
+    """Returns the (flavor, resource) pairs that are short: those whose pick is not Fit."""
     return frozenset(
         (pick.flavor, resource)
         for pod_set in assignment.pod_sets

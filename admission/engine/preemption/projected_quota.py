@@ -1,9 +1,9 @@
-"""Quota as it will be after all pending evictions, with capacity reservations charged.
+"""Projects quota to the time after all pending evictions, with capacity reservations charged.
 
-A cycle charges one of its capacity reservations (cycle/reservations.py). Between cycles this module bounds how much
-quota an inadmissible workload could get beside the reservations. A reservation counts against it only if the reserving
-workload comes first in any case, because it borrows nothing and has a higher priority. Everything else counts as free.
-Nodes are not considered. Called by scheduler_state.py and cycle/reservations.py.
+scheduler_state.py and cycle/reservations.py call it. A cycle charges one of its capacity reservations (cycle/reservations.py).
+Between cycles this module bounds how much quota an inadmissible workload could get beside the reservations. A reservation
+counts against it only if the reserving workload comes first in any case, because it borrows nothing and has a higher priority.
+Everything else counts as free. Nodes are not considered.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Shift:
 
 
 class ProjectedQuota:
-    """`leaving`: keys of the workloads that will be gone."""
+    """Quota changes relative to the ledger; `leaving` holds the keys of workloads that will be gone."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -42,15 +42,15 @@ class ProjectedQuota:
         self._trees: dict[str, _Shift] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything differs from current usage."""
+        """Reports whether anything differs from current usage."""
         return bool(self._trees)
 
     def concerns(self, tree: str) -> bool:
-        """Whether anything differs in this tree (`QuotaTree.tree_of`)."""
+        """Reports whether anything differs in this tree (`QuotaTree.tree_of`)."""
         return tree in self._trees
 
     def leave(self, keys: frozenset[str]) -> None:
-        """Also count these workloads as gone."""
+        """Counts these workloads as gone too."""
         for key in keys - self.leaving:
             workload, admission = self._ledger.workload(key), self._ledger.admission(key)
             if workload is not None and admission is not None:
@@ -60,7 +60,7 @@ class ProjectedQuota:
         self.leaving |= keys
 
     def take(self, admission: Admission, sign: int = 1) -> None:
-        """Charge this admission; `sign` -1: release it."""
+        """Charges the admission, or releases it with `sign` -1."""
         usage = self._shift(admission.cluster_queue).usage.setdefault(admission.cluster_queue, {})
         for fr, amount in admission.usage().items():
             usage[fr] = usage.get(fr, 0) + sign * amount
@@ -69,7 +69,7 @@ class ProjectedQuota:
         return self._trees.setdefault(self._ledger.quota.tree_of(queue), _Shift())
 
     def apply(self, queue: str | None = None) -> None:
-        """Apply the changes to the ledger inside a trial; with `queue`, only in the tree of that queue."""
+        """Applies the changes to the ledger inside a trial; with `queue`, only in the tree of that queue."""
         tree = None if queue is None else self._ledger.quota.tree_of(queue)
         for name, shift in self._trees.items():
             if tree is None or name == tree:
@@ -77,15 +77,16 @@ class ProjectedQuota:
 
     @contextmanager
     def held(self, queue: str) -> Iterator[None]:
-        """Inside this context the ledger's quota is the projected one in that queue's tree."""
+        """Makes the ledger's quota in that queue's tree the projected one inside the context."""
         with self._ledger.trial():
             self.apply(queue)
             yield
 
 
 def reclaimable_beside(ledger: Ledger, reservations: Iterable[tuple[Workload, CapacityReservation]]) -> FreeOf:
-    """The reclaimable bound of a queue's workloads beside these reservations. Valid while neither they nor the ledger
-    change.
+    """Returns a function that bounds the quota of a queue's workloads beside these reservations.
+
+    It is valid while neither the reservations nor the ledger change.
     """
     kept = sorted(reservations, key=lambda each: -each[0].priority)
     found: dict[tuple[str, FlavorResource, int | None], int] = {}

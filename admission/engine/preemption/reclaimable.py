@@ -1,19 +1,17 @@
 """An upper bound of the quota that a workload could have by evicting every workload that it may evict.
 
-If even this bound is below the request, no search of this package can succeed, so the workload need not be evaluated
-(queue/queueing_hints.py). The bound holds at one moment.
+projected_quota.py and cycle/head_hints.py call it. If even this bound is below the request, no search of this package can
+succeed, so the workload need not be evaluated (queue/queueing_hints.py). The bound holds at one moment.
 
-Theory: removing usage from a queue never frees more for it than that usage. In its own queue a preemptor may evict what
-the policy allows by priority. Workloads of other queues, without a hierarchical advantage and without borrowing while
-evicting: the preemptor's queue must stay within its own quota afterwards, whatever the victims; and an advantage in the
-parent cohort requires the same. So
+Theory: removing usage from a queue never frees more for it than that usage. In its own queue a preemptor may evict what the
+policy allows by priority. For workloads of other queues, without a hierarchical advantage and without borrowing while
+evicting, the preemptor's queue must stay within its own quota afterwards, whatever the victims; and an advantage in the parent
+cohort requires the same. So
 
     bound = max(free, nominal - used) + reclaimable in the own queue
 
-The bound is infinite where the advantage can come from a lower cohort, where the queue may evict and borrow, and where
-the policy is elastic. Fair sharing is not considered: no hints are recorded for it.
-
-Called by projected_quota.py and cycle/head_hints.py.
+The bound is infinite where the advantage can come from a lower cohort, where the queue may evict and borrow, and where the
+policy is elastic. Fair sharing is not considered: no hints are recorded for it.
 """
 
 from __future__ import annotations
@@ -24,9 +22,7 @@ from admission.engine.quota.cohorts import QuotaNode
 
 
 def reclaimable_bound(ledger: Ledger, queue: str, fr: FlavorResource, priority: int | None) -> int:
-    """Free quota of the queue; with a priority, the upper bound after every eviction that a workload of this priority
-    may make.
-    """
+    """Returns the queue's free quota; with a priority, the upper bound after every eviction that this priority permits."""
     free = ledger.quota.available(queue, fr)
     spec, node = ledger.quota.spec(queue), ledger.quota.node(queue)
     if priority is None or spec is None or node is None:
@@ -49,9 +45,7 @@ def _uncounted(spec: ClusterQueue, node: QuotaNode) -> bool:
 
 
 def _own(ledger: Ledger, spec: ClusterQueue, fr: FlavorResource, priority: int) -> int:
-    """How much of the queue's usage the policy lets a workload of this priority evict. Equal priorities count whether
-    newer or not.
-    """
+    """Returns how much of the queue's usage this priority may evict; equal priorities count, whether newer or not."""
     match spec.preemption.within_cluster_queue:
         case "Never":
             return 0

@@ -1,15 +1,13 @@
-"""Remove victims from the ledger, ask what fits then, and reprieve the victims that are not needed.
+"""Removes victims from the ledger in a trial, checks what then fits, and reprieves victims that are not needed.
 
-All of it happens inside one trial, so the ledger is the same afterwards.
+The ledger is unchanged after the trial. Quota changes at once, since every step of a search reads it. Whether the gang can be
+placed is counted where counting is exact (eviction_gains.py). Otherwise node usage changes only when a placement is requested,
+and a placement that was found stays valid until it no longer fits. In both cases the final answer was really placed.
 
-Quota changes at once, since every step of a search reads it. Whether the gang can be placed is counted where counting
-is exact (eviction_gains.py). Otherwise node usage changes only when a placement is requested, and a placement that was
-found stays valid until it no longer fits. In both cases the final answer was really placed.
-
-`remove_until_fit` removes candidates one by one until the workload fits. It checks quota after each of them. A
-placement that cannot just be counted is checked in strides that double, then by bisection, since more capacity never makes
-a placement impossible. `reprieve` puts back the victims that the workload fits beside; `reprieve_and_place` also places
-the workload at the end.
+`remove_until_fit` removes candidates one by one until the workload fits. It checks quota after each of them. A placement that
+cannot just be counted is checked in strides that double, then by bisection, since more capacity never makes a placement
+impossible. `reprieve` puts back the victims whose eviction is not needed; `reprieve_and_place` also places the workload at the
+end.
 """
 
 from __future__ import annotations
@@ -37,14 +35,14 @@ class PreemptionTarget:
 
     @property
     def victim(self) -> Victim:
-        """As a decision reports it."""
+        """The victim as a decision reports it."""
         return Victim(self.candidate.key, self.claim)
 
 
 class TrialRemoval:
-    """A context manager around one trial of the ledger. Removed candidates are put back at its end.
+    """A context manager around one trial of the ledger; removed candidates are put back at its end.
 
-    `borrowing`: whether the preemptor may exceed its queue's own quota. `gains`: what each candidate's eviction frees
+    `borrowing` tells whether the preemptor may exceed its queue's own quota. `gains` is what each candidate's eviction frees
     at this moment; None if no topology is requested or nothing is known.
     """
 
@@ -78,17 +76,17 @@ class TrialRemoval:
                 self.gains.bring_back(candidate.key)
         self._trial.__exit__(kind, error, trace)
 
-    # ---- in and out
+    # ---- remove and put back
 
     def remove(self, candidate: Candidate) -> None:
-        """Remove the workload."""
+        """Removes the workload."""
         _charge(candidate.node, candidate.usage, -1)
         self._out[candidate.key] = candidate
         if (counted := self._domain or self.gains) is not None:
             counted.evict(candidate.key)
 
     def put_back(self, candidate: Candidate) -> None:
-        """Put the workload back."""
+        """Puts the workload back."""
         _charge(candidate.node, candidate.usage, +1)
         del self._out[candidate.key]
         if candidate.key in self._simulated:
@@ -98,13 +96,13 @@ class TrialRemoval:
             counted.bring_back(candidate.key)
 
     def restore(self) -> None:
-        """Put all removed workloads back."""
+        """Puts all removed workloads back."""
         for candidate in list(self._out.values()):
             self.put_back(candidate)
 
     @contextmanager
     def only(self, domain: CandidateDomain | None) -> Iterator[None]:
-        """Count only in this domain meanwhile. A victim removed inside this context must be put back inside it."""
+        """Counts only this domain inside the context. A victim removed inside the context must be put back inside it."""
         self._domain = domain
         try:
             yield
@@ -112,14 +110,14 @@ class TrialRemoval:
             self._domain = None
 
     def assume(self, yes: bool) -> None:
-        """Charge the preemptor's quota now, or take the charge back: fair sharing compares shares with it included."""
+        """Charges the preemptor's quota, or releases it: fair sharing compares shares that include the preemptor."""
         _charge(self._context.node, self._context.usage, +1 if yes else -1)
         self._assumed = yes
 
-    # ---- what fits
+    # ---- checks
 
     def quota_fits(self) -> bool:
-        """Whether quota alone suffices."""
+        """Reports whether quota alone suffices."""
         if not self._assumed:
             return self._quota_fits()
         self.assume(False)
@@ -134,7 +132,7 @@ class TrialRemoval:
         return self._ledger.quota.fits(self._context.queue.name, usage)
 
     def quota_shortages(self) -> list[tuple[FlavorResource, int]]:
-        """The (flavor, resource) pairs whose quota is short, and by how much."""
+        """Returns the (flavor, resource) pairs whose quota is short, and by how much."""
         quota, node, name = self._ledger.quota, self._context.node, self._context.queue.name
         missing = []
         for fr, amount in self._context.usage.items():
@@ -147,11 +145,11 @@ class TrialRemoval:
 
     @property
     def placement_is_cheap(self) -> bool:
-        """Whether `placement_fits` only counts."""
+        """Reports whether `placement_fits` only counts."""
         return not self._requests or (self.gains is not None and self.gains.exact)
 
     def placement_fits(self) -> bool:
-        """Whether the workload's pods can be placed."""
+        """Reports whether the workload's pods can be placed."""
         if not self._requests:
             return True
         if self.gains is not None:
@@ -161,7 +159,7 @@ class TrialRemoval:
         return self.places()
 
     def places(self) -> bool:
-        """Whether the workload's pods can be placed, by placing them."""
+        """Places the workload's pods to report whether they can be placed."""
         if not self._requests:
             return True
         for key in self._out.keys() - self._simulated:
@@ -175,14 +173,15 @@ class TrialRemoval:
         return result.fits
 
     def fits(self) -> bool:
-        """Whether quota and placement suffice."""
+        """Reports whether quota and placement suffice."""
         return self.quota_fits() and self.placement_fits()
 
-    # ---- searching
+    # ---- search
 
     def remove_until_fit(self, sequence: Iterable[PreemptionTarget]) -> list[PreemptionTarget]:
-        """Remove from the sequence until the workload fits; none if it never does. Exactly the returned ones stay
-        removed.
+        """Removes candidates from the sequence until the workload fits; returns them, or none if it never does.
+
+        Exactly the returned candidates stay removed.
         """
         out: list[PreemptionTarget] = []
         short, stride = 0, 1
@@ -201,7 +200,7 @@ class TrialRemoval:
         return []
 
     def _back(self, out: list[PreemptionTarget], short: int) -> list[PreemptionTarget]:
-        """The shortest prefix of `out` that makes room. `out[:short]` does not; all of `out` does."""
+        """Returns the shortest sufficient prefix of `out`; `out[:short]` does not suffice, and all of `out` does."""
         low, high, at = short, len(out), len(out)
         while high - low > 1:
             middle = (low + high) // 2
@@ -218,13 +217,13 @@ class TrialRemoval:
             self.put_back(one.candidate)
 
     def reprieve_and_place(self, out: Sequence[PreemptionTarget]) -> list[PreemptionTarget]:
-        """The same as `reprieve`; none if no placement is found for the workload after all."""
+        """Reprieves like `reprieve`; returns no victims if no placement is found for the workload."""
         kept = self.reprieve(out)
         return kept if self.places() else []
 
     def reprieve(self, out: Sequence[PreemptionTarget]) -> list[PreemptionTarget]:
-        """Put back each victim that the workload fits beside, last but one first. As in Kueue the last one fills the
-        gap.
+        """Puts back each victim whose eviction is not needed, the last but one first; as in Kueue the last replaces it in the
+        list.
         """
         kept = list(out)
         for index in range(len(kept) - 2, -1, -1):
@@ -239,23 +238,23 @@ class TrialRemoval:
 
 
 def gains_of(ledger: Ledger, context: PreemptionContext, candidates: Iterable[Candidate]) -> EvictionGains | None:
-    """What each candidate's eviction would free for the preemptor."""
+    """Returns what each candidate's eviction frees for the preemptor, or None without a topology request."""
     return ledger.eviction_gains(context.requests, [c.key for c in candidates]) if context.requests else None
 
 
 def _charge(node: QuotaNode, usage: Mapping[FlavorResource, int], sign: int) -> None:
-    """Not journaled: the caller undoes it, and a search does it tens of thousands of times."""
+    """Charges usage without the journal: the caller undoes it, and a search does it tens of thousands of times."""
     for fr, amount in usage.items():
         use(node, fr, sign * amount)
 
 
 def _beyond(node: QuotaNode, fr: FlavorResource, amount: int) -> int:
-    """By how much the queue would exceed its own quota."""
+    """Returns the amount by which the queue would exceed its own quota."""
     return node.usage.get(fr, 0) + amount - node.quota(fr).nominal
 
 
 def _quick(requests: Sequence[PlacementRequest]) -> list[PlacementRequest]:
-    """The same requests for a yes-or-no answer: a single pod set fits at all if it fits by Kueue's rules."""
+    """Returns the requests for a yes-or-no answer: a single pod set fits if and only if it fits by Kueue's rules."""
     if len(requests) > 1:
         return list(requests)
     return [replace(request, profile=Profile.COMPATIBLE) for request in requests]

@@ -1,9 +1,8 @@
-"""Lower bounds for the rest of a search: how many more victims it needs, and what that many cost at least.
+"""Lower bounds for the rest of a search: how many more victims it needs, and what they cost at least.
 
-A search goes through its candidates in a fixed order, so what remains is always the tail of a list. A set covers a
-deficit (pods without capacity, or missing quota) only if the shares of its members add up to it. So it needs at least n
-members, where n is the least number of largest shares that add up to the deficit. Called by branch_and_bound.py and
-victim_search.py.
+branch_and_bound.py and victim_search.py call it. A search goes through its candidates in a fixed order, so what remains is
+always the tail of a list. A set covers a deficit (pods without capacity, or missing quota) only if the shares of its members
+add up to it. So it needs at least n members, where n is the least number of largest shares that add up to the deficit.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ IMPOSSIBLE = 2**31
 
 
 class LargestAmounts:
-    """For each tail of a list of amounts: how many of its largest amounts reach a sum. Exact for up to `most` amounts."""
+    """For each tail of a list of amounts, how many of its largest amounts reach a sum. Exact for up to `most` amounts."""
 
     def __init__(self, amounts: Sequence[int], most: int) -> None:
         self.amounts = amounts
@@ -31,7 +30,7 @@ class LargestAmounts:
             self._sums[index] = list(accumulate(-amount for amount in kept))
 
     def needed(self, start: int, deficit: int) -> int:
-        """A lower bound of how many items of `amounts[start:]` cover the deficit; IMPOSSIBLE if all of them do not."""
+        """Returns a lower bound of how many items of `amounts[start:]` cover the deficit; IMPOSSIBLE if all of them do not."""
         if deficit <= 0:
             return 0
         if self._total[start] < deficit:
@@ -40,7 +39,7 @@ class LargestAmounts:
 
 
 class SmallestAmounts:
-    """For each tail of a list of amounts: the sum of its n smallest amounts, for n up to `most`."""
+    """For each tail of a list of amounts, the sum of its n smallest amounts, for n up to `most`."""
 
     def __init__(self, amounts: Sequence[int], most: int) -> None:
         kept: list[int] = []
@@ -51,18 +50,18 @@ class SmallestAmounts:
             self._sums[index] = [0, *accumulate(kept)]
 
     def sum_of(self, start: int, count: int) -> int:
-        """The least sum of `count` items of `amounts[start:]`."""
+        """Returns the least sum of `count` items of `amounts[start:]`."""
         sums = self._sums[start]
         return sums[min(count, len(sums) - 1)]
 
     def least(self, start: int) -> int:
-        """The smallest item of `amounts[start:]`; 0 if there is none."""
+        """Returns the smallest item of `amounts[start:]`, or 0 if there is none."""
         sums = self._sums[start]
         return sums[1] if len(sums) > 1 else 0
 
 
 def fewest(amounts: Sequence[int], deficit: int) -> int:
-    """The smallest number of amounts that add up to the deficit; IMPOSSIBLE if all of them do not."""
+    """Returns the smallest number of amounts that add up to the deficit; IMPOSSIBLE if all of them do not."""
     for number, amount in enumerate((0, *sorted(amounts, reverse=True))):
         deficit -= amount
         if deficit <= 0:

@@ -19,17 +19,15 @@ from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval
 from admission.engine.preemption.tail_bounds import fewest
 
 Share = Callable[[Candidate], int]
-"""How much a candidate would free of something that is short."""
+"""Returns how much a candidate would free of a resource that is short."""
 
 PLACEMENT = 25
-"""What one placement costs from the budget. The budget counts candidate sets that a search examines."""
+"""The cost of one placement in the budget, which counts the candidate sets that a search examines."""
 
 
 @dataclass(slots=True, eq=False)
 class BestVictims:
-    """The best set found so far and the remaining budget. `floors`: lower bounds of the cost in domains whose search
-    did not finish.
-    """
+    """The best set so far and the remaining budget; `floors` are lower bounds of domains whose search did not finish."""
 
     budget: int
     cost: Cost | None = None
@@ -39,16 +37,16 @@ class BestVictims:
     floors: list[Cost] = field(default_factory=list)
 
     def beaten_by(self, cost: Cost) -> bool:
-        """Whether a set of this cost would be better."""
+        """Reports whether a set of this cost would be better."""
         return self.cost is None or cost < self.cost
 
     @property
     def spent(self) -> bool:
-        """Whether the budget is used up."""
+        """Reports whether the budget is used up."""
         return self.expanded >= self.budget
 
     def certificate(self) -> Certificate:
-        """What has been proved so far."""
+        """Returns the certificate for what has been proved so far."""
         if self.cost is None:
             proof = Proof.FEASIBLE if self.floors else Proof.INFEASIBLE
             return Certificate(proof, (), min(self.floors, default=()), self.expanded)
@@ -59,7 +57,7 @@ class BestVictims:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CandidatePool:
-    """The candidates of priority `top` or lower: the ones a set can contain if its highest priority is `top`."""
+    """The candidates of priority `top` or lower, which are those of a set with highest priority `top`."""
 
     top: int
     at_top: Sequence[Candidate]
@@ -69,10 +67,10 @@ class CandidatePool:
 
     @classmethod
     def of(cls, victim_search: VictimSearch, members: Sequence[Candidate], top: int) -> CandidatePool:
-        """Build a pool of these members.
+        """Builds a pool of these members.
 
-        `priorities[n]` is the least sum of priorities of n candidates below `top`; `lost[n]` is the least sum of lost
-        work of n candidates of the pool.
+        `priorities[n]` is the least sum of priorities of n candidates below `top`; `lost[n]` is the least sum of lost work of
+        n candidates of the pool.
         """
         at_top = [c for c in members if c.workload.priority == top]
         below = [c for c in members if c.workload.priority < top]
@@ -81,18 +79,19 @@ class CandidatePool:
         return cls(top, at_top, below, priorities, lost)
 
     def fewest_at_top(self, share: Share, deficit: int) -> int:
-        """A lower bound of how many candidates of priority `top` a set needs: the rest of the deficit after all lower
-        ones are evicted.
+        """Returns a lower bound of how many candidates of priority `top` a set needs.
+
+        It is the number that covers the rest of the deficit after all lower candidates are evicted.
         """
         return fewest([share(c) for c in self.at_top], deficit - sum(map(share, self.below)))
 
     def fewest_with(self, share: Share, deficit: int, at_top: int) -> int:
-        """A lower bound of the size of a set that contains exactly `at_top` candidates of priority `top`."""
+        """Returns a lower bound of the size of a set that contains exactly `at_top` candidates of priority `top`."""
         best = sorted(map(share, self.at_top), reverse=True)[:at_top]
         return at_top + fewest([share(c) for c in self.below], deficit - sum(best))
 
     def cost(self, at_top: int, need: int) -> Cost:
-        """A lower bound of the cost of `need` candidates, `at_top` of them of priority `top`."""
+        """Returns a lower bound of the cost of `need` candidates, `at_top` of them of priority `top`."""
         priorities = self.top * at_top + self.priorities[min(need - at_top, len(self.priorities) - 1)]
         return Cost(self.top, at_top, need, priorities, self.lost[min(need, len(self.lost) - 1)])
 
@@ -132,13 +131,13 @@ class VictimSearch:
 
     @property
     def asks_for_room(self) -> bool:
-        """Whether pods have to be placed on a topology."""
+        """Reports whether pods have to be placed on a topology."""
         return bool(self._context.requests)
 
     def top_by_quota(self) -> int | None:
-        """The lowest priority p such that quota suffices after every open candidate of priority p or lower is evicted.
+        """Returns the lowest priority p such that quota suffices after every open candidate of priority p or lower is evicted.
 
-        None if quota never suffices. Protected queues are ignored, so the answer is a lower bound.
+        Returns None if quota never suffices. Protected queues are ignored, so the answer is a lower bound.
         """
         top = FREE.top
         with self._ledger.trial():
@@ -150,31 +149,31 @@ class VictimSearch:
             return top if self.removal.quota_fits() else None
 
     def quota_givers(self) -> dict[str, None]:
-        """The keys of the open candidates that use any of the quota that is short."""
+        """Returns the keys of the open candidates that use any of the quota that is short."""
         lacking = [fr for fr, _ in self.removal.quota_shortages()]
         return {c.key: None for c in self.open if any(c.usage.get(fr, 0) for fr in lacking)}
 
     def pool_of_all(self, top: int) -> CandidatePool:
-        """The pool of all open candidates."""
+        """Returns the pool of all open candidates."""
         if top not in self._pools:
             self._pools[top] = CandidatePool.of(self, self.open, top)
         return self._pools[top]
 
     def open_among(self, keys: Collection[str]) -> list[Candidate]:
-        """The open candidates among these keys, in Kueue's order."""
+        """Returns the open candidates among these keys, in Kueue's order."""
         known = [key for key in keys if key in self._by_key]
         return [self._by_key[key] for key in sorted(known, key=self._rank.__getitem__)]
 
     def in_order(self, chosen: Iterable[Candidate]) -> list[Candidate]:
-        """These candidates in Kueue's order."""
+        """Returns these candidates in Kueue's order."""
         return sorted(chosen, key=lambda c: self._rank[c.key])
 
     def may_evict(self, candidate: Candidate) -> bool:
-        """Whether policy lets the candidate be evicted at current usage."""
+        """Reports whether policy lets the candidate be evicted at current usage."""
         return may_evict(self._context, candidate, self._borrowing)
 
     def allowed_together(self, chosen: Iterable[Candidate]) -> bool:
-        """Whether policy lets all of these be evicted, one after the other. None of them may be removed yet."""
+        """Reports whether policy lets all of these be evicted one after the other; none of them may be removed yet."""
         with self._ledger.trial():
             for candidate in self.in_order(chosen):
                 if not self.may_evict(candidate):
@@ -183,14 +182,10 @@ class VictimSearch:
         return True
 
     def try_kueue_choice(self, members: Sequence[Candidate]) -> None:
-        """A hook before one domain's search: Kueue's choice among the domain's members. Nothing to do here, because the
-        search starts from Kueue's choice among all candidates.
-        """
+        """Hook before one domain's search. Does nothing: the search already starts from Kueue's choice among all candidates."""
 
     def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
-        """Whether the gang can be placed now that these are removed and quota fits. Keeps the set if it is the best so
-        far.
-        """
+        """Reports whether the gang can be placed now, with quota known to fit; keeps the set if it is the best so far."""
         if not self.removal.placement_is_cheap:
             self.best.expanded += PLACEMENT
         if not self.removal.placement_fits():

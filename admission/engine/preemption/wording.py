@@ -1,4 +1,4 @@
-"""Kueue's texts about an eviction: cycle.md 4.8. Controllers use them in conditions and events."""
+"""Kueue's texts about an eviction (cycle.md 4.8). Controllers use them in conditions and events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNKNOWN = "UNKNOWN"
 
 
 def eviction_message(quota: QuotaTree, preemptor: Workload, queue: str, claim: PreemptionReason) -> str:
-    """The message of the victim's conditions. `queue`: the ClusterQueue of the victim's admission."""
+    """Returns the message of the victim's conditions; `queue` is the ClusterQueue of the victim's admission."""
     return (
         f"Preempted to accommodate a workload (UID: {preemptor.uid or _UNKNOWN}, JobUID: {preemptor.job_uid or _UNKNOWN}) "
         f"due to {_TEXTS[claim]}; preemptor path: {path(quota, preemptor.cluster_queue)}; preemptee path: {path(quota, queue)}"
@@ -24,18 +24,18 @@ def eviction_message(quota: QuotaTree, preemptor: Workload, queue: str, claim: P
 
 
 def priorities(preemptor: Workload, victim: Workload) -> str:
-    """The end of an event's message about the eviction, with the leading semicolon."""
+    """Returns the end of an eviction event's message, with its leading semicolon."""
     return f"; preemptor {_priority(preemptor)}; preemptee {_priority(victim)}"
 
 
 def preempted_event(preemptor: Workload, victim: Workload, queue: str) -> str:
-    """The message of the preemptor's event PreemptedWorkload. `queue`: the ClusterQueue of the victim's admission."""
+    """Returns the message of the preemptor's event PreemptedWorkload; `queue` is the ClusterQueue of the victim's admission."""
     name = victim.key.removeprefix("/")
     return f"Preempted workload {name} (UID: {victim.uid}) in ClusterQueue {queue}{priorities(preemptor, victim)}"
 
 
 def path(quota: QuotaTree, queue: str) -> str:
-    """The queue's path in the cohort tree: /root/.../queue."""
+    """Returns the queue's path in the cohort tree: /root/.../queue."""
     node = quota.node(queue)
     above = [] if node is None else [ancestor.name for ancestor in node.ancestors()]
     return "".join(f"/{name}" for name in (*reversed(above), queue))
