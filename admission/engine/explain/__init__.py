@@ -1,4 +1,4 @@
-"""Why a workload waits and what would admit it.
+"""Explains why a workload waits and what would admit it.
 
-explain.py is the entry point, explanation.py the result, wording.py its text.
+explain.py is the entry point, explanation.py defines the result, wording.py its text.
 """

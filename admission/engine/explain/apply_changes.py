@@ -1,6 +1,6 @@
-"""What each change of a remedy does to a ledger and to the workload itself, so that it can be tried and taken back.
+"""Applies the changes of a remedy to a ledger and to the workload, so that the remedy can be tried in a trial.
 
-Use inside a trial. The shell never acts on these: a user or an administrator makes the change. Called by trials.py.
+trials.py calls it. Stowage never makes these changes itself: a user or an administrator does.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from admission.engine.model import (
 
 
 def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
-    """Make the change; returns the workload as it is afterwards."""
+    """Makes the change; returns the workload as it is afterwards."""
     match change:
         case Finish():
             for key in change.workloads:
@@ -83,14 +83,14 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
 
 
 def leave(ledger: Ledger, key: str) -> None:
-    """The workload is over: its quota and its capacity are free, and its pods are gone."""
+    """Ends the workload: its quota and capacity become free, and its pods are gone."""
     ledger.release(key)
     for pod in ledger.allocations.pods_of(key):
         ledger.allocations.drop_pod(pod)
 
 
 def with_quota(queue: ClusterQueue, change: RaiseQuota) -> ClusterQueue:
-    """The queue with that nominal quota."""
+    """Returns the queue with that nominal quota."""
 
     def flavored(quotas: FlavorQuotas) -> FlavorQuotas:
         old = quotas.quotas.get(change.resource)
@@ -105,13 +105,13 @@ def with_quota(queue: ClusterQueue, change: RaiseQuota) -> ClusterQueue:
 
 
 def answered(queue: ClusterQueue, check: str) -> ClusterQueue:
-    """The queue without that obstacle; active if it was the last one."""
+    """Returns the queue without that unanswered check; active if nothing else keeps it inactive."""
     rest = tuple(one for one in queue.unanswered if one.name != check)
     return replace(queue, unanswered=rest, inactive=queue.inactive if rest or not queue.only_checks else None)
 
 
 def covering(queue: ClusterQueue, change: CoverResource) -> ClusterQueue:
-    """The queue with quota for that resource."""
+    """Returns the queue with quota for that resource."""
     more = {change.resource: Quota(change.nominal)}
 
     def grouped(group: ResourceGroup) -> ResourceGroup:
@@ -127,7 +127,7 @@ def covering(queue: ClusterQueue, change: CoverResource) -> ClusterQueue:
 
 
 def with_policy(queue: ClusterQueue, change: LetEvict) -> ClusterQueue:
-    """The queue with that preemption policy."""
+    """Returns the queue with that preemption policy."""
     policy = queue.preemption
     if change.field == "withinClusterQueue":
         return replace(queue, preemption=replace(policy, within_cluster_queue=change.value))
@@ -135,18 +135,18 @@ def with_policy(queue: ClusterQueue, change: LetEvict) -> ClusterQueue:
 
 
 def reclaiming(queue: ClusterQueue) -> ClusterQueue:
-    """The queue which may reclaim from every borrower."""
+    """Returns the queue with permission to reclaim from every borrower."""
     return replace(queue, preemption=replace(queue.preemption, reclaim_within_cohort="Any"))
 
 
 def quota_of(queue: ClusterQueue, flavor: str, resource: str) -> Quota | None:
-    """The queue's own quota, None where it has none."""
+    """Returns the queue's own quota, or None."""
     found = (q.quotas.get(resource) for g in queue.groups for q in g.flavors if q.flavor == flavor)
     return next((quota for quota in found if quota is not None), None)
 
 
 def clones(node: Node, taken: Collection[str], change: AddNodes) -> Iterator[Node]:
-    """So many nodes like this one, with names of their own; what daemons will take is not there."""
+    """Yields `count` nodes like this one under new names, with the capacity that daemons will use subtracted."""
     daemons = dict(change.daemons)
     offers = {name: amount - daemons.get(name, 0) for name, amount in node.allocatable.items()}
     names = (f"{node.name}-more-{index}" for index in count(1))
@@ -156,11 +156,11 @@ def clones(node: Node, taken: Collection[str], change: AddNodes) -> Iterator[Nod
         yield replace(node, name=name, labels=labels, allocatable=offers)
 
 
-# ---- the workload asks for something else
+# ---- changes of the workload's request
 
 
 def asked_otherwise(workload: Workload, change: Change) -> Workload:
-    """The workload as it would ask."""
+    """Returns the workload with the changed request."""
     match change:
         case RelaxTopology(pod_sets, _, to, required):
             return _each(workload, pod_sets, lambda p: _relaxed(p, to, required=required))

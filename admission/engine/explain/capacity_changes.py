@@ -1,7 +1,7 @@
-"""What an administrator could add so that the workload is admitted: quota of its queue, or nodes.
+"""Searches what an administrator could add so that the workload is admitted: quota of its queue, or nodes.
 
-The quota that is missing is read off an attempt with quota without end, flavor by flavor; the number of nodes is searched,
-with copies of a node that is typical of the domain they go to. Called by remedies.py.
+remedies.py calls it. The missing quota is computed from an attempt with unlimited quota, flavor by flavor; the number of nodes
+is searched, with copies of a typical node of their domain.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from admission.engine.topology.count import Counter, rows_below
 
 BOUNDLESS = 1 << 60
 MOST_FLAVORS = 8
-"""So many flavors that the queue does not have are tried for a resource that it does not cover."""
+"""How many flavors that the queue does not have are tried for a resource that it does not cover."""
 
 MOST_NODES = 256
-"""Of more nodes than this no advice is made."""
+"""Remedies never propose more nodes than this."""
 
 
 def missing_quota(trying: Trials) -> tuple[tuple[RaiseQuota, ...], bool]:
-    """What to raise so that quota is no hindrance, and whether that admits the workload; nothing where no quota is short.
+    """Returns the quotas to raise so that quota is no obstacle, and whether that admits the workload; empty if none is short.
 
-    A workload that can start with fewer pods lacks quota only for these. The first flavor of the queue that comes to an
-    admission counts, else the first that takes the workload at all.
+    For a workload that can start with fewer pods, only quota for these counts. The first flavor of the queue that leads to an
+    admission counts, else the first that accepts the workload.
     """
     kept: tuple[RaiseQuota, ...] = ()
     for flavor in (*trying.queue.flavors, None):
@@ -53,9 +53,9 @@ def missing_quota(trying: Trials) -> tuple[tuple[RaiseQuota, ...], bool]:
 
 
 def covering(trying: Trials) -> Iterator[tuple[CoverResource, ...]]:
-    """Ways to give quota for the resources that no group of the queue covers: in one of its groups, or in a new one.
+    """Yields ways to add quota for resources that no group of the queue covers: in an existing group, or in a new one.
 
-    None where all are covered. As much as the least pods take that the workload can start with.
+    Yields nothing if all are covered. The amount is that of the smallest number of pods with which the workload can start.
     """
     queue, total = trying.queue, dict[str, int]()
     for pod_set in fewest(trying.workload).pod_sets:
@@ -71,7 +71,7 @@ def covering(trying: Trials) -> Iterator[tuple[CoverResource, ...]]:
 
 
 def _usage(trying: Trials, boundless: Sequence[RaiseQuota]) -> AttemptResult:
-    """What the workload would use of the quotas; of flavors that its pods do not fit, too."""
+    """Returns what the workload would use of the quotas, even in flavors whose nodes its pods do not fit."""
     found = trying.of(fewest(trying.workload)).outcome(*boundless)
     if found.fits:
         return found
@@ -97,12 +97,12 @@ def _raise(trying: Trials, fr: FlavorResource, by: int) -> RaiseQuota:
 
 
 def raised(trying: Trials, by: Mapping[FlavorResource, int]) -> tuple[RaiseQuota, ...]:
-    """The queue's nominal quota raised by these amounts."""
+    """Returns changes that raise the queue's nominal quota by these amounts."""
     return tuple(_raise(trying, fr, amount) for fr, amount in sorted(by.items()))
 
 
 def more_nodes(trying: Trials, unplaced_groups: Sequence[UnplacedGroup]) -> Change | None:
-    """The smallest number of nodes in the first domain where nodes help, like those that are there."""
+    """Returns the smallest addition of nodes, in the first domain where it helps, with nodes like the existing ones."""
     for unplaced in unplaced_groups:
         daemons = _daemons(unplaced)
         for like, domain, holds in _typical(unplaced, daemons):
@@ -115,7 +115,7 @@ def more_nodes(trying: Trials, unplaced_groups: Sequence[UnplacedGroup]) -> Chan
 
 
 def _daemons(unplaced: UnplacedGroup) -> tuple[tuple[str, int], ...]:
-    """What foreign pods take of every node: daemons, which come to new nodes as well."""
+    """Returns what foreign pods use on every node: daemons, which run on new nodes as well."""
     rows = unplaced.capacity.usable(unplaced.ask).nonzero()[0].tolist()
     records = [unplaced.capacity.record(name) for row in rows for name in unplaced.capacity.tree.members(row)]
     columns = unplaced.capacity.tree.columns
@@ -126,9 +126,9 @@ def _daemons(unplaced: UnplacedGroup) -> tuple[tuple[str, int], ...]:
 def _typical(
     unplaced: UnplacedGroup, daemons: tuple[tuple[str, int], ...]
 ) -> Iterator[tuple[Node, tuple[str, ...], int]]:
-    """A typical node, the domain it stands in, and what that or what counts in its place holds now.
+    """Yields a typical node, its domain, and the number of pods that fit now, for the best domains of the level for new nodes.
 
-    Of the best domains of the level that the nodes are to go to.
+    The number is that of the domain, or of all domains if the level is not required.
     """
     capacity, ask, tree = unplaced.capacity, unplaced.ask, unplaced.capacity.tree
     level = _level(ask, tree.depth, by_host=tree.shape.by_host)
@@ -147,15 +147,15 @@ def _typical(
 
 
 def _level(ask: Ask, depth: int, *, by_host: bool) -> int:
-    """The level that is asked for; above the hosts, where new nodes are domains of their own."""
+    """Returns the level for new nodes: the requested one, but above hosts, since a new node is a host of its own."""
     lowest = depth - 2 if by_host and depth > 1 else depth - 1
     return min(ask.level, lowest)
 
 
 def _guess(like: Node, daemons: tuple[tuple[str, int], ...], ask: Ask, holds: int) -> tuple[int, int]:
-    """How many such nodes may be needed where `holds` pods fit already, and how many hold everything by themselves.
+    """Returns how many such nodes may be needed beside the `holds` pods that fit, and how many suffice by themselves.
 
-    If those do not do, no more of them will.
+    If the latter do not suffice, no larger number does.
     """
     each, size = _each(like, daemons, ask), ask.slice_size
     alone = -(-ask.need // (each // size)) if each >= size else ask.need * -(-size // each)
@@ -163,7 +163,7 @@ def _guess(like: Node, daemons: tuple[tuple[str, int], ...], ask: Ask, holds: in
 
 
 def _each(node: Node, daemons: tuple[tuple[str, int], ...], ask: Ask) -> int:
-    """How many pods such a node holds beside its daemons."""
+    """Returns how many pods such a node holds beside its daemons."""
     taken, offers = dict(daemons), node.allocatable
     fits = ((offers.get(name, 0) - taken.get(name, 0)) // amount for name, amount in ask.request.items() if amount > 0)
     return max(0, min(fits))

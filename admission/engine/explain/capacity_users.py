@@ -1,7 +1,7 @@
-"""What takes the capacity of some nodes: admitted workloads by their allocations, and bound pods that belong to none of them.
+"""Determines what uses the capacity of given nodes: admitted workloads by their allocations, and foreign bound pods.
 
-Reads the allocations on one flavor's tree; built once for an explanation, since it walks over all of them.
-Called by flavor_capacity.py and by the search for workloads whose end would help (finishing.py).
+flavor_capacity.py and finishing.py call it. It reads the allocations on one flavor's tree and is built once per explanation,
+since it iterates over all of them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.usage import Vector
 
 TOP = 5
-"""So many takers are named at most."""
+"""The maximum number of users that are named."""
 
 
 class CapacityUsers:
-    """What stands on the rows of one tree."""
+    """The users of the rows of one tree."""
 
     def __init__(self, ledger: Ledger, tree: Tree) -> None:
         self._ledger, self._tree = ledger, tree
@@ -37,7 +37,7 @@ class CapacityUsers:
         ]
 
     def _rows(self, entry: EntryUsage) -> Iterator[tuple[int, int]]:
-        """(row, pods) of an entry, as far as it stands on this tree."""
+        """Yields (row, pods) of an entry, as far as it is on this tree."""
         tree = self._tree
         if not entry.by_node:
             row = tree.row_of_host.get(entry.values[-1]) if len(entry.values) == 1 else tree.domain_row(entry.values)
@@ -54,7 +54,7 @@ class CapacityUsers:
                 yield row, count
 
     def most(self, rows: Bools, resource: str) -> tuple[CapacityUser, ...]:
-        """The workloads and pods that take most of the resource on these rows."""
+        """Returns the workloads and pods that use most of the resource on these rows."""
         column = self._ledger.capacity.columns.index.get(resource, -1)
         found = [
             CapacityUser(CapacityUserKind.WORKLOAD, key, amounts[column])
@@ -70,7 +70,7 @@ class CapacityUsers:
         return most(found)
 
     def amounts(self, rows: Bools) -> dict[str, dict[int, int]]:
-        """What each admitted workload takes on these rows, by column."""
+        """Returns the usage of each admitted workload on these rows, by column."""
         found: dict[str, dict[int, int]] = {}
         there = rows.tolist()
         for row, key, vector, count in self._workloads:
@@ -82,5 +82,5 @@ class CapacityUsers:
 
 
 def most(takers: Iterable[CapacityUser]) -> tuple[CapacityUser, ...]:
-    """Those with the largest amounts; ties by name."""
+    """Returns the users with the largest amounts, at most TOP; ties break by name."""
     return tuple(nsmallest(TOP, takers, key=lambda taker: (-taker.amount, taker.name)))

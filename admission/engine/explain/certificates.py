@@ -1,7 +1,7 @@
-"""What is proved of the domains that a workload has, or would get now: the certificate of the same placement, made again.
+"""Computes certificates for a workload's domains by repeating its placement.
 
-Nodes and admissions are as they are now, the workload's own pods aside. Where the placement would come out otherwise by now,
-nothing is reported. Called by explain.py.
+explain.py calls it. Nodes and admissions are the present ones, without the workload's own pods. If the repeated placement
+differs, nothing is reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from admission.engine.requests import placement_requests
 
 
 def proofs(ledger: Ledger, workload: Workload, admission: Admission, now: float) -> tuple[Proved, ...]:
-    """By pod set, of those whose domains an exact solver chose."""
+    """Returns the certificates by pod set, for pod sets that an exact solver placed."""
     queue = ledger.quota.spec(workload.cluster_queue)
     placed = {got.name: got for got in admission.pod_sets if got.assignment is not None}
     if queue is None or not placed:

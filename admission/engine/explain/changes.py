@@ -1,6 +1,6 @@
-"""The changes that a remedy is made of, as values: what a user, an administrator or time could do for a waiting workload.
+"""The changes of a remedy, as values: what a user, an administrator or time could do for a waiting workload.
 
-What each does to a ledger is in apply_changes.py, how it is said in wording.py. Amounts are per pod where they are of requests.
+apply_changes.py applies them to a ledger, wording.py describes them. Amounts of requests are per pod.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from admission.engine.model import Taint
 
 @dataclass(frozen=True, slots=True)
 class RelaxTopology:
-    """The pod sets of a group ask for a higher level, or (`required` False) only prefer the level."""
+    """The pod sets of a group request a wider level or, if `required` is False, only prefer their level."""
 
     pod_sets: tuple[str, ...]
     level: str
@@ -22,7 +22,7 @@ class RelaxTopology:
 
 @dataclass(frozen=True, slots=True)
 class NameLevel:
-    """The pod sets name the level `to` wherever they name `level`, which no flavor of the queue has."""
+    """The pod sets name the level `to` instead of `level`, which no flavor of the queue has."""
 
     pod_sets: tuple[str, ...]
     level: str
@@ -31,7 +31,7 @@ class NameLevel:
 
 @dataclass(frozen=True, slots=True)
 class SoftenConstraint:
-    """The pod set's hard constraint at the level becomes a soft one."""
+    """The pod set's hard constraint at the level becomes soft."""
 
     pod_set: str
     level: str
@@ -39,7 +39,7 @@ class SoftenConstraint:
 
 @dataclass(frozen=True, slots=True)
 class LowerRequest:
-    """Each pod of the pod set asks for `fits` of the resource instead of `asked`: the most with which it is admitted."""
+    """Each pod of the pod set requests `fits` of the resource instead of `asked`: the largest request that is admitted."""
 
     pod_set: str
     resource: str
@@ -58,9 +58,9 @@ class FewerPods:
 
 @dataclass(frozen=True, slots=True)
 class LowerMinimum:
-    """The pod set, which may start with `asked` pods (a Job's job-min-parallelism), may start with `fits` pods.
+    """The pod set may start with `fits` pods instead of `asked` (a Job's job-min-parallelism).
 
-    What its number of pods is stays: one that may start with fewer keeps its minimum below that.
+    Its number of pods stays the same.
     """
 
     pod_set: str
@@ -77,7 +77,7 @@ class Tolerate:
 
 @dataclass(frozen=True, slots=True)
 class DropSelector:
-    """The pod sets' node selectors no longer name the label."""
+    """The pod sets' node selectors no longer contain the label."""
 
     key: str
     value: str
@@ -85,28 +85,31 @@ class DropSelector:
 
 @dataclass(frozen=True, slots=True)
 class DropAffinity:
-    """The pod set has no required node affinity any more."""
+    """The pod set no longer has required node affinity."""
 
     pod_set: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """These workloads finish; without any one of them the others would not do."""
+    """These workloads finish; none of them can be left out."""
 
     workloads: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LimitTime:
-    """The workload runs for `seconds` at most: then it has ended before another workload's reservation begins."""
+    """The workload runs for at most `seconds`, and so ends before another workload's reservation begins."""
 
     seconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class LetEvict:
-    """The queue's preemption policy lets the workload evict others: `field` of spec.preemption becomes `explanation`."""
+    """The queue's preemption policy permits the preemption: `field` of spec.preemption becomes `value`.
+
+    `evicts` names the workloads that are then evicted.
+    """
 
     cluster_queue: str
     field: str
@@ -116,7 +119,7 @@ class LetEvict:
 
 @dataclass(frozen=True, slots=True)
 class LetReclaim:
-    """The queue may take back whatever it lends, so nothing is kept for its refused head: reclaimWithinCohort becomes `Any`."""
+    """The queue may reclaim whatever it lends, so no quota is kept for its refused head: reclaimWithinCohort becomes `Any`."""
 
     cluster_queue: str
     head: str
@@ -124,7 +127,7 @@ class LetReclaim:
 
 @dataclass(frozen=True, slots=True)
 class RaiseQuota:
-    """The queue's nominal quota becomes `nominal`, `by` more."""
+    """The queue's nominal quota becomes `nominal`, an increase by `by`."""
 
     cluster_queue: str
     flavor: str
@@ -135,7 +138,7 @@ class RaiseQuota:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCheck:
-    """The queue's admission check is made (no `controller`), or becomes active since its controller runs."""
+    """The queue's admission check is created (no `controller`), or becomes active because its controller runs."""
 
     cluster_queue: str
     check: str
@@ -153,9 +156,9 @@ class DropCheck:
 
 @dataclass(frozen=True, slots=True)
 class CoverResource:
-    """The queue gives quota for the resource, which no group of it covers: `nominal` in each of these flavors.
+    """The queue gets quota for a resource that none of its groups covers: `nominal` in each of these flavors.
 
-    `beside`: what the resource group of these flavors covers already; none: it is a new group.
+    `beside` lists the resources that the group of these flavors covers already; empty for a new group.
     """
 
     cluster_queue: str
@@ -167,9 +170,9 @@ class CoverResource:
 
 @dataclass(frozen=True, slots=True)
 class AddNodes:
-    """`count` more nodes like `like` come to its domain (`domain`: its values of these levels).
+    """`count` nodes like `like` are added to its domain, given by its values of these levels.
 
-    `daemons`: what of each resource is taken on every node of the flavor, and so will be on the new ones.
+    `daemons` lists what is used of each resource on every node of the flavor, and will be on the new nodes.
     """
 
     flavor: str
@@ -204,6 +207,6 @@ Change = (
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Changes that admit the workload when all are made: that was tried on a trial of the ledger."""
+    """Changes that together admit the workload, as tried on a trial of the ledger."""
 
     changes: tuple[Change, ...]

@@ -1,10 +1,9 @@
-"""What the cycle would decide on a waiting workload now: what its condition says.
+"""Computes what the cycle would decide on a waiting workload now, so that an explanation agrees with the status.
 
-The cycle itself answers it (cycle/decide.py), in a trial of the ledger, on a queue that holds the workload and those whose
-claims bind it: preemptors whose victims are leaving, workloads with a reservation (backfill), and the gangs that start together
-with it. So an explanation says exactly what the status says. Remedies are checked on a queue in which all competitors of the
-workload have their turn too (`played`). Nothing of the decision stays. Called by explain.py
-and cycle_trials.py.
+explain.py and cycle_trials.py call it. The cycle itself (cycle/decide.py) decides, in a trial of the ledger, on a queue that
+holds the workload and those whose claims bind it: preemptors whose victims are leaving, workloads with a reservation
+(backfill), and the gangs that start together with it. Remedies are checked on a queue in which all competitors of the workload
+have their turn too (`played`). No effect of the decision remains.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ _HELD = "its start is reserved"
 
 @dataclass(frozen=True, slots=True)
 class DecisionInputs:
-    """What a decision depends on besides the ledger: the pending workloads, the rules of fair sharing, how many may start now.
+    """What a decision depends on other than the ledger: pending workloads, fair sharing rules, how many workloads may start.
 
-    `startable` as cycle.run_cycle takes it; `sharing` None: fair sharing is off.
+    `startable` is the argument of cycle.run_cycle; `sharing` is None if fair sharing is off.
     """
 
     queues: PendingQueues = field(default_factory=PendingQueues)
@@ -38,23 +37,23 @@ class DecisionInputs:
     startable: int | None = None
 
     def reservations(self, workload: Workload) -> list[tuple[Workload, StartReservation]]:
-        """Those of others, the first to start first."""
+        """Returns the reservations of other workloads, in order of their start."""
         held = [each for each in self.queues.starts.all() if each[0].key != workload.key]
         return sorted(held, key=lambda each: (each[1].start, each[0].key))
 
     def kept(self, workload: Workload) -> list[tuple[Workload, KeptRequest]]:
-        """The refused heads of other StrictFIFO queues, with what is kept for them."""
+        """Returns the refused heads of other StrictFIFO queues, with the quota kept for them."""
         return [(head, kept) for head, kept in self.queues.kept() if head.cluster_queue != workload.cluster_queue]
 
     def claimed(self, workload: Workload) -> bool:
-        """Whether anything but the ledger may keep the workload from starting."""
+        """Reports whether anything other than the ledger may keep the workload from starting."""
         waiting = any(owner.key != workload.key for owner, _ in self.queues.capacity_reservations())
         kept = bool(self.kept(workload))
         together = workload.gang is not None and bool(workload.gang.together)
         return waiting or kept or together or self.startable is not None or bool(self.reservations(workload))
 
     def reservation(self, workload: Workload) -> StartReservation | None:
-        """The workload's own."""
+        """Returns the workload's own reservation, or None."""
         found = self.queues.starts.of(workload.cluster_queue)
         return found[1] if found is not None and found[0].key == workload.key else None
 
@@ -62,9 +61,9 @@ class DecisionInputs:
 def decided(
     ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, only: Collection[str] | None = None
 ) -> Decision | None:
-    """The decision on the workload, which is neither admitted nor blocked; its backoff is taken to be over.
+    """Returns the decision on the workload, which must be neither admitted nor blocked and counts as if its backoff were over.
 
-    `only`: the owners (by key) of the reservations that count, all of them where it is None. None where nothing is decided on
+    `only` holds the keys of the reservations' owners that count, None for all. Returns None if the cycle makes no decision on
     the workload itself.
     """
     line = _line(ledger, workload, scene, only)
@@ -76,7 +75,7 @@ def decided(
 def in_the_way(
     ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs
 ) -> tuple[tuple[Workload, StartReservation], ...]:
-    """The reservations of which each alone keeps the workload from starting, the first to start first."""
+    """Returns the reservations each of which alone keeps the workload from starting, in order of their start."""
     held = scene.reservations(workload)
     return tuple(
         each for each in held if not isinstance(decided(ledger, workload, now, scene, (each[0].key,)), Admit | Preempt)
@@ -86,9 +85,9 @@ def in_the_way(
 def competitors(
     ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, most: int
 ) -> tuple[list[Workload], bool]:
-    """Those that may be considered before the workload and use its quota or its nodes, and whether these are all of them.
+    """Returns workloads that may be considered first and use the same quota or nodes, and whether these are all.
 
-    `most`: so many of them at most, the first by priority and age. Of its own queue those before it.
+    At most `most` are returned, the first by priority and age. From the workload's own queue only those ahead of it count.
     """
     own, there, mine = workload.cluster_queue, scene.queues, order_of(workload)
     names = ledger.quota.relatives(own) | there.sharing_flavors(own) | {own}
@@ -107,7 +106,7 @@ def competitors(
 def played(
     ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, others: Sequence[Workload]
 ) -> CycleReport:
-    """A whole cycle with the workload, those whose claims bind it, and these others; each of them has its turn."""
+    """Runs a whole cycle with the workload, those whose claims bind it, and these others; each has its turn."""
     line = _line(ledger, workload, scene, None, others)
     with ledger.trial():
         return decide(ledger, line, now, 2 * len(line) + 1, scene.sharing, startable=scene.startable)
@@ -120,7 +119,7 @@ def _line(
     only: Collection[str] | None,
     others: Sequence[Workload] | None = None,
 ) -> PendingQueues:
-    """The workload beside those whose claims bind it. These have no turn of their own, but where `others` have one."""
+    """Builds queues with the workload and those whose claims bind it, which have no turn unless `others` have."""
     line, there = PendingQueues(), scene.queues
     owned = [(owner, capacity) for owner, capacity in there.capacity_reservations() if owner.key != workload.key]
     reservations = [each for each in scene.reservations(workload) if only is None or each[0].key in only]
@@ -131,7 +130,7 @@ def _line(
     unforeseen = [] if first is None or first.key == workload.key else [first]
     heads = [*(head for head, _ in reservations), *unforeseen]
     if others is None:
-        heads = [replace(head, defect=_HELD) for head in heads]  # in a class of its own
+        heads = [replace(head, defect=_HELD) for head in heads]  # in a scheduling class of its own
     own = replace(workload, not_before=0.0)
     last = (one for one in (*together, *(others or ())) if one.key not in owners)
     keepers = {one.key: kept for one, kept in scene.kept(workload)}

@@ -1,9 +1,9 @@
-"""Whether a remedy lets the workload in when those before it have had their turn, and what would be enough for all of them.
+"""Checks remedies against competitors: whether the workload is still admitted once those ahead of it had their turn.
 
-What lets the workload in on the ledger may let in another one first: it has a higher priority, or waits longer. So each
-remedy is tried again, with the cycle's own order, on a line of all that compete with the workload for its quota and its
-nodes. One that others take is listed separately, with their names; where more of the same would do for all, that is
-named. Called by explain.py.
+explain.py calls it. A change that admits the workload on the ledger may admit another workload first, which has a higher
+priority or waits longer. So each remedy is tried again in the cycle's own order, on a queue of all workloads that compete for
+its quota and its nodes. A remedy that others would use up is listed separately, with their names; if more of the same suffices
+for all, that is proposed.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from admission.engine.explain.trials import TrialBudget, Trials
 from admission.engine.model import FlavorResource, Workload
 
 ROUNDS = 5
-"""So often quota is raised by what others took of it."""
+"""How many times a quota is raised further by what other workloads used of it."""
 
 _ROOM = (Finish, RaiseQuota, AddNodes, LetEvict, LetReclaim)
-"""Changes that others can use as well; all other changes are the workload's own."""
+"""Changes that other workloads can use too; all other changes concern the workload alone."""
 
 
 class CycleTrials(Trials):
-    """The same questions as those of Trials, answered by a cycle in which the competitors have their turns too.
+    """Trials answered by a cycle in which competitors have their turns too.
 
-    `known`: whether these are all of them. Of many only the first are played.
+    `known` tells whether all competitors take part; of many only the first do.
     """
 
     def __init__(self, trying: Trials, scene: DecisionInputs, budget: int) -> None:
@@ -46,13 +46,13 @@ class CycleTrials(Trials):
         self._scene = scene
 
     def outcome(self, *changes: Change) -> AttemptResult:
-        """The decision on the workload in a whole cycle after the changes."""
+        """Returns the result for the workload of a whole cycle after the changes."""
         return AttemptResult(isinstance(self._own(self._cycle(*changes)), Admit))
 
     def sifted(
         self, found: Iterable[Remedy], unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues
     ) -> tuple[list[Remedy], list[Taken]]:
-        """The remedies that hold with all that come first, or those that do for all in their stead; and those that fail."""
+        """Returns the remedies that hold despite competitors, or extensions that suffice for all; and those that fail."""
         held: list[Remedy] = []
         taken: list[Taken] = []
         for remedy in found:
@@ -68,7 +68,7 @@ class CycleTrials(Trials):
                 held.append(holds)
                 continue
             if isinstance(own, Preempt):
-                continue  # nothing else takes it, but the workload would still wait for its victims
+                continue  # no competitor takes it, but the workload would still wait for its victims
             taken.append(Taken(remedy, self._others(report)))
             held += self._for_all(remedy, report, unplaced_groups, related) if self.known else ()
         return held, taken
@@ -82,7 +82,7 @@ class CycleTrials(Trials):
                 return remedy if isinstance(decision, Admit) else None
 
     def _cycle(self, *changes: Change) -> CycleReport | None:
-        """None where the budget is spent."""
+        """Runs the cycle after the changes; returns None if the budget is spent."""
         if self.budget.spent:
             return None
         self.budget.rest(self.ledger)
@@ -96,12 +96,12 @@ class CycleTrials(Trials):
         return next((found for found in decisions if found.workload == self.workload.key), None)
 
     def _others(self, report: CycleReport) -> tuple[str, ...]:
-        """The workloads that start instead, or else those before it."""
+        """Returns the workloads that start instead, or else those ahead of the workload; at most five."""
         started = [one.workload for one in report.decisions if isinstance(one, Admit | Preempt)]
         names = [key for key in started if key != self.workload.key]
         return tuple(names or [one.key for one in self.competitors])[:5]
 
-    # ---- what does for all
+    # ---- remedies that suffice for all
 
     def _for_all(
         self, remedy: Remedy, report: CycleReport, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues
@@ -120,7 +120,7 @@ class CycleTrials(Trials):
             yield Remedy((more,))
 
     def _raised(self, raises: Sequence[RaiseQuota], report: CycleReport) -> Iterator[Remedy]:
-        """By what the others took besides; or by what the workloads before it ask for, where these let none pass."""
+        """Raises quota by what other workloads used, or by the requests of workloads ahead if these block the queue."""
         for _ in range(ROUNDS):
             used = _usage(one for one in report.decisions if one.workload != self.workload.key) or self._before(raises)
             more = tuple(
@@ -144,7 +144,7 @@ class CycleTrials(Trials):
         return {(one.flavor, one.resource): sum(each.get(one.resource, 0) for each in asked) for one in raises}
 
     def _asked(self) -> set[FlavorResource]:
-        """The quotas that the workload may use."""
+        """Returns the quotas that the workload may use."""
         resources = {resource for pod_set in self.workload.pod_sets for resource in pod_set.requests}
         return {
             (quotas.flavor, resource)

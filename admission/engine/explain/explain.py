@@ -1,7 +1,7 @@
-"""Why a workload waits and what would let it in: the whole explanation, on the ledger as it stands.
+"""Explains why a workload waits and what would admit it, on the ledger as it is.
 
-The ledger is the same afterwards; the same ledger gives the same answer. Called by the controller for
-a Workload that has waited a while (controllers/explainer.py), by `stowage explain`, and by any holder of a ledger.
+controllers/explainer.py calls it for a Workload that has waited a while, and so does `stowage explain`. The ledger is
+unchanged afterwards, and the same ledger gives the same answer.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def explain(
     checks: str = "",
     pause: Callable[[], None] | None = None,
 ) -> Explanation:
-    """The explanation at `now`, epoch seconds. `cycle_trials`: keys of those before it in its queue.
+    """Returns the explanation at `now`, in epoch seconds; `ahead` holds the keys of workloads ahead of it in its queue.
 
-    `budget`: how many placements may be tried for remedies; 0 for none. `scene`: what else binds it, None: nothing. `checks`:
-    the admission checks that an admitted one waits for, with what they say. `pause`: called between two placements; the
-    ledger may change meanwhile, and each remedy holds on the ledger on which it was tried.
+    `budget` is the number of placements that may be tried for remedies, 0 for none. `scene` is what else binds the workload,
+    None for nothing. `checks` names the admission checks that an admitted workload waits for, with their messages. `pause` is
+    called between two placements; the ledger may change meanwhile, and each remedy holds on the ledger on which it was tried.
     """
     found = Explanation(workload.key, workload.cluster_queue, Verdict.BLOCKED, Reason.PENDING_EVALUATION, "")
     if (admission := ledger.admission(workload.key)) is not None:
@@ -75,7 +75,7 @@ def explain(
 
 
 def _cause(ledger: Ledger, workload: Workload) -> str:
-    """Why the queue admits nothing, and which checks no controller answers."""
+    """Describes why the queue admits nothing and which of its checks no controller answers."""
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None or queue.stop is not StopPolicy.NONE:
         return ""
@@ -83,7 +83,7 @@ def _cause(ledger: Ledger, workload: Workload) -> str:
 
 
 def _inactive(found: Explanation, ledger: Ledger, workload: Workload, now: float, budget: TrialBudget) -> Explanation:
-    """Of an inactive queue: why it is, and what makes it active."""
+    """Explains why the workload's queue is inactive and what would make it active."""
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None or queue.inactive is None or queue.stop is not StopPolicy.NONE:
         return found
@@ -103,11 +103,11 @@ def _backoff(until: float) -> str:
 
 
 _NAMED = 5
-"""Workloads that a sentence names."""
+"""The number of workloads that a sentence names."""
 
 
 class _WaitExplanation:
-    """The explanation of a workload that may be considered, in the making."""
+    """Computes the explanation of a workload that may be considered."""
 
     def __init__(
         self, ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, budget: TrialBudget
@@ -130,10 +130,10 @@ class _WaitExplanation:
         return self._waiting(found)
 
     def _growing(self, found: Explanation) -> Explanation:
-        """Of a slice of an elastic job, whose pods run: why it does not get one more, and what would let that one in."""
+        """Explains why a slice of an elastic job, whose pods run, does not get one more pod, and what would admit that pod."""
         old = self._workload.replaces
         with slice_released(self._ledger, self._workload) as held:
-            assert held is not None  # noqa: S101  the caller has looked
+            assert held is not None  # noqa: S101  the caller has checked
             self._workload = one_pod_more(self._workload, held)
             said = self._waiting(found)
         pods = sum(pod_set.count for pod_set in held.pod_sets)
@@ -160,7 +160,7 @@ class _WaitExplanation:
         return replace(found, complete=self._tries and not self._left.spent)
 
     def _claims(self, found: Explanation, trying: Trials) -> Explanation:
-        """It fits the ledger; another workload's claim, or a rule, keeps it out."""
+        """Explains a wait of a workload that fits the ledger: another workload's claim, or a rule, holds it back."""
         if found.reason is Reason.PENDING_EVALUATION:
             held = in_the_way(self._ledger, self._workload, self._now, self._scene)
             found = replace(found, behind=tuple(Behind(head.key, reservation.start) for head, reservation in held))
@@ -175,7 +175,7 @@ class _WaitExplanation:
         return replace(found, remedies=(limit,)) if seconds > 0 and self._admitted_after(trying, limit) else found
 
     def _keepers(self) -> list[Workload]:
-        """The refused heads of other queues for which quota is kept that the workload would use (cycle/kept_quota.py)."""
+        """Returns refused heads of other queues for which quota is kept that the workload would use (cycle/kept_quota.py)."""
         wanted = attempt(self._ledger, self._workload, self._now).usage.keys()
         tree = self._ledger.quota.tree_of(self._workload.cluster_queue)
         heads = (
@@ -186,7 +186,7 @@ class _WaitExplanation:
         return sorted(heads, key=lambda head: head.key)
 
     def _beside_kept(self, found: Explanation, trying: Trials, keepers: Sequence[Workload]) -> Explanation:
-        """With what admits the workload beside those heads: queues that may reclaim keep nothing, or the least quota more."""
+        """Adds remedies against kept quota: queues that may reclaim keep none, or the smallest increase of quota."""
         lending = Remedy(tuple(LetReclaim(head.cluster_queue, head.key) for head in keepers))
         remedies = [lending] if self._admitted_after(trying, lending) else []
         remedies += self._raised_beside_kept(trying)
@@ -197,13 +197,13 @@ class _WaitExplanation:
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
     def _raised_beside_kept(self, trying: Trials) -> list[Remedy]:
-        """The least quota more that admits the workload beside what is kept for others."""
+        """Returns the smallest increase of quota that admits the workload beside the kept quota."""
         needed = attempt(self._ledger, self._workload, self._now).usage
         by = {fr: amount for fr, amount in needed.items() if amount > 0}
         if not by or not self._admitted_after(trying, Remedy(raised(trying, by))):
             return []
         for fr, most in sorted(by.items()):
-            low, high = -1, most  # what admits and what does not
+            low, high = -1, most  # high admits, low does not
             while high - low > 1:
                 middle = (low + high) // 2
                 enough = self._admitted_after(trying, Remedy(raised(trying, {**by, fr: middle})))
@@ -232,12 +232,12 @@ class _WaitExplanation:
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
     def _unplaced_groups(self, views: _FlavorViews) -> Sequence[UnplacedGroup]:
-        """What found no place, of the pods with which the workload can start at least."""
+        """Returns the unplaced groups for the smallest number of pods with which the workload can start."""
         some = fewest(self._workload)
         return views.unplaced_groups if some == self._workload else views.of(some).unplaced_groups
 
     def _admitted_after(self, trying: Trials, remedy: Remedy) -> bool:
-        """Whether the cycle would admit it then, whatever others claim."""
+        """Reports whether the cycle would admit the workload after the remedy, including claims of other workloads."""
         return isinstance(self._decided_after(trying, remedy), Admit)
 
     def _decided_after(self, trying: Trials, remedy: Remedy) -> Decision | None:
@@ -249,7 +249,7 @@ class _WaitExplanation:
             return decided(self._ledger, workload, self._now, self._scene)
 
     def _evicting(self, trying: Trials) -> Iterator[Remedy]:
-        """The least that its queue's preemption policy would have to allow for others to be evicted."""
+        """Yields the smallest relaxation of the queue's preemption policy that lets the workload preempt others."""
         policy = trying.queue.preemption
         within, reclaim = policy.within_cluster_queue, policy.reclaim_within_cohort
         options = [("withinClusterQueue", "LowerPriority")] if within == "Never" else []
@@ -264,7 +264,7 @@ class _WaitExplanation:
 
 
 class _FlavorViews:
-    """What each flavor of the queue offers; `unplaced_groups` found no place on the flavors tried so far."""
+    """The views of the queue's flavors; `unplaced_groups` collects groups that were not placed on the flavors tried so far."""
 
     def __init__(
         self, ledger: Ledger, workload: Workload, queue: ClusterQueue, now: float, budget: TrialBudget
@@ -276,14 +276,14 @@ class _FlavorViews:
         self.unplaced_groups: list[UnplacedGroup] = []
 
     def of(self, workload: Workload) -> _FlavorViews:
-        """The same for another workload, with its flavors computed."""
+        """Returns the views for another workload, with its flavors computed."""
         other = _FlavorViews(self._ledger, workload, self._queue, self._now, self._budget)
         for _ in other.flavors():
             pass
         return other
 
     def flavors(self) -> Iterator[FlavorView]:
-        """In the order of the queue."""
+        """Yields a view of each flavor, in the order of the queue."""
         for group in self._queue.groups:
             asked = asked_of(self._queue, group, self._workload)
             for quotas in group.flavors:
@@ -313,14 +313,14 @@ class _FlavorViews:
         return replace(view, pod_sets=tuple(self._pod_sets(name, requests))) if requests else view
 
     def _requests(self, pod_sets: Sequence[PodSet], flavor: str) -> list[PlacementRequest]:
-        """All of them on this flavor, whatever its quota."""
+        """Returns the placement requests of the pod sets on this flavor, whatever its quota."""
         wanting = (p for p in pod_sets if p.count and wants_topology(p, self._implied))
         here = tuple(PodSetFlavors(p.name, {}, {}, topology=flavor) for p in wanting)
         found = FlavorAssignment(here, {})
         return placement_requests(self._workload, self._queue, found, self._ledger.flavors, self._now)
 
     def _pod_sets(self, flavor: str, requests: Sequence[PlacementRequest]) -> Iterator[PodSetView]:
-        """The groups that found no place, each beside those that did."""
+        """Yields a view of each group that was not placed, beside the groups that were."""
         result = self._ledger.place(requests)
         if result.fits:
             return
@@ -343,7 +343,7 @@ class _FlavorViews:
 
 
 def _listing(text: str, pod_set: PodSet, flavor: Flavor) -> str:
-    """With the levels that there are, where one is named that is not."""
+    """Adds the flavor's levels to the text if the pod set names a level that does not exist."""
     unknown = [level for level in named_levels(pod_set) if level not in (flavor.levels or ())]
     if not unknown or flavor.levels is None:
         return text
@@ -351,7 +351,7 @@ def _listing(text: str, pod_set: PodSet, flavor: Flavor) -> str:
 
 
 def _code(pod_set: PodSet, flavor: Flavor, text: str) -> Reason:
-    """Which test of `unsuitable` the flavor failed: levels come first, then taints, then labels."""
+    """Returns the reason for the test of `unsuitable` that failed: levels come first, then taints, then labels."""
     if text.startswith("Flavor "):
         return Reason.LEVEL_MISMATCH
     if untolerated(flavor.taints, (*pod_set.tolerations, *flavor.tolerations)) is not None:

@@ -1,7 +1,7 @@
-"""What an explanation is, as values: why a workload waits, and what stands in its way where. Remedies are in changes.py.
+"""An explanation as values: why a workload waits, and what the obstacles are. changes.py has the remedies.
 
-One value feeds the status, the event, `stowage explain` and its JSON (explanation_json.py). explain.py makes it; nothing here
-computes. Amounts are integers as everywhere in the engine: cpu in milli-units, everything else in whole units.
+One value feeds the status, the event, `stowage explain` and its JSON (explanation_json.py); explain.py computes it. Amounts
+are integers as everywhere in the engine: cpu in milli-units, everything else in its base unit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from admission.engine.explain.changes import Remedy
 
 
 class Verdict(StrEnum):
-    """Where the workload stands."""
+    """The overall state of the workload."""
 
     ADMITTED = "Admitted"
     RESERVED = "Reserved"
@@ -26,7 +26,7 @@ class Verdict(StrEnum):
 
 
 class CapacityUserKind(StrEnum):
-    """What takes capacity: a pod that belongs to no admitted workload, or an admitted workload."""
+    """What uses capacity: a pod that belongs to no admitted workload, or an admitted workload."""
 
     POD = "Pod"
     WORKLOAD = "Workload"
@@ -34,7 +34,7 @@ class CapacityUserKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CapacityUser:
-    """A workload or pod that takes `amount` of a resource. `node`: where a pod stands; empty for a workload."""
+    """A workload or pod that uses `amount` of a resource. `node` is the pod's node; empty for a workload."""
 
     kind: CapacityUserKind
     name: str
@@ -44,10 +44,10 @@ class CapacityUser:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A resource of one domain, seen alone, on the nodes that the pods may use; it is not enough for all of them.
+    """A resource that by itself does not suffice for all pods, on those nodes of one domain that the pods may use.
 
-    `asked`: what all pods take together; `free`: what is left; `pods`: how many of them that holds; `short`: what the
-    pods beyond those would take. `capacity_users`: the users of most of the rest, at most five.
+    `asked` is the request of all pods together; `free`, the free amount; `pods`, how many pods that holds; `short`, the
+    request of the remaining pods. `takers` are the largest users of the rest, at most five.
     """
 
     resource: str
@@ -60,7 +60,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Nodes of one domain that do not count. `what`: the taint, or the label; `pods`: how many they would hold otherwise."""
+    """Excluded nodes of one domain. `what` is the taint or the label; `pods` is how many pods they would hold otherwise."""
 
     code: Reason
     what: str
@@ -72,10 +72,11 @@ class Exclusion:
 class LevelView:
     """What one level offers to the pod sets of one group.
 
-    `domain`: the values of its best domain, widest first; `fits` of `wanted` (`unit`: pods or slices) is what that domain
-    holds, `everywhere` what all domains of the level hold together. `asked`: whether the request names this level.
-    `shortages`: resources of which too little is free; `torn`: of which enough is free, but for whole pods on too few nodes.
-    `fragmented`: none is short, and still not all fits. `leader`: whether the group's leader finds a node.
+    `domain` is the path of its best domain, widest level first, which holds `fits` of `wanted` (`unit`: pods or slices);
+    `everywhere` is what all domains of the level hold together. `asked` tells whether the request names this level.
+    `shortages` are resources of which too little is free; `torn`, resources of which enough is free, but in pieces that hold
+    too few whole pods. `fragmented` means that no resource is short and still not all pods fit. `leader` tells whether the
+    group's leader finds a node.
     """
 
     level: str
@@ -92,7 +93,7 @@ class LevelView:
     leader: bool = True
 
     def codes(self) -> Iterator[Reason]:
-        """The codes of what limits the best domain."""
+        """Yields the reason codes of what limits the best domain."""
         if not self.domain:
             yield Reason.NO_DOMAINS
         if not self.leader:
@@ -111,7 +112,7 @@ class LevelView:
 
 @dataclass(frozen=True, slots=True)
 class PodSetView:
-    """Pod sets that are placed together and found no place on a flavor. `message` is the placement's own."""
+    """Pod sets that are placed together and were not placed on a flavor; `message` is the placement's own."""
 
     pod_sets: tuple[str, ...]
     message: str
@@ -120,7 +121,7 @@ class PodSetView:
 
 @dataclass(frozen=True, slots=True)
 class QuotaUser:
-    """A ClusterQueue that uses the quota. `borrowed`: how much of that is beyond its own."""
+    """A ClusterQueue that uses the quota; `borrowed` is how much of that exceeds its own quota."""
 
     cluster_queue: str
     amount: int
@@ -129,9 +130,10 @@ class QuotaUser:
 
 @dataclass(frozen=True, slots=True)
 class QuotaView:
-    """Quota of one resource in a flavor. `available`: to the queue now, borrowing included; `most`: if no workload used any.
+    """Quota of one resource in a flavor.
 
-    `short`: by how much the request is beyond `available`. `users` and `workloads`: what uses it, most first, at most five.
+    `available` is what the queue can use now, including borrowing; `most`, what it could use if no workload used any. `short`
+    is the amount by which the request exceeds `available`. `users` and `workloads` are the largest users, at most five.
     """
 
     resource: str
@@ -146,9 +148,9 @@ class QuotaView:
 
 @dataclass(frozen=True, slots=True)
 class FlavorView:
-    """One flavor that was tried. `code` and `message`: why it does not suit at all, None and empty where it does.
+    """A flavor that was tried. `code` and `message` tell why it does not match at all; None and empty if it does.
 
-    `pod_sets`: those that found no place on its nodes, quota aside.
+    `pod_sets` are those that were not placed on its nodes, irrespective of quota.
     """
 
     flavor: str
@@ -161,7 +163,7 @@ class FlavorView:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """A workload that has a reservation (backfill), which this one would delay; `start`: when it begins (epoch seconds)."""
+    """A workload whose reservation (backfill) this one would delay; `start` is when it begins, in epoch seconds."""
 
     workload: str
     start: float
@@ -169,7 +171,7 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """What is proved of a pod set's domains, the nodes as they are now."""
+    """A certificate for a pod set's domains on the present nodes."""
 
     pod_set: str
     certificate: Certificate
@@ -177,7 +179,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A remedy that is not enough: `by`, at most five, would start instead, or stand before it in a StrictFIFO queue."""
+    """A remedy that does not suffice: `by` (at most five) would start instead, or block the workload's StrictFIFO queue."""
 
     remedy: Remedy
     by: tuple[str, ...]
@@ -185,18 +187,14 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why the workload is where it is. `message` is Kueue's text for its condition.
+    """Why the workload is in its state. `message` is Kueue's text for its condition.
 
-    `starts`: when it starts at the latest, where that is reserved for it (epoch seconds); `behind`: whose reservations keep it
-    waiting though it fits; `victims`: the workloads evicted for it, which must leave first.
-
-    `cause`: why its queue is inactive, or no controller answers its admission checks; with their controllers.
-
-    `proofs`: of an admitted one, or one that fits, what is proved of its domains.
-
-    `cycle_trials`: the workloads before it in its queue, if it would fit; at most five. `remedies`: each sufficient alone,
-    the least trouble first, also when all that are considered before it have had their turn; `taken`: what would do without
-    these. `complete`: False where the search for remedies was cut off at its budget.
+    `starts` is its latest start if one is reserved, in epoch seconds; `behind`, the reservations that hold it back although it
+    fits; `victims`, the workloads evicted for it, which must leave first. `cause` tells why its queue is inactive, or that no
+    controller answers its admission checks. `proofs` are certificates of an admitted or fitting workload's domains. `ahead`
+    holds the workloads ahead of it in its queue, if it would fit; at most five. Each of the `remedies` suffices alone, also
+    after all workloads considered first had their turn; the easiest comes first. `taken` holds remedies that would suffice
+    only without competitors. `complete` is False if the search for remedies exhausted its budget.
     """
 
     workload: str
@@ -217,7 +215,7 @@ class Explanation:
 
     @property
     def codes(self) -> tuple[Reason, ...]:
-        """All reason codes in it, the condition's first, each once."""
+        """All reason codes of the explanation without duplicates, the condition's first."""
         return tuple(dict.fromkeys(self._codes()))
 
     def _codes(self) -> Iterator[Reason]:

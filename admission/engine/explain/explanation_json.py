@@ -1,7 +1,7 @@
-"""An explanation as plain data for JSON: field names in camelCase, the kind of each change by name.
+"""Converts an explanation to plain data for JSON, with field names in camelCase and the kind of each change by name.
 
-The keys are the fields of explanation.py and changes.py. They are stable; new ones may be added. Amounts are quantities
-as the API writes them.
+The keys are the fields of explanation.py and changes.py. They are stable, but fields may be added. Amounts are quantities in
+the API's form.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _AMOUNTS = {
     RaiseQuota: ("by", "nominal"),
     CoverResource: ("nominal",),
 }
-"""Which fields are amounts of the value's own `resource`; what it holds of takers and users are, too."""
+"""The fields that are amounts of the value's own `resource`; amounts in its takers and users are converted too."""
 
 _MOMENTS = ("starts", "start")
-"""Which fields are moments, epoch seconds here; written as RFC 3339."""
+"""The fields that are epoch seconds, which are written as RFC 3339."""
 
 
 def to_wire(explanation: Explanation) -> dict[str, Any]:
-    """The explanation with its codes, its line, and the words of each remedy."""
+    """Returns the explanation with its reason codes, its headline, and the text of each remedy."""
     found = _record(explanation, None)
     found["codes"] = [str(code) for code in explanation.codes]
     found["headline"] = headline(explanation)

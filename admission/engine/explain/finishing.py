@@ -1,10 +1,10 @@
-"""Which admitted workloads would have to finish: a set that suffices and of which none can be left out.
+"""Searches a minimal set of admitted workloads whose end would admit the workload.
 
-It is unknown when workloads end, so "soonest" is taken as "fewest": candidates are let go of one after the other until
-the workload fits, once beginning with those that hold most and once with those that hold least; then each that turns
-out to be superfluous stays, the largest first. Candidates are the workloads that use the quota in question, or stand in
-the same one of the domains that an empty cluster would offer. Of all sets found the one with the fewest members wins,
-of those the one that holds least. Called by remedies.py.
+remedies.py calls it. It is unknown when workloads end, so "soonest" is taken as "fewest". Candidates are removed one after the
+other until the workload fits, once starting with the largest users and once with the smallest; then each candidate that is not
+needed is kept, the largest first. Candidates are the workloads that use the quota in question, or that run in the same one of
+the domains that would suffice if empty. Among all sets found the one with the fewest members wins, then the one that uses
+least.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.count import Counter, rows_below
 
 DOMAINS = 3
-"""So many domains of a flavor are looked into."""
+"""The number of domains of a flavor that are examined."""
 
 MEMBERS = 32
-"""A set of more workloads than this is no advice."""
+"""A larger set is not proposed."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnplacedGroup:
-    """A group that found no place on a flavor's nodes."""
+    """A group that was not placed on a flavor's nodes."""
 
     capacity: FlavorCapacity
     group: Group
@@ -38,13 +38,14 @@ class UnplacedGroup:
 
 
 Weights = Mapping[str, int]
-"""Workload to how much it holds, comparable within one set of candidates only."""
+"""How much each workload uses, comparable only within one set of candidates."""
 
 
 def finishing(
     trying: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, short: Sequence[FlavorResource]
 ) -> Finish | None:
-    """The least set. `short`: the quotas that are not enough; `related`: the queues that could use them."""
+    """Returns the smallest set, or None. `short` holds the quotas that do not suffice; `related`, the queues that share
+    them."""
     holders = _holders(related, short)
     sets: list[tuple[int, int, tuple[str, ...]]] = []
     for first, others in _candidates(unplaced_groups, holders):
@@ -68,7 +69,7 @@ def _lightest(weights: Weights) -> list[str]:
 
 
 def _lighter(trying: Trials, ordered: Sequence[str], alone: str) -> list[str]:
-    """The lightest that suffices alone, as `alone` does, taken that what is heavier suffices too."""
+    """Returns the smallest user that suffices alone, like `alone`, by bisection that assumes larger users suffice too."""
     low, high = -1, ordered.index(alone)
     while high - low > 1:
         middle = (low + high) // 2
@@ -77,7 +78,7 @@ def _lighter(trying: Trials, ordered: Sequence[str], alone: str) -> list[str]:
 
 
 def _holders(related: RelatedQueues, short: Sequence[FlavorResource]) -> Weights:
-    """The workloads that use the quotas; of those that use equally much not more than a set may have."""
+    """Returns the workloads that use the quotas, at most `MEMBERS` of those with equal usage."""
     found: dict[int, list[str]] = {}
     for name, amount in related.users_of(short).items():
         found.setdefault(amount, []).append(name)
@@ -85,7 +86,7 @@ def _holders(related: RelatedQueues, short: Sequence[FlavorResource]) -> Weights
 
 
 def _candidates(unplaced_groups: Sequence[UnplacedGroup], holders: Weights) -> Iterator[tuple[Weights, Weights]]:
-    """Workloads among which the answer may be, those to look at first, and others: they use the quota, or nodes there."""
+    """Yields sets of candidates: those to remove first, and others that use the quota or nodes there."""
     if holders:
         yield holders, {}
     for unplaced in unplaced_groups:
@@ -95,8 +96,8 @@ def _candidates(unplaced_groups: Sequence[UnplacedGroup], holders: Weights) -> I
 
 
 def _by_domain(unplaced: UnplacedGroup) -> Iterator[Weights]:
-    """Of the domains that would do if they were empty, best first as they are now, with how many
-    pods' worth each workload holds there."""
+    """Yields weights for each domain that would suffice if empty, best domain first: how many pods' worth each workload
+    uses."""
     tree, ask, capacity = unplaced.capacity.tree, unplaced.ask, unplaced.capacity
     level = ask.level if ask.required else 0
     now = Counter(tree, ask).levels()[level]
@@ -120,7 +121,7 @@ def _worth(unplaced: UnplacedGroup, capacity: FlavorCapacity, level: int, slots:
 
 
 def _least(trying: Trials, ordered: Sequence[str], weights: Weights, limit: int) -> list[str] | None:
-    """The first of them that suffice together, at most `limit`, without those that need not go."""
+    """Returns a minimal subset of the shortest sufficient prefix, of at most `limit` workloads, or None."""
     most = min(limit, len(ordered))
     low, high = 0, min(1, most)
     while high and not trying.admits(Finish(tuple(ordered[:high]))):

@@ -1,7 +1,7 @@
-"""What each level of a flavor's topology offers to pod sets that are placed together, and what limits its best domain.
+"""Computes what each level of a flavor's topology offers to pod sets that are placed together, and what limits it.
 
-Reads the numbers that the placement itself counts (topology/count.py) on the ledger as it stands; decides nothing and
-changes nothing. Called by explain.py for what a placement has refused.
+explain.py calls it for pod sets that a placement refused. It reads the placement's own counts (topology/count.py) on the
+ledger as it is, and changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from admission.engine.topology.usage import NodeRecord
 
 
 class FlavorCapacity:
-    """One flavor's tree with the workloads and pods on it."""
+    """The tree of one flavor with the workloads and pods on it."""
 
     def __init__(self, ledger: Ledger, flavor: str, tree: Tree) -> None:
         self._ledger, self._flavor, self.tree = ledger, flavor, tree
@@ -35,7 +35,7 @@ class FlavorCapacity:
 
     @classmethod
     def of(cls, ledger: Ledger, flavor: str) -> FlavorCapacity | None:
-        """None for a flavor without a tree."""
+        """Returns the capacity of a flavor, or None for a flavor without a tree."""
         tree = ledger.capacity.trees.get(flavor)
         return None if tree is None or flavor not in ledger.flavors else cls(ledger, flavor, tree)
 
@@ -47,11 +47,11 @@ class FlavorCapacity:
         return self._takers
 
     def ask(self, group: Group) -> Ask | str:
-        """What the group asks of the tree, or the rule that it breaks."""
+        """Returns the group's request to the tree, or the message about an invalid request."""
         return build(self.tree, self._ledger.flavors[self._flavor], group, self._ledger.options)
 
     def levels(self, group: Group) -> tuple[LevelView, ...]:
-        """A view of each level, widest first; none for a request that breaks a rule."""
+        """Returns a view of each level, widest first; empty for an invalid request."""
         ask = self.ask(group)
         if isinstance(ask, str):
             return ()
@@ -59,7 +59,7 @@ class FlavorCapacity:
         return tuple(self._level(ask, level, numbers) for level, numbers in enumerate(every))
 
     def best(self, ask: Ask, level: int, numbers: Numbers) -> list[int]:
-        """The level's domains by what they hold, best first; ties by name."""
+        """Returns the level's domains, those that hold most first; ties break by name."""
         domains = self.tree.levels[level]
         ids, counts = domains.ids(), self.counts(ask, level, numbers)
         order = np.lexsort((domains.label[ids], -numbers.pod[ids], -counts[ids]))
@@ -67,7 +67,7 @@ class FlavorCapacity:
         return found
 
     def counts(self, ask: Ask, level: int, numbers: Numbers) -> Ints:
-        """Slices by domain where the level has any, else pods; beside the leader where there is one."""
+        """Returns slices by domain where the level counts slices, else pods; with room for the leader if there is one."""
         if in_slices(ask, level):
             return numbers.slice_l if ask.leaders else numbers.slice
         return numbers.pod_l if ask.leaders else numbers.pod
@@ -98,23 +98,23 @@ class FlavorCapacity:
         )
 
     def record(self, name: str) -> NodeRecord:
-        """What is known of one of the tree's nodes."""
+        """Returns the record of one of the tree's nodes."""
         return self._ledger.capacity.nodes[name]
 
     def node(self, name: str) -> Node | None:
-        """One of the tree's nodes."""
+        """Returns one of the tree's nodes, or None."""
         return self.record(name).node
 
-    # ---- what limits a domain
+    # ---- limits of a domain
 
     def usable(self, ask: Ask) -> Bools:
-        """The rows that pass all tests but capacity."""
+        """Returns the rows that pass all tests except capacity."""
         alive = self.tree.rows.alive
         feasible = self.tree.usable(ask.wants)
         return alive if feasible is None else alive & feasible
 
     def _lacking(self, ask: Ask, rows: Bools) -> Iterator[Shortage]:
-        """Each resource that, seen alone, does not let all pods onto the nodes of the domain, each whole on one node."""
+        """Yields each resource that by itself keeps some pods off the nodes of the domain, where a pod needs one whole node."""
         pods, usable = ask.need * ask.slice_size, rows & self.usable(ask)
         for resource, amount in sorted(ask.request.items()):
             if amount <= 0:
@@ -147,12 +147,12 @@ class FlavorCapacity:
             yield Exclusion(code, what, nodes, pods)
 
     def _fit(self, ask: Ask) -> Ints:
-        """How many pods fit into each row, whatever else keeps them away."""
+        """Returns how many pods fit into each row by capacity alone."""
         free = {self.tree.columns.of(name): self._free(name) for name in ask.request}
         return count_in(ask.request, free, self.tree.columns.index, self.tree.rows.size)
 
     def _apart(self, ask: Ask, rows: Bools) -> Iterator[Exclusion]:
-        """The nodes that stay free since the pods keep each other away."""
+        """Yields the nodes that stay free because the pods' own anti-affinity keeps them apart."""
         keys = self.tree.neighbours.keys_apart(ask.wants.facts)
         if not keys:
             return
@@ -164,12 +164,12 @@ class FlavorCapacity:
 
 
 def in_slices(ask: Ask, level: int) -> bool:
-    """Whether the level is counted in slices."""
+    """Reports whether the level is counted in slices."""
     return ask.slice_size > 1 and level <= ask.slice_level
 
 
 def _why(ask: Ask, node: Node | None, near: tuple[str, str] | None) -> tuple[Reason, str]:
-    """The first test that the node fails, in the order of the placement's; `near`: the term by which only pods close it."""
+    """Returns the first test that the node fails, in the placement's order; `near` is a pod term that alone excludes it."""
     if near is not None:
         return Reason.POD_ANTI_AFFINITY if near[0] == APART else Reason.POD_AFFINITY, near[1]
     labels = {} if node is None else node.labels

@@ -1,6 +1,6 @@
-"""Which queues have and use the quota that a workload asks for: one view for each resource of a flavor.
+"""Computes which queues have and use the quota that a workload requests: one view per resource of a flavor.
 
-Only reads the cohort tree and the usage. Called by explain.py.
+explain.py calls it; it only reads the cohort tree and the usage.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
 
 _AT_ONCE = 5000
-"""Admissions that are counted between two pauses."""
+"""The number of admissions that are counted between two pauses."""
 
 
 class RelatedQueues:
-    """The queues that can affect a queue's quota, itself among them, and what their admitted workloads use."""
+    """The queues that share quota with a queue, including itself, and what their admitted workloads use."""
 
     def __init__(self, ledger: Ledger, queue: str, budget: TrialBudget | None = None) -> None:
         self._budget = budget
@@ -29,7 +29,7 @@ class RelatedQueues:
         self._amounts: dict[FlavorResource, dict[str, int]] | None = None
 
     def users_of(self, frs: Collection[FlavorResource]) -> Mapping[str, int]:
-        """The workloads that use any of these quotas, each with the sum."""
+        """Returns the workloads that use any of these quotas, with the sum of their usage."""
         if self._amounts is None:
             self._amounts = self._counted()
         found: dict[str, int] = {}
@@ -54,7 +54,7 @@ class RelatedQueues:
 
 
 def asked_of(queue: ClusterQueue, group: ResourceGroup, workload: Workload) -> dict[str, int]:
-    """What the whole workload asks of a resource group, if all of it went to one flavor."""
+    """Returns the request of the whole workload to a resource group, if all of it went to one flavor."""
     total: dict[str, int] = {}
     for pod_set in workload.pod_sets:
         for resource, amount in total_requests(queue, pod_set).items():
@@ -66,7 +66,7 @@ def asked_of(queue: ClusterQueue, group: ResourceGroup, workload: Workload) -> d
 def quota_views(
     ledger: Ledger, queue: ClusterQueue, family: RelatedQueues, flavor: str, asked: Mapping[str, int]
 ) -> tuple[QuotaView, ...]:
-    """One view for each resource, by name."""
+    """Returns one view per resource, sorted by name."""
     return tuple(_view(ledger, queue.name, family, (flavor, resource), asked[resource]) for resource in sorted(asked))
 
 

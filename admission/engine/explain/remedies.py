@@ -1,9 +1,9 @@
-"""The smallest changes that would admit a waiting workload, each tried on the ledger before it is named.
+"""Searches the smallest changes that would admit a waiting workload, each tried on the ledger before it is named.
 
-First, changes of one kind: what the owner could request instead (workload_changes.py), which workloads would have to
-finish (finishing.py), what an administrator could add (capacity_changes.py). If quota and nodes are both short,
-possibly only the end of other workloads suffices as one change: then each trial raises the missing quota, and the
-remedy names the quota and what else is needed. Called by explain.py.
+explain.py calls it. First come changes of one kind: what the owner could request instead (workload_changes.py), which
+workloads would have to finish (finishing.py), what an administrator could add (capacity_changes.py). If quota and nodes are
+both short, possibly only the end of other workloads suffices as a single change: then each trial raises the missing quota, and
+the remedy names the quota and what else is needed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _TROUBLE: tuple[type[Change], ...] = (
     CoverResource,
     AddNodes,
 )
-"""Kinds of changes by how readily they are made: what has no cost first, then waiting, then giving up something."""
+"""Kinds of changes by effort: changes without cost first, then waiting, then giving something up."""
 
 _OPENING = (Tolerate, DropSelector, DropAffinity)
 
@@ -68,10 +68,10 @@ Search = Callable[[Trials], Iterator[Change]]
 def remedies(
     trying: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, *, alone: bool
 ) -> tuple[Remedy, ...]:
-    """The remedies found, the least trouble first.
+    """Returns the remedies found, the easiest first.
 
-    `unplaced_groups`: what found no place; `related`: the queues that share the queue's quota; `alone`: no end of
-    others would help.
+    `unplaced_groups` were not placed; `related` are the queues that share the queue's quota; `alone` means that no end of
+    other workloads would help.
     """
     ways = list(covering(trying))
     if enough := [Remedy(covers) for covers in ways if trying.admits(*covers)]:
@@ -112,7 +112,7 @@ def _remedies(
 
 
 def answering(trying: Trials, related: RelatedQueues) -> tuple[Remedy, ...]:
-    """What makes the queue active where only admission checks keep it from that; with what is needed besides."""
+    """Returns what makes a queue active that only admission checks keep inactive, with what else the workload needs."""
     queue = trying.queue
     checks = tuple(
         (AnswerCheck if one.supported else DropCheck)(queue.name, one.name, one.controller) for one in queue.unanswered
@@ -126,7 +126,7 @@ def answering(trying: Trials, related: RelatedQueues) -> tuple[Remedy, ...]:
 
 
 def ranked(found: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """The least trouble first."""
+    """Returns the remedies sorted by effort, the easiest first."""
     return tuple(sorted(found, key=_rank))
 
 

@@ -1,8 +1,8 @@
-"""Changes tried on a trial of the ledger: would the workload be admitted if these were made? And searches built on that.
+"""Tries changes on a trial of the ledger, to decide whether the workload would be admitted, and searches over one number.
 
-The searches assume that more capacity never hurts, which has rare exceptions. What they return was itself tried, so a remedy
-is always right, though rarely a smaller one exists. A budget bounds the work by the number of placements, not by time, so
-that the same ledger always gives the same explanation. Called by remedies.py and those that find one kind of change each.
+remedies.py and the modules that find one kind of change call it. The searches assume that more capacity never hurts, which has
+rare exceptions. Their results were tried themselves, so a remedy is always right, though rarely a smaller one exists. A budget
+bounds the work by the number of placements, not by time, so that the same ledger always gives the same explanation.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ BUDGET = 400
 
 
 class TrialBudget:
-    """How many placements may still be tried.
+    """The number of placements that may still be tried.
 
-    `pause` is called between two of them, while no trial is open: the caller may do other work then, and change the ledger.
+    `pause` is called between two placements, while no trial is open: the caller may then do other work and change the ledger.
     """
 
     def __init__(self, left: int = BUDGET, pause: Callable[[], None] | None = None) -> None:
         self.left, self.pause = left, pause
 
     def rest(self, ledger: Ledger) -> None:
-        """Let the caller do other work, if the ledger is as it found it."""
+        """Calls `pause`, unless a trial is open."""
         if self.pause is not None and not ledger.journal.recording:
             self.pause()
 
     @property
     def spent(self) -> bool:
-        """Whether no further question is answered truly: all are answered with no."""
+        """Reports whether the budget is spent, after which every trial answers no."""
         return self.left <= 0
 
 
 class Trials:
-    """One workload's questions. `base`: changes that are always made first."""
+    """Trials for one workload; the changes in `base` are always made first."""
 
     def __init__(
         self,
@@ -55,19 +55,19 @@ class Trials:
         self.budget, self.base = budget, base
 
     def upon(self, base: tuple[Change, ...]) -> Trials:
-        """The same with these changes made first, too, on what is left of the budget."""
+        """Returns trials that make these changes first too, on the same budget."""
         return Trials(self.ledger, self.workload, self.queue, self.now, self.budget, (*self.base, *base))
 
     def of(self, workload: Workload) -> Trials:
-        """The same questions of another workload."""
+        """Returns the same trials for another workload."""
         return Trials(self.ledger, workload, self.queue, self.now, self.budget, self.base)
 
     def admits(self, *changes: Change) -> bool:
-        """Whether the workload is admitted after the changes."""
+        """Reports whether the workload is admitted after the changes."""
         return self.outcome(*changes).fits
 
     def outcome(self, *changes: Change) -> AttemptResult:
-        """The result of an attempt with the workload after the changes."""
+        """Returns the result of an attempt with the workload after the changes."""
         if self.budget.spent:
             return AttemptResult(False)
         self.budget.left -= 1
@@ -77,7 +77,7 @@ class Trials:
 
     @contextmanager
     def changed(self, *changes: Change) -> Iterator[Workload]:
-        """Inside, the ledger is as the changes make it; gives the workload as it is then."""
+        """Makes the changes inside the context; yields the changed workload."""
         workload = self.workload
         with self.ledger.trial():
             for change in (*self.base, *changes):
@@ -87,7 +87,7 @@ class Trials:
     # ---- searches over one number
 
     def most(self, change: Callable[[int], Change], low: int, high: int) -> Change | None:
-        """The change with the largest number in low..high that admits; None where even `low` does not."""
+        """Returns the change with the largest number in low..high that admits, or None if even `low` does not."""
         if low > high or not self.admits(change(low)):
             return None
         while low < high:
@@ -96,7 +96,7 @@ class Trials:
         return change(low)
 
     def least(self, change: Callable[[int], Change], guess: int, limit: int) -> Change | None:
-        """The change with the smallest number in 1..limit that admits, looked for from `guess` on; None where none does."""
+        """Returns the change with the smallest number in 1..limit that admits, searched from `guess` on, or None."""
         step, high = 1, max(1, min(guess, limit))
         low = high - 1
         while not self.admits(change(high)):
@@ -112,5 +112,5 @@ class Trials:
         return change(high)
 
     def first(self, changes: Sequence[Change]) -> Change | None:
-        """The first that admits."""
+        """Returns the first change that admits, or None."""
         return next((change for change in changes if self.admits(change)), None)

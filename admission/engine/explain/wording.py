@@ -1,6 +1,6 @@
-"""An explanation in words: one line for a status or an event, a sentence for each remedy and for each limit.
+"""Formats an explanation: one line for a status or an event, a sentence for each remedy and each limit.
 
-The status, the event and the command line all take their words from here, so that they never tell different stories.
+The status, the event and the command line all use these texts, so that they always agree.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from admission.engine.topology.tree.match import taint_text
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 _NAMED = 3
-"""A line names so many of a kind; the rest is counted."""
+"""The number of items of a kind that a line names; the rest is counted."""
 
 NEVER = "cannot run as it is: it would not fit even if no other workload were admitted"
 
 
 def headline(explanation: Explanation) -> str:
-    """One line: the verdict, what is nearest, and the first remedies."""
+    """Returns one line: the verdict, the nearest miss, and the first remedies."""
     match explanation.verdict:
         case Verdict.ADMITTED:
             return "is admitted"
@@ -79,7 +79,7 @@ def headline(explanation: Explanation) -> str:
 
 
 def nearest(explanation: Explanation) -> str:
-    """Where it came nearest to fitting; or whose leaving it waits for."""
+    """Describes where the workload came nearest to fitting, or whose eviction it waits for."""
     if explanation.victims:
         return f"waits for {_several(explanation.victims)} to leave, evicted for it"
     for flavor in explanation.flavors:
@@ -96,15 +96,15 @@ def nearest(explanation: Explanation) -> str:
 
 
 def decisive(view: PodSetView) -> LevelView | None:
-    """The level that was asked for."""
+    """Returns the level that was requested, or None."""
     return next((level for level in view.levels if level.asked), None)
 
 
-# ---- what is in the way
+# ---- obstacles
 
 
 def unanswered_text(check: UnansweredCheck) -> str:
-    """Why no controller answers an admission check."""
+    """Describes why no controller answers an admission check."""
     if not check.controller:
         return f"AdmissionCheck {check.name} does not exist"
     whose = f"AdmissionCheck {check.name} of controller {check.controller}"
@@ -114,7 +114,7 @@ def unanswered_text(check: UnansweredCheck) -> str:
 
 
 def level_text(view: LevelView, *, takers: bool = True) -> str:
-    """What the best domain offers and what limits it, with or without the workloads that take its capacity."""
+    """Describes what the best domain offers and what limits it, optionally with the users of its capacity."""
     if not view.domain:
         return f"{view.level}: no domain at all"
     limits = "; ".join(limit_texts(view, takers=takers))
@@ -123,7 +123,7 @@ def level_text(view: LevelView, *, takers: bool = True) -> str:
 
 
 def limit_texts(view: LevelView, *, takers: bool = True) -> Iterator[str]:
-    """Each thing that limits the best domain."""
+    """Yields a text for each limit of the best domain."""
     if not view.leader:
         yield "no node for the leader"
     for shortage in view.shortages:
@@ -136,13 +136,13 @@ def limit_texts(view: LevelView, *, takers: bool = True) -> Iterator[str]:
 
 
 def shortage_text(shortage: Shortage) -> str:
-    """A resource that is short, and the workloads that have most of it."""
+    """Describes a resource that is short, and its largest users."""
     free, short = (quantity(shortage.resource, amount) for amount in (shortage.free, shortage.short))
     return _taken(f"{shortage.resource}: {free} free, {short} short", shortage)
 
 
 def torn_text(torn: Shortage) -> str:
-    """A resource of which enough is free, but not where whole pods need it."""
+    """Describes a resource of which enough is free, but in pieces that hold too few whole pods."""
     free = quantity(torn.resource, torn.free)
     return _taken(f"{torn.resource}: {free} free, on single nodes for {_counted(torn.pods, 'pod')}", torn)
 
@@ -153,7 +153,7 @@ def _taken(text: str, shortage: Shortage) -> str:
 
 
 def taker_text(resource: str, taker: CapacityUser) -> str:
-    """The workloads and pods that take it, with their amounts."""
+    """Formats a user of capacity with its amount."""
     kind = "pod " if taker.kind is CapacityUserKind.POD else ""
     return f"{kind}{taker.name} ({quantity(resource, taker.amount)})"
 
@@ -168,13 +168,13 @@ _TESTS = {
 
 
 def exclusion_text(exclusion: Exclusion) -> str:
-    """Nodes that do not count."""
+    """Describes excluded nodes."""
     what = f"{_TESTS[exclusion.code]} {exclusion.what}".rstrip()
     return f"{_counted(exclusion.nodes, 'node')} excluded by {what} (room for {exclusion.pods})"
 
 
 def quota_text(view: QuotaView) -> str:
-    """Quota that is short, and the queues that use it."""
+    """Describes quota that is short, and the queues that use it."""
     asked, left, short = (quantity(view.resource, n) for n in (view.asked, max(0, view.available), view.short))
     text = f"{view.resource} quota: {asked} asked, {left} available"
     if not view.short:
@@ -190,17 +190,17 @@ def quota_text(view: QuotaView) -> str:
 
 
 def remedy_text(remedy: Remedy) -> str:
-    """What would have to happen, to be read after "if"."""
+    """Describes the remedy, to be read after "if"."""
     return " and ".join(map(change_text, remedy.changes))
 
 
 def taken_text(taken: Taken) -> str:
-    """What is not enough, and for whose sake."""
+    """Describes a remedy that does not suffice, and the workloads that would use it."""
     return f"if {remedy_text(taken.remedy)}, {_several(taken.by)} would still come first"
 
 
 def change_text(change: Change) -> str:
-    """One change."""
+    """Describes one change, to be read after "if"."""
     match change:
         case RelaxTopology(pod_sets, level, to, required):
             wish = f"required {to} instead of {level}" if required else f"preferred {level} instead of requiring it"
@@ -245,7 +245,7 @@ def change_text(change: Change) -> str:
 
 
 def quantity(resource: str, amount: int) -> str:
-    """The amount as the API writes it; bytes with a binary unit where that is exact."""
+    """Formats the amount as the API does; bytes with a binary unit where that is exact."""
     power = 0
     while resource.startswith(_BYTES) and amount and amount % 1024 == 0 and power + 1 < len(_BINARY):
         amount, power = amount // 1024, power + 1

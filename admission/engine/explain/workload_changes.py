@@ -1,7 +1,7 @@
-"""What the workload itself could ask for instead, so that it is admitted: the changes that its owner can make.
+"""Searches what the workload itself could request instead so that it is admitted: the changes that its owner can make.
 
-A level less strict, or one that exists, a little less of one resource, fewer pods, a toleration, no selector. Each function
-gives the changes that were found to admit it; of each kind the least. Called by remedies.py.
+remedies.py calls it. Possible changes are a less strict or an existing level, less of one resource, fewer pods, a toleration,
+no selector. Each function yields changes that were found to admit the workload, the smallest of each kind.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from admission.engine.requests import in_force
 from admission.engine.topology.tree.match import untolerated
 
 MOST_TOGETHER = 16
-"""Of more taints and selectors no combination is looked for."""
+"""With more taints and selectors than this, no combination is searched."""
 
 MOST_POD_SETS = 8
-"""Of workloads with more pod sets only the first ones are tried one by one."""
+"""Only this many pod sets of a workload are tried one by one."""
 
 
 def relaxed(trying: Trials) -> Iterator[Change]:
-    """For each group of pod sets with a required level: the lowest higher level that does, or the level preferred.
+    """Yields, per group with a required level, the lowest sufficient wider level, or the level as a preference.
 
-    Where no group alone suffices, those of the same level together.
+    If no group alone suffices, groups of the same level are relaxed together.
     """
     options = list(_climbs(trying))
     found = [change for climb in options if (change := trying.first(climb)) is not None]
@@ -69,7 +69,7 @@ def _climbs(trying: Trials) -> Iterator[list[RelaxTopology]]:
 
 
 def renamed(trying: Trials) -> Iterator[Change]:
-    """For each level that no flavor of the queue has: the levels that exist and would do, the narrowest first."""
+    """Yields, for each level that no flavor of the queue has, existing levels that would suffice, the narrowest first."""
     existing = dict.fromkeys(level for flavor in _flavors(trying) for level in reversed(flavor.levels or ()))
     asking: dict[str, list[str]] = {}
     for pod_set in trying.workload.pod_sets:
@@ -87,7 +87,7 @@ def _flavors(trying: Trials) -> list[Flavor]:
 
 
 def softened(trying: Trials) -> Iterator[Change]:
-    """Each hard constraint that alone stands in the way."""
+    """Yields each hard constraint whose softening alone suffices."""
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
         for constraint in (pod_set.topology or TopologyAsk()).constraints:
             change = SoftenConstraint(pod_set.name, constraint.level)
@@ -96,7 +96,7 @@ def softened(trying: Trials) -> Iterator[Change]:
 
 
 def lowered(trying: Trials) -> Iterator[Change]:
-    """For each resource of each pod set: the largest request with which the workload is admitted, all else equal."""
+    """Yields, for each resource of each pod set, the largest request with which the workload is admitted, all else equal."""
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
         for resource, asked in sorted(pod_set.requests.items()):
             change = trying.most(partial(LowerRequest, pod_set.name, resource, asked), 1, asked - 1)
@@ -105,9 +105,9 @@ def lowered(trying: Trials) -> Iterator[Change]:
 
 
 def fewer(trying: Trials) -> Iterator[Change]:
-    """For each pod set: the most pods with which the workload is admitted, in whole slices.
+    """Yields, for each pod set, the most pods with which the workload is admitted, in whole slices.
 
-    A pod set that may start with fewer pods than it has is offered its minimum already: what is looked for is a lower minimum.
+    For a pod set with a minimum the admission tries fewer pods already, so a lower minimum is searched.
     """
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
         slices = (pod_set.topology or TopologyAsk()).slices
@@ -125,7 +125,7 @@ def fewer(trying: Trials) -> Iterator[Change]:
 
 
 def tolerating(trying: Trials) -> Iterator[Change]:
-    """Each taint of a flavor or of its nodes that alone stands in the way."""
+    """Yields each taint of a flavor or of its nodes whose toleration alone suffices."""
     yield from (change for change in _tolerations(trying) if trying.admits(change))
 
 
@@ -147,7 +147,7 @@ def _taints(trying: Trials) -> set[Taint]:
 
 
 def unselecting(trying: Trials) -> Iterator[Change]:
-    """Each label of a node selector, and each required node affinity, that alone stands in the way."""
+    """Yields each node selector label, and each required node affinity, whose removal alone suffices."""
     yield from (change for change in _selectors(trying) if trying.admits(change))
 
 
@@ -159,7 +159,7 @@ def _selectors(trying: Trials) -> list[Change]:
 
 
 def opened(trying: Trials) -> tuple[Change, ...]:
-    """Taints, selectors and affinities that stand in the way together, where none does alone; none where others do, too."""
+    """Returns taints, selectors and affinities whose change suffices only together; empty if more is in the way."""
     chosen = (*_tolerations(trying), *_selectors(trying))
     if not 1 < len(chosen) <= MOST_TOGETHER or not trying.admits(*chosen):
         return ()

@@ -1,1 +1,1 @@
-"""How much each queue may use: the cohort tree and its arithmetic, what a pod counts for in it, and fair shares."""
+"""Quota of queues: the cohort tree and its arithmetic, charging of pods, and fair shares."""

@@ -1,9 +1,9 @@
-"""What a pod counts for in quota, where that is not what it requests of its node: resources excluded and transformed.
+"""Computes what a pod is charged in quota where that differs from its requests: resources excluded and transformed.
 
-Kueue's `resources.excludeResourcePrefixes` and `resources.transformations`: a transformation turns so much of an input
-resource into amounts of others, beside it (Retain) or in its place (Replace), by the amount of a further one where that is
-asked for and the pod requests it. Excluding comes first. Placement never sees any of this. Called by convert.py, once for
-each pod set.
+convert.py calls it, once per pod set; placement uses the original requests. It implements Kueue's
+`resources.excludeResourcePrefixes` and `resources.transformations`: a transformation turns an amount of an input resource into
+amounts of others, in addition (Retain) or instead (Replace), multiplied by the amount of a further resource if configured and
+requested. Exclusion comes first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from admission.engine.model import CPU, Amounts
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """Each unit of `source` (milli-units of cpu) counts for so much of each of the `outputs`. `retain`: and for itself.
+    """Each unit of `source` (milli-units of cpu) counts as these amounts of the `outputs`; with `retain`, also as itself.
 
-    `multiply_by`: as often as there are whole units of this resource, begun ones included; once where it is not requested.
+    `multiply_by` names a resource whose amount, in whole units rounded up, multiplies the outputs; the factor is 1 if the pod
+    does not request it.
     """
 
     source: str
@@ -29,7 +30,7 @@ class Transformation:
     multiply_by: str | None = None
 
     def times(self, requests: Amounts) -> int:
-        """How often the outputs of a unit count for a pod with these requests."""
+        """Returns the factor by which the outputs of a unit are multiplied for a pod with these requests."""
         if self.multiply_by is None or self.multiply_by not in requests:
             return 1
         return ceil(Fraction(requests[self.multiply_by], 1000 if self.multiply_by == CPU else 1))
@@ -37,13 +38,13 @@ class Transformation:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRules:
-    """Prefixes of resources that quota does not look at, and the transformations, at most one for each resource."""
+    """Prefixes of resources that quota ignores, and the transformations, at most one per resource."""
 
     excluded: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
 
     def charged(self, requests: Amounts) -> Amounts | None:
-        """What a pod with these requests counts for; None where that is just its requests. Parts of units round up."""
+        """Returns what a pod with these requests is charged, rounded up; None if that equals its requests."""
         if not self.excluded and not self.transformations:
             return None
         by_source = {each.source: each for each in self.transformations}

@@ -1,12 +1,10 @@
-"""The arithmetic of one node of the cohort tree: what it has, what it holds back, what it passes up to its parent.
+"""The arithmetic of one node of the cohort tree: its quota, what it withholds, and what it contributes to its parent.
 
-A node is a ClusterQueue or a Cohort. Every node keeps two sums per (flavor, resource): `subtree`, the quota it can dispose
-of with all its children, and `usage`. What a child adds to its parent's sums is its *contribution*: the quota beyond what
-its lending limit holds back, and the usage beyond that held-back part. So a change anywhere costs one walk to the root
-(`change`), whatever the number of siblings, and adding is undone exactly by subtracting.
-
-Zeros are never stored: equal trees have equal dictionaries, which is what rollback and audit compare.
-Called by tree.py only, which knows the nodes by name. Source of the formulas: cycle.md 4.3.
+Only tree.py calls it, which maps names to nodes. A node is a ClusterQueue or a Cohort. Every node keeps two sums per (flavor,
+resource): `subtree`, the quota available to it and its children, and `usage`. What a child adds to its parent's sums is its
+*contribution*: the quota beyond what its lending limit withholds, and the usage beyond that withheld part. So a change costs
+one walk to the root (`change`), O(depth) whatever the number of siblings, and subtracting undoes an addition exactly. Zeros
+are never stored: equal trees have equal dictionaries, which rollback and audit compare. Source of the formulas: cycle.md 4.3.
 """
 
 from __future__ import annotations
@@ -22,9 +20,9 @@ NO_QUOTA = Quota(0)
 
 @dataclass(slots=True, eq=False)
 class QuotaNode:
-    """A ClusterQueue or Cohort. `declared`: an object of that name exists; else it is implied by its members or usage.
+    """A ClusterQueue or Cohort. `declared` means that an object of that name exists; else its members or usage imply it.
 
-    `wants` is the name of the parent cohort as declared; `parent` the link in force (None at a root, and on a cycle).
+    `wants` is the declared parent cohort; `parent` is the effective link, None at a root and on a cycle.
     """
 
     name: str
@@ -39,55 +37,55 @@ class QuotaNode:
     cohorts: set[QuotaNode] = field(default_factory=set)
 
     def quota(self, fr: FlavorResource) -> Quota:
-        """Its own quota of the flavor's resource."""
+        """Returns the node's own quota of the flavor's resource."""
         return self.quotas.get(fr, NO_QUOTA)
 
     def ancestors(self) -> Iterator[QuotaNode]:
-        """Parent first, root last."""
+        """Yields the ancestors, parent first, root last."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
     def root(self) -> QuotaNode:
-        """The top of its tree (itself without a cohort)."""
+        """Returns the root of the node's tree, which is the node itself without a cohort."""
         node = self
         while node.parent is not None:
             node = node.parent
         return node
 
     def height(self) -> int:
-        """Distance to the furthest leaf: 0 for a queue, 1 for a cohort of queues only."""
+        """Returns the distance to the furthest leaf: 0 for a queue, 1 for a cohort of queues only."""
         if not self.queues and not self.cohorts:
             return 0
         return 1 + max((child.height() for child in self.cohorts), default=0)
 
     def members(self) -> Iterator[QuotaNode]:
-        """All queues below it."""
+        """Yields all queues below the node."""
         yield from self.queues
         for child in self.cohorts:
             yield from child.members()
 
 
 def held_back(node: QuotaNode, fr: FlavorResource) -> int:
-    """localQuota: what the lending limit keeps from the relatives."""
+    """Returns localQuota: what the lending limit withholds from the rest of the tree."""
     limit = node.quota(fr).lending_limit
     return 0 if limit is None else max(0, node.subtree.get(fr, 0) - limit)
 
 
 def local_available(node: QuotaNode, fr: FlavorResource) -> int:
-    """What is still free of the held-back part."""
+    """Returns the free part of the withheld quota."""
     return max(0, held_back(node, fr) - node.usage.get(fr, 0))
 
 
 def contribution(node: QuotaNode, fr: FlavorResource) -> tuple[int, int]:
-    """(quota, usage) that the node adds to its parent's sums."""
+    """Returns (quota, usage) that the node adds to its parent's sums."""
     kept = held_back(node, fr)
     return node.subtree.get(fr, 0) - kept, max(0, node.usage.get(fr, 0) - kept)
 
 
 def bump(sums: Sums, fr: FlavorResource, by: int) -> None:
-    """Add to a sum; a sum of zero leaves the dictionary."""
+    """Adds to a sum, and removes a sum that becomes zero."""
     total = sums.get(fr, 0) + by
     if total:
         sums[fr] = total
@@ -96,7 +94,7 @@ def bump(sums: Sums, fr: FlavorResource, by: int) -> None:
 
 
 def change(node: QuotaNode | None, fr: FlavorResource, *, quota: int = 0, usage: int = 0) -> None:
-    """Shift the node's sums, and those of its ancestors by as much as reaches them."""
+    """Changes the node's sums, and those of its ancestors by the resulting changes of contributions."""
     if not quota:
         use(node, fr, usage)
         return
@@ -110,7 +108,7 @@ def change(node: QuotaNode | None, fr: FlavorResource, *, quota: int = 0, usage:
 
 
 def use(node: QuotaNode | None, fr: FlavorResource, amount: int) -> None:
-    """The same for usage alone: searches for victims do this tens of thousands of times."""
+    """Like `change` for usage alone, optimized because searches for victims call it tens of thousands of times."""
     while node is not None and amount:
         usage = node.usage
         before = usage.get(fr, 0)
@@ -133,7 +131,7 @@ def _pass_up(node: QuotaNode, sign: int) -> None:
 
 
 def set_quotas(node: QuotaNode, quotas: Mapping[FlavorResource, Quota]) -> None:
-    """Replace the node's own quota and limits; usage stays."""
+    """Replaces the node's own quota and limits; usage stays."""
     old = node.quotas
     _pass_up(node, -1)
     node.quotas = quotas
@@ -143,14 +141,14 @@ def set_quotas(node: QuotaNode, quotas: Mapping[FlavorResource, Quota]) -> None:
 
 
 def set_parent(node: QuotaNode, parent: QuotaNode | None) -> None:
-    """Move the node with all below it. The caller keeps the parents' sets of children."""
+    """Moves the node with its subtree. The caller updates the parents' sets of children."""
     _pass_up(node, -1)
     node.parent = parent
     _pass_up(node, +1)
 
 
 def available(node: QuotaNode, fr: FlavorResource) -> int:
-    """What may still be used here, borrowing included; negative where more is used than there is."""
+    """Returns what may still be used at the node, including borrowing; negative if usage exceeds quota."""
     free = node.subtree.get(fr, 0) - node.usage.get(fr, 0)
     if node.parent is None:
         return free
@@ -162,7 +160,7 @@ def available(node: QuotaNode, fr: FlavorResource) -> int:
 
 
 def potential(node: QuotaNode, fr: FlavorResource) -> int:
-    """The most that could ever be used here, if no other queue used anything."""
+    """Returns the most that could be used at the node if no other queue used anything."""
     total = node.subtree.get(fr, 0)
     if node.parent is None:
         return total
@@ -172,7 +170,7 @@ def potential(node: QuotaNode, fr: FlavorResource) -> int:
 
 
 def expected_sums(node: QuotaNode) -> tuple[Sums, Sums]:
-    """(subtree, usage) of a cohort, added up again from its own quota and its children."""
+    """Recomputes (subtree, usage) of a cohort from its own quota and its children."""
     subtree: Sums = {}
     usage: Sums = {}
     for fr, quota in node.quotas.items():

@@ -1,11 +1,10 @@
-"""Fair shares: dominant resource shares in the cohort tree, weights, and which evictions fairness allows.
+"""Fair shares: dominant resource shares in the cohort tree, weights, and the evictions that fairness permits.
 
-The share of a node (ClusterQueue or Cohort) is what it borrows, in thousandths of what its parent's tree can lend, of the
-resource where that is largest, divided by the node's weight. Shares are exact fractions: two that are equal on paper compare
-as equal, whatever the amounts. A node of weight 0 that borrows has more than every node of a positive weight; among
-themselves such nodes compare by the share before weighting. Formulas: cycle.md 4.3 and 4.9.
-
-Decides nothing by itself: preemption/fair.py asks which eviction a strategy allows, the shell shows `Share.status`.
+preemption/fair.py asks which evictions a strategy permits, and controllers publish `Share.status`. The share of a node
+(ClusterQueue or Cohort) is what it borrows, in thousandths of what its parent's tree can lend, of the resource where that is
+largest, divided by the node's weight. Shares are exact fractions, so equal shares compare as equal whatever the amounts. A
+borrowing node of weight 0 has a larger share than every node of positive weight; such nodes compare among themselves by the
+unweighted share. Formulas: cycle.md 4.3 and 4.9.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from admission.engine.model import FlavorResource
 from admission.engine.quota.cohorts import QuotaNode, potential
 
 UNBOUNDED = 2**63 - 1
-"""The status value of a share beyond all others."""
+"""The status value of an unbounded share."""
 
 _NOTHING: Mapping[FlavorResource, int] = {}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Share:
-    """A dominant resource share, comparable. `unbounded`: weight 0 and borrowing; then `value` is the unweighted one.
+    """A dominant resource share. `unbounded` means weight 0 and borrowing; `value` is then the unweighted share.
 
-    `resource`: the dominant one, empty where nothing is borrowed. `borrowing`: something is borrowed, be it of a resource of
-    which nothing can be lent, which counts for nothing.
+    `resource` is the dominant resource, empty without borrowing. `borrowing` is True even if only resources are borrowed of
+    which nothing can be lent, which do not count in `value`.
     """
 
     unbounded: bool = False
@@ -40,7 +39,7 @@ class Share:
 
     @property
     def status(self) -> int:
-        """What the status of the queue or cohort shows."""
+        """The share in the status of the queue or cohort."""
         return UNBOUNDED if self.unbounded else ceil(self.value)
 
 
@@ -48,7 +47,7 @@ NO_SHARE = Share()
 
 
 def lendable(parent: QuotaNode) -> dict[str, int]:
-    """By resource, the most that could be used below the node if no quota were in use."""
+    """Returns, by resource, the most that could be used below the node if no quota were in use."""
     pairs = set(parent.subtree).union(*(ancestor.subtree for ancestor in parent.ancestors()))
     total: dict[str, int] = {}
     for flavor, resource in pairs:
@@ -59,7 +58,7 @@ def lendable(parent: QuotaNode) -> dict[str, int]:
 def dominant_share(
     node: QuotaNode, extra: Mapping[FlavorResource, int] = _NOTHING, lending: Mapping[str, int] | None = None
 ) -> Share:
-    """The node's share, with `extra` used beside what it uses. `lending`: `lendable` of its parent, where it is known."""
+    """Returns the node's share with `extra` usage added; `lending` is `lendable` of its parent, if known."""
     if node.parent is None:
         return NO_SHARE
     borrowed: dict[str, int] = {}
@@ -88,21 +87,21 @@ def _weighted(borrowed: Mapping[str, int], lending: Mapping[str, int], weight_mi
 
 
 class ShareCache:
-    """Shares of many nodes while usage changes: each is computed once until something below it changes."""
+    """A cache of shares: each is computed once until usage below its node changes."""
 
     def __init__(self) -> None:
         self._lending: dict[QuotaNode, dict[str, int]] = {}
         self._known: dict[QuotaNode, Share] = {}
 
     def of(self, node: QuotaNode) -> Share:
-        """The node's share now."""
+        """Returns the node's present share."""
         share = self._known.get(node)
         if share is None:
             share = self._known[node] = dominant_share(node, lending=self._lending_of(node.parent))
         return share
 
     def changed(self, queue: QuotaNode) -> None:
-        """The queue's usage has changed."""
+        """Invalidates the shares that depend on the queue's usage."""
         self._known.pop(queue, None)
         for node in queue.ancestors():
             self._known.pop(node, None)
@@ -117,20 +116,22 @@ class ShareCache:
 
 
 class FairStrategy(StrEnum):
-    """Which eviction from another queue fairness allows (values as fairSharing.preemptionStrategies of the settings)."""
+    """When fairness permits an eviction from another queue (values of the setting fairSharing.preemptionStrategies)."""
 
     FINAL_SHARE = "LessThanOrEqualToFinalShare"
     INITIAL_SHARE = "LessThanInitialShare"
 
     def allows(self, preemptor: Share, before: Share, after: Share) -> bool:
-        """Whether the preemptor, with what it asks for, has no more than the target will have, or less than it has."""
+        """Reports whether the preemptor's share permits the eviction, given the target's share before and after it."""
         return preemptor <= after if self is FairStrategy.FINAL_SHARE else preemptor < before
 
 
 @dataclass(frozen=True, slots=True)
 class FairSharingRules:
-    """Fair sharing is on. `strategies`: tried in that order. `within_nominal`: a queue within its own quota may reclaim
-    whatever the shares (Kueue's gate FairSharingPreemptWithinNominal).
+    """The rules while fair sharing is on; `strategies` are tried in order.
+
+    With `within_nominal`, a queue within its own quota may reclaim whatever the shares (Kueue's gate
+    FairSharingPreemptWithinNominal).
     """
 
     strategies: tuple[FairStrategy, ...] = (FairStrategy.FINAL_SHARE, FairStrategy.INITIAL_SHARE)

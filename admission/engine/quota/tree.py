@@ -1,12 +1,11 @@
 """The cohort tree by name: how much each queue may use of each flavor's resources, and how much it uses now.
 
-Holds quota and usage of ClusterQueues and Cohorts with nominal quota, lending and borrowing limits on any number of levels;
-a queue without a cohort is a tree of its own. Cohorts that are only named by their members exist all the same. Quota may be
-edited at any time: usage stays, and usage may be charged to a queue that is not known yet (objects arrive in any order).
-Cohorts whose parents run in a circle, and all below them, are `cyclic`: without links, and kept inactive.
-
-Every change is recorded in the journal, so that a trial can be rolled back. It decides nothing: the search over flavors
-asks, the ledger charges. The formulas are in cohorts.py.
+The flavor search queries it and the ledger charges it. It holds quota and usage of ClusterQueues and Cohorts with nominal
+quota, lending and borrowing limits on any number of levels; a queue without a cohort is a tree of its own. Cohorts that only
+their members name exist too. Quota may change at any time while usage stays, and usage may be charged to a queue that is not
+known yet, since objects arrive in any order. Cohorts whose parents form a cycle, and all nodes below them, are `cyclic`:
+without links, and kept inactive. Every change is recorded in the journal, so that a trial can be rolled back. cohorts.py has
+the formulas.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ Usage = Mapping[FlavorResource, int]
 
 @dataclass(frozen=True, slots=True)
 class Borrowing:
-    """How far up a request has to borrow: 0 not at all, else the height of the lowest cohort whose quota covers it.
+    """How far up the tree a request borrows: 0 for not at all, else the height of the lowest cohort whose quota covers it.
 
-    `below_root`: that cohort is not the top of the tree, so what its members lent out could be reclaimed.
+    `below_root` means that this cohort is not the root, so what its members lent out could be reclaimed.
     """
 
     level: int
@@ -35,7 +34,7 @@ class Borrowing:
 
 
 class QuotaTree:
-    """The tree. Names of queues and of cohorts are separate: a queue and a cohort may be called the same."""
+    """The cohort tree. Queues and cohorts have separate names: a queue and a cohort may share a name."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -48,23 +47,23 @@ class QuotaTree:
     # ---- structure
 
     def set_queue(self, queue: ClusterQueue) -> None:
-        """Make or change a queue; its usage stays."""
+        """Creates or changes a queue; its usage stays."""
         self._journal.record(partial(self._put_queue, queue.name, self._specs.get(queue.name)))
         self._put_queue(queue.name, queue)
 
     def drop_queue(self, name: str) -> None:
-        """Forget a queue's quota and cohort. Usage that is still charged to it stays until it is removed."""
+        """Removes a queue's quota and cohort; usage charged to it stays until it is removed."""
         if name in self._specs:
             self._journal.record(partial(self._put_queue, name, self._specs[name]))
             self._put_queue(name, None)
 
     def set_cohort(self, cohort: Cohort) -> None:
-        """Make or change a cohort."""
+        """Creates or changes a cohort."""
         self._journal.record(partial(self._put_cohort, cohort.name, self._cohort_specs.get(cohort.name)))
         self._put_cohort(cohort.name, cohort)
 
     def drop_cohort(self, name: str) -> None:
-        """Forget a cohort's quota and parent. While it has members it goes on without."""
+        """Removes a cohort's quota and parent; it continues to exist while it has members."""
         if name in self._cohort_specs:
             self._journal.record(partial(self._put_cohort, name, self._cohort_specs[name]))
             self._put_cohort(name, None)
@@ -113,7 +112,7 @@ class QuotaTree:
             self._forget_unused(old)
 
     def _relink(self) -> None:
-        """Bring the links between cohorts in line with what they declare; none along a cycle."""
+        """Updates the links between cohorts to what they declare, without links along a cycle."""
         for node in list(self._cohorts.values()):
             if node.wants is not None:
                 self._cohort(node.wants)
@@ -153,12 +152,12 @@ class QuotaTree:
     # ---- usage
 
     def add(self, queue: str, usage: Usage) -> None:
-        """Charge usage to the queue and, beyond what it holds back, to its ancestors. Never refused: ask `fits` first."""
+        """Charges usage to the queue and, beyond what it withholds, to its ancestors; never refuses, so call `fits` first."""
         self._journal.record(partial(self._charge, queue, usage, -1))
         self._charge(queue, usage, +1)
 
     def remove(self, queue: str, usage: Usage) -> None:
-        """Give back what `add` charged."""
+        """Removes what `add` charged."""
         self._journal.record(partial(self._charge, queue, usage, +1))
         self._charge(queue, usage, -1)
 
@@ -168,56 +167,56 @@ class QuotaTree:
             cohorts.change(node, fr, usage=sign * amount)
         self._forget_if_idle(node)
 
-    # ---- questions
+    # ---- queries
 
     def specs(self) -> Iterator[Cohort | ClusterQueue]:
-        """Everything that was set, by name."""
+        """Yields all declared cohorts and queues, each sorted by name."""
         yield from (self._cohort_specs[name] for name in sorted(self._cohort_specs))
         yield from (self._specs[name] for name in sorted(self._specs))
 
     def node(self, queue: str) -> QuotaNode | None:
-        """The queue's node in the tree, to be read only."""
+        """Returns the queue's node, to be read only, or None."""
         return self._queues.get(queue)
 
     def cohort(self, name: str) -> QuotaNode | None:
-        """The cohort's node in the tree, to be read only."""
+        """Returns the cohort's node, to be read only, or None."""
         return self._cohorts.get(name)
 
     def spec(self, queue: str) -> ClusterQueue | None:
-        """The queue as last set, None if there is none of that name."""
+        """Returns the queue as last set, or None."""
         return self._specs.get(queue)
 
     def available(self, queue: str, fr: FlavorResource) -> int:
-        """What the queue may still use, borrowing included; never negative."""
+        """Returns what the queue may still use, including borrowing; never negative."""
         node = self._queues.get(queue)
         return max(0, cohorts.available(node, fr)) if node else 0
 
     def potential(self, queue: str, fr: FlavorResource) -> int:
-        """The most the queue could use if no other queue used anything."""
+        """Returns the most the queue could use if no other queue used anything."""
         node = self._queues.get(queue)
         return cohorts.potential(node, fr) if node else 0
 
     def fits(self, queue: str, usage: Usage) -> bool:
-        """Whether all of it may be charged now."""
+        """Reports whether all of the usage may be charged now."""
         return all(amount <= self.available(queue, fr) for fr, amount in usage.items())
 
     def nominal(self, queue: str, fr: FlavorResource) -> int:
-        """The queue's own quota."""
+        """Returns the queue's own quota."""
         node = self._queues.get(queue)
         return node.quota(fr).nominal if node else 0
 
     def borrowing_limit(self, queue: str, fr: FlavorResource) -> int | None:
-        """How much the queue may borrow, None where nothing is set."""
+        """Returns the queue's borrowing limit, or None."""
         node = self._queues.get(queue)
         return node.quota(fr).borrowing_limit if node else None
 
     def usage(self, queue: str) -> dict[FlavorResource, int]:
-        """What is charged to the queue (zeros left out)."""
+        """Returns the usage charged to the queue, without zeros."""
         node = self._queues.get(queue)
         return dict(node.usage) if node else {}
 
     def borrowing(self, queue: str, fr: FlavorResource, amount: int) -> Borrowing:
-        """How far up the tree the queue would have to borrow for `amount` more."""
+        """Returns how far up the tree the queue would have to borrow for `amount` more."""
         node = self._queues.get(queue)
         if node is None or node.parent is None or not _exceeds(node, fr, amount):
             return Borrowing(0, node is not None and node.parent is not None)
@@ -229,18 +228,18 @@ class QuotaTree:
         return Borrowing(node.root().height(), False)
 
     def cyclic(self, queue: str) -> bool:
-        """Whether the queue hangs below cohorts that are each other's parents."""
+        """Reports whether the queue is below cohorts that form a cycle."""
         node = self._queues.get(queue)
         return node is not None and any(ancestor.name in self._on_cycle for ancestor in node.ancestors())
 
     def tree_of(self, queue: str) -> str:
-        """A name for the queue's whole tree: equal for queues that can affect each other's quota."""
+        """Returns a name for the queue's tree: equal for queues that share quota."""
         node = self._queues.get(queue)
         root = node.root() if node else None
         return f"queue {queue}" if root is None or root is node else f"cohort {root.name}"
 
     def relatives(self, queue: str) -> frozenset[str]:
-        """The queues of the queue's tree, itself among them."""
+        """Returns the queues of the queue's tree, including itself."""
         node = self._queues.get(queue)
         if node is None or node.parent is None:
             return frozenset((queue,))
@@ -249,7 +248,7 @@ class QuotaTree:
     # ---- checks
 
     def state(self) -> dict[str, object]:
-        """Everything that counts, comparable: equal states behave alike."""
+        """Returns the whole state in comparable form: equal states behave alike."""
         return {
             kind + name: (
                 node.wants,
@@ -261,7 +260,7 @@ class QuotaTree:
         }
 
     def audit(self) -> list[str]:
-        """Recompute every sum from the quotas and the queues' usage; one line per disagreement."""
+        """Recomputes every sum from quotas and usage; returns one line per discrepancy."""
         return [line for node in self._cohorts.values() for line in _disagreements(node)] + [
             f"queue {name}: usage of {flavor}/{resource} is negative: {amount}"
             for name, node in self._queues.items()
@@ -271,7 +270,7 @@ class QuotaTree:
 
 
 def queue_quotas(queue: ClusterQueue) -> dict[FlavorResource, Quota]:
-    """A queue's quotas per (flavor, resource)."""
+    """Returns the queue's quotas by (flavor, resource)."""
     return {
         (quotas.flavor, resource): quota
         for group in queue.groups
@@ -281,7 +280,7 @@ def queue_quotas(queue: ClusterQueue) -> dict[FlavorResource, Quota]:
 
 
 def outside_usage(queue: ClusterQueue | None) -> dict[FlavorResource, int]:
-    """What pods that no Workload counts hold of the queue's quota."""
+    """Returns usage of the queue's quota by pods that no Workload counts."""
     found: dict[FlavorResource, int] = {}
     for resource, amount in queue.outside.items() if queue is not None else ():
         group = queue.group_of(resource) if queue is not None else None

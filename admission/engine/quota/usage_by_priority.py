@@ -1,7 +1,7 @@
-"""A queue's usage by the priority of its workloads: what evicting all workloads below one priority would free.
+"""A queue's usage by priority: what evicting all workloads below a priority would release.
 
-The ledger updates it with the cohort tree, at every change of an admission. A change of an admitted workload's priority moves
-its usage. Zeros are not stored. Used by preemption/reclaimable.py.
+preemption/reclaimable.py reads it. The ledger updates it together with the cohort tree, at every change of an admission or of
+an admitted workload's priority. Zeros are not stored.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from admission.engine.model import FlavorResource
 
 
 class UsageByPriority:
-    """Sums by queue, (flavor, resource) and priority."""
+    """Sums of usage by queue, (flavor, resource) and priority."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._sums: dict[tuple[str, FlavorResource], dict[int, int]] = {}
 
     def add(self, queue: str, priority: int, usage: Mapping[FlavorResource, int], sign: int = 1) -> None:
-        """So much more of that priority; `sign` -1: less."""
+        """Adds usage at that priority, or subtracts it with `sign` -1."""
         self._journal.record(partial(self._add, queue, priority, usage, -sign))
         self._add(queue, priority, usage, sign)
 
@@ -35,9 +35,9 @@ class UsageByPriority:
                 del self._sums[queue, fr]
 
     def below(self, queue: str, fr: FlavorResource, priority: int) -> int:
-        """What workloads of a lower priority use of it."""
+        """Returns the usage by workloads of lower priority."""
         return sum(amount for own, amount in self._sums.get((queue, fr), {}).items() if own < priority)
 
     def state(self) -> dict[tuple[str, FlavorResource], dict[int, int]]:
-        """All of it, comparable."""
+        """Returns the whole state in comparable form."""
         return {key: dict(sums) for key, sums in self._sums.items()}
