@@ -1,1 +1,1 @@
-"""Which workloads start, and where: the webhook, the reconcilers, the admission loop; `admission.engine` inside is pure."""
+"""Decides which workloads start, and where: webhook, controllers, admission cycle. `admission.engine` is pure."""

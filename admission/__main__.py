@@ -13,11 +13,11 @@ from api.kube.process import Process, serve
 Run = Callable[[Process, AdmissionSettings], Awaitable[None]]
 
 PROCESSES = {"controller": ("admission.app", "run_controller"), "webhook": ("admission.webhook.app", "run_webhook")}
-"""The module and the function of each. Only one is imported: the webhook starts without the scheduler."""
+"""Module and function of each process, imported lazily so that the webhook does not load the scheduler."""
 
 
 def main(arguments: list[str]) -> int:
-    """The process's exit code; 2 for a name that is none of ours, or settings that cannot be."""
+    """Runs the process and returns its exit code; 2 for an unknown process name or invalid settings."""
     if len(arguments) != 1 or arguments[0] not in PROCESSES:
         print(f"usage: python -m admission {' | '.join(sorted(PROCESSES))}", file=sys.stderr)
         return 2

@@ -1,7 +1,7 @@
-"""The controller process: builds its parts from the settings, runs them until it is stopped.
+"""The controller process: builds its parts from the settings and runs them until it is stopped.
 
-`python -m admission controller`: every replica keeps ledger and queues warm, the leader acts. The parts are built in
-`assembly`, the webhook process in `admission.webhook.app`; `admission.__main__` reads the settings for both.
+`python -m admission controller`: every replica keeps ledger and queues up to date; the leader acts. `assembly` builds the
+parts, `admission.webhook.app` the webhook process; `admission.__main__` reads the settings of both.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 CONTROLLER = "controller"
 _AUDIT_PERIOD, _AUDIT_PAUSE = 60.0, 0.1
-# Events of so many objects may go out at once, and so many sentences may wait (some hundred bytes each).
+# Most events sent in one burst, and most events that wait (some hundred bytes each).
 _EVENTS_AT_ONCE = 50
 _EVENTS_WAITING = 20_000
 
 
 async def run_controller(process: Process, settings: AdmissionSettings) -> None:
-    """Watches always, so that a standby is warm; decides and writes while leading."""
+    """Runs the informers always, so that a standby starts fast, and decides and writes while leading."""
     legacy_reasons.set(settings.controller.legacy_wait_reasons)
     async with await Kube.connect(settings.client_settings(CONTROLLER)) as kube:
         election = LeaderElection(kube, settings.leader_settings(CONTROLLER))
@@ -52,7 +52,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
 
 
 class _Controller:
-    """The parts of the controller process, wired."""
+    """The connected parts of the controller process."""
 
     def __init__(self, kube: Kube, writer: Kube, settings: AdmissionSettings) -> None:
         self._settings, self._sync_timeout = settings.controller, settings.sync_timeout
@@ -75,12 +75,12 @@ class _Controller:
         )
 
     def missing(self) -> str | None:
-        """What the process still waits for before it is ready."""
+        """Returns why the process is not ready, or None."""
         unlisted = [informer.resource.plural for informer in self.views.all() if not informer.is_settled]
         return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
     def snapshot(self) -> bytes:
-        """What the next decision depends on. A cycle is never interrupted, so this is between two of them."""
+        """Returns a snapshot of the next decision's input. It is consistent, because a cycle runs without interruption."""
         decides = self._decides
         readiness = decides.context.readiness
         unready = readiness.waited_for(decides.scheduler.admitting) if readiness else None
@@ -94,17 +94,17 @@ class _Controller:
         ).encode()
 
     async def lead(self) -> None:
-        """The leader's work."""
+        """Syncs the caches and runs the leader's tasks until cancelled."""
         await self.views.synced(self._sync_timeout)
         await self._job_kinds.informer.synced(self._sync_timeout)
-        # What the leader before us admitted last must be in the ledger, even if our watch has not shown it yet.
+        # The previous leader's last admissions must be in the ledger, even if the watch has not delivered them yet.
         await self.views.workloads.refresh()
         async with asyncio.TaskGroup() as group:
             for name, run in (one for part in self.parts for one in part.runs):
                 group.create_task(_awaited(run), name=name)
 
     async def _audit(self) -> None:
-        """The ledger against itself, now and then: a difference is a bug that an operator must hear of."""
+        """Audits the ledger's consistency periodically. A difference is a bug, which a log line and a metric report."""
         while True:
             await asyncio.sleep(_AUDIT_PERIOD)
             found = 0
@@ -112,7 +112,7 @@ class _Controller:
                 found += len(differences)
                 for difference in differences:
                     log.error("the ledger disagrees with itself: %s", difference)
-                await asyncio.sleep(_AUDIT_PAUSE)  # at 100,000 nodes all of it at once would cost the Lease
+                await asyncio.sleep(_AUDIT_PAUSE)  # auditing 100,000 nodes without a pause could lose the Lease
             metrics.LEDGER_DIFFERENCES.set(found)
 
 

@@ -1,7 +1,7 @@
-"""What the controller process is made of: each function builds one part of it, with what that part watches and runs.
+"""The parts of the controller process; each function builds one part with its informers and tasks.
 
-A part gives its informers, which run always, so that a standby is warm, and its runs, which are the leader's. A new controller
-is one line in the part that it belongs to. Called by app.py.
+Informers run always, so that a standby starts fast; tasks run on the leader. A new controller is one line in its part. Called
+by app.py.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
 from api.sakkara import ConfigMap
 
 Run = tuple[str, Callable[[], Awaitable[None]]]
-"""The name of a task, and what it runs until it is cancelled."""
+"""A task's name, and the function that it runs until cancelled."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What the parts have in common. `kube` reads, `writer` writes while we lead."""
+    """Objects that the parts share. `kube` reads; `writer` writes, and only while this replica leads."""
 
     kube: Kube
     writer: Kube
@@ -81,18 +81,18 @@ class Shared:
 
     @cached_property
     def options(self) -> JobOptions:
-        """By what jobs, pods and sets of pods are managed."""
+        """The options for jobs, pods and sets of pods."""
         return job_options(self.settings, self.views.namespaces.objects)
 
     @property
     def labels(self) -> str | None:
-        """The label selector of the jobs that are watched: others take no memory."""
+        """The label selector for watched jobs, which keeps others out of memory; None watches all."""
         return None if self.settings.manage_jobs_without_queue_name else QUEUE_NAME_LABEL
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessPart:
-    """What a part of the process watches always, and what it runs while we lead."""
+    """The informers and the leader's tasks of one part of the process."""
 
     informers: tuple[Informer[Any], ...] = ()
     runs: tuple[Run, ...] = ()
@@ -100,7 +100,7 @@ class ProcessPart:
 
 @dataclass(frozen=True, slots=True)
 class Deciding:
-    """The ledger, the queues and the cycle over them."""
+    """The ledger, the queues and the scheduler."""
 
     part: ProcessPart
     state: SchedulerState
@@ -113,7 +113,7 @@ class Deciding:
 
 
 def deciding(shared: Shared) -> Deciding:
-    """The cycle, the reports of wait reasons, and explanations."""
+    """Builds the scheduler, the reports of wait reasons, and the explanations."""
     settings, views, writer = shared.settings, shared.views, shared.writer
     section, sharing = settings.controller, settings.fair_sharing.rules()
     ledger, queues, due = Ledger(settings.placement.options()), PendingQueues(), asyncio.Event()
@@ -148,7 +148,7 @@ def deciding(shared: Shared) -> Deciding:
 
 
 def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Readiness | None:
-    """What makes workloads wait for the pods of others, where the settings ask for that."""
+    """Returns the object that blocks admission until the pods of others are ready, or None if not enabled."""
 
     def requeue_all() -> None:
         state.requeue_all()
@@ -159,7 +159,7 @@ def _readiness(shared: Shared, state: SchedulerState, due: asyncio.Event) -> Rea
 
 
 def living(shared: Shared, decides: Deciding) -> ProcessPart:
-    """The lives of Workloads and nodes, and what queues say of themselves."""
+    """Builds the controllers of Workloads, nodes and the status of queues."""
     settings, views, writer, recorder = shared.settings, shared.views, shared.writer, shared.recorder
     section, gauges = settings.controller, shown(settings)
     workloads = WorkloadController(
@@ -195,7 +195,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
 
 
 def whole_jobs(shared: Shared, sets: SetController) -> ProcessPart:
-    """Jobs that are suspended and started as a whole, and the kinds that JobKinds declare."""
+    """Builds the controllers of jobs that are suspended and started as a whole, and of JobKinds."""
     views, settings = shared.views, shared.settings
     informers = {
         kind.framework: OptionalInformer(shared.kube, kind.resource, label_selector=shared.labels) for kind in ADAPTERS
@@ -221,7 +221,7 @@ def whole_jobs(shared: Shared, sets: SetController) -> ProcessPart:
 
 @dataclass(frozen=True, slots=True)
 class GangParts:
-    """What describes gangs of pods, in each dialect. `pods`: those that are queued by themselves or in a group."""
+    """The sources that describe gangs, in each dialect. `pods` watches pods that are queued singly or in groups."""
 
     pods: Informer[QueuedPod]
     pod_groups: PodGroups
@@ -231,7 +231,7 @@ class GangParts:
 
 
 def gangs(shared: Shared) -> GangParts:
-    """The copies of pods, PodGroups and ConfigMaps of groups."""
+    """Builds the informers of queued pods, PodGroups and ConfigMaps of groups."""
     kube, keys = shared.kube, shared.settings.integrations
     reader = QueuedPodReader(keys.label_keys_to_copy, keys.annotation_keys_to_copy)
     pods: Informer[QueuedPod] = Informer(kube, PODS, reader, label_selector=shared.labels)
@@ -243,7 +243,7 @@ def gangs(shared: Shared) -> GangParts:
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
-    """Pods that are queued by themselves, in groups and in sets."""
+    """Builds the controllers of pods that are queued singly, in groups and in sets."""
 
     part: ProcessPart
     sets: SetController
@@ -291,7 +291,7 @@ def plain_pods(shared: Shared, known: GangParts) -> PodParts:
 
 
 def dialects(shared: Shared, known: GangParts, decides: Deciding) -> ProcessPart:
-    """Elastic quotas, and the results of Sakkara's groups."""
+    """Builds the controllers of elastic quotas and of the results of Sakkara's groups."""
     views = shared.views
     quotas = {kind: OptionalInformer(shared.kube, kind) for kind in (ELASTIC_QUOTAS, SIGS_ELASTIC_QUOTAS)}
     members: Informer[MemberPod] = Informer(shared.kube, PODS, read_member, label_selector=SAKKARA_GROUP_NAME)

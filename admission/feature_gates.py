@@ -1,8 +1,7 @@
-"""Kueue's feature gates that Stowage has, under Kueue's names and with Kueue's defaults, but for MultiKueue.
+"""Kueue's feature gates that Stowage supports, with Kueue's names and, except MultiKueue, Kueue's defaults.
 
-One frozen value: the webhook's rules carry it, the view of the cluster and the options of the job controllers are made from it.
-A gate of Kueue that has a setting of its own here (placement.balanced) is not among them; `api/kube/unsupported_keys.py` names
-that setting.
+One frozen value, part of the webhook's rules, the cluster view and the job controllers' options. A gate that is a setting of
+Stowage (placement.balanced) is not among them; `api/kube/unsupported_keys.py` maps it to that setting.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ _ABBREVIATIONS: Final = frozenset(("tas", "cq"))
 
 
 def gate_name(field: str) -> str:
-    """Kueue's name of the gate: `tas_validate_workload_slice_size` is `TASValidateWorkloadSliceSize`."""
+    """Returns Kueue's name of a gate: `tas_validate_workload_slice_size` is `TASValidateWorkloadSliceSize`."""
     return "".join(part.upper() if part in _ABBREVIATIONS else part.capitalize() for part in field.split("_"))
 
 
 class FeatureGates(Section):
-    """Which of Kueue's gated features are on."""
+    """Kueue's feature gates."""
 
     model_config = ConfigDict(alias_generator=gate_name)
 

@@ -1,4 +1,4 @@
-"""Metrics of the controller, under the names that existing dashboards read; observed from the cycle's report."""
+"""Metrics of the controller, with the names that Kueue's dashboards query; set from the reports of cycles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Gauges of ClusterQueues, LocalQueues and Cohorts, under the names that existing dashboards read.
+"""Gauges of ClusterQueues, LocalQueues and Cohorts, with the names that Kueue's dashboards query.
 
-Set by controllers/gauges.py, which also takes away those of objects that are gone.
+controllers/gauges.py sets them, and removes those of deleted objects.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from prometheus_client.registry import Collector
 
 
 class _Nameless(Collector):
-    """A gauge whose name is that of a counter without `_total`, which the registry takes for the same."""
+    """A gauge named like a counter without `_total`, which the registry would refuse as a duplicate."""
 
     def __init__(self, gauge: Gauge) -> None:
         self._gauge = gauge
 
     def describe(self) -> Iterable[Metric]:
-        """No names to be compared with others."""
+        """Returns no names, so that the registry finds no duplicate."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """The gauge."""
+        """Returns the gauge's samples."""
         return self._gauge.collect()
 
 

@@ -1,4 +1,4 @@
-"""Settings of the two admission processes (webhook and controller), read once by `admission.__main__`."""
+"""Settings of the processes webhook and controller, read once by `admission.__main__`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEN_YEARS = 315_360_000
 
 
 def _seconds(given: Any) -> Any:
-    """Seconds as a number, or a duration as Go writes it: 90s, 10m, 1h30m."""
+    """Converts a number of seconds or a Go duration (90s, 10m, 1h30m) to seconds. Raises ValueError."""
     if not isinstance(given, str):
         return given
     try:
@@ -38,7 +38,10 @@ Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=_TEN_YEARS
 
 
 def _switched(section: SectionT, switch: str, but: Set[str] = frozenset()) -> SectionT:
-    """What has no effect while the switch is off is no way to turn it on, as some of Kueue's configuration files have it."""
+    """Raises ValueError if settings other than `but` are given without the switch that gives them effect.
+
+    Kueue's configuration files may contain such settings; they must not turn the feature on.
+    """
     idle = sorted(to_camel(name) for name in section.model_fields_set - {switch} - but)
     if idle and switch not in section.model_fields_set:
         raise ValueError(
@@ -48,7 +51,7 @@ def _switched(section: SectionT, switch: str, but: Set[str] = frozenset()) -> Se
 
 
 class PlacementSection(Section):
-    """How pods are placed; the gates keep Kueue's defaults."""
+    """How pods are placed. Settings that are feature gates in Kueue have the same defaults as there."""
 
     counting: Counting = Field(
         Counting.NODES,
@@ -73,12 +76,12 @@ class PlacementSection(Section):
     overlapping_flavors: bool = Field(True, description="count a node once that several flavors select")
 
     def options(self) -> PlacementOptions:
-        """As the engine takes them."""
+        """Returns the engine's placement options."""
         return PlacementOptions(**self.model_dump())
 
 
 class RequeuingSection(Section):
-    """How a workload whose pods did not get ready in time comes back."""
+    """How a workload is requeued whose pods did not become ready in time."""
 
     timestamp: Literal["Eviction", "Creation"] = Field(
         "Eviction", description="the time by which a workload queues again after its eviction"
@@ -91,7 +94,7 @@ class RequeuingSection(Section):
 
 
 class PodsReadySection(Section):
-    """Admitted workloads whose pods do not get ready in time give their place to others."""
+    """Evicts admitted workloads whose pods do not become ready in time."""
 
     enabled: bool = Field(False, description="evict admitted workloads whose pods are not ready in time")
     timeout: Duration = Field(1800.0, description="from the admission until all pods are ready")
@@ -105,12 +108,12 @@ class PodsReadySection(Section):
 
     @model_validator(mode="after")
     def _said_to_be_on(self) -> Self:
-        # the time that an evicted workload queues by counts also where no workload waits for pods
+        # the requeuing strategy's timestamp also applies to other evictions
         return _switched(self, "enabled", but={"requeuing_strategy"})
 
 
 class WorkloadRetentionSection(Section):
-    """How long objects stay after their use; none: for ever."""
+    """How long objects are retained; null: for ever."""
 
     after_finished: Duration | None = Field(None, description="finished Workloads are deleted then; their jobs stay")
     after_deactivated_by_kueue: Duration | None = Field(
@@ -119,7 +122,7 @@ class WorkloadRetentionSection(Section):
 
 
 class RetentionSection(Section):
-    """Of which kinds."""
+    """Retention of objects by kind."""
 
     workloads: WorkloadRetentionSection = WorkloadRetentionSection()
 
@@ -139,14 +142,14 @@ class SelectorExpression(Section):
 
 
 class SelectorSection(Section):
-    """A label selector; empty: everything."""
+    """A label selector; an empty one selects everything."""
 
     match_labels: dict[str, str] = Field(default_factory=dict)
     match_expressions: tuple[SelectorExpression, ...] = ()
 
 
 class FairSharingSection(Section):
-    """Queues and cohorts share what is lent by their weights; those that have more than their share are evicted first."""
+    """Fair sharing: queues and cohorts share lent quota by weight, and those above their share are evicted first."""
 
     enable: bool = Field(False, description="share what a cohort lends by the weights of its queues")
     preemption_strategies: tuple[FairStrategy, ...] = Field(
@@ -166,14 +169,14 @@ class FairSharingSection(Section):
         return _switched(self, "enable")
 
     def rules(self) -> FairSharingRules | None:
-        """As the engine takes them; None where fair sharing is off."""
+        """Returns the engine's rules, or None without fair sharing."""
         if not self.enable:
             return None
         return FairSharingRules(self.preemption_strategies) if self.preemption_strategies else FairSharingRules()
 
 
 class TransformationSection(Section):
-    """One resource counts in quota for amounts of others."""
+    """Converts one resource to amounts of others when quota is counted."""
 
     input: str = Field(min_length=1)
     strategy: Literal["Retain", "Replace"] = Field(
@@ -197,7 +200,7 @@ class TransformationSection(Section):
         return given
 
     def transformation(self) -> Transformation:
-        """As the engine takes it: outputs are given for a whole unit, and cpu is counted in milli-units."""
+        """Returns the engine's transformation. Outputs are per whole unit of the input; cpu counts in milli-units."""
         each = {name: parse(amount) * _milli(name) / _milli(self.input) for name, amount in self.outputs.items()}
         return Transformation(self.input, each, self.strategy == "Retain", self.multiply_by)
 
@@ -207,7 +210,7 @@ def _milli(resource: str) -> Fraction:
 
 
 class ResourcesSection(Section):
-    """What of the requests quota counts; placement always counts all of them."""
+    """Which requests count in quota; placement always counts all."""
 
     exclude_resource_prefixes: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         (), description="resources whose names begin with one of these do not count in quota"
@@ -226,7 +229,7 @@ class ResourcesSection(Section):
         return given
 
     def rules(self) -> ResourceRules:
-        """As the engine takes them."""
+        """Returns the engine's rules."""
         return ResourceRules(
             self.exclude_resource_prefixes, tuple(each.transformation() for each in self.transformations)
         )
@@ -292,7 +295,7 @@ class ControllerSection(Section):
 
 
 class IntegrationsSection(Section):
-    """What is taken over from jobs and pods."""
+    """Labels and annotations that are copied from jobs and pods."""
 
     label_keys_to_copy: tuple[str, ...] = Field(
         (), description="labels of jobs and pods that their Workloads carry, too; pods of one group must not contradict"
@@ -301,7 +304,7 @@ class IntegrationsSection(Section):
 
 
 class SchedulersSection(Section):
-    """Schedulers, beside the stock one, that pods of queues, gangs and elastic quotas may name."""
+    """Schedulers, besides the stock one, that queued pods may name."""
 
     taken_over: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         (),
@@ -319,7 +322,7 @@ class SchedulersSection(Section):
 
 
 class SakkaraSection(Section):
-    """Groups and trees that ConfigMaps describe."""
+    """Sakkara's ConfigMaps of groups and topology trees."""
 
     topology_namespace: str = Field(TOPOLOGY_NAMESPACE, min_length=1, description="where the topology ConfigMaps are")
     highest_priority: int = Field(
@@ -331,13 +334,13 @@ class SakkaraSection(Section):
 
 
 class LocalQueueMetricsSection(Section):
-    """Figures of each LocalQueue."""
+    """Metrics of each LocalQueue."""
 
     enable: bool = Field(True, description="publish the metrics of each LocalQueue")
 
 
 class MetricsSection(Section):
-    """What is measured besides what always is."""
+    """Optional metrics."""
 
     enable_cluster_queue_resources: bool = Field(
         False, description="quotas and usage of each ClusterQueue by flavor and resource"
@@ -383,9 +386,9 @@ class WebhookSection(Section):
 
 
 class AdmissionSettings(Environment):
-    """Everything, under the names of the file and of the variables STOWAGE_<NAME>.
+    """All settings, as keys of the file and as variables STOWAGE_<NAME>.
 
-    A setting that Kueue has too bears Kueue's name.
+    A setting that Kueue has too has Kueue's name.
     """
 
     manage_jobs_without_queue_name: bool = Field(False, description="jobs that name no queue wait, too, until they do")

@@ -1,6 +1,6 @@
-"""Metrics of workloads' lives: how many reached each stage, and how long each stage took; by ClusterQueue, and by LocalQueue.
+"""Metrics of a workload's lifecycle by ClusterQueue and LocalQueue: number of workloads per stage, and durations.
 
-Under the names that existing dashboards read. Set by controllers/lifecycle_metrics.py, evictions by controllers/evictor.py.
+The names are those that Kueue's dashboards query. controllers/lifecycle_metrics.py sets them, controllers/evictor.py evictions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from prometheus_client import Counter, Histogram
 
 from api.kube.owned_series import owned
 
-# 1, 2.5, 5, 10, then doubling: Kueue's buckets, two more where things may take days
+# Kueue's buckets: 1, 2.5, 5, 10, then doubling; two more for durations of days
 WAIT: Final = (1, 2.5, 5, *(10 * 2**n for n in range(11)))
 _LONG: Final = (*WAIT, 10 * 2**11, 10 * 2**12)
 
@@ -21,13 +21,13 @@ _LOCAL: Final = ("name", "namespace", "priority_class")
 _EVICTION: Final = ("reason", "underlying_cause")
 
 Local = tuple[str, str] | None
-"""Name and namespace of a LocalQueue; None: not asked for."""
+"""Name and namespace of a LocalQueue; None if its metrics are off."""
 
 
 class Count:
-    """How many, by ClusterQueue (`kueue_...`) and by LocalQueue (`kueue_local_queue_...`).
+    """A counter by ClusterQueue (`kueue_...`) and by LocalQueue (`kueue_local_queue_...`).
 
-    `whole` False: that by ClusterQueue is counted elsewhere.
+    With `whole` False there is no counter by ClusterQueue, because another module has it.
     """
 
     def __init__(self, name: str, text: str, *, whole: bool = True) -> None:
@@ -35,7 +35,7 @@ class Count:
         self._local = owned(Counter, f"kueue_local_queue_{name}", text, _LOCAL)
 
     def add(self, queue: str, local: Local, priority: str) -> None:
-        """One more."""
+        """Adds one workload."""
         if self._whole is not None:
             self._whole.labels(queue, priority).inc()
         if local is not None:
@@ -43,14 +43,14 @@ class Count:
 
 
 class Time:
-    """How long it took; otherwise as `Count`."""
+    """A histogram of seconds by ClusterQueue and LocalQueue; see `Count`."""
 
     def __init__(self, name: str, text: str, buckets: Sequence[float] = WAIT, *, whole: bool = True) -> None:
         self._whole = owned(Histogram, f"kueue_{name}", text, _QUEUE, buckets=buckets) if whole else None
         self._local = owned(Histogram, f"kueue_local_queue_{name}", text, _LOCAL, buckets=buckets)
 
     def add(self, queue: str, local: Local, priority: str, seconds: float) -> None:
-        """One more."""
+        """Adds one duration."""
         if self._whole is not None:
             self._whole.labels(queue, priority).observe(seconds)
         if local is not None:

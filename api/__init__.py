@@ -1,9 +1,10 @@
-"""What exists: the resources as types, access to the API server (`api.kube`), the embedded one (`api.fake`).
+"""The resources as types, the client of the API server (`api.kube`), and the embedded API server (`api.fake`).
 
-names                          every label, annotation, gate, condition and reason
+names                          labels, annotations, gates, conditions and reasons
 workloads, queues, topology    Kueue's kinds; groups: PodGroups, elastic: ElasticQuotas, sakkara: its ConfigMaps
-pods, meta, errors             the little of Pods and Nodes that is read; what all objects have; the tree of errors
-assignment, requests           where pods go, in its compact form; what a pod set asks of the topology
-constraints, quantity, labels  readers of small languages, as is duration; merge: patches
+job_kinds                      JobKind, which declares a kind of job
+pods, meta, errors             the read fields of Pods and Nodes; metadata of all objects; the error classes
+assignment, requests           topology assignments in compact form; topology requests of pod sets
+constraints, quantity, labels  parsers of small languages, as is duration; merge: patches
 schema                         limits of the types, for their CRDs
 """

@@ -1,12 +1,12 @@
-"""The codec of TopologyAssignment: plain domains to the compact wire form and back.
+"""Encodes and decodes TopologyAssignment: plain lists of domains to the compact wire form and back.
 
-The plain form is a list of `(values, count)`: a domain's values, one per level, and how many pods go there. The wire
-form (v1beta2) folds runs of domains into slices: per level one value for all, or a common prefix and suffix around the
-roots that differ. The order of domains is kept both ways. Which domains, is decided elsewhere (`admission.engine`);
-the ungater and the ledger only decode.
+The plain form is a list of `(values, count)`: a domain's values, one per level, and its number of pods. The wire form (v1beta2)
+folds runs of domains into slices: per level one value for all, or the differing roots with a common prefix and suffix. Both
+directions keep the order of domains. `admission.engine` chooses the domains and encodes them; the ungater and the ledger only
+decode.
 
-Where hostnames share prefixes that end in '-' (node pools), runs of one pool become slices of their own, unless the
-one slice of the plain folding is the shorter JSON. Source of the rules: the placement description, 5.13.
+If hostnames share prefixes that end in '-' (node pools), each run of one pool becomes a slice, unless a single slice is shorter
+as JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Wire = dict[str, Any]
 
 
 def encode(levels: Sequence[str], domains: Sequence[Domain], *, by_hostname_prefix: bool = True) -> TopologyAssignment:
-    """The compact form. `by_hostname_prefix` is the gate TASAssignmentsEncodingByHostnamePrefix."""
+    """Returns the compact form. `by_hostname_prefix` is the gate TASAssignmentsEncodingByHostnamePrefix."""
     if not by_hostname_prefix:
         return _assignment(levels, [_Run.of(domains)] if domains else [])
     runs = _prefix_runs(levels, domains)
@@ -51,11 +51,11 @@ def encode(levels: Sequence[str], domains: Sequence[Domain], *, by_hostname_pref
 
 
 def decode(assignment: TopologyAssignment) -> list[Domain]:
-    """The domains in wire order. Raises InvalidObject where the lengths within a slice, or levels and values, disagree."""
+    """Returns the domains in wire order. Raises InvalidObject if lengths within a slice, or levels and values, disagree."""
     out: list[Domain] = []
     for index, part in enumerate(assignment.slices):
         field, levels = f"topologyAssignment.slices[{index}]", len(assignment.levels)
-        if not 0 < part.domain_count <= MAX_DOMAINS:  # before anything is made so long
+        if not 0 < part.domain_count <= MAX_DOMAINS:  # checked before lists of this length are created
             raise InvalidObject(f"{field}.domainCount", part.domain_count, f"must be between 1 and {MAX_DOMAINS}")
         if len(part.values_per_level) != levels:
             values = len(part.values_per_level)
@@ -65,31 +65,31 @@ def decode(assignment: TopologyAssignment) -> list[Domain]:
 
 
 def domain_count(assignment: TopologyAssignment) -> int:
-    """How many domains it names, without decoding them."""
+    """Returns the number of domains without decoding them."""
     return sum(max(part.domain_count, 0) for part in assignment.slices)
 
 
 def text_length(assignment: TopologyAssignment) -> int:
-    """How long the values of its domains are together as JSON, without decoding them."""
+    """Returns an upper bound of the length of all domains' values as JSON, without decoding them."""
     return sum(max(part.domain_count, 0) * sum(map(_value_length, part.values_per_level)) for part in assignment.slices)
 
 
 def _value_length(values: LevelValues) -> int:
-    """Of each value with its quotes and comma; roots count as long as the longest."""
+    """Returns the length of one value with quotes and comma, counting each root as long as the longest."""
     own = values.individual or IndividualValues()
     around = len(own.prefix or "") + len(own.suffix or "")
     return 3 + max(len(values.universal or ""), around + max(map(len, own.roots), default=0))
 
 
 def placement_text(admission: Admission | None, shown: int = 8) -> str:
-    """The domains of each pod set for people: `main: 4 in b1/r1, 4 in b1/r2`; at most so many of each, empty for none."""
+    """Returns up to `shown` domains of each pod set as text, such as `main: 4 in b1/r1, 4 in b1/r2`; empty if none."""
     said = []
     for psa in admission.pod_set_assignments if admission else ():
         if psa.topology_assignment is not None:
             try:
                 domains = decode(psa.topology_assignment)
             except InvalidObject:
-                continue  # it cannot be read, so there is nothing to tell of it
+                continue  # an unreadable assignment is left out
             texts = [f"{count} in {'/'.join(values)}" for values, count in domains[:shown]]
             more = [f"and {len(domains) - shown} more domains"] if len(domains) > shown else []
             said.append(f"{psa.name}: {', '.join(texts + more)}")
@@ -101,7 +101,7 @@ def placement_text(admission: Admission | None, shown: int = 8) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """One level's values over a run, and what all of them begin and end with."""
+    """One level's values over a run, with their common prefix and suffix."""
 
     values: Sequence[str]
     prefix: str
@@ -109,7 +109,7 @@ class _Column:
 
     @classmethod
     def of(cls, values: Sequence[str]) -> _Column:
-        """Looks at all values."""
+        """Compares all values."""
         first = values[0]
         if first == values[-1] and values.count(first) == len(values):
             return cls(values, first, first)
@@ -117,22 +117,22 @@ class _Column:
 
     @classmethod
     def joined(cls, parts: Sequence[_Column]) -> _Column:
-        """Looks only at what the parts know."""
+        """Combines columns from their prefixes and suffixes, without comparing values again."""
         ends = [part.suffix for part in parts]
         values = list(chain.from_iterable(part.values for part in parts))
         return cls(values, _common_prefix([part.prefix for part in parts]), _common_suffix(ends))
 
     @property
     def _around(self) -> tuple[str, str] | None:
-        """Prefix and suffix around the roots, None where all values are one."""
+        """Prefix and suffix around the roots; None if all values are equal."""
         values, prefix, suffix = self.values, self.prefix, self.suffix
         if prefix == values[0] and values.count(prefix) == len(values):
             return None
-        # They may overlap in the shortest value; the prefix gives way.
+        # The two may overlap in the shortest value; then the prefix is cut.
         return (prefix[: min(map(len, values)) - len(suffix)] if prefix and suffix else prefix), suffix
 
     def wire(self) -> Wire:
-        """The LevelValues."""
+        """Returns the LevelValues as JSON."""
         around, values = self._around, self.values
         if around is None:
             return {"universal": values[0]}
@@ -141,7 +141,7 @@ class _Column:
 
     @property
     def size(self) -> int:
-        """Bytes of JSON."""
+        """Length as JSON in bytes."""
         around = self._around
         if around is None:
             return _json_size({"universal": self.values[0]})
@@ -156,30 +156,30 @@ def _individual(around: tuple[str, str], roots: Sequence[str]) -> Wire:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Neighbours that one slice stands for."""
+    """Adjacent domains that one slice represents."""
 
     columns: Sequence[_Column]
     counts: Sequence[int]
 
     @classmethod
     def of(cls, domains: Sequence[Domain]) -> _Run:
-        """At least one domain."""
+        """Returns the run of these domains, which must not be empty."""
         columns = [[values[level] for values, _ in domains] for level in range(len(domains[0][0]))]
         return cls(list(map(_Column.of, columns)), [count for _, count in domains])
 
     @classmethod
     def joined(cls, runs: Sequence[_Run]) -> _Run:
-        """All of them as one."""
+        """Returns the concatenation of the runs."""
         columns = zip(*(run.columns for run in runs), strict=True)
         return cls(list(map(_Column.joined, columns)), list(chain.from_iterable(run.counts for run in runs)))
 
     def wire(self) -> Wire:
-        """The AssignmentSlice."""
+        """Returns the AssignmentSlice as JSON."""
         return self._around([column.wire() for column in self.columns])
 
     @property
     def size(self) -> int:
-        """Bytes of JSON."""
+        """Length as JSON in bytes."""
         commas = max(0, len(self.columns) - 1)
         return _json_size(self._around([])) + sum(column.size for column in self.columns) + commas
 
@@ -202,12 +202,12 @@ def _json_size(value: object) -> int:
 
 
 def _common_prefix(values: Sequence[str]) -> str:
-    # What the first and the last in order share, all between them share too.
+    # The prefix that the smallest and the largest value share is shared by all values between.
     return _shared(min(values), max(values))
 
 
 def _common_suffix(values: Sequence[str]) -> str:
-    # The first and the last mostly differ at the end already, and then no other has to be looked at.
+    # The first and the last value mostly have no common suffix; then no other value is compared.
     suffix = _shared(values[0][::-1], values[-1][::-1])[::-1]
     while suffix:
         other = next((value for value in values if not value.endswith(suffix)), None)
@@ -226,7 +226,7 @@ def _shared(one: str, other: str) -> str:
 
 
 def _prefix_runs(levels: Sequence[str], domains: Sequence[Domain]) -> list[_Run]:
-    """Neighbours with the same hostname prefix, as many as one slice may have."""
+    """Returns runs of adjacent domains with the same hostname prefix, each of at most MAX_DOMAINS."""
     runs, start = [], 0
     for length in _run_lengths(levels, domains):
         end = start + length
@@ -236,10 +236,10 @@ def _prefix_runs(levels: Sequence[str], domains: Sequence[Domain]) -> list[_Run]
 
 
 def _run_lengths(levels: Sequence[str], domains: Sequence[Domain]) -> list[int]:
-    """A run ends where the hostname's prefix changes. One run of all: nothing to gain from splitting."""
+    """Returns the lengths of runs with the same hostname prefix; a single run if splitting would not shorten the JSON."""
     if len(domains) < 2 or levels[-1] != HOSTNAME_LABEL:
         return [len(domains)] if domains else []
-    # Hosts with the same longest prefix have all prefixes in common, so from here on such neighbours are one stretch.
+    # Hosts with the same longest prefix share all prefixes, so from here on such neighbors count as one stretch.
     stretches = list(_stretches([values[-1] for values, _ in domains]))
     prefixes = {longest: _dash_prefixes(longest) for longest, _ in stretches}
     uses: Counter[str] = Counter()
@@ -255,13 +255,13 @@ def _run_lengths(levels: Sequence[str], domains: Sequence[Domain]) -> list[int]:
 
 
 def _stretches(hosts: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Neighbours with the same longest prefix: the prefix, and how many they are."""
+    """Yields the longest prefix of each stretch of adjacent hosts, and the number of these hosts."""
     if hosts != sorted(hosts):
         yield from _one_by_one(hosts)
         return
     start = 0
     while start < len(hosts):
-        # Ascending hosts with this prefix are neighbours; without a further dash no prefix is longer.
+        # In ascending order, hosts with this prefix are adjacent; without a further dash no prefix is longer.
         longest = _longest(hosts[start])
         end = _end(hosts, start, longest)
         some = hosts[start:end]
@@ -273,7 +273,7 @@ def _stretches(hosts: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _end(hosts: Sequence[str], start: int, prefix: str) -> int:
-    """Where those with the prefix end, from `start` on, where the first ones have it."""
+    """Returns the end of the hosts with the prefix, by binary search from `start`."""
     return bisect_left(hosts, True, start, key=lambda host: not host.startswith(prefix))
 
 
@@ -283,17 +283,17 @@ def _one_by_one(hosts: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _longest(host: str) -> str:
-    """The longest prefix that ends in '-', empty where there is none."""
+    """Returns the longest prefix that ends in '-', or an empty string."""
     return host[: host.rfind("-", 0, -1) + 1]
 
 
 def _merged(stretches: Iterable[tuple[str, int]]) -> list[int]:
-    """The lengths where neighbours with the same key are one."""
+    """Returns the lengths after joining neighbors with the same key."""
     return [sum(length for _, length in group) for _, group in groupby(stretches, key=itemgetter(0))]
 
 
 def _dash_prefixes(longest: str) -> list[str]:
-    """Every prefix that ends in '-', shortest first, up to this one, which does."""
+    """Returns all prefixes of `longest` that end in '-', shortest first."""
     return [longest[: i + 1] for i, char in enumerate(longest) if char == "-"]
 
 

@@ -1,11 +1,11 @@
-"""A small evaluator of CEL: what matchConditions of webhooks and the tests of a JobKind are written in.
+"""A small evaluator of CEL, for webhooks' matchConditions and the expressions of JobKinds.
 
-Understands `||`, `&&`, `!`, `==`, `!=`, `<` `<=` `>` `>=`, `in`, `+` `-` `*` `/` `%` on whole numbers (`+` on strings and
-lists as well), parentheses, the ternary, field access (`a.b`, `a["b"]`, optional `a.?b` and `a[?"b"]` with `.orValue(x)` and
-`.hasValue()`), `has(a.b)`, `size(x)`, `startsWith`, `endsWith`, `contains`, the macros `exists`, `all`, `exists_one`, `filter`
-and `map`, `sum()` of a list of numbers, lists, strings, whole numbers, booleans and null. Anything else is a `CelError`, and so
-is whatever goes wrong at evaluation: a missing field, a wrong type, an integer beyond 64 bits, more than `MAX_STEPS` elements
-looked at by macros. It is no CEL library: CRD rules are not evaluated by the embedded server at all.
+Supports `||`, `&&`, `!`, `==`, `!=`, `<` `<=` `>` `>=`, `in`, `+` `-` `*` `/` `%` on integers (`+` on strings and lists too),
+parentheses, the ternary, field access (`a.b`, `a["b"]`, optional `a.?b` and `a[?"b"]` with `.orValue(x)` and `.hasValue()`),
+`has(a.b)`, `size(x)`, `startsWith`, `endsWith`, `contains`, the macros `exists`, `all`, `exists_one`, `filter` and `map`,
+`sum()` of a list of numbers, lists, strings, integers, booleans and null. Anything else raises CelError, as do evaluation
+errors: a missing field, a wrong type, an integer beyond 64 bits, more than `MAX_STEPS` elements visited by macros. The embedded
+API server does not evaluate the CEL rules of CRDs.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _COMPARE = {
 _MISSING = object()
 _LONGEST = 10_000
 MAX_STEPS: Final = 20_000
-"""Elements that the macros of one evaluation look at in all."""
+"""Most elements that the macros of one evaluation visit together."""
 _MAX_INT: Final = 2**63 - 1
 
 
 class CelError(Exception):
-    """An expression that does not parse, or fails on this object (an absent field)."""
+    """An expression does not parse, or its evaluation failed (for example on an absent field)."""
 
 
 class _EvaluationBudget:
-    """How many elements the macros of one evaluation may still look at. It is in the scope under its own class."""
+    """The number of elements that macros may still visit. The scope holds it under this class as its key."""
 
     def __init__(self) -> None:
         self.left = MAX_STEPS
@@ -56,7 +56,7 @@ class _EvaluationBudget:
 
 @lru_cache(maxsize=256)
 def compile_cel(text: str) -> Expression:
-    """The expression as a function of its variables. The function raises CelError and nothing else."""
+    """Compiles an expression to a function of its variables. Both raise CelError and nothing else."""
     if len(text) > _LONGEST:
         raise CelError(f"an expression has at most {_LONGEST} characters, not {len(text)}")
     parser = _Parser(_tokens(text), text)
@@ -87,7 +87,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 class _Parser:
-    """Recursive descent; each method returns a function of the scope."""
+    """A recursive descent parser. Each method returns a function of the scope."""
 
     def __init__(self, tokens: list[tuple[str, str]], text: str) -> None:
         self._tokens, self._at, self._text = tokens, 0, text
@@ -256,7 +256,7 @@ _MACROS: Final[Mapping[str, Callable[[Iterator[tuple[Any, Any]]], Any]]] = {
 
 
 def _elements(value: Any) -> Sequence[Any]:
-    """The elements of a list, the keys of a map."""
+    """Returns the elements of a list or the keys of a map. Raises CelError for other values."""
     if not isinstance(value, Mapping | list | tuple):
         raise CelError(f"no list or map: {value if value is not _MISSING else 'an absent field'!r:.80}")
     return tuple(value)
@@ -267,12 +267,12 @@ def _both(combine: Callable[[Any, Any], Any], left: Expression, right: Expressio
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """true and 1 are not equal in CEL."""
+    """Compares like CEL, in which true and 1 are not equal."""
     return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
 
 
 def _alike(left: Any, right: Any) -> tuple[Any, Any]:
-    """Both, where one can be greater than the other."""
+    """Returns both values if they can be ordered. Raises CelError otherwise."""
     if type(left) is not type(right) or not isinstance(left, int | float | str) or isinstance(left, bool):
         raise CelError(f"cannot be ordered: {left!r:.40} and {right!r:.40}")
     return left, right
@@ -303,7 +303,7 @@ def _subtract(left: Any, right: Any) -> int:
 
 
 def _divide(left: Any, right: Any) -> int:
-    """Towards zero, as in CEL."""
+    """Divides and rounds toward zero, as in CEL."""
     quotient = abs(_number(left)) // abs(_number(right))
     return quotient if (left < 0) is (right < 0) else -quotient
 
@@ -330,7 +330,7 @@ def _try(expression: Expression, scope: Scope) -> Any:
 
 
 def _index(value: Expression, key: Expression, *, optional: bool) -> Expression:
-    """Below an optional step everything is optional: an absent field stays absent until orValue."""
+    """Selects a field. After an optional step an absent field stays absent until orValue."""
 
     def read(scope: Scope) -> Any:
         base = value(scope)
@@ -367,7 +367,7 @@ def _method(value: Expression, name: str, arguments: list[Expression]) -> Expres
 
 
 def _either(terms: list[Expression], scope: Scope, decisive: bool) -> bool:
-    """CEL's || and &&: a decisive side wins even over an error on the other side."""
+    """Evaluates || or &&: a decisive side wins even if another side fails."""
     failed: CelError | None = None
     for term in terms:
         try:

@@ -1,21 +1,20 @@
-"""The language of placement constraints: what a gang wants at each level of the tree, read from JSON and checked.
+"""The language of placement constraints: parses and validates what a gang requires at each level of the topology.
 
-The annotation `stowage.dev/placement-constraints` (and a group's ConfigMap) holds one object, keyed by level:
-`{"rack": {"type": "spread", "partitions": 2}, "node": {"min": 2, "max": 4, "hard": true}}`. A level is named by its label
-key or by what follows the last `/` of it; which levels there are is known only with the flavor that placement tries, so
-names are resolved there (engine/topology/tree/levelnames.py).
+The annotation `stowage.dev/placement-constraints` (and a Sakkara group's ConfigMap) holds a JSON object keyed by level:
+`{"rack": {"type": "spread", "partitions": 2}, "node": {"min": 2, "max": 4, "hard": true}}`. A level is named by its label key
+or the key's last part. The levels depend on the flavor, so engine/topology/tree/levelnames.py resolves the names.
 
-| word | value | meaning: the pods on a used unit of the level |
+| word | value | meaning for the pods in a used domain of the level |
 |---|---|---|
-| type | pack (default), spread | as many as possible together, or as evenly as possible apart |
-| partitions | whole number | that many units exactly, each with about as many pods (only with spread) |
-| min, max | whole number | at least, at most so many |
-| factor | whole number | a multiple of it |
-| hard | true, false (default) | whether this is violated never, or as little as can be |
+| type | pack (default), spread | as many as possible together, or as evenly distributed as possible |
+| partitions | integer | exactly this number of domains, with about equally many pods each (only with spread) |
+| min, max | integer | at least, at most this number |
+| factor | integer | a multiple of this number |
+| hard | true, false (default) | never violate, or violate as little as possible |
 
-Nothing is raised here: every fault is a value that says where, what stood there and what is allowed, and there may be
-several. Contradictions (min above max, a factor without a multiple in the range, more partitions than pods, partitions
-where the pods are to be packed) name both sides. Pure; called by api/requests.py, engine/convert.py and the webhooks.
+Nothing is raised: each error is a value with its path, the given value and what is allowed. Contradictions (min above max, a
+factor without a multiple in the range, more partitions than pods, partitions without spread) name both sides. Pure;
+api/requests.py, engine/convert.py and the webhooks call it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _NUMBER_FORM: Final = f"must be a whole number from 1 to {MOST}"
 
 @dataclass(frozen=True, slots=True)
 class InvalidConstraint:
-    """One thing wrong: `path` to it below the whole (level, word; empty: the whole), what stood there, what is allowed."""
+    """An error: `path` from the top (level, word; empty for the whole text), the given value, and what is allowed."""
 
     path: tuple[str, ...]
     given: Any
@@ -50,14 +49,14 @@ class InvalidConstraint:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintsRead:
-    """What a text comes to: constraints in its order; none of them where there are faults."""
+    """The parsed constraints in order, or the errors."""
 
     constraints: tuple[PlacementConstraint, ...] = ()
     faults: tuple[InvalidConstraint, ...] = ()
 
 
 def read(text: str) -> ConstraintsRead:
-    """The constraints that a JSON text holds, checked as far as that goes without a pod count."""
+    """Parses constraints from JSON and validates them as far as possible without a pod count."""
     try:
         given = read_json(text, pairs=_Pairs)
     except ValueError as bad:
@@ -77,7 +76,7 @@ def read(text: str) -> ConstraintsRead:
 def contradictions(
     constraints: Sequence[PlacementConstraint], pods: int | None = None, pod_set: str = "main"
 ) -> list[InvalidConstraint]:
-    """Where the constraints contradict each other or the number of pods of that pod set (None: not known)."""
+    """Returns contradictions among the constraints, or to the pod set's number of pods (None if unknown)."""
     found = [fault for constraint in constraints for fault in _contradiction(constraint, pods, pod_set)]
     return found + [fault for one, other in combinations(constraints, 2) for fault in _same_level(one, other)]
 
@@ -100,7 +99,7 @@ def _contradiction(given: PlacementConstraint, pods: int | None, pod_set: str) -
 
 
 def _same_level(one: PlacementConstraint, other: PlacementConstraint) -> Iterator[InvalidConstraint]:
-    """A bare name, and the label that it is the last part of."""
+    """Yields an error if one constraint names a level by its label and the other by the label's last part."""
     label, name = sorted((one.level, other.level), key=len, reverse=True)
     if "/" not in name and label.rpartition("/")[2] == name:
         yield InvalidConstraint((other.level,), other.level, f'names the same level as "{one.level}"')
@@ -110,7 +109,7 @@ def _same_level(one: PlacementConstraint, other: PlacementConstraint) -> Iterato
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object with its entries as they stand, those of one key twice included."""
+    """The entries of a JSON object in order, including duplicate keys."""
 
 
 def _kind(given: Any) -> str:
@@ -156,12 +155,12 @@ def _word(word: str, value: Any) -> Iterator[str]:
 
 
 def plain(value: Any) -> Any:
-    """A decoded value for a message, objects as maps again."""
+    """Returns a decoded value for messages, with objects as dicts."""
     if isinstance(value, _Pairs):
         return {key: plain(item) for key, item in value}
     return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def from_wire(entries: Iterable[Mapping[str, Any]]) -> tuple[PlacementConstraint, ...]:
-    """The entries of `topologyRequest.constraints` as the API server holds them. Raises pydantic.ValidationError."""
+    """Parses the entries of `topologyRequest.constraints`. Raises pydantic.ValidationError."""
     return tuple(PlacementConstraint.from_wire(entry) for entry in entries)

@@ -1,13 +1,13 @@
-"""Objects of kueue.x-k8s.io between v1beta1 and v1beta2, field by field, as Kueue converts them.
+"""Converts objects of kueue.x-k8s.io between v1beta1 and v1beta2, field by field, as Kueue does.
 
-Both directions take a decoded JSON object and return a new one; the given object is not changed. Fields that are the same in
-both versions pass through as they are, unknown ones too. A field that only one version has is dropped on the way to the
-other, as Kueue drops it: `podsetSliceRequiredTopologyConstraints` (v1beta2), `retryDelayMinutes`, `pendingWorkloadsStatus`
-and a LocalQueue's `status.flavors` (v1beta1).
+Both directions take a decoded JSON object and return a new one; the given object is not changed. Fields that are equal in both
+versions pass through, unknown fields too. A field that only one version has is dropped, as in Kueue:
+`podsetSliceRequiredTopologyConstraints` (v1beta2), `retryDelayMinutes`, `pendingWorkloadsStatus` and a LocalQueue's
+`status.flavors` (v1beta1).
 
-The API server fails a whole list when one of its objects fails to convert. So none does: a part that cannot be read is left
-out, a `spec` or `status` that cannot be read at all stays as it was, and both are named in the annotation CONVERSION_PROBLEM,
-the only metadata that a conversion may change.
+The API server fails a whole list if one of its objects fails to convert, so conversion of an object never fails: an
+unreadable part is left out, and an unreadable `spec` or `status` stays unchanged. The annotation CONVERSION_PROBLEM, the only
+metadata that a conversion may change, names both.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ _CANNOT_BE_READ: Final = (
     RecursionError,
 )
 _LONGEST_VALUE: Final = 63
-"""Characters of a label's value, so of a domain's."""
+"""Most characters of a label value, and so of a domain's value."""
 _LONGEST_TEXT: Final = 16 * 1024 * 1024
-"""JSON of the domains of one object in plain form: MAX_DOMAINS of two or three long values. A few bytes of the compact form
-can stand for any number of domains."""
+"""Most characters of one object's domains as plain JSON: MAX_DOMAINS with two or three long values. Without this limit a few
+bytes of the compact form could expand to any number of domains."""
 _MOST_PODS: Final = 2**31 - 1
 
 
 def convert(obj: Mapping[str, Any], version: str) -> Wire:
-    """The object in that version of kueue.x-k8s.io. Raises InvalidObject for another group, version or no object."""
+    """Returns the object in a version of kueue.x-k8s.io. Raises InvalidObject for another group or an unknown version."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     api_version = api_version if isinstance(api_version, str) else ""
     group, _, given = api_version.partition("/")
@@ -90,7 +90,7 @@ def _note(out: Wire, problems: list[str]) -> None:
 
 
 def _unreadable(field: str, bad: Exception) -> str:
-    # The text of a ValidationError has a paragraph for each of perhaps 100,000 errors.
+    # A ValidationError's text has a paragraph for each error, of which there may be 100,000.
     why = f"{bad.error_count()} errors" if isinstance(bad, ValidationError) else str(bad)[:200].split("\n", 1)[0]
     return f"{field} cannot be read: {type(bad).__name__}: {why}"
 
@@ -187,7 +187,7 @@ def _workload_status_up(status: Wire, problems: list[str]) -> Wire:
 
 def _workload_status_down(status: Wire, problems: list[str]) -> Wire:
     _renamed(status, _TIME, _MISSPELT_TIME)
-    domains, text = MAX_DOMAINS, _LONGEST_TEXT  # what is left for the next pod set
+    domains, text = MAX_DOMAINS, _LONGEST_TEXT  # the remaining budget of later pod sets
 
     def plain(compact: Any) -> Wire:
         nonlocal domains, text
@@ -203,7 +203,7 @@ def _workload_status_down(status: Wire, problems: list[str]) -> Wire:
 
 
 def _with_assignments(status: Wire, change: Callable[[Any], Wire], problems: list[str]) -> Wire:
-    """`change` made to the topologyAssignment of every pod set."""
+    """Applies `change` to the topologyAssignment of every pod set."""
     admission = status.get("admission")
     pod_sets = admission.get("podSetAssignments") if isinstance(admission, Mapping) else None
     if isinstance(pod_sets, list):
@@ -231,7 +231,7 @@ def _compact(plain: Any) -> Wire:
     for values, count in domains:
         if len(values) != len(levels):
             raise InvalidObject("values", list(values), f"must have one item per level, there are {len(levels)}")
-        if max(map(len, values), default=0) > _LONGEST_VALUE:  # the encoder looks at every prefix of a value
+        if max(map(len, values), default=0) > _LONGEST_VALUE:  # the encoder visits every prefix of a value
             raise InvalidObject("values", f"{max(map(len, values))} characters", f"must be at most {_LONGEST_VALUE}")
         if not 0 <= count <= _MOST_PODS:
             raise InvalidObject("count", str(count)[:30], f"must be between 0 and {_MOST_PODS}")

@@ -1,6 +1,6 @@
-"""The little of ResourceSlices, DeviceClasses and ResourceClaimTemplates (resource.k8s.io) by which whole devices are counted.
+"""The fields of ResourceSlices, DeviceClasses and ResourceClaimTemplates (resource.k8s.io) that counting whole devices needs.
 
-Decoded straight into these; all else is skipped. Never written back.
+Objects are decoded into these types, which skip all other fields, and are never written back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Taint(_Wire, frozen=True):
 
 
 class Device(_Wire, frozen=True):
-    """A device as its driver offers it. Attributes: name to a map of one type name to the value."""
+    """A device that a driver offers. `attributes` maps a name to a map from one type name to the value."""
 
     name: str = ""
     attributes: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
@@ -36,13 +36,13 @@ class Device(_Wire, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one whole device that one pod of any kind can have."""
+        """Reports whether the device can be given to one pod as a whole, without shared counters or NoSchedule taints."""
         repels = any(taint.effect in ("NoSchedule", "NoExecute") for taint in self.taints)
         special = self.consumes_counters or self.allow_multiple_allocations or self.binding_conditions
         return not (repels or special)
 
     def scope(self, driver: str) -> Mapping[str, Any]:
-        """What CEL expressions see of it: attributes by domain and name."""
+        """Returns the variables of CEL expressions about the device: its attributes by domain and name."""
         found: dict[str, dict[str, Any]] = {driver: {}}
         for name, value in self.attributes.items():
             domain, slash, short = name.rpartition("/")
@@ -58,14 +58,14 @@ class _SliceSpec(_Wire, frozen=True):
 
 
 class ResourceSlice(_Wire, frozen=True):
-    """Devices of one driver, of one node where `node_name` says so."""
+    """Devices of one driver; of one node if `node_name` is set."""
 
     metadata: Meta = Meta()
     spec: _SliceSpec = _SliceSpec()
 
     @property
     def key(self) -> str:
-        """Its name."""
+        """The object's name."""
         return self.metadata.name
 
 
@@ -74,7 +74,7 @@ class _Cel(_Wire, frozen=True):
 
 
 class Selector(_Wire, frozen=True):
-    """A condition on devices; without `cel` one of a kind that is not known here."""
+    """A condition on devices. `cel` is None for an unsupported kind of condition."""
 
     cel: _Cel | None = None
 
@@ -84,19 +84,19 @@ class _ClassSpec(_Wire, frozen=True):
 
 
 class DeviceClass(_Wire, frozen=True):
-    """Devices of a kind."""
+    """A class of devices, selected by conditions."""
 
     metadata: Meta = Meta()
     spec: _ClassSpec = _ClassSpec()
 
     @property
     def key(self) -> str:
-        """Its name."""
+        """The object's name."""
         return self.metadata.name
 
 
 class ExactRequest(_Wire, frozen=True):
-    """So many devices of a class. What is None or empty is not asked for."""
+    """A request for a number of devices of a class. None or empty fields request nothing."""
 
     device_class_name: str = ""
     selectors: tuple[Selector, ...] = ()
@@ -107,7 +107,7 @@ class ExactRequest(_Wire, frozen=True):
 
 
 class DeviceRequest(_Wire, frozen=True):
-    """One request of a claim: `exactly` this, or the first of a list."""
+    """One request of a claim: `exactly`, or (not read here) the first that is available of a list."""
 
     name: str = ""
     exactly: ExactRequest | None = None
@@ -127,12 +127,12 @@ class _TemplateSpec(_Wire, frozen=True):
 
 
 class ResourceClaimTemplate(_Wire, frozen=True):
-    """The claim that each pod gets."""
+    """The template of the claim that each pod gets."""
 
     metadata: Meta = Meta()
     spec: _TemplateSpec = _TemplateSpec()
 
     @property
     def devices(self) -> _Devices:
-        """What is asked for."""
+        """The requested devices."""
         return self.spec.spec.devices

@@ -1,7 +1,7 @@
-"""ElasticQuota: what a namespace is guaranteed and the most it may use (v1alpha1, in the two groups that manifests name).
+"""ElasticQuota: the guaranteed and the maximum quota of a namespace (v1alpha1, in the two groups that manifests use).
 
-Both groups are served with the same fields, each as a kind of its own; a namespace has one object in all, whichever the group.
-What it means is said in admission/controllers/elastic.
+Both groups are served with the same fields, each as its own kind. A namespace has at most one object across both groups.
+admission/controllers/elastic implements it.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ _AMOUNTS = {"type": "object", "additionalProperties": INT_OR_STRING, "maxPropert
 
 
 class ElasticQuotaSpec(KubeModel):
-    """Two lists of resources."""
+    """Guaranteed (`min`) and maximum (`max`) amounts by resource."""
 
     min: Annotated[
         dict[str, Quantity],
-        schema("What is guaranteed; others may borrow what is unused of it. A resource not named: 0.", **_AMOUNTS),
+        schema("Guaranteed quota, whose unused part others may borrow; 0 for resources without an entry.", **_AMOUNTS),
     ] = Field(default_factory=dict)
     max: Annotated[
-        dict[str, Quantity], schema("The most that may be used. A resource not named: no limit.", **_AMOUNTS)
+        dict[str, Quantity], schema("Maximum quota; unlimited for resources without an entry.", **_AMOUNTS)
     ] = Field(default_factory=dict)
 
 
 class ElasticQuotaStatus(KubeModel):
-    """What the namespace's workloads hold; conditions Active and Overcommitted."""
+    """Quota that the namespace's workloads hold; conditions Active and Overcommitted."""
 
-    used: Annotated[dict[str, Quantity], schema("What is held of the resources that count.", **_AMOUNTS)] = Field(
-        default_factory=dict
+    used: Annotated[dict[str, Quantity], schema("Used amounts of the resources that count in quota.", **_AMOUNTS)] = (
+        Field(default_factory=dict)
     )
     conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
 
 
 class ElasticQuota(KubeObject):
-    """A namespace's guaranteed and greatest share of the cluster."""
+    """The guaranteed and the maximum quota of a namespace."""
 
     API_VERSION: ClassVar[str] = f"{ELASTIC_GROUP}/{ELASTIC_VERSION}"
     KIND: ClassVar[str] = "ElasticQuota"
@@ -49,6 +49,6 @@ class ElasticQuota(KubeObject):
 
 
 class SigsElasticQuota(ElasticQuota):
-    """The same in the group that older manifests name."""
+    """ElasticQuota in the API group of older manifests."""
 
     API_VERSION: ClassVar[str] = f"{ELASTIC_SIGS_GROUP}/{ELASTIC_VERSION}"

@@ -1,4 +1,4 @@
-"""The tree of errors.
+"""The error classes.
 
     StowageError
     ├── InvalidObject           bad input: names the object, the field, what was given and what is allowed
@@ -14,21 +14,21 @@
     │   ├── Invalid (422)
     │   ├── TooManyRequests (429, retry_after)
     │   ├── ServerError (5xx)
-    │   └── Unreachable         no answer: connection refused or cut, or the request's timeout ran out
+    │   └── Unreachable         no response: connection refused or broken, or request timeout
     └── NotLeader               a write was fenced: this process no longer holds the Lease
 
-"Does not fit" is never an exception: the engine answers with a value that carries a reason.
+"Does not fit" is never an exception: the engine returns a value with a reason.
 """
 
 from __future__ import annotations
 
 
 class StowageError(Exception):
-    """Root of everything that Stowage raises itself."""
+    """Base of all errors that Stowage raises."""
 
 
 class InvalidObject(StowageError):
-    """Bad input. `field` is a path such as `spec.levels[2].nodeLabel`; `given` is what stood there."""
+    """Bad input. `field` is a path such as `spec.levels[2].nodeLabel`; `given` is its value, `allowed` what is valid."""
 
     def __init__(self, field: str, given: object, allowed: str, obj: str = "") -> None:
         self.field, self.given, self.allowed, self.obj = field, given, allowed, obj
@@ -36,11 +36,11 @@ class InvalidObject(StowageError):
 
 
 class InvalidQuantity(InvalidObject):
-    """A string that is no Kubernetes quantity."""
+    """A string is not a Kubernetes quantity."""
 
 
 class ApiError(StowageError):
-    """An answer of the API server other than 2xx, or none at all (status 0)."""
+    """The API server's response was not 2xx, or there was none (status 0)."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
         self.status, self.reason, self.message, self.retry_after = status, reason, message, retry_after
@@ -48,51 +48,51 @@ class ApiError(StowageError):
 
 
 class BadRequest(ApiError):
-    """400."""
+    """Status 400."""
 
 
 class Unauthorized(ApiError):
-    """401."""
+    """Status 401."""
 
 
 class Forbidden(ApiError):
-    """403, also an admission webhook's denial."""
+    """Status 403, also an admission webhook's denial."""
 
 
 class NotFound(ApiError):
-    """404."""
+    """Status 404."""
 
 
 class Conflict(ApiError):
-    """409: read again and retry."""
+    """Status 409: read the object again and retry."""
 
 
 class AlreadyExists(Conflict):
-    """409 on create."""
+    """Status 409 on create."""
 
 
 class Gone(ApiError):
-    """410: the resourceVersion or continue token is too old."""
+    """Status 410: the resourceVersion or continue token is too old."""
 
 
 class Invalid(ApiError):
-    """422: the object fails validation."""
+    """Status 422: the object fails validation."""
 
 
 class TooManyRequests(ApiError):
-    """429; `retry_after` in seconds when the server named it."""
+    """Status 429. `retry_after` is in seconds, None if the server gave no time."""
 
 
 class ServerError(ApiError):
-    """5xx."""
+    """Status 5xx."""
 
 
 class Unreachable(ApiError):
-    """No answer at all within the request's timeout (status 0)."""
+    """No response within the request's timeout (status 0)."""
 
 
 class NotLeader(StowageError):
-    """A write was refused by our own fence because the Lease is lost or not proved any more."""
+    """The client refused a write because this process lost the Lease or cannot prove that it holds it."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {
@@ -106,12 +106,12 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     429: TooManyRequests,
 }
 
-# A message may carry a whole pod template (kilobytes); the telling part is its end.
+# A message may contain a whole pod template (kilobytes); the cause is at its end.
 _MESSAGE_LIMIT = 2000
 
 
 def api_error(status: int, reason: str, message: str, retry_after: float | None = None) -> ApiError:
-    """The fitting member of the tree for an HTTP answer. Long messages keep head and end."""
+    """Returns the error for an HTTP response by status and reason. Long messages keep their head and end."""
     if len(message) > _MESSAGE_LIMIT:
         message = f"{message[:500]} ... {message[-(_MESSAGE_LIMIT - 500) :]}"
     kind = AlreadyExists if reason == "AlreadyExists" else _BY_STATUS.get(status)

@@ -1,10 +1,10 @@
-"""What only one pod of a node can have: its host ports, and the node itself where pods keep others like them away.
+"""Properties of a node that only one pod can have: host ports, and the node itself among pods with required anti-affinity.
 
-Both become amounts that add up like resources: a pod takes 1 of each name, and a node has 1. So the capacity of a node, the
-usage of bound pods and the placement of a gang need no rule of their own.
+Both become amounts like resources: a pod uses 1 of each name, and a node has 1. Node capacity, usage of bound pods and
+placement of gangs then need no further rule.
 
-Of required pod anti-affinity this covers the terms with the topology key `kubernetes.io/hostname` by which a pod keeps away
-others that bear the same term. A pod that a term selects but that does not bear it is not counted. Pure.
+Of required pod anti-affinity this covers terms with the topology key `kubernetes.io/hostname` that select the pod itself. A pod
+that such a term selects but that does not have the term is not counted. Pure.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ from api.quantity import Resources
 HOST_PORT: Final = "host port "
 ANTI_AFFINITY: Final = "pod anti-affinity "
 PREFIXES: Final = (HOST_PORT, ANTI_AFFINITY)
-"""How the names begin. No resource has such a name."""
+"""Prefixes of the names; no resource's name starts with one."""
 
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
-# How many ports and terms of one pod are counted, and how long a name may be: any user writes them.
+# Limits of one pod's counted ports and terms, and of a name's length, because any user can write them.
 _MOST, _LONGEST = 64, 120
 
 
 def exclusive(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Resources:
-    """The names of which a pod with this namespace and these labels takes one each."""
+    """Returns 1 for each exclusive name that a pod with this namespace and these labels uses."""
     return {**host_ports(spec), **_kept_away(spec, namespace, labels)}
 
 
 def host_ports(spec: PodSpec) -> Resources:
-    """The ports of the node that one pod takes.
+    """Returns 1 for each host port that a pod uses.
 
-    On the node's network each port of a container is a port of the node; a template does not say so yet. As in
-    kube-scheduler, ordinary init containers are left out. The address (hostIP) is not compared: two pods with the same port
-    never share a node here.
+    With hostNetwork each container port is a host port, which a template does not state yet. As in kube-scheduler, ordinary
+    init containers are ignored. hostIP is not compared: two pods with the same port never share a node here.
     """
     sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
     found: Resources = {}
@@ -63,7 +62,7 @@ def _kept_away(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Reso
 
 
 def _term_name(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> str | None:
-    """The term's name; None where it does not select the pod itself, or cannot be read: no such pod is ever created."""
+    """Returns the term's name, or None if the term does not select the pod itself or cannot be read."""
     try:
         selector = _selector(term, labels)
         return _name(namespace, selector) if matches(selector, labels) else None
@@ -72,7 +71,7 @@ def _term_name(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str])
 
 
 def _in_namespace(term: PodAffinityTerm, namespace: str) -> bool:
-    """Whether the term looks into the pod's own namespace; a namespaceSelector is taken for yes only where it is empty."""
+    """Reports whether the term includes the pod's namespace. A non-empty namespaceSelector counts as no."""
     if term.namespace_selector is not None and not term.namespace_selector:
         return True
     if term.namespaces:
@@ -81,7 +80,7 @@ def _in_namespace(term: PodAffinityTerm, namespace: str) -> bool:
 
 
 def _selector(term: PodAffinityTerm, labels: Mapping[str, str]) -> dict[str, Any] | None:
-    """The term's selector with what the API server adds for matchLabelKeys and mismatchLabelKeys."""
+    """Returns the term's selector with the API server's additions for matchLabelKeys and mismatchLabelKeys."""
     if term.label_selector is None:
         return None
     expressions = list(term.label_selector.get("matchExpressions") or ())
@@ -94,7 +93,7 @@ def _selector(term: PodAffinityTerm, labels: Mapping[str, str]) -> dict[str, Any
 
 
 def _name(namespace: str, selector: Mapping[str, Any] | None) -> str:
-    """One name for selectors that select the same pods by the same words in any order."""
+    """Returns the same name for selectors with the same requirements in any order."""
     given = selector or {}
     words = [f"{key}={value}" for key, value in given.get("matchLabels", {}).items()]
     words += [_words(expression) for expression in given.get("matchExpressions", ())]

@@ -1,7 +1,7 @@
-"""PodGroup: the pods of which at least so many start together, or none (v1alpha1, in the two groups that manifests name).
+"""PodGroup: pods of which a minimum number starts together (v1alpha1, in the two groups that manifests use).
 
-Both groups are served with the same fields, each as a kind of its own. A gang whose pods carry only labels gets one made for
-it (label GANG_MADE). What a gang is, and how a pod names its own, is said in admission/integrations/gang.py.
+Both groups are served with the same fields, each as its own kind. Stowage creates a PodGroup for a gang whose pods only have
+labels (label GANG_MADE). admission/integrations/gang.py defines gangs and how a pod names its gang.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PHASES = (
 
 
 class PodGroupSpec(KubeModel):
-    """How many have to start together, and how long they may take for it."""
+    """The number of pods that start together, and their time limit."""
 
     min_member: Annotated[
         int | None, schema("Fewest pods that start together.", mandatory=True, format="int32", minimum=1)
@@ -50,7 +50,7 @@ class PodGroupSpec(KubeModel):
     schedule_timeout_seconds: Annotated[
         int | None,
         schema(
-            "Seconds from the opening of the gates until so many are bound; then all go back.",
+            "Seconds from opening the gates until minMember pods must be bound; else the gang is requeued.",
             format="int32",
             minimum=1,
         ),
@@ -58,7 +58,7 @@ class PodGroupSpec(KubeModel):
     min_resources: Annotated[
         dict[str, Quantity],
         schema(
-            "What minMember pods request together; for information, not enforced.",
+            "Requests of minMember pods together; informational, not enforced.",
             type="object",
             additionalProperties=INT_OR_STRING,
             maxProperties=64,
@@ -67,23 +67,23 @@ class PodGroupSpec(KubeModel):
 
 
 class PodGroupStatus(KubeModel):
-    """Where the gang stands."""
+    """Progress of the gang."""
 
-    phase: Annotated[str | None, schema("Where the gang stands.", enum=["", *PHASES])] = None
+    phase: Annotated[str | None, schema("State of the gang.", enum=["", *PHASES])] = None
     occupied_by: Annotated[str | None, schema("The owner of the pods: namespace/name.", maxLength=512)] = None
     scheduled: Annotated[Int32, schema("Pods that are bound to a node.", default=None)] = 0
     running: Annotated[Int32, schema("Pods that run.", default=None)] = 0
     succeeded: Annotated[Int32, schema("Pods that have succeeded.", default=None)] = 0
     failed: Annotated[Int32, schema("Pods that have failed.", default=None)] = 0
     requeue_state: Annotated[
-        RequeueState | None, schema("How often too few pods were bound in time, and when the next try comes.")
+        RequeueState | None, schema("Number of timeouts of the gang, and time of the next attempt.")
     ] = None
-    schedule_start_time: Annotated[Time | None, schema("When the gates were opened (last).")] = None
+    schedule_start_time: Annotated[Time | None, schema("When the gates were last opened.")] = None
     conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
 
 
 class PodGroup(KubeObject):
-    """Pods that start together."""
+    """A group of pods that start together."""
 
     API_VERSION: ClassVar[str] = f"{COSCHEDULING}/{COSCHEDULING_VERSION}"
     KIND: ClassVar[str] = "PodGroup"
@@ -93,6 +93,6 @@ class PodGroup(KubeObject):
 
 
 class SigsPodGroup(PodGroup):
-    """The same in the group that older manifests name."""
+    """PodGroup in the API group of older manifests."""
 
     API_VERSION: ClassVar[str] = f"{COSCHEDULING_SIGS}/{COSCHEDULING_VERSION}"

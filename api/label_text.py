@@ -1,4 +1,4 @@
-"""Label selectors as text, as a scale subresource has them in its status: to the form of a LabelSelector object. Pure."""
+"""Parses label selectors in text form, as a scale subresource's status has them, to LabelSelector objects. Pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _FORM: Final = "must be a label selector such as app=web,tier in (a, b)"
 
 
 def parse_selector(text: Any, field: str, name: str = "") -> dict[str, Any]:
-    """The selector; `field` and `name` say where it stands and of which object. Raises InvalidObject.
+    """Parses a label selector. `field` and `name` locate it in error messages. Raises InvalidObject.
 
-    An empty one is refused: it would select every pod.
+    An empty selector is refused, because it would select every pod.
     """
     if not isinstance(text, str) or not text.strip():
         raise InvalidObject(field, text, _FORM, name)

@@ -1,4 +1,4 @@
-"""metav1.LabelSelector over labels: does this set of labels match? Pure; null matches nothing, empty matches all."""
+"""Matches metav1.LabelSelector against labels. Pure. A null selector matches nothing, an empty one everything."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether all of matchLabels and matchExpressions hold."""
+    """Reports whether the labels satisfy all of matchLabels and matchExpressions."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels") or {}

@@ -1,6 +1,6 @@
-"""Manifests that the project itself ships or generates: YAML, read by libyaml's parser, six times as fast as Python's.
+"""Reads YAML manifests that the project ships or generates, with libyaml's parser, six times as fast as Python's.
 
-Not for text of users: nothing here bounds length or depth (api/untrusted_text.py, admission/world/documents.py).
+Not for input of users: length and depth are not bounded here (api/untrusted_text.py, admission/world/documents.py).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any, Final
 import yaml
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML can be built without libyaml."""
+"""The C loader, unless PyYAML was built without libyaml."""
 
 
 def read(path: Path) -> list[Any]:
-    """The documents of a file, without empty ones. Raises OSError and yaml.YAMLError."""
+    """Returns the documents of a file, without empty ones. Raises OSError and yaml.YAMLError."""
     return parsed(path.read_text())
 
 
 def read_one(path: Path) -> Any:
-    """The only document of a file. Raises ValueError where it has none or several."""
+    """Returns the only document of a file. Raises ValueError if there is none or more than one."""
     (document,) = read(path)
     return document
 
 
 def parsed(text: str) -> list[Any]:
-    """The documents of a text, without empty ones. Raises yaml.YAMLError."""
+    """Returns the documents of a text, without empty ones. Raises yaml.YAMLError."""
     return [document for document in yaml.load_all(text, Loader=_LOADER) if document]

@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386): the difference between two states of an object, as the API server takes it. Pure."""
+"""JSON merge patches (RFC 7386): the difference between two states of an object. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def merge_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes `new` of `old`: maps by key, null for a key that is gone, everything else (lists too) whole."""
+    """Returns the patch from `old` to `new`: maps by key, null for a removed key, other values (lists too) as a whole."""
     patch: dict[str, Any] = {name: None for name in old if name not in new}
     for name, value in new.items():
         before = old.get(name)

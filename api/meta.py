@@ -1,7 +1,7 @@
-"""What every object has: metadata, conditions, owner references; and how a type meets the wire.
+"""Metadata, conditions and owner references of all objects, and the base class of wire types.
 
-Types are values: frozen, sequences are tuples; a change is a copy (`model_copy(update=...)`). Fields that we do not
-know are kept on round trips. `to_wire` writes what was set and is not null, under the wire's camelCase names.
+Types are immutable values: frozen, with tuples for lists; `model_copy(update=...)` makes a changed copy. Unknown fields survive
+a round trip. `to_wire` writes the fields that were set and are not null, with camelCase names.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ Labels = dict[str, str]
 
 
 class KubeModel(BaseModel):
-    """Base of all wire types: snake_case here, camelCase there; unknown fields survive."""
+    """Base of all wire types: snake_case in Python, camelCase in JSON; unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, alias_generator=to_camel)
 
     def to_wire(self) -> dict[str, Any]:
-        """JSON-ready dict of the fields that are set and not null."""
+        """Returns the fields that are set and not null, ready for JSON."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
     @classmethod
     def from_wire(cls, obj: Mapping[str, Any]) -> Self:
-        """Parse a decoded JSON object. Raises pydantic.ValidationError naming each bad field."""
+        """Parses a decoded JSON object. Raises pydantic.ValidationError with each bad field."""
         return cls.model_validate(obj)
 
 
@@ -43,7 +43,7 @@ class OwnerReference(KubeModel):
 
 
 class ObjectMeta(KubeModel):
-    """The part of metadata that is read or written."""
+    """The fields of metadata that are read or written."""
 
     name: str = ""
     generate_name: str | None = None
@@ -71,7 +71,7 @@ class Condition(KubeModel):
 
 
 class KubeObject(KubeModel):
-    """An object with metadata; subclasses name their `API_VERSION` and `KIND`."""
+    """An object with metadata; subclasses set their `API_VERSION` and `KIND`."""
 
     API_VERSION: ClassVar[str] = "v1"
     KIND: ClassVar[str] = ""
@@ -84,34 +84,34 @@ class KubeObject(KubeModel):
         return object_key(self.metadata.namespace, self.metadata.name)
 
     def to_wire(self) -> dict[str, Any]:
-        """As KubeModel.to_wire, with apiVersion and kind."""
+        """Returns the fields like KubeModel.to_wire, with apiVersion and kind."""
         return {**super().to_wire(), "apiVersion": self.API_VERSION, "kind": self.KIND}
 
 
 def object_key(namespace: str | None, name: str) -> str:
-    """The key of an object in queues, caches and messages."""
+    """Returns the key of an object in queues, caches and messages: `namespace/name` or `name`."""
     return f"{namespace}/{name}" if namespace else name
 
 
 def split_key(key: str) -> tuple[str | None, str]:
-    """Inverse of `object_key`: (namespace or None, name)."""
+    """Splits a key of `object_key` into namespace (or None) and name."""
     namespace, slash, name = key.rpartition("/")
     return (namespace, name) if slash else (None, name)
 
 
 def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
-    """The condition of that type, if there."""
+    """Returns the condition of that type, or None."""
     return next((c for c in conditions if c.type == kind), None)
 
 
 def is_true(conditions: Iterable[Condition], kind: str) -> bool:
-    """Whether the condition is there with status True."""
+    """Reports whether the condition of that type has status True."""
     found = find_condition(conditions, kind)
     return found is not None and found.status == "True"
 
 
 def set_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
-    """The conditions with `new` in the place of its type; the transition time moves only when the status does."""
+    """Returns the conditions with `new` in place of its type. The transition time changes only with the status."""
     kept = tuple(conditions)
     old = find_condition(kept, new.type)
     if old is None:
@@ -122,12 +122,12 @@ def set_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Cond
 
 
 def rfc3339(seconds: float) -> str:
-    """Epoch seconds as `2026-01-01T00:00:00Z` (whole seconds, as metav1.Time)."""
+    """Formats epoch seconds as `2026-01-01T00:00:00Z` (whole seconds, as metav1.Time)."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse_time(text: str | None) -> float | None:
-    """Epoch seconds of an RFC 3339 time, None for none. Raises ValueError for text that is no time."""
+    """Parses an RFC 3339 time to epoch seconds, None if there is none. Raises ValueError for other text."""
     try:
         return datetime.fromisoformat(text).timestamp() if text else None
     except OverflowError:

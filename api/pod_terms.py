@@ -1,7 +1,7 @@
-"""What a pod says of other pods near it: its required affinity and anti-affinity, as values that compare and hash.
+"""A pod's required affinity and anti-affinity to other pods, as values that compare and hash.
 
-As kube-scheduler reads them: a term looks for pods by labels and namespaces, and speaks of the domain that a node belongs to by
-one of its labels, the topology key. Any user who creates a pod writes its terms, so their size is bounded. Pure.
+As in kube-scheduler, a term selects pods by labels and namespaces, and applies to the domain of a node that its label with the
+term's topology key names. Any user who creates a pod writes its terms, so their size is bounded. Pure.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import Any, Final
 from api.pods import PodAffinityTerm, PodSpec, SpreadConstraint
 
 Labels = tuple[tuple[str, str], ...]
-"""Labels by key."""
+"""Labels as pairs sorted by key."""
 
 _MOST: Final = 64
-"""Terms of one pod, expressions of one selector."""
+"""Most terms of one pod, and most expressions of one selector."""
 _MOST_VALUES: Final = 256
-"""Values of one expression, namespaces of one term."""
+"""Most values of one expression, and most namespaces of one term."""
 _MOST_PARTS: Final = 512
-"""Terms, expressions, values and namespaces of one kind together: they are kept for as long as the pod is there."""
+"""Most terms, expressions, values and namespaces of one field together, because they stay in memory with the pod."""
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One expression of a label selector; `values` sorted."""
+    """One expression of a label selector, with sorted `values`."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def holds(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels satisfy it; a key that is missing satisfies NotIn, as in Kubernetes."""
+        """Reports whether the labels satisfy it. A missing key satisfies NotIn, as in Kubernetes."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -46,14 +46,15 @@ class Requirement:
 
 
 Selector = tuple[Requirement, ...]
-"""All of them hold; none: everything is selected."""
+"""A conjunction of requirements; an empty one selects everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Which pods a term selects, and the label of nodes whose values are its domains.
+    """The pods that a term selects, and the topology key of its domains.
 
-    `selector` None selects nothing. Pods count of the `namespaces`, and of those that `by_labels` selects (None: of no others).
+    `selector` None selects nothing. The term applies to pods in `namespaces`, and in namespaces that `by_labels` selects
+    (None: no others).
     """
 
     key: str
@@ -62,21 +63,21 @@ class PodTerm:
     by_labels: Selector | None = None
 
     def looks_into(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether pods of the namespace, which has these labels, count."""
+        """Reports whether the term applies to pods of the namespace with these labels."""
         return namespace in self.namespaces or (self.by_labels is not None and holds(self.by_labels, labels))
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether a pod with these labels counts, of a namespace that counts."""
+        """Reports whether the term selects a pod with these labels in a namespace to which it applies."""
         return self.selector is not None and holds(self.selector, labels)
 
     @property
     def parts(self) -> int:
-        """Its strings, as far as users choose their number."""
+        """Number of strings in the term whose number users choose."""
         expressions = (*(self.selector or ()), *(self.by_labels or ()))
         return 1 + len(self.namespaces) + sum(1 + len(one.values) for one in expressions)
 
     def pairs(self) -> list[tuple[str, str]] | None:
-        """Labels of which each pod that it selects has one; None where there are no such labels."""
+        """Returns labels of which each selected pod has one, or None if the selector implies none."""
         asked = [one for one in self.selector or () if one.operator == "In"]
         if not asked:
             return None
@@ -103,8 +104,8 @@ class PodFacts:
     """What terms see of a pod, and its own: `apart` is its required anti-affinity, `together` its required affinity, `even` its
     spread constraints (of pods that are to be placed).
 
-    A pod is near enough where pods are that all of its affinity terms select, so these differ in their topology key alone.
-    `problem`: why its terms cannot be counted; empty if they can.
+    A domain satisfies required affinity if it has pods that all affinity terms select, so the terms in `together` differ in
+    their topology key only. `problem` says why the terms cannot be counted; empty if they can.
     """
 
     namespace: str
@@ -115,26 +116,27 @@ class PodFacts:
     problem: str = field(default="", compare=False)
 
     def __hash__(self) -> int:
-        """Of what differs most; it is asked for at every change of a pod."""
+        """Hashes only the fields that differ most, because each change of a pod computes it."""
+        """Reports whether the pod has terms about other pods."""
         return hash((self.namespace, self.labels))
 
     @property
     def has_terms(self) -> bool:
-        """Whether it says anything of other pods."""
+        """Reports whether it says anything of other pods."""
         return bool(self.apart or self.together or self.even or self.problem)
 
 
 class TooLarge(ValueError):
-    """A term that is larger than what is counted, or of a wrong form."""
+    """A term is malformed or exceeds a limit."""
 
 
 def holds(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """Whether all of it holds."""
+    """Reports whether the labels satisfy all requirements."""
     return all(one.holds(labels) for one in selector)
 
 
 def pod_facts(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodFacts:
-    """A pod with this namespace and these labels. A term that cannot be counted is the `problem`."""
+    """Returns the facts of a pod with this namespace and these labels; `problem` explains terms that cannot be counted."""
     given, terms, near = sorted_labels(labels), _anti_affinity(spec), _affinity(spec)
     if not terms and not near:
         return PodFacts(namespace, given)
@@ -187,7 +189,7 @@ def _spread(one: SpreadConstraint, facts: PodFacts) -> SpreadTerm:
 
 
 def _joined(terms: Sequence[PodTerm]) -> tuple[PodTerm, ...]:
-    """The terms of required affinity, which all select the same pods: those that each of them selects."""
+    """Returns the terms of required affinity with a common selector, the conjunction of theirs."""
     if len({(term.namespaces, term.by_labels) for term in terms}) > 1:
         raise TooLarge("required podAffinity has terms that look into different namespaces, which are not counted")
     selector: Selector | None = (
@@ -199,7 +201,7 @@ def _joined(terms: Sequence[PodTerm]) -> tuple[PodTerm, ...]:
 
 
 def sorted_labels(labels: Mapping[str, str]) -> Labels:
-    """The labels as a value that compares."""
+    """Returns the labels sorted by key, as a value that compares."""
     return tuple(sorted(labels.items()))
 
 
@@ -214,9 +216,10 @@ def _affinity(spec: PodSpec) -> Sequence[PodAffinityTerm]:
 
 
 def _all_pods(terms: Sequence[PodAffinityTerm], namespace: str) -> Iterator[PodTerm]:
-    """For terms of a placed pod that cannot be counted: all pods of the namespaces that they look into are kept away, so that
-    none is let through wrongly. No pod of another namespace is, where the user may not name other namespaces (ResourceQuota
-    with the scope CrossNamespacePodAffinity).
+    """Yields terms that keep all pods of their namespaces away, in place of a placed pod's terms that cannot be counted.
+
+    They never admit a pod wrongly. They cover other namespaces only if the user may name these (ResourceQuota with the scope
+    CrossNamespacePodAffinity).
     """
     named = {name for term in terms if term.namespace_selector is None for name in term.namespaces or (namespace,)}
     everywhere = any(term.namespace_selector is not None for term in terms) or len(named) > _MOST_VALUES
@@ -282,7 +285,7 @@ def _requirement(given: Mapping[str, Any]) -> Requirement:
 
 
 def _canonical(found: Sequence[Requirement]) -> Selector:
-    """One form for selectors that say the same in another order."""
+    """Returns the same selector for the same requirements in any order. Raises TooLarge."""
     if len(found) > _MOST:
         raise TooLarge(f"has {len(found)} expressions; at most {_MOST} are counted")
     return tuple(sorted(set(found), key=lambda one: (one.key, one.operator, one.values)))

@@ -1,9 +1,8 @@
-"""The little of Nodes, Pods and pod templates that is read, as projected structs, and what a pod really requests.
+"""The fields of Nodes, Pods and pod templates that are read, as structs, and the effective requests of a pod.
 
-Bulk objects are decoded straight into these (unknown fields are skipped, not kept: they are never written back).
-Effective requests follow the scheduler's rule: the larger of (containers plus sidecars) and of each ordinary init
-container at its turn, plus overhead; pod-level resources win over the sum where they are set; a limit stands in for a
-missing request.
+Many objects are decoded into these types; unknown fields are skipped, because the objects are never written back. Effective
+requests follow kube-scheduler's rule: the larger of (containers plus sidecars) and each ordinary init container in turn, plus
+overhead. Pod-level resources replace the sum if set, and a limit counts as a missing request.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from api.quantity import Resources, parse_list
 
 
 class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):
-    """Made from the wire, so never in a circle: the collector of garbage need not look at the many there are."""
+    """Base of decoded structs. They never form cycles, so the garbage collector can skip them (there are many)."""
 
 
 class Meta(_Wire, frozen=True):
-    """Projected metadata of a bulk object."""
+    """The read fields of an object's metadata."""
 
     name: str = ""
     namespace: str = ""
@@ -61,14 +60,14 @@ class NodeSelectorRequirement(_Wire, frozen=True):
 
 
 class NodeSelectorTerm(_Wire, frozen=True):
-    """Expressions and fields, all ANDed; a term with neither matches nothing."""
+    """Expressions and fields, all ANDed. A term with neither matches nothing."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(_Wire, frozen=True):
-    """Terms, ORed."""
+    """Node selector terms, ORed."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
@@ -81,14 +80,14 @@ class PreferredTerm(_Wire, frozen=True):
 
 
 class NodeAffinity(_Wire, frozen=True):
-    """The node part of affinity."""
+    """Affinity to nodes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
 
 
 class PodAffinityTerm(_Wire, frozen=True):
-    """Which pods a term selects, and the domain that it speaks of."""
+    """The pods that a term selects, and the topology key of its domains."""
 
     topology_key: str = ""
     label_selector: dict[str, Any] | None = None
@@ -99,13 +98,13 @@ class PodAffinityTerm(_Wire, frozen=True):
 
 
 class PodAffinity(_Wire, frozen=True):
-    """The pods that a pod wants to be near."""
+    """Affinity to other pods."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
 
 
 class PodAntiAffinity(_Wire, frozen=True):
-    """The pods that a pod keeps away."""
+    """Anti-affinity to other pods."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
 
@@ -132,14 +131,14 @@ class SpreadConstraint(_Wire, frozen=True):
 
 
 class ResourceRequirements(_Wire, frozen=True):
-    """requests and limits, as on the wire."""
+    """requests and limits as JSON quantities."""
 
     requests: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     limits: dict[str, str | int | float] = msgspec.field(default_factory=dict)
 
 
 class Port(_Wire, frozen=True):
-    """A port of a container; `host_port` 0: not a port of the node."""
+    """A container's port. `host_port` 0 means no port of the node."""
 
     host_port: int = 0
     container_port: int = 0
@@ -162,13 +161,13 @@ class Gate(_Wire, frozen=True):
 
 
 class ClaimSource(_Wire, frozen=True):
-    """A claim that a pod names."""
+    """The PersistentVolumeClaim that a pod names."""
 
     claim_name: str = ""
 
 
 class PodVolume(_Wire, frozen=True):
-    """A volume of a pod. `ephemeral`: it is a claim that was made for this pod."""
+    """A volume of a pod. `ephemeral` means a claim that was created for this pod."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
@@ -176,14 +175,14 @@ class PodVolume(_Wire, frozen=True):
 
 
 class PodResourceClaim(_Wire, frozen=True):
-    """Devices that a pod asks for, by a template of a claim or by a claim."""
+    """Devices that a pod requests by a claim template or by a claim."""
 
     name: str = ""
     resource_claim_template_name: str | None = None
 
 
 class PodSpec(_Wire, frozen=True):
-    """The read part of a pod's or template's spec."""
+    """The read fields of the spec of a pod or template."""
 
     node_name: str = ""
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
@@ -203,7 +202,7 @@ class PodSpec(_Wire, frozen=True):
 
 
 class StatusCondition(_Wire, frozen=True):
-    """A condition's type and status."""
+    """A condition of a pod's or node's status."""
 
     type: str
     status: str = ""
@@ -212,14 +211,14 @@ class StatusCondition(_Wire, frozen=True):
 
 
 class PodStatus(_Wire, frozen=True):
-    """The read part of a pod's status."""
+    """The read fields of a pod's status."""
 
     phase: str = ""
     conditions: tuple[StatusCondition, ...] = ()
 
 
 class Pod(_Wire, frozen=True):
-    """A pod, projected."""
+    """The read fields of a pod."""
 
     metadata: Meta = Meta()
     spec: PodSpec = PodSpec()
@@ -232,27 +231,27 @@ class Pod(_Wire, frozen=True):
 
     @property
     def terminated(self) -> bool:
-        """Whether it has run to its end (a terminating pod still holds its node)."""
+        """Reports whether the pod has ended. A terminating pod has not: it still uses its node."""
         return self.status.phase in ("Failed", "Succeeded")
 
     @property
     def gated(self) -> bool:
-        """Whether the topology gate or that of an elastic job still holds it."""
+        """Reports whether the topology gate or an elastic job's gate is closed."""
         return bool(self.closed_gates)
 
     @property
     def closed_gates(self) -> tuple[str, ...]:
-        """Those of these two gates that it has."""
+        """Those of the topology gate and the elastic job's gate that the pod has."""
         return tuple(gate.name for gate in self.spec.scheduling_gates if gate.name in (TOPOLOGY_GATE, ELASTIC_GATE))
 
     @property
     def topology_aware(self) -> bool:
-        """Whether it declares itself part of a topology assignment (any of the topology annotations)."""
+        """Reports whether the pod has a topology annotation, and so counts in a topology assignment."""
         return any(name in self.metadata.annotations for name in TAS_ANNOTATIONS)
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """`namespace/name` of the PersistentVolumeClaims that it uses."""
+        """Keys `namespace/name` of the PersistentVolumeClaims that the pod uses."""
         sources = ((volume, volume.persistent_volume_claim) for volume in self.spec.volumes)
         names = (
             source.claim_name if source else f"{self.metadata.name}-{volume.name}" if volume.ephemeral else ""
@@ -262,33 +261,33 @@ class Pod(_Wire, frozen=True):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """`namespace/name` of the ResourceClaimTemplates that it got devices by."""
+        """Keys `namespace/name` of the ResourceClaimTemplates of the pod's devices."""
         names = (claim.resource_claim_template_name for claim in self.spec.resource_claims)
         return tuple(f"{self.metadata.namespace}/{name}" for name in names if name)
 
     @property
     def workload(self) -> str | None:
-        """Key of the Workload that its annotation names, if any."""
+        """Key of the Workload that the pod's annotation names, or None."""
         name = self.metadata.annotations.get(WORKLOAD_ANNOTATION)
         return f"{self.metadata.namespace}/{name}" if name else None
 
 
 class NodeSpec(_Wire, frozen=True):
-    """The read part of a node's spec."""
+    """The read fields of a node's spec."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
 class NodeStatus(_Wire, frozen=True):
-    """The read part of a node's status."""
+    """The read fields of a node's status."""
 
     allocatable: dict[str, str | int | float] = msgspec.field(default_factory=dict)
     conditions: tuple[StatusCondition, ...] = ()
 
 
 class Node(_Wire, frozen=True):
-    """A node, projected."""
+    """The read fields of a node."""
 
     metadata: Meta = Meta()
     spec: NodeSpec = NodeSpec()
@@ -296,23 +295,23 @@ class Node(_Wire, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its name."""
+        """The node's name."""
         return self.metadata.name
 
     @property
     def ready(self) -> bool:
-        """Condition Ready is True; a missing condition is not ready."""
+        """Reports whether the condition Ready is True; a missing condition means not ready."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
 class Namespace(_Wire, frozen=True):
-    """A namespace's labels."""
+    """A namespace with its labels."""
 
     metadata: Meta = Meta()
 
 
 def pod_spec(template: Mapping[str, Any]) -> PodSpec:
-    """The read part of a decoded PodTemplateSpec. Raises msgspec.ValidationError naming the path of a bad field."""
+    """Decodes the spec of a PodTemplateSpec. Raises msgspec.ValidationError with the path of a bad field."""
     return msgspec.convert(template.get("spec") or {}, PodSpec)
 
 
@@ -327,12 +326,12 @@ def _raise_to(floor: Resources, other: Mapping[str, int]) -> None:
 
 
 def container_requests(resources: ResourceRequirements) -> Resources:
-    """Requests, with a limit in the place of a missing request."""
+    """Returns the container's requests; a limit counts as a missing request. Raises InvalidQuantity."""
     return {**parse_list(resources.limits, "limits"), **parse_list(resources.requests, "requests")}
 
 
 def _init_peak(init_containers: Iterable[Container]) -> tuple[Resources, Resources]:
-    """(sum of the sidecars, largest need while an ordinary init container runs beside the sidecars started before)."""
+    """Returns the sum of all sidecars, and the largest use while an init container runs with the sidecars started so far."""
     sidecars: Resources = {}
     peak: Resources = {}
     for container in init_containers:
@@ -348,7 +347,7 @@ def _init_peak(init_containers: Iterable[Container]) -> tuple[Resources, Resourc
 
 
 def effective_requests(spec: PodSpec) -> Resources:
-    """What one pod takes of a node, in integer units, without the `pods` slot. Raises InvalidQuantity."""
+    """Returns what one pod uses of a node, in integer units, without the `pods` slot. Raises InvalidQuantity."""
     sidecars, peak = _init_peak(spec.init_containers)
     total = dict(sidecars)
     for container in spec.containers:

@@ -1,7 +1,7 @@
-"""Kubernetes quantities to integers and back. CPU in milli-units, every other resource in whole units, rounded up.
+"""Converts Kubernetes quantities to integers and back: milli-units for CPU, whole units otherwise, rounded up.
 
-Parsed once at the border; inside, resources are plain ints. The grammar is Kubernetes' own: decimal number with a
-binary (Ki..Ei), decimal (n, u, m, k..E) or exponent suffix.
+Quantities are parsed once on input; internally, resources are ints. The grammar is Kubernetes': a decimal number with a binary
+(Ki..Ei), decimal (n, u, m, k..E) or exponent suffix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCALE = {
     **{f"{s}i": Fraction(1024) ** i for i, s in enumerate("KMGTPE", 1)},
 }
 _ALLOWED = "must be a quantity such as 2, 500m, 1.5, 64Gi or 1e3"
-# Far beyond what any amount needs; without them a few bytes of text would keep a process busy for hours.
+# Far beyond any real amount; without these limits a few bytes of text would keep a process busy for hours.
 _LONGEST = 64
 _LARGEST_EXPONENT = 99
 _BINARY = ("memory", "ephemeral-storage", "hugepages-")
@@ -33,7 +33,7 @@ Resources = dict[str, int]
 
 @lru_cache(maxsize=65536)
 def parse(text: str | int | float) -> Fraction:
-    """The exact value. Raises InvalidQuantity."""
+    """Returns the exact value. Raises InvalidQuantity for malformed text."""
     given = str(text)
     match = _FORM.fullmatch(given) if len(given) <= _LONGEST else None
     if match is None:
@@ -51,9 +51,9 @@ def parse(text: str | int | float) -> Fraction:
 
 @lru_cache(maxsize=65536)
 def to_int(resource: str, text: str | int | float) -> int:
-    """The amount as an integer: milli-units for cpu, whole units otherwise; fractions round away from zero.
+    """Returns the amount as an integer: milli-units for cpu, whole units otherwise; fractions round away from zero.
 
-    Amounts beyond 64 bits are the largest that 64 bits hold, as Kubernetes has it.
+    Amounts beyond 64 bits are clamped to the largest 64-bit integer, as in Kubernetes. Raises InvalidQuantity.
     """
     value = parse(text) * (1000 if resource == CPU else 1)
     whole = min(LARGEST, -(-abs(value.numerator) // value.denominator))
@@ -61,7 +61,7 @@ def to_int(resource: str, text: str | int | float) -> int:
 
 
 def parse_list(amounts: Mapping[str, str | int | float] | None, field: str = "resources") -> Resources:
-    """A ResourceList as integers. Raises InvalidQuantity naming `field[resource]`."""
+    """Returns a ResourceList as integers. Raises InvalidQuantity with `field[resource]`."""
     out: Resources = {}
     for name, text in (amounts or {}).items():
         try:
@@ -80,7 +80,7 @@ def _scaled(value: int, base: int, suffixes: str, tail: str) -> str:
 
 
 def to_text(resource: str, amount: int) -> str:
-    """The canonical quantity of an integer amount: `1500m`, `2`, `64Gi`, `5k`."""
+    """Formats an integer amount as a canonical quantity: `1500m`, `2`, `64Gi`, `5k`."""
     if resource == CPU:
         if amount % 1000:
             return f"{amount}m"
@@ -91,5 +91,5 @@ def to_text(resource: str, amount: int) -> str:
 
 
 def to_texts(amounts: Mapping[str, int]) -> dict[str, str]:
-    """A ResourceList of integer amounts."""
+    """Formats integer amounts as a ResourceList."""
     return {name: to_text(name, amount) for name, amount in amounts.items()}

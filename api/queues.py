@@ -1,7 +1,7 @@
 """ClusterQueue, LocalQueue, Cohort, WorkloadPriorityClass and AdmissionCheck (v1beta2 fields).
 
-Fields whose behaviour is not there yet are typed as well, so that nothing that a user sets is lost; what is set but not
-honoured is named in the object's condition by the controller.
+Fields without an implementation are typed too, so that no setting of a user is lost; the controller names set but unsupported
+fields in a condition of the object.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from api.schema import (
 
 
 class StopPolicy(StrEnum):
-    """What a stopped queue does with admitted workloads: keep (Hold) or evict (HoldAndDrain)."""
+    """Whether a queue is stopped, and then keeps (Hold) or evicts (HoldAndDrain) its admitted workloads."""
 
     NONE = "None"
     HOLD = "Hold"
@@ -42,7 +42,7 @@ class StopPolicy(StrEnum):
 
 
 class QueueingStrategy(StrEnum):
-    """Whether a head that does not fit blocks those behind it."""
+    """Whether a head that does not fit blocks the workloads behind it."""
 
     STRICT_FIFO = "StrictFIFO"
     BEST_EFFORT_FIFO = "BestEffortFIFO"
@@ -55,9 +55,13 @@ class ResourceQuota(KubeModel):
     """Quota of one resource in one flavor."""
 
     name: ResourceName
-    nominal_quota: Annotated[Quantity, schema("What is this queue's own.", mandatory=True)] = 0
-    borrowing_limit: Annotated[Quantity | None, schema("Most that may be borrowed of the cohort; unset: all.")] = None
-    lending_limit: Annotated[Quantity | None, schema("Most that may be lent to the cohort; unset: all.")] = None
+    nominal_quota: Annotated[Quantity, schema("Quota that the queue owns.", mandatory=True)] = 0
+    borrowing_limit: Annotated[
+        Quantity | None, schema("Most quota that may be borrowed from the cohort; unset: unlimited.")
+    ] = None
+    lending_limit: Annotated[
+        Quantity | None, schema("Most quota that may be lent to the cohort; unset: all of it.")
+    ] = None
 
 
 class FlavorQuotas(KubeModel):
@@ -71,7 +75,7 @@ class FlavorQuotas(KubeModel):
 
 
 class ResourceGroup(KubeModel):
-    """Resources that are assigned together, and the flavors tried for them in order."""
+    """Resources that are assigned together, and their flavors in the order of trial."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -84,11 +88,11 @@ class ResourceGroup(KubeModel):
 
     covered_resources: Annotated[
         tuple[ResourceName, ...],
-        schema("Resources that come from one flavor together.", mandatory=True, **unique(minItems=1, maxItems=64)),
+        schema("Resources that are assigned from the same flavor.", mandatory=True, **unique(minItems=1, maxItems=64)),
     ] = ()
     flavors: Annotated[
         tuple[FlavorQuotas, ...],
-        schema("Tried in this order.", mandatory=True, **map_by("name", minItems=1, maxItems=64)),
+        schema("Flavors in the order of trial.", mandatory=True, **map_by("name", minItems=1, maxItems=64)),
     ] = ()
 
 
@@ -101,27 +105,36 @@ class FairSharing(KubeModel):
 
 
 class FlavorFungibility(KubeModel):
-    """Whether to take a flavor that needs borrowing or preemption, or to try the next one."""
+    """Whether a flavor that needs borrowing or preemption is taken, or the next flavor tried."""
 
     when_can_borrow: Annotated[
-        str, schema("Stop at a flavor that needs borrowing, or look further.", enum=["MayStopSearch", "TryNextFlavor"])
+        str,
+        schema(
+            "Whether to use a flavor that needs borrowing, or to try the next.", enum=["MayStopSearch", "TryNextFlavor"]
+        ),
     ] = "MayStopSearch"
     when_can_preempt: Annotated[
-        str, schema("Stop at a flavor that needs preemption, or look further.", enum=["MayStopSearch", "TryNextFlavor"])
+        str,
+        schema(
+            "Whether to use a flavor that needs preemption, or to try the next.",
+            enum=["MayStopSearch", "TryNextFlavor"],
+        ),
     ] = "TryNextFlavor"
     preference: Annotated[
         str | None,
         schema(
-            "Which is the lesser evil where all flavors were tried.",
+            "Which to prefer after all flavors were tried.",
             enum=["BorrowingOverPreemption", "PreemptionOverBorrowing"],
         ),
     ] = None
 
 
 class BorrowWithinCohort(KubeModel):
-    """Preemption while borrowing."""
+    """Preemption by workloads that borrow."""
 
-    policy: Annotated[str, schema("Whether to evict while borrowing.", enum=["Never", "LowerPriority"])] = "Never"
+    policy: Annotated[str, schema("Whether workloads that borrow may preempt.", enum=["Never", "LowerPriority"])] = (
+        "Never"
+    )
     max_priority_threshold: Annotated[Int32 | None, schema("Only workloads up to this priority are evicted.")] = None
 
 
@@ -141,7 +154,7 @@ class Preemption(KubeModel):
     reclaim_within_cohort: Annotated[
         str,
         schema(
-            "Which workloads in the cohort may be evicted, to get lent quota back.",
+            "Which workloads in the cohort may be evicted to reclaim lent quota.",
             enum=["Never", "LowerPriority", "Any"],
         ),
     ] = "Never"
@@ -156,19 +169,19 @@ class Preemption(KubeModel):
 
 
 class AdmissionCheckRule(KubeModel):
-    """A check and the flavors it holds for (none: all)."""
+    """An admission check and the flavors that it applies to (none: all)."""
 
     name: CheckName
     on_flavors: Annotated[tuple[Name, ...], schema("None: all flavors.", **unique(maxItems=64))] = ()
 
 
 class AdmissionChecksStrategy(KubeModel):
-    """The checks of a queue."""
+    """The admission checks of a queue."""
 
     admission_checks: Annotated[
         tuple[AdmissionCheckRule, ...],
         schema(
-            "The checks, with the flavors that they hold for.",
+            "The checks, with the flavors that they apply to.",
             mandatory=True,
             **map_by("name", minItems=1, maxItems=64),
         ),
@@ -218,7 +231,7 @@ _CONCURRENT_ADMISSION = {
 
 
 class ClusterQueueSpec(KubeModel):
-    """Quota, order and policies of a queue."""
+    """Quota, order and policies of a ClusterQueue."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -251,7 +264,7 @@ class ClusterQueueSpec(KubeModel):
 
 
 class ResourceUsage(KubeModel):
-    """Used amount of one resource, and how much of it is borrowed."""
+    """Used amount of one resource, and its borrowed part."""
 
     name: ResourceName
     total: Annotated[Quantity, schema("Used or reserved.", default=None)] = "0"
@@ -305,7 +318,7 @@ class QueueStatus(KubeModel):
 
 
 class ClusterQueue(KubeObject):
-    """Cluster-scoped pool of quota with its queue."""
+    """A cluster-scoped pool of quota with its queue."""
 
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "ClusterQueue"
@@ -315,15 +328,15 @@ class ClusterQueue(KubeObject):
 
 
 class LocalQueueSpec(KubeModel):
-    """Which ClusterQueue it leads to."""
+    """The ClusterQueue of a LocalQueue."""
 
-    cluster_queue: Annotated[Name, schema("The queue it leads to.", x_kubernetes_validations=IMMUTABLE)] = ""
+    cluster_queue: Annotated[Name, schema("The ClusterQueue.", x_kubernetes_validations=IMMUTABLE)] = ""
     stop_policy: StopPolicy = StopPolicy.NONE
     fair_sharing: FairSharing | None = None
 
 
 class LocalQueue(KubeObject):
-    """A namespace's door to a ClusterQueue."""
+    """A queue of a namespace, which leads to a ClusterQueue."""
 
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "LocalQueue"
@@ -333,22 +346,22 @@ class LocalQueue(KubeObject):
 
 
 class CohortSpec(KubeModel):
-    """Parent, shared quota and weight."""
+    """Parent, shared quota and weight of a Cohort."""
 
-    parent_name: Annotated[Name | None, schema("The cohort above; unset: a root.")] = None
+    parent_name: Annotated[Name | None, schema("The parent cohort; unset: this is a root.")] = None
     resource_groups: ResourceGroups = ()
     fair_sharing: FairSharing | None = None
 
 
 class CohortStatus(KubeModel):
-    """Share of the cohort; conditions are ours."""
+    """Share of the Cohort, and conditions that Stowage adds."""
 
     conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
     fair_sharing: Annotated[dict[str, Any] | None, schema("Share of the parent.", **_SHARE)] = None
 
 
 class Cohort(KubeObject):
-    """A node of the tree in which queues lend and borrow."""
+    """A node of the tree in which queues lend and borrow quota."""
 
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "Cohort"
@@ -368,7 +381,7 @@ class WorkloadPriorityClass(KubeObject):
 
 
 class CheckParameters(KubeModel):
-    """Reference to a check controller's parameters."""
+    """Reference to parameters of the check's controller."""
 
     api_group: Annotated[str, schema("API group of the parameters.", maxLength=253, pattern=DNS_SUBDOMAIN)]
     kind: Annotated[
@@ -378,7 +391,7 @@ class CheckParameters(KubeModel):
 
 
 class AdmissionCheckSpec(KubeModel):
-    """The controller that answers the check."""
+    """The controller of an admission check, and its parameters."""
 
     controller_name: Annotated[
         str,
@@ -394,13 +407,13 @@ class AdmissionCheckSpec(KubeModel):
 
 
 class AdmissionCheckStatus(KubeModel):
-    """Condition Active."""
+    """Condition Active of an admission check."""
 
     conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
 
 
 class AdmissionCheck(KubeObject):
-    """A gate that another controller opens per workload."""
+    """A check by another controller that each workload must pass before admission."""
 
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "AdmissionCheck"

@@ -1,10 +1,10 @@
-"""How Workloads are read from the wire: what many of them have in common stands in memory once, and is decoded once.
+"""Decodes Workloads, sharing equal parts to save memory and time.
 
-Jobs of one kind ask for the same, so their Workloads' specs are equal byte for byte; and a Workload comes many times in its
-life with a new status and the same spec. Types are frozen values: code that compares or keeps a spec does not see that it is
-shared. Nothing here reads or writes metadata.managedFields, which is a third of a Workload's memory. One that has finished
-may stay for ever and is hardly looked at again: what pydantic keeps beside each of its values, half of what is left, is
-shared with all others. Called by the informers and by the writers of Workloads.
+Specs of similar jobs are equal byte for byte, and a Workload arrives many times with the same spec and a new status; each
+distinct spec is decoded and stored once. Values are frozen, so sharing is invisible to callers. metadata.managedFields, a
+third of a Workload's memory, is dropped, because nothing reads or writes it. Finished Workloads may stay for ever and are
+rarely read: the bookkeeping that pydantic adds to each value, half of their remaining memory, is shared among them. Informers
+and writers of Workloads call it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from api.meta import KubeModel, ObjectMeta, is_true
 from api.names import FINISHED
 from api.workloads import Workload, WorkloadSpec, WorkloadStatus
 
-# Different specs that are in use at once; more only costs memory.
+# Most distinct specs that are cached; a larger cache only costs memory.
 _SPECS: Final = 4096
 _MANAGED: Final = "managedFields"
 _NOTHING: Final[dict[str, Any]] = {}
@@ -32,7 +32,7 @@ class _Parts(msgspec.Struct):
 
 
 class WorkloadReader:
-    """Decodes Workloads. Raises pydantic.ValidationError, or msgspec's errors, for what is none."""
+    """Decodes a Workload from JSON. Raises pydantic.ValidationError or msgspec.DecodeError."""
 
     def __init__(self) -> None:
         self._split = msgspec.json.Decoder(_Parts).decode
@@ -46,7 +46,7 @@ class WorkloadReader:
             meta, spec = ObjectMeta.model_validate(parts.metadata), self._spec(bytes(parts.spec))
             status = WorkloadStatus.model_validate_json(bytes(parts.status))
         except (ValidationError, msgspec.DecodeError):
-            return Workload.model_validate_json(data)  # fails as well, and names the field by its full path
+            return Workload.model_validate_json(data)  # fails too, with the full path of the field
         workload = Workload.model_construct(metadata=meta, spec=spec, status=status)
         if is_true(status.conditions, FINISHED):
             self._slim(meta)
@@ -60,9 +60,9 @@ class WorkloadReader:
         return known
 
     def _slim(self, value: object) -> None:
-        """Gives the value, and all in it, the set of its fields' names and the empty map of unknown ones from a common stock.
+        """Replaces the pydantic bookkeeping of a value and its parts by shared objects.
 
-        Nothing changes a frozen value, and a copy of it (`model_copy`) gets its own.
+        Frozen values are never changed, and `model_copy` gives a copy its own bookkeeping.
         """
         if isinstance(value, KubeModel):
             names = value.__pydantic_fields_set__
@@ -77,4 +77,4 @@ class WorkloadReader:
 
 
 read_workload: Final = WorkloadReader()
-"""The reader of this process: what is seen and what is answered share their specs."""
+"""The reader of this process, so that informers and writers share specs."""

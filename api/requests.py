@@ -1,19 +1,17 @@
-"""What a pod set asks of the topology, read from annotations.
+"""Reads the topology request of a pod set from annotations.
 
-Two generations of annotations say it. The current ones stand on a pod template (`podset-required-topology` and its
-kin). The first forms, `require-topology` and `prefer-topology`, stand on a Job or JobSet, where they hold for each of
-its pod sets, or on a template, where they hold for that pod set; whatever a template says of its own wins over the
-job's. `prefer-topology: auto` means the lowest level. Which level that is depends on the flavor that placement tries
-and is not known here, so the word `auto` stays in `TopologyRequest.preferred` (and so in the Workload): the code that places
-the pods reads it as the lowest level of the flavor at hand. `is_auto` asks for it by name.
+There are two generations. The current annotations are on a pod template (`podset-required-topology` and its siblings). The
+older `require-topology` and `prefer-topology` are on a Job or JobSet, for each of its pod sets, or on a template; those of a
+template take precedence over the job's. `prefer-topology: auto` means the lowest level of the flavor that placement tries.
+That level is unknown here, so `auto` stays in `TopologyRequest.preferred` (and the Workload), and placement resolves it;
+`is_auto` tests for it.
 
-Three annotations are our own and work alike on both: `placement-constraints` (api/constraints.py has the language),
-`relax-topology-after` and `spare-hosts`, on a job for each of its pod sets that has none of its own; the period holds for
-those that require a level, the spare hosts for those that ask for a topology.
+Three annotations of Stowage apply to both: `placement-constraints` (language in api/constraints.py), `relax-topology-after` and
+`spare-hosts`. On a job they apply to each pod set without its own: the period to those that require a level, spare hosts to
+those that request a topology.
 
-Pure. The webhook calls it to know whether a topology is asked for, the job adapters to build the Workload's pod sets.
-Whether the annotations are admissible at all (levels, combinations) is decided in admission/webhook/annotations.py;
-here only what cannot be read at all is an error.
+Pure. The webhook calls it to decide whether a topology is requested, the job adapters to build pod sets. Levels and
+combinations are validated in admission/webhook/annotations.py; here only unreadable values are errors.
 """
 
 from __future__ import annotations
@@ -32,12 +30,11 @@ MAX_LAYERS = 3
 MAX_SPARE_HOSTS = 100
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
-# Leading zeros aside no number of 32 bits is longer; Python refuses to convert thousands of digits.
-# Python refuses to read thousands of digits, also of zeros.
+# Python refuses to convert thousands of digits, even zeros. Without leading zeros, 32 bits need at most ten.
 _INTEGER = re.compile(r"[+-]?0{0,1000}[0-9]{1,10}")
 _INT32 = range(-(2**31), 2**31)
 
-# The main request of a pod set: how all of its pods lie to each other. Slices refine it and are independent of it.
+# The main request of a pod set concerns all of its pods. Slices refine it and are independent of it.
 FIRST_FORMS = {
     names.REQUIRE_TOPOLOGY: names.REQUIRED_TOPOLOGY,
     names.PREFER_TOPOLOGY: names.PREFERRED_TOPOLOGY,
@@ -54,7 +51,7 @@ _REFINEMENTS = (names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.S
 
 
 class _Layer(msgspec.Struct):
-    """One entry of the constraints annotation; missing fields read as empty, unknown ones are passed over."""
+    """One entry of the constraints annotation. Missing fields are empty, unknown ones are ignored."""
 
     topology: str = ""
     size: int = 0
@@ -64,14 +61,14 @@ _LAYERS = msgspec.json.Decoder(list[_Layer] | None)
 
 
 def parse_bool(text: str) -> bool | None:
-    """The truth value of an annotation (1, t, T, TRUE, true, True or their opposites), None for text that is none."""
+    """Parses a boolean annotation as Go's strconv.ParseBool does (1, t, T, TRUE, true, True, ...); None for other text."""
     if text in _TRUE:
         return True
     return False if text in _FALSE else None
 
 
 def parse_int32(text: str) -> int | None:
-    """The number of an annotation, None for text that is no whole number of 32 bits."""
+    """Parses a 32-bit integer in an annotation; None for other text."""
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)
@@ -79,7 +76,7 @@ def parse_int32(text: str) -> int | None:
 
 
 def parse_layers(text: str) -> tuple[SliceConstraint, ...]:
-    """The entries of the constraints annotation, outermost first. Raises ValueError naming the fault in the JSON."""
+    """Returns the layers in the constraints annotation, outermost first. Raises ValueError for malformed JSON."""
     try:
         layers = _LAYERS.decode(bounded(text)) or ()
     except msgspec.MsgspecError as bad:
@@ -88,7 +85,7 @@ def parse_layers(text: str) -> tuple[SliceConstraint, ...]:
 
 
 def effective_annotations(template: Mapping[str, str] | None, job: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The template's annotations with the job's request where it has none of its own, all in the current forms."""
+    """Returns the template's annotations, with the job's requests for those it lacks, in the current form."""
     own, given = dict(template or {}), job or {}
     if not any(key in own for key in _MAIN_REQUESTS):
         own.update({key: given[key] for key in FIRST_FORMS if key in given})
@@ -108,12 +105,12 @@ def topology_request(
     sub_group_count: int | None = None,
     multi_layer: bool = True,
 ) -> TopologyRequest | None:
-    """The request of a pod set, None where nothing is said and no index label is known.
+    """Returns the request of a pod set, or None without a request and index label.
 
-    `annotations` are the template's, `job_annotations` the Job's or JobSet's own. The labels tell the rank of a pod and
-    of its replicated job; with one of them there is always a request, though not an explicit one
-    (`TopologyRequest.explicit`). `multi_layer` off passes the constraints annotation over. Raises InvalidObject for a
-    boolean, number or JSON array that cannot be read, or 0 or more than 3 layers.
+    `annotations` are the template's, `job_annotations` those of the Job or JobSet. The labels give the rank of a pod and of
+    its replicated job; with one of them there is always a request, though not an explicit one (`TopologyRequest.explicit`).
+    `multi_layer` off ignores the constraints annotation. Raises InvalidObject for a malformed boolean, number or JSON array,
+    or for a number of layers other than 1 to 3.
     """
     said = effective_annotations(annotations, job_annotations)
     labels = {
@@ -132,7 +129,7 @@ def topology_request(
 
 
 def asks_for_topology(annotations: Mapping[str, str] | None, job_annotations: Mapping[str, str] | None = None) -> bool:
-    """Whether a topology is asked for explicitly. What cannot be read asks for none: validation refuses it."""
+    """Reports whether a topology is requested explicitly. Unreadable annotations request none: validation refuses them."""
     try:
         request = topology_request(annotations, job_annotations=job_annotations)
     except InvalidObject:
@@ -141,7 +138,7 @@ def asks_for_topology(annotations: Mapping[str, str] | None, job_annotations: Ma
 
 
 def is_auto(request: TopologyRequest) -> bool:
-    """Whether the lowest level is preferred, whichever that is in the flavor that is tried."""
+    """Reports whether the request prefers the lowest level of the flavor."""
     return request.required is None and request.preferred == names.AUTO_LEVEL
 
 
@@ -198,7 +195,7 @@ def _constraints(said: Mapping[str, str]) -> dict[str, object]:
 
 
 def _relaxation(said: Mapping[str, str]) -> dict[str, object]:
-    """The period, where a level is required that could give way."""
+    """Returns the relaxation period, if a level is required."""
     text = said.get(names.RELAX_TOPOLOGY_AFTER)
     if text is None or names.REQUIRED_TOPOLOGY not in said:
         return {}
@@ -209,7 +206,7 @@ def _relaxation(said: Mapping[str, str]) -> dict[str, object]:
 
 
 def parse_period(text: str) -> int:
-    """The seconds of a period: a Go duration of whole seconds. Raises ValueError that says what is allowed."""
+    """Parses a Go duration of at least one whole second. Raises ValueError with what is allowed."""
     try:
         seconds = duration.seconds(text)
     except ValueError:
@@ -230,7 +227,7 @@ def _spare_hosts(said: Mapping[str, str]) -> dict[str, object]:
 
 
 def parse_spare_hosts(text: str) -> int:
-    """How many hosts are to be spared. Raises ValueError that says what is allowed."""
+    """Parses the number of spare hosts. Raises ValueError with what is allowed."""
     number = parse_int32(text)
     if number is None or not 1 <= number <= MAX_SPARE_HOSTS:
         raise ValueError(f"must be a whole number from 1 to {MAX_SPARE_HOSTS}")
@@ -238,7 +235,7 @@ def parse_spare_hosts(text: str) -> int:
 
 
 def _group(said: Mapping[str, str]) -> dict[str, str]:
-    """The placement group; it needs a level that its members share."""
+    """Returns the placement group's name, if the pod set requests a level."""
     name = said.get(names.PODSET_GROUP_NAME)
     grouped = names.REQUIRED_TOPOLOGY in said or names.PREFERRED_TOPOLOGY in said
     return {"pod_set_group_name": name} if name is not None and grouped else {}

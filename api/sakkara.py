@@ -1,18 +1,18 @@
-"""Sakkara's ConfigMaps: a tree of nodes, and a group of equal pods, read from their data and checked. Pure.
+"""Parses Sakkara's ConfigMaps: a topology tree of nodes, and a group of equal pods. Pure.
 
     topology (label key `sakkara.topology`)           group (label key `sakkara.group`)
-      name            its name as a topology            name         what the pods' label `sakkara.group.name` says
-      level-names     JSON list, the last is the node   size         how many pods
-      tree            JSON object of units in units     priority     whole number, 0 where there is none
+      name            name of the topology              name         value of the pods' label `sakkara.group.name`
+      level-names     JSON list, the node's level last  size         number of pods
+      tree            nested JSON object of domains     priority     integer, 0 if absent
       resource-names  JSON list                         constraints  JSON by level (api/constraints.py)
 
-Without `name` the ConfigMap's own name holds. Whatever else stands in the data belongs to others, such as the results that
-are written into it. Nothing is raised: every fault is a value that says where, what stood there and what is allowed. Which
-nodes there are is not known here (admission/controllers/sakkara_trees.py).
+Without `name` the ConfigMap's name applies. Other keys are ignored, such as results that Stowage writes. Nothing is raised:
+each error is a value with the field, the given value and what is allowed. admission/controllers/sakkara_trees.py matches
+trees with nodes.
 
-To the engine a level is a label: a node of the tree is given one for each level (`label_of_level`), which no real node has.
-The lowest level is the host: so the node selectors that pods get are of a label that nodes do have. Where the last level is
-not called `node`, a level above the hosts, of one host each, bears its name, so that constraints can name it.
+In the engine a level is a node label: a node of the tree gets a label for each level (`label_of_level`), which no real node
+has. The lowest level is the hostname, so that node selectors use a label that nodes do have. If the last level is not called
+`node`, an additional level of single hosts has its name, so that constraints can refer to it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from api.workloads import PlacementConstraint
 NAME, SIZE, PRIORITY, CONSTRAINTS = "name", "size", "priority", "constraints"
 LEVELS, TREE, RESOURCES = "level-names", "tree", "resource-names"
 GIVEN: Final = (NAME, SIZE, PRIORITY, CONSTRAINTS)
-"""The keys of a group's data that its user writes."""
+"""Keys of a group's data that its user writes."""
 
 NODE: Final = "node"
 TOPOLOGY_NAMESPACE: Final = "default"
-"""Where topology ConfigMaps are, unless the settings say otherwise."""
+"""Default namespace of topology ConfigMaps."""
 MOST_LEVELS: Final = 15
 LONGEST_TOPOLOGY: Final = 200
 _DOMAIN: Final = "sakkara.topology"
@@ -59,11 +59,11 @@ _TOO_HIGH: Final = (
 )
 _INT32_MAX: Final = 2**31 - 1
 HIGHEST_PRIORITY: Final = 1000
-"""The highest priority that a group's ConfigMap may set, unless the settings say otherwise: no RBAC rule of ours guards it."""
+"""Default for the highest priority that a group's ConfigMap may set, which no RBAC rule limits otherwise."""
 
 
 class MapMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of a ConfigMap's metadata that is read."""
+    """The read fields of a ConfigMap's metadata."""
 
     name: str = ""
     namespace: str = ""
@@ -74,7 +74,7 @@ class MapMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConfigMap(msgspec.Struct, frozen=True):
-    """A ConfigMap as the watch shows it."""
+    """A decoded ConfigMap."""
 
     metadata: MapMeta
     data: dict[str, str] = msgspec.field(default_factory=dict)
@@ -87,7 +87,7 @@ class ConfigMap(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class InvalidField:
-    """One thing wrong: `field` from the top of the object, what stood there, what is allowed."""
+    """An error: the field from the top of the object, the given value, and what is allowed."""
 
     field: str
     given: Any
@@ -99,9 +99,9 @@ class InvalidField:
 
 @dataclass(frozen=True, slots=True)
 class SakkaraGroup:
-    """So many equal pods. Levels without a constraint pack; where no level has one, the nodes are named to say so.
+    """A group of equal pods. Levels without a constraint pack; without any constraint the node level has one that packs.
 
-    `own_priority`: its ConfigMap says one; else that of the pods' PriorityClass holds.
+    `own_priority` means that the ConfigMap sets the priority; otherwise the pods' PriorityClass applies.
     """
 
     name: str
@@ -113,7 +113,7 @@ class SakkaraGroup:
 
 @dataclass(frozen=True, slots=True)
 class SakkaraTopology:
-    """A tree. `levels`: their names, widest first, the last is the node; `paths`: the units above each node, widest first."""
+    """A topology tree. `levels` are widest first, the node's last; `paths` maps a node to its domains, widest first."""
 
     name: str
     levels: tuple[str, ...]
@@ -122,13 +122,13 @@ class SakkaraTopology:
 
     @property
     def topology(self) -> Topology:
-        """As flavors know topologies: the levels' labels, the host's at the bottom."""
+        """The tree as a Topology: the labels of its levels, the hostname last."""
         keys = [*(label_of_level(self.name, level) for level in self._labelled), names.HOSTNAME_LABEL]
         spec = TopologySpec(levels=tuple(TopologyLevel(node_label=key) for key in keys))
         return Topology(metadata=ObjectMeta(name=self.name), spec=spec)
 
     def labels_of(self, node: str) -> dict[str, str]:
-        """The labels that say where the node lies; none for one that the tree does not name."""
+        """Returns the node's labels for the levels; empty if the tree does not have the node."""
         path = self.paths.get(node)
         if path is None:
             return {}
@@ -137,13 +137,13 @@ class SakkaraTopology:
 
     @property
     def _labelled(self) -> tuple[str, ...]:
-        """The levels that are labels: one that is called `node` is the host itself."""
+        """The levels that get a label of their own: all but `node`, which is the hostname."""
         return self.levels[:-1] if self.levels[-1] == NODE else self.levels
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRead:
-    """A group, or what is wrong with it."""
+    """A parsed group, or the errors."""
 
     group: SakkaraGroup | None = None
     faults: tuple[InvalidField, ...] = ()
@@ -151,14 +151,14 @@ class GroupRead:
 
 @dataclass(frozen=True, slots=True)
 class TopologyRead:
-    """A topology, or what is wrong with it."""
+    """A parsed topology, or the errors."""
 
     topology: SakkaraTopology | None = None
     faults: tuple[InvalidField, ...] = ()
 
 
 def label_of_level(topology: str, level: str) -> str:
-    """The label that stands for a level of a tree; its last part is the level's name."""
+    """Returns the node label of a tree's level; its last part is the level's name."""
     return f"{topology}.{_DOMAIN}/{level}"
 
 
@@ -166,12 +166,12 @@ def label_of_level(topology: str, level: str) -> str:
 
 
 def group_name(name: str, data: Mapping[str, str]) -> str:
-    """What pods call the group that is described in the ConfigMap of that name."""
+    """Returns the name by which pods refer to the group in the ConfigMap `name`."""
     return data.get(NAME, name)
 
 
 def read_group(name: str, data: Mapping[str, str], highest: int = _INT32_MAX) -> GroupRead:
-    """The group in the data of the ConfigMap of that name. `highest`: the most that it may give as its priority."""
+    """Parses the group in the data of the ConfigMap `name`. `highest` is the highest priority that it may set."""
     called = group_name(name, data)
     faults = list(_subdomain(called, 253))
     size, priority = parse_int32(data.get(SIZE, "")), parse_int32(data.get(PRIORITY, "0"))
@@ -214,7 +214,7 @@ def _constraints(data: Mapping[str, str], size: int | None) -> _Constraints:
 
 
 def read_topology(name: str, data: Mapping[str, str]) -> TopologyRead:
-    """The tree in the data of the ConfigMap of that name."""
+    """Parses the tree in the data of the ConfigMap `name`."""
     called = data.get(NAME, name)
     levels, resources = _names(data, LEVELS), _names(data, RESOURCES, "[]")
     faults = [
@@ -247,7 +247,7 @@ def _level_faults(data: Mapping[str, str], levels: tuple[str, ...] | None) -> It
 def _walk(
     unit: Any, levels: Sequence[str], above: tuple[str, ...], paths: dict[str, tuple[str, ...]]
 ) -> Iterator[InvalidField]:
-    """Files the nodes below a unit by their paths."""
+    """Adds the paths of the nodes below a domain to `paths`; yields errors."""
     where = _at(TREE, *above)
     if not isinstance(unit, dict):
         yield InvalidField(where, unit, "must be an object of units by name, empty for a node")
@@ -277,7 +277,7 @@ class _Bad:
 
 
 def _json(text: str) -> Any:
-    """What the JSON says, or why it says nothing."""
+    """Returns the parsed JSON, or the error."""
     try:
         return read_json(text, longest=LONGEST_DATA, pairs=entries_once)
     except ValueError as bad:

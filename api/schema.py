@@ -1,7 +1,7 @@
-"""Words with which the types state their limits: they end in the CRDs and nowhere else.
+"""Helpers with which the types declare their limits for the CRDs.
 
-A limit is the API server's to enforce. Reading stays tolerant here: what a watch delivers is never refused, and an
-invalid object gets the webhook's own, better words. Used by the type modules; read by `hack.crds`.
+The API server enforces the limits. Decoding stays tolerant: objects from a watch are never refused, and the webhook reports
+invalid objects with better messages. The type modules use it; `hack.crds` reads the result.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ DEFAULT = "x-default"
 
 
 def schema(doc: str = "", *, mandatory: bool = False, **keys: Any) -> Any:
-    """Field metadata for the CRD: `doc` becomes the description.
+    """Returns field metadata for the CRD. `doc` becomes the description.
 
-    A Python default that says something (not empty, 0 or None) is the CRD's default too. `mandatory` and `default=`
-    override what the Python side says: for `x: str = ""` that must be given, or `default=None` for no default.
-    `keys` are schema words (maxLength, enum, ...); `x_kubernetes_*` is written with dashes.
+    A Python default other than empty, 0 or None is the CRD's default too. `mandatory` and `default=` override the Python side,
+    for example for a required `x: str = ""`, or `default=None` for no default. `keys` are schema keywords (maxLength, enum,
+    ...); underscores in `x_kubernetes_*` become dashes.
     """
     extra = {name.replace("_", "-") if name.startswith("x_") else name: value for name, value in keys.items()}
     if mandatory:
@@ -33,27 +33,27 @@ def schema(doc: str = "", *, mandatory: bool = False, **keys: Any) -> Any:
 
 
 def rule(cel: str, message: str) -> Schema:
-    """One CEL rule with the exact message of its refusal."""
+    """Returns one CEL rule with its error message."""
     return {"rule": cel, "message": message}
 
 
 def rules(*each: Schema) -> Schema:
-    """CEL rules as schema words, for `model_config` of a whole type."""
+    """Returns CEL rules as schema keywords, for `model_config` of a type."""
     return {"x-kubernetes-validations": list(each)}
 
 
 def map_by(*keys: str, **words: Any) -> Schema:
-    """A list whose entries are identified by these keys, so that several writers can own entries of it."""
+    """Returns schema keywords of a list with items identified by `keys`, so that several writers can own items."""
     return {"x_kubernetes_list_type": "map", "x_kubernetes_list_map_keys": list(keys), **words}
 
 
 def atomic(**words: Any) -> Schema:
-    """A list that is replaced as a whole."""
+    """Returns schema keywords of a list that is replaced as a whole."""
     return {"x_kubernetes_list_type": "atomic", **words}
 
 
 def unique(**words: Any) -> Schema:
-    """A list of distinct scalars."""
+    """Returns schema keywords of a list of distinct scalars."""
     return {"x_kubernetes_list_type": "set", **words}
 
 
@@ -79,7 +79,7 @@ LevelKey = Annotated[str, schema("Label key of the level.", minLength=1, maxLeng
 LevelName = Annotated[str, schema(minLength=1, maxLength=63)]
 Time = Annotated[str, schema("RFC 3339 time.", format="date-time")]
 
-# ---- shapes of other groups that are kept as plain dicts here
+# ---- types of other groups that stay plain dicts
 
 STRING_MAP: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 
@@ -88,7 +88,7 @@ CONDITION: Schema = {
     "description": "One aspect of the object's state.",
     "required": ["lastTransitionTime", "message", "reason", "status", "type"],
     "properties": {
-        "type": {"type": "string", "description": "Which aspect.", "maxLength": 316},
+        "type": {"type": "string", "description": "The aspect.", "maxLength": 316},
         "status": {"type": "string", "description": "Whether it holds.", "enum": ["True", "False", "Unknown"]},
         "reason": {
             "type": "string",
@@ -168,7 +168,8 @@ TOLERATION: Schema = {
     },
 }
 
-# A pod template is not judged here (the API server judges the Job's own); of its metadata only labels and annotations
+# The pod template is not validated here, because the API server validates the Job's own. Of its metadata only labels and
+# annotations are kept.
 # are kept, the rest is pruned.
 POD_TEMPLATE: Schema = {
     "type": "object",
@@ -217,5 +218,5 @@ TOLERATION_RULES = [
 
 TAINTS = atomic(items=TAINT, maxItems=8, x_kubernetes_validations=TAINT_RULES)
 TOLERATIONS = atomic(items=TOLERATION, maxItems=8, x_kubernetes_validations=TOLERATION_RULES)
-CONDITIONS = schema("Where the object stands.", **map_by("type", items=CONDITION, maxItems=16))
+CONDITIONS = schema("The object's state.", **map_by("type", items=CONDITION, maxItems=16))
 IMMUTABLE = [rule("self == oldSelf", "field is immutable")]

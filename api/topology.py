@@ -1,7 +1,6 @@
-"""Topology and ResourceFlavor: the levels of the datacenter tree and the nodes that a flavor stands for.
+"""Topology and ResourceFlavor: the levels of the datacenter tree, and the nodes of a flavor.
 
-Two forms of levels: a Topology object that flavors name, or (the first form) levels written into the flavor itself.
-The same limits and rules hold for both.
+A flavor names a Topology object, or (older) has the levels inline. The same limits and rules apply to both.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from api.schema import TAINTS, TOLERATIONS, LevelKey, Name, Schema, atomic, rule
 
 
 def _level_rules(key: str) -> list[Schema]:
-    """Rules over a list of levels; `key` reads the label key of one: `.nodeLabel`, or nothing for plain strings."""
+    """Returns CEL rules for a list of levels. `key` selects the label key of an item: `.nodeLabel`, or empty for strings."""
     last = f"[size(self) - 1]{key} == '{HOSTNAME_LABEL}'"
     return [
         rule(f"self.all(a, self.exists_one(b, b{key} == a{key}))", "must be unique"),
@@ -37,19 +36,19 @@ def _levels(key: str) -> Any:
 
 
 class TopologyLevel(KubeModel):
-    """One level: the node label whose values are its domains."""
+    """A level: the node label whose values name its domains."""
 
     node_label: LevelKey
 
 
 class TopologySpec(KubeModel):
-    """Levels, widest first."""
+    """The levels, widest first."""
 
     levels: Annotated[tuple[TopologyLevel, ...], _levels(".nodeLabel")] = ()
 
 
 class Topology(KubeObject):
-    """Cluster-scoped list of levels that flavors name."""
+    """A cluster-scoped list of levels that flavors refer to."""
 
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "Topology"
@@ -63,13 +62,15 @@ class Topology(KubeObject):
 
 
 class InlineTopology(KubeModel):
-    """The first form: levels written into the flavor itself."""
+    """Levels written into the flavor itself (the older form)."""
 
     levels: Annotated[tuple[LevelKey, ...], _levels("")] = ()
 
 
 class ResourceFlavorSpec(KubeModel):
-    """Which nodes, with which taints and tolerations, in which topology."""
+    """Nodes of the flavor, their taints and tolerations, and their topology."""
+
+    """A cluster-scoped kind of nodes for which quota is given."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -97,10 +98,10 @@ class ResourceFlavorSpec(KubeModel):
         schema("Taints that the nodes have; a workload must tolerate them to get this flavor.", **TAINTS),
     ] = ()
     tolerations: Annotated[
-        tuple[dict[str, Any], ...], schema("Tolerations that pods of this flavor are given.", **TOLERATIONS)
+        tuple[dict[str, Any], ...], schema("Tolerations that are added to pods of this flavor.", **TOLERATIONS)
     ] = ()
-    topology_name: Annotated[Name | None, schema("The Topology object whose levels hold here.")] = None
-    topology: Annotated[InlineTopology | None, schema("The levels themselves; excludes topologyName.")] = None
+    topology_name: Annotated[Name | None, schema("The Topology object with the flavor's levels.")] = None
+    topology: Annotated[InlineTopology | None, schema("The levels inline; excludes topologyName.")] = None
 
 
 class ResourceFlavor(KubeObject):
@@ -113,5 +114,5 @@ class ResourceFlavor(KubeObject):
 
     @property
     def topology_aware(self) -> bool:
-        """Whether either form of topology is set."""
+        """Reports whether the flavor has a topology in either form."""
         return self.spec.topology_name is not None or self.spec.topology is not None

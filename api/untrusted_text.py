@@ -1,8 +1,8 @@
-"""Text that users may write (annotations, ConfigMaps, fields that a CRD leaves open), bounded before it is parsed.
+"""Bounds text that users write (annotations, ConfigMaps, fields that a CRD leaves open) before it is parsed.
 
-Every JSON parser goes into its input by recursion, and Python ends the parse with RecursionError, which is no ValueError:
-all code that parses user input calls this module, which first measures length and depth in one pass without recursion.
-Every defect of a text raises a ValueError that says what is allowed.
+JSON parsers recurse into their input, and Python then raises RecursionError, which is not a ValueError. All code that parses
+user input calls this module, which first measures length and depth in one pass without recursion. Every error is a ValueError
+that says what is allowed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 LONGEST: Final = 256 * 1024
-"""Characters: no object has more than that in all its annotations."""
+"""Most characters; all annotations of an object together have no more."""
 LONGEST_DATA: Final = 1024 * 1024
-"""Characters of a ConfigMap's value."""
+"""Most characters of a ConfigMap's value."""
 DEEPEST: Final = 32
-"""Lists and objects within each other; Sakkara's trees, the deepest, have 16."""
+"""Deepest nesting of lists and objects; Sakkara's trees, the deepest input, have 16 levels."""
 
-# Possessive, and a string may lack its end: so each character is looked at once, whatever the text is.
+# Possessive, and the closing quote is optional, so that each character is visited once whatever the text is.
 _TEXT: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _WIRE: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
@@ -29,7 +29,7 @@ Pairs = Callable[[list[tuple[str, Any]]], Any]
 
 
 def bounded(text: str, longest: int = LONGEST, deepest: int = DEEPEST) -> str:
-    """The text, where a parser may have it. Raises ValueError."""
+    """Returns the text if it is within the limits. Raises ValueError otherwise."""
     if len(text) > longest:
         raise ValueError(f"must have at most {longest} characters, not {len(text)}")
     if text.count("[") + text.count("{") > deepest:
@@ -46,18 +46,18 @@ def bounded(text: str, longest: int = LONGEST, deepest: int = DEEPEST) -> str:
 
 
 def read_json(text: str, *, longest: int = LONGEST, deepest: int = DEEPEST, pairs: Pairs | None = None) -> Any:
-    """What a JSON text says. `pairs` makes an object of its entries. Raises ValueError, and nothing else."""
+    """Parses JSON. `pairs` converts an object's entries. Raises ValueError and nothing else."""
     value = json.loads(
         bounded(text, longest, deepest), object_pairs_hook=pairs, parse_constant=_no_constant, parse_float=_finite
     )
     if _SURROGATE.search(text):
-        # Half a character can be read, and then stops the code that writes it on.
+        # A lone surrogate parses, but fails later when it is encoded.
         json.dumps(value, ensure_ascii=False).encode()
     return value
 
 
 def cut(data: bytes, deepest: int, instead: bytes) -> bytes:
-    """JSON with `instead` in the place of each list and object that lies deeper: for what must be read all the same."""
+    """Returns JSON with `instead` in place of each more deeply nested list and object, for input that must be read anyway."""
     return b"".join(_kept(data, deepest, instead))
 
 
@@ -90,7 +90,7 @@ def _finite(text: str) -> float:
 
 
 def entries_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a duplicate key is an error."""
+    """Returns the entries as a dict. Raises ValueError for a duplicate key."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

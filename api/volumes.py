@@ -1,6 +1,6 @@
-"""The little of PersistentVolumeClaims, PersistentVolumes, StorageClasses and CSINodes that decides which nodes take a pod.
+"""The fields of PersistentVolumeClaims, PersistentVolumes, StorageClasses and CSINodes that limit the nodes of a pod.
 
-Decoded straight into these; all else is skipped. Never written back.
+Objects are decoded into these types, which skip all other fields, and are never written back.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-"""The labels of a volume that its node must have too; each may list several values, separated by `__`."""
+"""Labels of a volume that its node must match; a value may list alternatives separated by `__`."""
 _OLD_ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
 _KEPT_ANNOTATIONS: Final = (BIND_COMPLETED, SELECTED_NODE, DEFAULT_CLASS)
 
 
 class ClaimSpec(_Wire, frozen=True):
-    """What is claimed. `storage_class_name` None: the default class, once there is one."""
+    """Requirements of a claim. `storage_class_name` None means the default class, once there is one."""
 
     storage_class_name: str | None = None
     volume_name: str = ""
@@ -45,7 +45,7 @@ class Claim(_Wire, frozen=True):
 
     @property
     def bound(self) -> bool:
-        """Whether binding is complete: the claim names its volume, and the volume controller is done."""
+        """Reports whether binding is complete: the claim names its volume, and the volume controller has confirmed it."""
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
 
@@ -60,13 +60,13 @@ class _ClaimRef(_Wire, frozen=True):
 
 
 class VolumeAffinity(_Wire, frozen=True):
-    """Which nodes reach a volume."""
+    """The nodes that can use a volume."""
 
     required: NodeSelector | None = None
 
 
 class VolumeSpec(_Wire, frozen=True):
-    """Where a volume is and who has it. `csi`: its driver, None for other kinds of volume."""
+    """Location and claim of a volume. `csi` is its driver, None for other kinds of volumes."""
 
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
@@ -86,12 +86,12 @@ class Volume(_Wire, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its name."""
+        """The volume's name."""
         return self.metadata.name
 
     @property
     def zones(self) -> dict[str, tuple[str, ...]]:
-        """The values of its zone labels, by the label that nodes have."""
+        """Values of the volume's zone and region labels, by the current label key."""
         labels = self.metadata.labels
         found = {
             new: labels.get(old, labels.get(new, "")) for new, old in zip(ZONE_LABELS, _OLD_ZONE_LABELS, strict=True)
@@ -100,20 +100,20 @@ class Volume(_Wire, frozen=True):
 
 
 class TopologyExpression(_Wire, frozen=True):
-    """One key of a topology term, and the values that are allowed."""
+    """One key of a topology term with its allowed values."""
 
     key: str
     values: tuple[str, ...] = ()
 
 
 class TopologyTerm(_Wire, frozen=True):
-    """Expressions, all ANDed."""
+    """Topology expressions, all ANDed."""
 
     match_label_expressions: tuple[TopologyExpression, ...] = ()
 
 
 class StorageClass(_Wire, frozen=True):
-    """How volumes are made and bound."""
+    """How volumes are provisioned and bound."""
 
     metadata: Meta = Meta()
     provisioner: str = ""
@@ -122,22 +122,22 @@ class StorageClass(_Wire, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its name."""
+        """The class's name."""
         return self.metadata.name
 
     @property
     def waits_for_pods(self) -> bool:
-        """Whether claims are bound only once a pod that uses them is placed."""
+        """Reports whether claims are bound only after a pod that uses them is scheduled."""
         return self.volume_binding_mode == "WaitForFirstConsumer"
 
     @property
     def is_default(self) -> bool:
-        """Whether claims that name no class are of this one."""
+        """Reports whether this class applies to claims that name none."""
         return self.metadata.annotations.get(DEFAULT_CLASS) == "true"
 
     @property
     def provisions(self) -> bool:
-        """Whether volumes are made on demand."""
+        """Reports whether volumes are provisioned on demand."""
         return self.provisioner not in ("", NO_PROVISIONER)
 
 
@@ -164,12 +164,12 @@ class CsiNode(_Wire, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its name, which is the node's."""
+        """The node's name."""
         return self.metadata.name
 
     @property
     def limits(self) -> dict[str, int]:
-        """How many volumes of each driver the node can have; drivers without a limit are left out."""
+        """Most volumes of each driver on the node; drivers without a limit are absent."""
         given = ((each.name, each.allocatable.count if each.allocatable else None) for each in self.spec.drivers)
         return {name: count for name, count in given if count is not None}
 
@@ -180,13 +180,13 @@ class _ClaimTemplate(_Wire, frozen=True):
 
 
 class ClaimPerPod(_Wire, frozen=True):
-    """A generic ephemeral volume: a claim that is made for each pod."""
+    """A generic ephemeral volume, for which a claim is created per pod."""
 
     volume_claim_template: _ClaimTemplate = _ClaimTemplate()
 
 
 class _Reader:
-    """Decodes one kind, without the annotations that nobody reads. Raises msgspec's errors."""
+    """Decodes one kind and drops unused annotations. Raises msgspec.MsgspecError."""
 
     def __init__(self, kind: type[Any]) -> None:
         self._decode = msgspec.json.Decoder(kind).decode
@@ -199,13 +199,13 @@ class _Reader:
 
 
 def read_claim(data: bytes) -> Claim:
-    """A PersistentVolumeClaim. Raises msgspec's errors."""
+    """Decodes a PersistentVolumeClaim. Raises msgspec.MsgspecError."""
     found: Claim = _CLAIM(data)
     return found
 
 
 def read_volume(data: bytes) -> Volume:
-    """A PersistentVolume. Raises msgspec's errors."""
+    """Decodes a PersistentVolume. Raises msgspec.MsgspecError."""
     found: Volume = _VOLUME(data)
     return found
 

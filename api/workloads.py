@@ -1,4 +1,4 @@
-"""Workload: a job as the queue sees it. Pod sets, what topology they ask for, and in the status what they got."""
+"""Workload: a job in the queue, with its pod sets, their topology requests, and in the status its admission."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SliceConstraint(KubeModel):
 
 
 class PlacementConstraint(KubeModel):
-    """What is wanted at one level of the topology."""
+    """A requirement at one level of the topology."""
 
     level: Annotated[
         str,
@@ -50,20 +50,24 @@ class PlacementConstraint(KubeModel):
         ),
     ] = ""
     type: Annotated[
-        str, schema("Onto few units of the level, or evenly onto many.", default=None, enum=["pack", "spread"])
+        str, schema("Pack onto few domains of the level, or spread evenly.", default=None, enum=["pack", "spread"])
     ] = "pack"
-    partitions: Annotated[int | None, schema("Onto so many units exactly.", format="int32", minimum=1)] = None
-    min: Annotated[int | None, schema("Fewest pods on a used unit.", format="int32", minimum=1)] = None
-    max: Annotated[int | None, schema("Most pods on a used unit.", format="int32", minimum=1)] = None
-    factor: Annotated[int | None, schema("Pods on a used unit are a multiple.", format="int32", minimum=1)] = None
-    hard: Annotated[bool, schema("Violated never; else as little as can be.")] = False
+    partitions: Annotated[int | None, schema("Exact number of used domains.", format="int32", minimum=1)] = None
+    min: Annotated[int | None, schema("Fewest pods in a used domain.", format="int32", minimum=1)] = None
+    max: Annotated[int | None, schema("Most pods in a used domain.", format="int32", minimum=1)] = None
+    factor: Annotated[
+        int | None, schema("Pods in a used domain are a multiple of this.", format="int32", minimum=1)
+    ] = None
+    hard: Annotated[bool, schema("Never violate; if false, violate as little as possible.")] = False
 
 
 class TopologyRequest(KubeModel):
-    """What a pod set asks of the topology."""
+    """The topology request of a pod set."""
 
     required: Annotated[str | None, schema("All pods in one domain of this level.", maxLength=63)] = None
-    preferred: Annotated[str | None, schema("In as few domains of this level as possible.", maxLength=63)] = None
+    preferred: Annotated[str | None, schema("All pods in as few domains of this level as possible.", maxLength=63)] = (
+        None
+    )
     unconstrained: Annotated[bool | None, schema("Anywhere, but counted by topology.")] = None
     pod_index_label: Annotated[str | None, schema("Label with a pod's rank.", maxLength=317)] = None
     sub_group_index_label: Annotated[str | None, schema("Label with the replicated job's index.", maxLength=317)] = None
@@ -82,14 +86,14 @@ class TopologyRequest(KubeModel):
     constraints: Annotated[
         tuple[PlacementConstraint, ...] | None,
         schema(
-            "What is wanted at each level (an extension of Stowage).",
+            "Requirements at each level (an extension of Stowage).",
             **map_by("level", minItems=1, maxItems=MAX_CONSTRAINTS),
         ),
     ] = None
     relax_after_seconds: Annotated[
         int | None,
         schema(
-            "A required level climbs by one each time so much time has passed (an extension of Stowage).",
+            "Seconds of waiting after which the required level is widened by one, repeatedly (an extension of Stowage).",
             format="int32",
             minimum=1,
         ),
@@ -97,7 +101,7 @@ class TopologyRequest(KubeModel):
     spare_hosts: Annotated[
         int | None,
         schema(
-            "Hosts that are held free for pods whose own fails (an extension of Stowage).",
+            "Hosts that are kept free for pods whose host fails (an extension of Stowage).",
             format="int32",
             minimum=1,
         ),
@@ -105,7 +109,7 @@ class TopologyRequest(KubeModel):
 
     @property
     def explicit(self) -> bool:
-        """Whether topology is asked for at all; `unconstrained: false` counts, an index label alone does not."""
+        """Reports whether a topology is requested; `unconstrained: false` counts, an index label alone does not."""
         return any(
             v is not None
             for v in (
@@ -119,7 +123,7 @@ class TopologyRequest(KubeModel):
 
 
 class PodSet(KubeModel):
-    """Pods of one shape."""
+    """Pods with the same template."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -135,12 +139,12 @@ class PodSet(KubeModel):
         default_factory=dict
     )
     count: Annotated[int, schema("Pods of the set.", format="int32", minimum=0)] = 1
-    min_count: Annotated[int | None, schema("Fewest pods that it can start with.", format="int32", minimum=1)] = None
+    min_count: Annotated[int | None, schema("Fewest pods with which it can start.", format="int32", minimum=1)] = None
     topology_request: TopologyRequest | None = None
 
 
 class PriorityClassRef(KubeModel):
-    """Where the priority comes from."""
+    """The class that defines the workload's priority."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -167,7 +171,7 @@ _GATE_STATE: Schema = {
     "required": ["lastTransitionTime", "name", "position"],
     "properties": {
         "name": _GATE_NAME,
-        "position": {"type": "string", "description": "Closed gates hold preemption back.", "enum": ["Closed", "Open"]},
+        "position": {"type": "string", "description": "Closed gates block preemption.", "enum": ["Closed", "Open"]},
         "lastTransitionTime": {"type": "string", "description": "When the position changed.", "format": "date-time"},
     },
 }
@@ -180,7 +184,7 @@ _EARLY_REQUEST: Schema = {
 
 
 class WorkloadSpec(KubeModel):
-    """What is asked for."""
+    """Requests of a workload."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -194,7 +198,7 @@ class WorkloadSpec(KubeModel):
     pod_sets: Annotated[
         tuple[PodSet, ...],
         schema(
-            "Pods of one shape each; they start together.",
+            "Groups of pods with one template each; they start together.",
             **map_by("name", minItems=1, maxItems=MAX_POD_SETS),
             x_kubernetes_validations=[
                 rule("self.filter(p, has(p.minCount)).size() <= 1", "at most one podSet can use minCount")
@@ -203,17 +207,17 @@ class WorkloadSpec(KubeModel):
     ] = ()
     queue_name: Annotated[Name, schema("The LocalQueue.")] = ""
     priority_class_ref: PriorityClassRef | None = None
-    priority: Annotated[Int32 | None, schema("Higher goes first; unset counts as 0.")] = None
+    priority: Annotated[Int32 | None, schema("Workloads with higher priority go first; unset counts as 0.")] = None
     topology_request: Annotated[
-        dict[str, Any] | None, schema("The early form, for the whole job; refused.", properties=_EARLY_REQUEST)
+        dict[str, Any] | None, schema("The older form, for the whole job; refused.", properties=_EARLY_REQUEST)
     ] = None
-    active: Annotated[bool, schema("False: evicted, and not queued again.")] = True
+    active: Annotated[bool, schema("If false, the workload is evicted and not queued again.")] = True
     maximum_execution_time_seconds: Annotated[
-        int | None, schema("Admitted longer than this, it is deactivated.", format="int32", minimum=1)
+        int | None, schema("Seconds of admission after which it is deactivated.", format="int32", minimum=1)
     ] = None
     preemption_gates: Annotated[
         tuple[dict[str, Any], ...],
-        schema("Gates that hold back the preemption of others.", **map_by("name", items=_GATE, maxItems=8)),
+        schema("Gates that block the preemption of other workloads.", **map_by("name", items=_GATE, maxItems=8)),
     ] = ()
 
 
@@ -222,23 +226,27 @@ MAX_SLICES = 1000
 
 Root = Annotated[str, schema(maxLength=63)]
 PodCount = Annotated[int, schema(format="int32", minimum=1)]
-# Both shapes below are unions: exactly one of the two members is set.
+# Both types below are unions: exactly one of the two members is set.
 _ONE_OF: Schema = {"minProperties": 1, "maxProperties": 1}
 
 
 class IndividualValues(KubeModel):
-    """Values that differ: prefix + root + suffix."""
+    """Differing values, each prefix + root + suffix."""
 
-    prefix: Annotated[str | None, schema("What each value begins with.", minLength=1, maxLength=63)] = None
-    suffix: Annotated[str | None, schema("What each value ends with.", minLength=1, maxLength=63)] = None
+    prefix: Annotated[str | None, schema("Common prefix of the values.", minLength=1, maxLength=63)] = None
+    suffix: Annotated[str | None, schema("Common suffix of the values.", minLength=1, maxLength=63)] = None
     roots: Annotated[
         tuple[Root, ...],
-        schema("The middle of each value.", mandatory=True, **atomic(minItems=1, maxItems=MAX_DOMAINS)),
+        schema(
+            "The part of each value between prefix and suffix.",
+            mandatory=True,
+            **atomic(minItems=1, maxItems=MAX_DOMAINS),
+        ),
     ] = ()
 
 
 class LevelValues(KubeModel):
-    """The values of one level over a slice's domains: one for all, or one each."""
+    """Values of one level over a slice's domains: one for all, or one each."""
 
     model_config = ConfigDict(json_schema_extra=_ONE_OF)
 
@@ -282,7 +290,7 @@ class AssignmentSlice(KubeModel):
 
 
 class TopologyAssignment(KubeModel):
-    """Which domains a pod set goes to; `api.assignment` converts it to and from plain lists."""
+    """The domains of a pod set; `api.assignment` converts it to and from plain lists."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -300,11 +308,11 @@ class TopologyAssignment(KubeModel):
 
 
 class PodSetAssignment(KubeModel):
-    """What one pod set got."""
+    """The admission of one pod set."""
 
     name: PodSetName = "main"
     flavors: Annotated[dict[str, Name], schema("Flavor by resource.")] = Field(default_factory=dict)
-    resource_usage: Annotated[dict[str, Quantity], schema("Of all pods together.")] = Field(default_factory=dict)
+    resource_usage: Annotated[dict[str, Quantity], schema("Usage of all pods together.")] = Field(default_factory=dict)
     count: Annotated[int | None, schema("Pods that were admitted.", format="int32", minimum=0)] = None
     topology_assignment: TopologyAssignment | None = None
     delayed_topology_request: Annotated[
@@ -313,12 +321,12 @@ class PodSetAssignment(KubeModel):
 
 
 class Admission(KubeModel):
-    """What the workload got, in which queue."""
+    """The admission of a workload: its ClusterQueue, and flavors and domains of its pod sets."""
 
     cluster_queue: Annotated[Name, schema("The ClusterQueue that holds the quota.")]
     pod_set_assignments: Annotated[
         tuple[PodSetAssignment, ...],
-        schema("What each pod set got.", mandatory=True, **map_by("name", maxItems=MAX_POD_SETS)),
+        schema("Admission of each pod set.", mandatory=True, **map_by("name", maxItems=MAX_POD_SETS)),
     ] = ()
 
 
@@ -326,18 +334,18 @@ class RequeueState(KubeModel):
     """Backoff after an eviction."""
 
     count: Annotated[int | None, schema("Evictions so far.", format="int32", minimum=0)] = None
-    requeue_at: Annotated[Time | None, schema("Not queued before.")] = None
+    requeue_at: Annotated[Time | None, schema("Time before which it is not queued.")] = None
 
 
 class ReclaimablePod(KubeModel):
-    """Pods of a pod set that are done and give their quota back."""
+    """Pods of a pod set that have ended and return their quota."""
 
     name: PodSetName
-    count: Annotated[int, schema("Pods that are done.", format="int32", minimum=0)]
+    count: Annotated[int, schema("Pods that have ended.", format="int32", minimum=0)]
 
 
 class PodSetUpdate(KubeModel):
-    """What an admission check adds to a pod set's template."""
+    """Changes of a pod set's template by an admission check."""
 
     name: PodSetName
     labels: Annotated[dict[str, str], schema("Labels to add.")] = Field(default_factory=dict)
@@ -349,37 +357,37 @@ class PodSetUpdate(KubeModel):
 
 
 class AdmissionCheckState(KubeModel):
-    """Where one check stands."""
+    """State of one admission check."""
 
     name: Annotated[str, schema("Name of the AdmissionCheck.", mandatory=True, minLength=1, maxLength=316)] = ""
     state: Annotated[
         str,
-        schema("What the check says.", mandatory=True, default=None, enum=["Pending", "Ready", "Retry", "Rejected"]),
+        schema("Result of the check.", mandatory=True, default=None, enum=["Pending", "Ready", "Retry", "Rejected"]),
     ] = "Pending"
     last_transition_time: Annotated[Time | None, schema("When the state changed.", mandatory=True)] = None
-    message: Annotated[str, schema("Why, for people.", mandatory=True, maxLength=32768)] = ""
+    message: Annotated[str, schema("Reason, for users.", mandatory=True, maxLength=32768)] = ""
     requeue_after_seconds: Annotated[int | None, schema("Wait before the next try.", format="int32", minimum=0)] = None
     retry_count: Annotated[int | None, schema("Retries so far.", format="int32", minimum=0)] = None
     pod_set_updates: Annotated[
-        tuple[PodSetUpdate, ...], schema("What the check adds to the pods.", **atomic(maxItems=MAX_POD_SETS))
+        tuple[PodSetUpdate, ...], schema("Changes of the pods by the check.", **atomic(maxItems=MAX_POD_SETS))
     ] = ()
 
 
 class PodSetRequest(KubeModel):
-    """Total requests of a pod set while it waits."""
+    """Total requests of a waiting pod set."""
 
     name: PodSetName
-    resources: Annotated[dict[str, Quantity], schema("Of all its pods.")] = Field(default_factory=dict)
+    resources: Annotated[dict[str, Quantity], schema("Requests of all its pods.")] = Field(default_factory=dict)
 
 
 class UnhealthyNode(KubeModel):
-    """A node that waits to be replaced."""
+    """A node that waits for its replacement."""
 
     name: Annotated[LevelName, schema("Name of the node.")]
 
 
 class EvictionCount(KubeModel):
-    """How often a workload was evicted for a reason."""
+    """Number of evictions of a workload for one reason."""
 
     reason: Annotated[str, schema("Reason of the eviction.", maxLength=316)]
     underlying_cause: Annotated[str, schema("The cause behind the reason.", maxLength=316, default="")] = ""
@@ -387,7 +395,7 @@ class EvictionCount(KubeModel):
 
 
 class SchedulingStats(KubeModel):
-    """Counters over the workload's life."""
+    """Counters over the workload's lifetime."""
 
     evictions: Annotated[
         tuple[EvictionCount, ...], schema("Evictions by reason.", **map_by("reason", "underlyingCause", maxItems=256))
@@ -395,7 +403,7 @@ class SchedulingStats(KubeModel):
 
 
 class WorkloadStatus(KubeModel):
-    """Where the workload stands; every wait has a reason in its conditions."""
+    """State of a workload; a condition has the reason of every wait."""
 
     model_config = ConfigDict(
         json_schema_extra=rules(
@@ -420,17 +428,17 @@ class WorkloadStatus(KubeModel):
     requeue_state: RequeueState | None = None
     reclaimable_pods: Annotated[
         tuple[ReclaimablePod, ...],
-        schema("Pods that are done and give quota back.", **map_by("name", maxItems=MAX_POD_SETS)),
+        schema("Pods that have ended and return their quota.", **map_by("name", maxItems=MAX_POD_SETS)),
     ] = ()
     admission_checks: Annotated[
-        tuple[AdmissionCheckState, ...], schema("What each check says.", **map_by("name", maxItems=8))
+        tuple[AdmissionCheckState, ...], schema("Result of each check.", **map_by("name", maxItems=8))
     ] = ()
     resource_requests: Annotated[
         tuple[PodSetRequest, ...],
-        schema("What the waiting pod sets ask for in total.", **map_by("name", maxItems=MAX_POD_SETS)),
+        schema("Total requests of the waiting pod sets.", **map_by("name", maxItems=MAX_POD_SETS)),
     ] = ()
     accumulated_past_execution_time_seconds: Annotated[
-        int | None, schema("Time admitted before the present admission.", format="int32", minimum=0)
+        int | None, schema("Seconds of earlier admissions.", format="int32", minimum=0)
     ] = None
     scheduling_stats: SchedulingStats | None = None
     nominated_cluster_names: Annotated[
@@ -442,30 +450,30 @@ class WorkloadStatus(KubeModel):
     ] = ()
     preemption_gates: Annotated[
         tuple[dict[str, Any], ...],
-        schema("Where each preemption gate stands.", **map_by("name", items=_GATE_STATE, maxItems=8)),
+        schema("State of each preemption gate.", **map_by("name", items=_GATE_STATE, maxItems=8)),
     ] = ()
 
 
 def _has_condition(obj: str, kind: str) -> str:
-    """CEL: the condition is there with status True."""
+    """Returns CEL that tests whether the condition has status True."""
     conditions = f"{obj}.status.conditions"
     there = f"has({obj}.status) && has({conditions})"
     return f"{there} && {conditions}.exists(c, c.type == '{kind}' && c.status == 'True')"
 
 
 def _while(kind: str, then: str) -> str:
-    """CEL: `then` holds on every update before and after which the condition is True."""
+    """Returns CEL that requires `then` for each update before and after which the condition is True."""
     return f"!({_has_condition('self', kind)}) || !({_has_condition('oldSelf', kind)}) || ({then})"
 
 
 def _same(path: str) -> str:
-    """CEL: the optional field is in both and equal, or in neither."""
+    """Returns CEL that requires the optional field to be equal, or absent in both."""
     old = path.replace("self", "oldSelf", 1)
     return f"has({path}) == has({old}) && (!has({path}) || {path} == {old})"
 
 
 def _same_inside(member: str) -> str:
-    """CEL: priorityClassRef's member is equal where the reference is in both (its presence has a rule of its own)."""
+    """Returns CEL that requires a member of priorityClassRef to be equal if both have the reference."""
     ref = "spec.priorityClassRef"
     return f"!has(self.{ref}) || !has(oldSelf.{ref}) || self.{ref}.{member} == oldSelf.{ref}.{member}"
 
@@ -501,7 +509,7 @@ WORKLOAD_RULES = rules(
 
 
 class Workload(KubeObject):
-    """A job (or group of pods) as the queue sees it."""
+    """A job (or group of pods) in the queue."""
 
     model_config = ConfigDict(json_schema_extra=WORKLOAD_RULES)
 
@@ -513,6 +521,6 @@ class Workload(KubeObject):
 
     @property
     def of_one_pod(self) -> bool:
-        """Whether it stands for one plain pod: its only owner is a Pod, and it is no group's."""
+        """Reports whether it belongs to a single plain pod: its only owner is a Pod, and it has no group."""
         owners = [(owner.api_version, owner.kind) for owner in self.metadata.owner_references]
         return owners == [("v1", "Pod")] and IS_GROUP_WORKLOAD not in self.metadata.annotations

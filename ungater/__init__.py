@@ -1,1 +1,1 @@
-"""Opens the topology gate of admitted pods, in batches. `plan` is pure, `controller` acts."""
+"""Opens the topology gate of admitted pods, in batches. `plan` is pure; `controller` sends its patches."""

@@ -1,6 +1,7 @@
-"""Pods of the first form have only annotations: Workload and pod set. This adds the label that the ungater selects by.
+"""Adds the pod set label, by which the ungater selects pods, to pods that name Workload and pod set in annotations only.
 
-The informer sees pods that are not bound and have no such label; each leaves its view with the label, or when it is bound.
+Pods of the older annotations lack the label. The informer watches unbound pods without it; a pod leaves the informer's view
+when it has the label or is bound.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _decode_pod = msgspec.json.Decoder(Pod).decode
 
 
 class Adoption:
-    """Labels such pods while it runs. `pods`: those that are UNBOUND and UNLABELLED."""
+    """Labels the pods while `run` runs. `pods` must select with UNBOUND and UNLABELLED."""
 
     def __init__(self, kube: Kube, pods: Informer[Pod]) -> None:
         self._kube, self._pods = kube, pods
@@ -35,7 +36,7 @@ class Adoption:
         pods.add_handler(self._changed)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Labels pods until cancelled."""
         await self._reconciler.run()
 
     def _changed(self, change: Change[Pod]) -> None:
@@ -53,12 +54,12 @@ class Adoption:
                 PODS, meta.name, body, meta.namespace, kind=PatchKind.MERGE, repeatable=True, decode=_decode_pod
             )
         except NotFound:
-            log.debug("already gone", extra={"pod": key})
+            log.debug("the pod was deleted", extra={"pod": key})
         except Invalid as refused:
             log.warning("%s names no pod set: %s", TOPOLOGY_PODSET, refused, extra={"pod": key})
 
 
 def _pod_set(pod: Pod) -> str:
-    """The pod set that a gated pod of a Workload names in the first form's annotation; empty where it does not."""
+    """Returns the pod set that a gated pod of a Workload names in its annotation, or an empty string."""
     gated = pod.gated and workload_key(pod) is not None and PODSET_LABEL not in pod.metadata.labels
     return pod.metadata.annotations.get(TOPOLOGY_PODSET, "") if gated else ""

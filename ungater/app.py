@@ -1,4 +1,4 @@
-"""The ungater process: reads its settings, builds its parts, runs until it is stopped. The only place that builds."""
+"""The ungater process: reads the settings, builds the parts and runs them until it is stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME = "ungater"
 
 
 async def run(process: Process, settings: UngaterSettings) -> None:
-    """Watches always, so that a standby is warm; opens gates while leading."""
+    """Runs the informers always, so that a standby starts fast, and opens gates while leading."""
     async with await Kube.connect(settings.client_settings(NAME)) as kube:
         workloads = Informer(kube, WORKLOADS, read_workload)
         # Pods created without the gate (controller.openTemplates) need no work and would be most of the events.
@@ -45,7 +45,7 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         async def lead() -> None:
             for informer in informers:
                 await informer.synced(settings.sync_timeout)
-            # The previous leader's last patches must be known, even if our watch has not shown them yet.
+            # The refresh shows the previous leader's last patches, which the watch may not have delivered yet.
             await asyncio.gather(workloads.refresh(), pods.refresh())
             async with asyncio.TaskGroup() as work:
                 work.create_task(ungater.run(), name="ungater")
@@ -58,7 +58,7 @@ async def run(process: Process, settings: UngaterSettings) -> None:
 
 
 def main() -> int:
-    """The process's exit code; 2 for settings that cannot be."""
+    """Runs the process and returns its exit code; 2 for invalid settings."""
     try:
         settings = UngaterSettings()
     except BAD_SETTINGS as bad:

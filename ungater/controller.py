@@ -1,10 +1,10 @@
-"""Watches admitted Workloads and their pods, and opens the topology gates in batches.
+"""Watches admitted Workloads and their pods, and opens topology gates in batches.
 
-A change of a Workload starts a pass at once. A change of a pod starts one after the batch period, counted from the first
-change, so that a burst of pods costs one pass; or at once when all pods of the assignments were seen. `plan` decides which
-pod goes where; this module keeps the views, sends one patch per pod (a bounded number at a time), and remembers what it sent.
+A change of a Workload triggers a reconcile at once. A change of a pod triggers one after the batch period, counted from the
+first change, so that a burst of pods costs one reconcile, or at once when all pods of the assignments exist. `plan` assigns
+pods to domains; this module holds the indexes, sends one patch per pod (a bounded number at a time) and tracks their outcome.
 
-Only the leader runs it. A pass may run twice without harm: it starts from the pods as they are.
+Only the leader runs it. A reconcile may be repeated without harm, because it starts from the pods as observed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _decode_pod = msgspec.json.Decoder(Pod).decode
 
 
 class Ungater:
-    """Opens gates while it runs."""
+    """The controller of the gates. `now` returns epoch seconds."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Ungater:
         self._settings, self._now = settings, now
         self._slots = asyncio.Semaphore(settings.patches)
         self._expectations = Expectations()
-        # Pods as the answers to our patches showed them, until the watch catches up.
+        # Pods as the responses to patches returned them, until the watch shows the same.
         self._answered: dict[str, Pod] = {}
         self._reconciler = Reconciler("ungater", self._reconcile, workers=settings.workers)
         pods.add_index(_BY_WORKLOAD, lambda pod: [key] if (key := workload_key(pod)) else [])
@@ -72,7 +72,7 @@ class Ungater:
         pods.add_handler(self._pod_changed)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Opens gates until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._reconciler.run(), name="openings")
             group.create_task(owned_series.keep(self._living, _UNUSED), name="series")
@@ -82,7 +82,7 @@ class Ungater:
         admissions = (workload.status.admission for workload in self._workloads.objects.values())
         return {OwnerKind.CLUSTER_QUEUE: {admission.cluster_queue for admission in admissions if admission}}
 
-    # ---- what wakes it
+    # ---- events
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         key = slice_key(change.object)
@@ -104,25 +104,25 @@ class Ungater:
         if change.old is not None and SAKKARA_RANK in pod.metadata.labels.keys() - change.old.metadata.labels.keys():
             self._batch(key)
         if change.type is ChangeType.DELETED or pod.terminated:
-            # Another pod may wait for this pod's place.
+            # Another pod may wait for this pod's domain.
             self._batch(key)
 
     def _batch(self, key: str) -> None:
         workload = self._workload_of(key)
         if workload is None or not may_open(workload):
-            return  # its admission will be the event
+            return  # its admission will trigger the reconcile
         complete = self._pods.count(_BY_WORKLOAD, key) >= expected_pods(workload)
         self._reconciler.add_after(key, 0.0 if complete else self._settings.batch_period)
 
     def _workload_of(self, key: str) -> Workload | None:
-        """The Workload whose admission the pods follow that declare this one."""
+        """Returns the Workload of the pods that declare `key`: for an elastic job, its current slice."""
         return slice_of(key, self._workloads.by_index(_BY_SLICE, key))
 
     def _pods_of(self, key: str) -> list[Pod]:
-        """The workload's pods as far as known; the answer to a patch is newer than what the watch has shown so far."""
+        """Returns the workload's pods. A patch's response replaces the informer's copy while that copy is older."""
         return [self._answered.get(pod.metadata.uid, pod) for pod in self._pods.by_index(_BY_WORKLOAD, key)]
 
-    # ---- one pass
+    # ---- reconcile
 
     async def _reconcile(self, key: str) -> float | None:
         workload = self._workload_of(key)
@@ -145,7 +145,7 @@ class Ungater:
         return self._settings.batch_period if waits else None
 
     async def _open_all(self, key: str, workload: Workload, openings: list[GateChange]) -> None:
-        """All openings of one pass, concurrently. Raises the first failure when all are through, so that it is retried."""
+        """Sends all patches of one reconcile concurrently. Raises the first failure after all have ended, for a retry."""
         self._expectations.expect(key, (opening.pod.metadata.uid for opening in openings))
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._open(key, workload, opening)) for opening in openings]
@@ -161,7 +161,7 @@ class Ungater:
             body = opening_patch(pod, opening.node_labels, self._node_of(opening))
         try:
             async with self._slots:
-                # Repeatable: it names the pod's uid, and what it sets and takes out is the same the second time.
+                # Repeatable: the patch names the pod's uid, and applying it twice has the same result.
                 answer = await self._kube.patch(
                     PODS,
                     pod.metadata.name,
@@ -172,19 +172,19 @@ class Ungater:
                     decode=_decode_pod,
                 )
         except (NotFound, Invalid) as gone:
-            # The pod is gone, or another client opened its gate: the watch will show it.
+            # The pod was deleted, or another client opened its gate; the watch will show which.
             OPENINGS.labels("refused").inc()
             log.info("a gate could not be opened: %s", gone, extra={"pod": pod.key, "workload": key})
             self._expectations.observed(key, pod.metadata.uid)
             return None
         except (Unreachable, ServerError) as unknown:
             OPENINGS.labels("unknown").inc()
-            return unknown  # it may have been applied: the expectation stays until a read or an event tells
+            return unknown  # the patch may have been applied: the expectation stays until a read or an event shows it
         except NotLeader as fenced:
             self._expectations.observed(key, pod.metadata.uid)
             return fenced
         except ApiError as error:
-            # Such as Conflict: another pod of that name, or other clients kept writing to it. The watch may show nothing.
+            # For example a Conflict: a new pod of that name, or concurrent writes. The watch may show no change.
             OPENINGS.labels("failed").inc()
             self._expectations.observed(key, pod.metadata.uid)
             return error
@@ -220,7 +220,7 @@ class Ungater:
         return max(0.0, self._now() - since)
 
     async def _settle(self, key: str, uid: str) -> None:
-        """Reads a pod whose patch was cut off, to learn whether it was applied."""
+        """Reads a pod whose patch got no response, to learn whether it was applied."""
         pod = next((pod for pod in self._pods_of(key) if pod.metadata.uid == uid), None)
         if pod is None:
             self._expectations.observed(key, uid)
@@ -235,7 +235,7 @@ class Ungater:
         self._expectations.observed(key, uid)
 
     def _node_of(self, opening: GateChange) -> str | None:
-        """The one node of a host domain; its name need not equal its hostname label. None where it is not certain."""
+        """Returns the name of a host domain's node, which may differ from its hostname; None unless exactly one matches."""
         hostname = opening.node_labels.get(HOSTNAME_LABEL)
         if hostname is None or not self._settings.pin_nodes:
             return None

@@ -1,7 +1,7 @@
-"""Patches whose outcome is unknown: their workload gets no new plan until it is known. Pure.
+"""Patches with an unknown outcome, which block further plans for their workload. Pure.
 
-A plan made on a stale view could send two pods to the same place. An answered patch needs no waiting (its
-answer is the newer view). A patch whose connection broke is pending until an event or a read shows its outcome.
+A plan from stale pods could assign two pods to one place. A patch with a response blocks nothing, because the response is the
+newer pod. A patch whose connection broke stays pending until an event or a read shows its outcome.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ PENDING = "pending ungate operations"
 
 
 class Expectations:
-    """Workload key to the uids of pods whose opening is under way."""
+    """The uids of pods with a pending patch, by workload key."""
 
     def __init__(self) -> None:
         self._open: dict[str, set[str]] = {}
 
     def expect(self, key: str, uids: Iterable[str]) -> None:
-        """These pods' openings are on their way."""
+        """Records that patches for these pods are being sent."""
         added = set(uids)
         if added:
             self._open.setdefault(key, set()).update(added)
 
     def observed(self, key: str, uid: str) -> None:
-        """The outcome for this pod is known."""
+        """Records that the outcome for this pod is known."""
         left = self._open.get(key)
         if left is not None:
             left.discard(uid)
@@ -32,5 +32,5 @@ class Expectations:
                 del self._open[key]
 
     def pending(self, key: str) -> frozenset[str]:
-        """The pods of the workload whose outcome is unknown; none: a plan may be made."""
+        """Returns the uids of the workload's pods with an unknown outcome; a plan requires none."""
         return frozenset(self._open.get(key, ()))

@@ -1,4 +1,4 @@
-"""Metrics of the ungater, under the names that existing dashboards read."""
+"""Metrics of the ungater, with the names that Kueue's dashboards query."""
 
 from __future__ import annotations
 

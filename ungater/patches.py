@@ -1,8 +1,8 @@
-"""The one patch that opens a pod's gates: gates out, nodeSelector in, and for a single host its name into the affinity. Pure.
+"""The patch that opens a pod's gates: removes gates, adds nodeSelector keys and, for one host, its name to the affinity. Pure.
 
-Strategic merge: it removes the named gate only, so other gates stay. Narrowing the required node affinity
-by `metadata.name` lets the stock scheduler look at one node instead of all; the nodeSelector stays the contract. The API
-server allows just this on a gated pod: added selector keys, narrowed affinity, gates removed.
+A strategic merge patch removes the named gates only. Narrowing the required node affinity by `metadata.name` lets the stock
+scheduler check one node instead of all; the nodeSelector remains authoritative. The API server allows only these changes of a
+gated pod: added selector keys, narrowed affinity, removed gates.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from api.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Po
 
 
 def sending_patch(pod: Pod, node_labels: Mapping[str, str]) -> dict[str, Any]:
-    """Body of the strategic merge patch that says where the pod goes and leaves its gate closed."""
+    """Returns a strategic merge patch that adds the nodeSelector and leaves the gate closed."""
     return {"metadata": {"uid": pod.metadata.uid}, "spec": {"nodeSelector": dict(node_labels)}}
 
 
 def opening_patch(pod: Pod, node_labels: Mapping[str, str], node_name: str | None) -> dict[str, Any]:
-    """Body of the strategic merge patch. `node_name`: the one node of the domain, None where it may be several."""
+    """Returns a strategic merge patch that opens the gate. `node_name` is the domain's node, or None if it may have several."""
     spec: dict[str, Any] = {"schedulingGates": [{"name": gate, "$patch": "delete"} for gate in pod.closed_gates]}
     if node_labels:
         spec["nodeSelector"] = dict(node_labels)
@@ -35,7 +35,7 @@ def opening_patch(pod: Pod, node_labels: Mapping[str, str], node_name: str | Non
 
 
 def _narrowed(pod: Pod, node_name: str) -> NodeSelector:
-    """The pod's required terms, each ANDed with the node's name (terms are ORed, so each one needs it)."""
+    """Returns the pod's required terms, each ANDed with the node's name, because the terms themselves are ORed."""
     by_name = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
     affinity = pod.spec.affinity
     required = (

@@ -1,20 +1,20 @@
-"""Which gated pod goes to which domain: (workload, its pods) to (pod, node labels) pairs. Pure; `controller` acts on it.
+"""Assigns gated pods to domains: from a workload and its pods to pairs of pod and node labels. Pure; `controller` sends them.
 
-Two ways of matching (ungater description, 6.4 and 6.5):
+Two methods, as in Kueue:
 
-- by rank, where the pod set names an index label: pod with rank r goes to the r-th place when the domains are expanded
-  in order by their counts. Ranks are absolute, so a replacement takes the domain of the pod it replaces, and neighbours
-  in rank are neighbours in the tree. One missing, doubled, out-of-range or contradicting rank makes the whole pod set
-  fall back to
-- greedy: for each domain in order, as many gated pods as it counts beyond those without a gate.
+- by rank, if the pod set names an index label: the pod with rank r gets the r-th place when the domains are expanded in order
+  by their counts. Ranks are absolute, so a replacement gets the domain of the pod that it replaces, and pods with adjacent
+  ranks are adjacent in the tree. One missing, duplicate, out-of-range or contradicting rank makes the whole pod set use
+- greedy: each domain in order gets as many gated pods as its count exceeds its pods without a gate.
 
-Pods of a Sakkara group get their nodes first and lose the gate once they have their rank (the controller sets it as soon as
-all of them have nodes), so that an environment variable made from the label has a value. The wait for a rank is bounded.
+Pods of a Sakkara group get their nodes first and lose the gate once they have their rank (the controller sets it when all of
+them have nodes), so that an environment variable made from that label has a value. The wait for a rank is bounded.
 
-An elastic job may have more pods than were admitted, and several Workloads, its slices: `slice_of` gives the one that counts.
+An elastic job may have more pods than were admitted, and several Workloads (slices); `slice_of` returns the current one.
 
-If a pod set of an admitted workload got no topology, its gated pods lose the gate and get no node selector. Pods that ended do
-not count (their replacement takes their place); terminating ones do. Never matched: pods of a workload that is not admitted.
+If a pod set of an admitted workload has no topology assignment, its gated pods lose the gate and get no node selector. Pods
+that ended do not count, because their replacement takes their place; terminating pods do count. Pods of a workload that is
+not admitted get nothing.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from api.pods import Pod
 from api.workloads import PodSetAssignment, TopologyRequest, Workload
 
 RANK_PATIENCE: Final = 10.0
-"""Seconds from admission, or from the pod's creation, for which its gate waits for the rank."""
+"""Seconds after admission, or after the pod's creation if later, for which a gate waits for the rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateChange:
-    """Remove the pod's gate and add these labels to its nodeSelector (none: only remove the gate).
+    """A patch for a pod: remove its gate and add these labels to its nodeSelector (may be empty).
 
-    `closed`: add the labels, keep the gate.
+    `closed` adds the labels and keeps the gate.
     """
 
     pod: Pod
@@ -65,7 +65,7 @@ class GateChange:
 
 @dataclass(frozen=True, slots=True)
 class _Ranks:
-    """Where the ranks of a pod set start and end; members of one group share the numbering, the smaller one first."""
+    """The half-open range of a pod set's ranks. Members of a placement group share one numbering, the smaller member first."""
 
     offset: int
     end: int
@@ -85,7 +85,7 @@ class _PodSet:
 
 
 def workload_key(pod: Pod) -> str | None:
-    """Key of the Workload that the pod declares, by the current annotations or the first form's."""
+    """Returns the key of the Workload that the pod declares, in the current or older annotation; None if none."""
     annotations = pod.metadata.annotations
     name = (
         annotations.get(WORKLOAD_SLICE_NAME)
@@ -96,16 +96,16 @@ def workload_key(pod: Pod) -> str | None:
 
 
 def slice_key(workload: Workload) -> str:
-    """The key of the Workload that its pods declare: of an elastic job the first slice's."""
+    """Returns the key that the workload's pods declare: for an elastic job, that of its first slice."""
     name = workload.metadata.annotations.get(WORKLOAD_SLICE_NAME) or workload.metadata.name
     return f"{workload.metadata.namespace}/{name}"
 
 
 def slice_of(key: str, workloads: Iterable[Workload]) -> Workload | None:
-    """Of the Workloads with that `slice_key`, the one whose admission the pods follow; None if there is none.
+    """Returns the slice among `workloads` (all with this `slice_key`) whose admission applies to the pods, or None.
 
-    That is one whose pods may go on, and of several slices the last: the one that no other takes the place of. A slice counts
-    only if the job that controls it controls the first one too, as far as that one is still there.
+    That is the slice that may run and that no other running slice replaces. A slice counts only if it has the same
+    controller as the first slice, while the first slice exists.
     """
     found = list(workloads)
     first = next((w for w in found if w.key == key), None)
@@ -123,7 +123,7 @@ def _controller(workload: Workload) -> str:
 
 
 def may_open(workload: Workload) -> bool:
-    """Whether gates of this workload's pods may open: admitted, and neither evicted nor finished."""
+    """Reports whether gates of the workload's pods may open: it is admitted, and neither evicted nor finished."""
     conditions = workload.status.conditions
     return (
         workload.status.admission is not None
@@ -134,14 +134,14 @@ def may_open(workload: Workload) -> bool:
 
 
 def expected_pods(workload: Workload) -> int:
-    """How many pods the assignments count: once all were seen, there is no reason to wait for more."""
+    """Returns the number of pods in the assignments. Once as many exist, there is no reason to wait for more."""
     if workload.status.admission is None:
         return 0
     return sum(psa.count or 0 for psa in workload.status.admission.pod_set_assignments)
 
 
 def awaits_rank(workload: Workload, pod: Pod, now: float) -> bool:
-    """Whether the pod's gate stays closed until the pod has its rank in the group."""
+    """Reports whether the pod's gate stays closed until the pod has its rank in the group."""
     if SAKKARA_GROUP_ANNOTATION not in workload.metadata.annotations or SAKKARA_RANK in pod.metadata.labels:
         return False
     admitted = find_condition(workload.status.conditions, ADMITTED)
@@ -150,9 +150,10 @@ def awaits_rank(workload: Workload, pod: Pod, now: float) -> bool:
 
 
 def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[GateChange]:
-    """The openings due now. `pods` are all pods that declare this workload, in listing order; `now` in epoch seconds.
+    """Returns the patches that are due at `now` (epoch seconds).
 
-    Raises InvalidObject where a pod's index offset is no number or an assignment contradicts itself.
+    `pods` holds all pods that declare this workload, in listing order. Raises InvalidObject if a pod's index offset is not
+    an integer, or if an assignment contradicts itself.
     """
     if not may_open(workload):
         return []
@@ -165,7 +166,7 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
     for pod_set, ranks in _ranked(workload):
         own = _by_index(by_pod_set.get(pod_set.name, []), _request(workload, pod_set.name).pod_index_label)
         if pod_set.topology_assignment is None:
-            # The first form's webhook gated these at creation; any other gate waits for an assignment, as in Kueue.
+            # The webhook gated pods of the older annotations at creation. Any other gate waits for an assignment, as in Kueue.
             openings += [
                 GateChange(pod, {}) for pod in own if pod.gated and TOPOLOGY_PODSET in pod.metadata.annotations
             ] or _open_elastic(pod_set, own)
@@ -176,14 +177,14 @@ def plan(workload: Workload, pods: Iterable[Pod], now: float = inf) -> list[Gate
 
 
 def _open_elastic(pod_set: PodSetAssignment, pods: Sequence[Pod]) -> list[GateChange]:
-    """An elastic job without topology: as many pods as were admitted, the foremost first."""
+    """Opens as many pods of an elastic pod set without topology as were admitted, in order."""
     through = sum(not pod.gated for pod in pods)
     waiting = [pod for pod in pods if pod.closed_gates == (ELASTIC_GATE,)]
     return [GateChange(pod, {}) for pod in waiting[: max(0, (pod_set.count or 0) - through)]]
 
 
 def _by_index(pods: Sequence[Pod], label: str | None) -> Sequence[Pod]:
-    """The pods of an elastic job by their index: of those that it has too many, the last ones wait."""
+    """Returns an elastic job's pods sorted by index, so that surplus pods with the highest index wait."""
     if label is None or not any(ELASTIC_GATE in pod.closed_gates for pod in pods):
         return pods
 
@@ -195,7 +196,7 @@ def _by_index(pods: Sequence[Pod], label: str | None) -> Sequence[Pod]:
 
 
 def _after_ranks(workload: Workload, openings: Iterable[GateChange], now: float) -> Iterator[GateChange]:
-    """Pods without a rank get only their nodeSelector; those that have the nodeSelector already are left out."""
+    """Yields the changes. A pod that waits for its rank gets only its nodeSelector, once."""
     for opening in openings:
         if HOSTNAME_LABEL not in opening.node_labels or not awaits_rank(workload, opening.pod, now):
             yield opening
@@ -208,8 +209,8 @@ def _is_sent(pod: Pod, node_labels: Mapping[str, str]) -> bool:
 
 
 def _ranked(workload: Workload) -> list[tuple[PodSetAssignment, _Ranks]]:
-    """Each pod set's assignment with its ranks."""
-    assert workload.status.admission is not None  # noqa: S101  may_open has seen it
+    """Returns the assignment and ranks of each pod set."""
+    assert workload.status.admission is not None  # noqa: S101  may_open has checked it
     assignments = workload.status.admission.pod_set_assignments
     groups: dict[str, list[PodSetAssignment]] = {}
     for index, psa in enumerate(assignments):
@@ -217,7 +218,7 @@ def _ranked(workload: Workload) -> list[tuple[PodSetAssignment, _Ranks]]:
         groups.setdefault(f"group {name}" if name else f"single {index}", []).append(psa)
     ranks: dict[str, _Ranks] = {}
     for members in groups.values():
-        # The leader is the smaller one; at equal counts the first.
+        # The smaller pod set is the leader; with equal counts the first one.
         start = 0
         for psa in sorted(members, key=lambda member: member.count or 0):
             ranks[psa.name] = _Ranks(start, start + (psa.count or 0))
@@ -243,7 +244,7 @@ def _resolve(workload: Workload, psa: PodSetAssignment, pods: Sequence[Pod], ran
 
 
 def _index_offset(pods: Sequence[Pod]) -> int:
-    """Kinds whose index does not start at 0 say so on their pods."""
+    """Returns the first index, from an annotation on pods of kinds that do not start at 0. Raises InvalidObject."""
     text = pods[0].metadata.annotations.get(POD_INDEX_OFFSET) if pods else None
     if text is None:
         return 0
@@ -270,12 +271,12 @@ def _open_pod_set(pod_set: _PodSet, pods: Sequence[Pod], unhealthy: set[str]) ->
 
 
 def _domain_of(pod: Pod, levels: Sequence[str]) -> tuple[str, ...]:
-    """Where an ungated pod was sent, by its nodeSelector."""
+    """Returns the domain of an ungated pod, from its nodeSelector."""
     return tuple(pod.spec.node_selector.get(level, "") for level in levels)
 
 
 def _by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str, ...]]] | None:
-    """Pairs by rank, or None where the ranks are incomplete or contradictory."""
+    """Returns pairs by rank, or None if ranks are incomplete or contradictory."""
     ranked = _pods_by_rank(pod_set, pods)
     if ranked is None:
         return None
@@ -307,7 +308,7 @@ def _pods_by_rank(pod_set: _PodSet, pods: Sequence[Pod]) -> dict[int, Pod] | Non
 
 
 def _rank(pod: Pod, pod_set: _PodSet, per_job: int) -> int | None:
-    """The pod's place among 0..count-1, None where its labels do not give one."""
+    """Returns the pod's rank in 0..count-1, or None if its labels give none."""
     request = pod_set.request
     index = _index(pod, request.pod_index_label, pod_set.ranks.end)
     if index is None:
@@ -334,7 +335,7 @@ def _greedy(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str,
         if not pod.gated:
             continue
         values = _domain_of(pod, pod_set.levels)
-        if through[values] < places.get(values, 0):  # it was sent there, and waits for its rank
+        if through[values] < places.get(values, 0):  # already has its nodeSelector and waits for its rank
             through[values] += 1
             pairs.append((pod, values))
         else:

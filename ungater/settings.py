@@ -8,7 +8,7 @@ from api.kube.environment import Environment, Section
 
 
 class UngaterSection(Section):
-    """How gates are opened."""
+    """Settings for opening gates."""
 
     batch_period: float = Field(
         1.0, ge=0, description="seconds from a workload's first pod event to the pass it causes"
@@ -21,6 +21,6 @@ class UngaterSection(Section):
 
 
 class UngaterSettings(Environment):
-    """Read once by `ungater.app`."""
+    """The settings of the process, read once by `ungater.app`."""
 
     ungater: UngaterSection = UngaterSection()

@@ -1,6 +1,6 @@
-"""How the commands for people reach a live cluster: as kubectl does. They only read.
+"""Connects the commands to a live cluster, with kubectl's rules. They only read.
 
-`--kubeconfig`, else the variable KUBECONFIG (its first file), else ~/.kube/config, else the ServiceAccount of the pod.
+Uses `--kubeconfig`, else the first file of the variable KUBECONFIG, else ~/.kube/config, else the pod's ServiceAccount.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from api.kube.settings import ClientSettings
 
 
 def kubeconfig(given: Path | None) -> Path | None:
-    """The file to go by; None for the pod's own ServiceAccount."""
+    """Returns the kubeconfig to use, or None for the pod's ServiceAccount."""
     if given is not None:
         return given
     if named := os.environ.get("KUBECONFIG", ""):
@@ -27,11 +27,11 @@ _IN_POD = "KUBERNETES_SERVICE_HOST"
 
 
 class NoCluster(StowageError):
-    """There is nothing to go by to a cluster; the text says what was looked for."""
+    """No kubeconfig or ServiceAccount was found, or it is unusable; the message lists what was tried."""
 
 
 async def connect(given: Path | None = None, context: str | None = None) -> Kube:
-    """A client, to be used in `async with`. Raises NoCluster."""
+    """Returns a client to use with `async with`. Raises NoCluster."""
     from kubernetes_asyncio.config import ConfigException
 
     file = kubeconfig(given)
@@ -49,7 +49,7 @@ async def connect(given: Path | None = None, context: str | None = None) -> Kube
 
 
 def worded(failed: BaseException) -> str:
-    """An error on one line, as a person reads it."""
+    """Returns the error's message on one line."""
     if isinstance(failed, Unreachable):
         return f"the cluster does not answer: {failed.message}"
     if isinstance(failed, TimeoutError):

@@ -1,7 +1,7 @@
-"""`stowage demo`: a small datacenter on the embedded API server, our three processes, and a story that must come true.
+"""`stowage demo`: a small datacenter on the embedded API server, the three processes, and jobs with expected outcomes.
 
-Submits the jobs of story.py one after the other, waits for what the story says of each, and at last for the waiting job to
-get the place of the one that finished. Everything is read and written through the API server, as a user would.
+Submits the jobs of story.py one after the other, waits for the expected state of each, and finally for the waiting job to
+start in place of the finished one. It reads and writes through the API server only, as a user would.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Views = dict[str, JobView]
 
 
 class StoryFailed(RuntimeError):
-    """The story did not come true in time; says what was waited for."""
+    """A job did not reach its expected state in time; the message names the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoryResult:
-    """How it went: the waiting job as it was while it waited, and all jobs at the end."""
+    """The waiting job's view while it waited, and all jobs' views at the end."""
 
     waiting: JobView
     final: Views
@@ -55,9 +55,9 @@ class StoryResult:
 async def play(
     console: Console, asks: Sequence[StoryJob] | None = None, *, deadline: float = 60.0, pace: float = 0.0
 ) -> StoryResult:
-    """The whole demo; `pace` are the seconds between two jobs, to watch them.
+    """Runs the whole demo and returns its result. `pace` is a pause in seconds after each job.
 
-    Raises StoryFailed after `deadline` seconds, and ProcessFailed when a process does not come up.
+    Raises StoryFailed after `deadline` seconds, and ProcessFailed if a process does not become ready.
     """
     with tempfile.TemporaryDirectory(prefix="stowage-demo-") as folder, Display(console) as display:
         display.say("starting the embedded API server, its workers, and webhook, controller and ungater")
@@ -74,7 +74,7 @@ async def play(
 
 
 class StoryPlayer:
-    """Plays the story; `awaited` says what it waits for."""
+    """Submits the jobs and checks their outcomes. `awaited` describes the state that it waits for."""
 
     def __init__(self, kube: Kube, display: Display, pace: float) -> None:
         self._kube, self._display, self._pace = kube, display, pace
@@ -82,7 +82,7 @@ class StoryPlayer:
         self.awaited = ""
 
     async def tell(self, asks: Sequence[StoryJob]) -> StoryResult:
-        """The story from the empty datacenter on."""
+        """Creates the cluster's objects, submits the jobs and returns the result. Raises StoryFailed."""
         await self._build()
         waiting = None
         for ask in asks:
@@ -103,7 +103,7 @@ class StoryPlayer:
         for resource, obj in context():
             await self._create(resource, obj)
         self.awaited = "the ClusterQueue is active"
-        while not await self._active():  # noqa: ASYNC110  the other side of the wait is another process
+        while not await self._active():  # noqa: ASYNC110  another process makes it active
             await asyncio.sleep(_POLL)
         self._display.say("nodes, topology, flavor and queues are there")
 
@@ -123,7 +123,7 @@ class StoryPlayer:
         return await self._until(f"{ask.name} {ask.outcome}", lambda views: views[ask.name].state is wanted)
 
     async def _let_end(self) -> None:
-        """Tells the kubelets' stand-in how long pods run; earlier, on a slow machine, there would be nothing to wait for."""
+        """Tells the fake kubelets how long pods run, only after a job waits: on a slow machine the pods might end earlier."""
         for ask in self._submitted:
             if ask.run_for:
                 body = {"metadata": {"annotations": {RUN_FOR: ask.run_for}}}
@@ -146,7 +146,7 @@ def _logs(processes: StowageProcesses) -> str:
 
 
 def run(deadline: float, pace: float) -> int:
-    """The command's exit code: 0 when the story came true."""
+    """Runs the command and returns its exit code: 0 if every job reached its expected state."""
     console = Console()
     try:
         outcome = asyncio.run(play(console, deadline=deadline, pace=pace))

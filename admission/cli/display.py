@@ -1,6 +1,6 @@
-"""How the demo looks: a live table on a terminal, a line a change elsewhere; the tree with its pods at the end.
+"""The demo's output: a live table on a terminal, else a line per change; at the end the topology tree with its pods.
 
-Reads views, decides nothing. Called by demo.py.
+Called by demo.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STYLES = {
 
 
 class Display:
-    """`say` prints a line, `show` the jobs as they are now. A context manager: the table lives while it is open."""
+    """Prints the demo's progress. As a context manager it keeps the live table running."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -52,12 +52,12 @@ class Display:
             self._live.stop()
 
     def say(self, text: str) -> None:
-        """One line with the time since the start."""
+        """Prints one line with the time since the start."""
         line = Text(f"[{time.monotonic() - self._begun:5.1f} s] ", style="dim").append(text, style="default")
         self._console.print(line, soft_wrap=True)
 
     def show(self, views: Views) -> None:
-        """Updates the table; without a terminal says what has changed."""
+        """Updates the table; without a terminal prints a line for each changed job."""
         if self._live is not None:
             self._live.update(table(views))
             return
@@ -68,11 +68,11 @@ class Display:
                 self.say(line)
 
     def finish(self, views: Views) -> None:
-        """The last word: where everything runs."""
+        """Prints the final table and the tree of pods."""
         if self._live is None:
             self._console.print(table(views))
         else:
-            self._live.stop()  # the table stays as it is, above the tree
+            self._live.stop()  # leaves the table above the tree
         self._console.print(tree(views))
 
 
@@ -82,7 +82,7 @@ def _detail(view: JobView) -> str:
 
 
 def story_of(view: JobView) -> str:
-    """Where the job's pods run, or why they do not."""
+    """Returns the racks of a running job's pods, or the reason why it waits or failed, or an empty string."""
     if view.state in (JobState.WAITING, JobState.FAILED):
         return f"{view.reason}: {view.message}"
     if view.state is not JobState.RUNNING:
@@ -95,7 +95,7 @@ def story_of(view: JobView) -> str:
 
 
 def table(views: Views) -> Table:
-    """The jobs in their order."""
+    """Returns the table of jobs in order of submission."""
     found = Table(title="jobs", title_justify="left", expand=False)
     for heading in ("job", "pods", "asks for", "state", "where, or why not"):
         found.add_column(heading, overflow="fold", no_wrap=heading in ("job", "pods", "asks for", "state"))
@@ -107,7 +107,7 @@ def table(views: Views) -> Table:
 
 
 def tree(views: Views) -> Tree:
-    """Blocks, racks and hosts with the pods that run there."""
+    """Returns the tree of blocks, racks and hosts with the pods on each host."""
     root = Tree(f"datacenter ({GPUS_PER_HOST} GPUs a host)")
     for block, racks in RACKS.items():
         branch = root.add(block)

@@ -1,6 +1,6 @@
-"""A whole cluster in this process, with Stowage installed: embedded API server, its workers, our three real processes.
+"""A cluster in this process with Stowage installed: embedded API server, its workers, and the three real processes.
 
-For the demo and the suites. Needs nothing but Python.
+For the demo and the test suites. Needs only Python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMESPACE = "stowage-system"
 
 @dataclass
 class EmbeddedCluster:
-    """The administrator's client, the processes, and the server itself, so that a caller can look inside."""
+    """A running cluster: an administrator's client, the processes, and the server for inspection."""
 
     kube: Kube
     processes: StowageProcesses
@@ -38,10 +38,11 @@ async def embedded(
     settings: FakeSettings | None = None,
     launch: Start = start_interpreter,
 ) -> AsyncIterator[EmbeddedCluster]:
-    """Everything is ready inside. `folder` takes kubeconfigs and logs; `environment` goes to the processes.
+    """Starts a cluster and yields it once all processes are ready.
 
-    The server knows each process by its ServiceAccount (the token is the process's name), and users that `settings` names by
-    a token; `launch` starts a process. Raises ProcessFailed when one does not come up.
+    `folder` receives kubeconfigs and logs; `environment` is passed to the processes. The server authenticates each process
+    as its ServiceAccount by a token equal to the process's name, and further users by the tokens in `settings`. `launch`
+    starts a process. Raises ProcessFailed if one does not become ready.
     """
     tokens = {name: f"system:serviceaccount:{NAMESPACE}:stowage-{name}" for name in COMMANDS}
     settings = settings or FakeSettings()

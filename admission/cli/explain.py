@@ -1,7 +1,7 @@
-"""`stowage explain NAMESPACE/NAME`: why a workload waits and what would let it in, of a live cluster or of a snapshot.
+"""`stowage explain NAMESPACE/NAME`: why a workload waits and what would admit it, from a live cluster or a snapshot.
 
-The name is a Workload's or that of the job it belongs to. Reads once and writes nothing. Exit codes: 0 when it was explained,
-2 when it could not be: no such workload, a name that is none, a cluster that does not answer.
+The name is a Workload's or its job's. Reads once and writes nothing. Exit codes: 0 when explained, 2 when not: no such
+workload, an invalid name, or an unreachable cluster.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from api.kube.resources import CONFIG_MAPS
 EXPLAINED, NOT_EXPLAINED = 0, 2
 _WIDTH = 120
 NOT_MANAGED = "NotManaged"
-"""In place of a verdict: an object names a queue, and nobody queues its kind."""
+"""The verdict on an object that names a queue and is of an unmanaged kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainArguments:
-    """The command line. `snapshot` None: the live cluster."""
+    """Arguments of the command. Without `snapshot` it reads the live cluster."""
 
     name: str
     as_json: bool = False
@@ -50,11 +50,11 @@ class ExplainArguments:
 
 
 class UnknownWorkload(StowageError):
-    """What was given names no workload, or more than one; the text says what was given."""
+    """The name matches no workload, or several; the message quotes it."""
 
 
 def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
-    """The command; its exit code."""
+    """Runs the command and returns its exit code."""
     out, err = out or _console(), err or Console(stderr=True)
     try:
         _checked(asked.name)
@@ -83,7 +83,7 @@ def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, 
 
 
 def _beside(world: World, key: str, other: str) -> str:
-    """What another Workload of the job is: of an elastic one the slice that it grows from."""
+    """Describes another Workload of the same job: the slice that an elastic job grows from, or that of an earlier job."""
     workload = world.workload(key)
     if workload is not None and workload.replaces == other:
         return f"Workload {other} has the quota of the pods that run"
@@ -96,7 +96,7 @@ def _failed(why: BaseException, err: Console) -> int:
 
 
 def _said_of_stranger(asked: ExplainArguments) -> str | None:
-    """What is to be said of an object of that name whose kind is not managed; None for none, or where it is not known."""
+    """Returns the notice on an object of that name and an unmanaged kind; None if there is none or it cannot be read."""
 
     async def read() -> str | None:
         async with await connect(asked.kubeconfig, asked.context) as kube:
@@ -133,10 +133,10 @@ def _checked(name: str) -> None:
 
 
 def found(world: World, name: str) -> tuple[str, list[str]]:
-    """The key of the workload of that name, or of the job or gang of that name; and of earlier jobs of that kind and name.
+    """Returns the key of the workload that `name` identifies, and the keys of earlier workloads of the same job name.
 
-    A job that was deleted and made again leaves its Workload behind for a while: the one that is not being deleted is meant,
-    of several the youngest. Raises UnknownWorkload.
+    `name` is the key of a Workload, or of its job or gang. A job that is deleted and created again leaves its old Workload
+    for a while, so a Workload that is not being deleted takes precedence, then the youngest. Raises UnknownWorkload.
     """
     if world.workload(name) is not None:
         return name, []
@@ -160,9 +160,9 @@ def found(world: World, name: str) -> tuple[str, list[str]]:
 
 
 def explained(world: World, key: str) -> Explanation:
-    """The explanation of a workload that the world knows."""
+    """Returns the explanation of a workload. Raises UnknownWorkload if the world has none of that key."""
     workload = world.workload(key)
-    if workload is None and key in world.gangs:  # in the words that its Workload will have
+    if workload is None and key in world.gangs:  # an incomplete gang has no Workload yet: explain why
         return Explanation(key, "", Verdict.BLOCKED, Reason.SUSPENDED, world.gangs[key])
     if workload is None:
         raise UnknownWorkload(f"{key!r} is not known")
@@ -174,6 +174,6 @@ def explained(world: World, key: str) -> Explanation:
 
 
 def _ahead(world: World, workload: Workload) -> list[str]:
-    """The workloads before it in its queue."""
+    """Returns the keys of the workloads before this one in its queue."""
     active = [other.key for other in world.queues.active(workload.cluster_queue)]
     return active[: active.index(workload.key)] if workload.key in active else []

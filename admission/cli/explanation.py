@@ -1,6 +1,6 @@
-"""How `stowage explain` looks: the verdict, a table of levels, a table of quota, and the remedies.
+"""Prints the result of `stowage explain`: the verdict, a table of levels, a table of quota, and the remedies.
 
-Words are those of engine/explain/wording.py, so that the status and the event say the same. Called by explain.py.
+The wording is that of engine/explain/wording.py, so that status and event say the same. Called by explain.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STYLES = {
 
 
 def show(explanation: Explanation, title: str, out: Console) -> None:
-    """The whole explanation. `title`: what people call the workload."""
+    """Prints the explanation. `title` names the workload, such as `Job default/train`."""
     state = Text(str(explanation.verdict), style=_STYLES[explanation.verdict])
     where = f" in ClusterQueue {explanation.cluster_queue}" if explanation.cluster_queue else ""
     head = Text(f"{title}{where}: ").append(state)
@@ -51,7 +51,7 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
 
 
 def show_placement(admission: Admission | None, unbound: str, out: Console) -> None:
-    """Where the pods of an admitted workload go, one line a domain, the widest level first; and which of them no node takes."""
+    """Prints the domains of an admitted workload, one per line, widest level first, and which pods no node accepts."""
     if unbound:
         _line(out, unbound)
     for pod_set in admission.pod_sets if admission is not None else ():
@@ -66,7 +66,7 @@ def show_placement(admission: Admission | None, unbound: str, out: Console) -> N
 
 
 def show_spare_hosts(held: HeldHosts, out: Console) -> None:
-    """Which hosts are held for a running workload that asks for spare ones."""
+    """Prints the spare hosts that are held for a running workload."""
     if held.asked:
         _line(out, f"spare hosts, free of pods: {held.text()}")
 
@@ -79,7 +79,7 @@ def _line(out: Console, text: str) -> None:
     out.print(Padding(Text(text), (0, 0, 0, 2)))
 
 
-# ---- what stands in the way
+# ---- obstacles
 
 
 def _flavor(view: FlavorView, out: Console) -> None:
@@ -131,7 +131,7 @@ def _level_table(views: tuple[LevelView, ...]) -> Table:
     return table
 
 
-# ---- what would help
+# ---- remedies
 
 
 def _remedies(explanation: Explanation, out: Console) -> None:

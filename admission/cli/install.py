@@ -1,7 +1,7 @@
-"""Puts what config/ describes into an API server that runs for a demo or a test: no kubectl, webhooks by URL.
+"""Installs the manifests of config/ into an API server for a demo or a test, without kubectl, with webhooks by URL.
 
-On a real cluster this is `kubectl apply -k config/default`. Here: namespace, CRDs, ServiceAccounts and webhook
-configurations are posted as they stand in the files, with the Service of each webhook replaced by the process's address.
+On a real cluster this is `kubectl apply -k config/default`. Here namespace, CRDs, Secrets and webhook configurations are
+created from the files, with each webhook's Service replaced by the process's address.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _FOLDERS = ("namespace", "crd", "selfsigned", "webhook")
 
 
 def manifests(config: Path = CONFIG) -> Iterator[dict[str, Any]]:
-    """The objects to install, in order."""
+    """Yields the objects to install, in order."""
     for folder in _FOLDERS:
         for path in sorted((config / folder).glob("*.yaml")):
             yield from (obj for obj in read(path) if obj.get("kind") in _RESOURCES)
 
 
 async def install(kube: Kube, webhook_url: str, config: Path = CONFIG) -> None:
-    """Creates what is not there yet."""
+    """Creates the objects that do not exist. `webhook_url` is the webhook's base URL."""
     for obj in manifests(config):
         resource = _RESOURCES[obj["kind"]]
         if resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
@@ -53,7 +53,7 @@ async def install(kube: Kube, webhook_url: str, config: Path = CONFIG) -> None:
 
 
 def by_url(hook: dict[str, Any], base: str) -> dict[str, Any]:
-    """The webhook with `base` and its own path as its address."""
+    """Returns the webhook with a URL made of `base` and its path, in place of its Service."""
     client = dict(hook["clientConfig"])
     service = client.pop("service", None)
     path = service["path"] if service else "/" + client["url"].split("/", 3)[3]

@@ -1,6 +1,6 @@
-"""`stowage jobkind`: try a JobKind on a sample, and print the rights that its jobs need. Reads files only.
+"""`stowage jobkind`: tests a JobKind on a sample, and prints the RBAC rules that its jobs need. Reads files only.
 
-Exit codes: 0 when all went well, 1 when the JobKind or the sample cannot be read as it says, 2 for a file that cannot be read.
+Exit codes: 0 on success, 1 if the JobKind is invalid or does not fit the sample, 2 if a file cannot be read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GOOD, BAD, UNREADABLE = 0, 1, 2
 
 
 def test(kind_file: Path, sample_file: Path) -> int:
-    """Print what the JobKind reads of the sample: pod sets, requests, state, and what start and stop would patch."""
+    """Prints what the JobKind reads from the sample: pod sets, requests, state, and the patches of start and stop."""
     try:
         kind, (sample, *others) = _kind(kind_file), [found.object for found in documents([sample_file])] or [{}]
     except (Unreadable, InvalidObject) as bad:
@@ -61,7 +61,7 @@ def test(kind_file: Path, sample_file: Path) -> int:
 
 
 def rbac(kind_file: Path) -> int:
-    """Print the ClusterRoles that give our processes what they do with jobs of the kind."""
+    """Prints ClusterRoles with the rights that Stowage's processes need on jobs of the kind."""
     try:
         kind = _kind(kind_file)
     except (Unreadable, InvalidObject) as bad:
@@ -73,7 +73,7 @@ def rbac(kind_file: Path) -> int:
 
 
 def roles_of(kind: JobKind) -> list[dict[str, Any]]:
-    """The ClusterRoles; config/rbac/jobkinds.yaml aggregates them by their labels."""
+    """Returns the ClusterRoles of the kind; config/rbac/jobkinds.yaml aggregates them by label."""
     spec = kind.spec
     jobs = {"apiGroups": [spec.group], "resources": [spec.plural]}
     finalizers = {"apiGroups": [spec.group], "resources": [f"{spec.plural}/finalizers"], "verbs": ["update"]}
@@ -100,7 +100,7 @@ def roles_of(kind: JobKind) -> list[dict[str, Any]]:
 
 
 def _kind(file: Path) -> JobKind:
-    """The JobKind of the file. Raises Unreadable, InvalidObject."""
+    """Returns the JobKind in the file. Raises Unreadable or InvalidObject."""
     for found in documents([file]):
         if found.kind == JobKind.KIND:
             try:
@@ -111,7 +111,7 @@ def _kind(file: Path) -> JobKind:
 
 
 def _said(job: DeclaredJob, sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Raises InvalidObject."""
+    """Returns the test's output. Raises InvalidObject if the kind cannot read the sample."""
     pod_sets = job.pod_sets(sample)
     infos = [
         PodSetInfo(

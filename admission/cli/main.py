@@ -1,4 +1,4 @@
-"""The command `stowage` for people. Each command lives in its own module; here are only names and options."""
+"""The command `stowage`. Each subcommand has its own module; this one declares names and options."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ INTERRUPTED, NOT_SET_UP = 130, 2
 
 
 class _Commands(TyperGroup):
-    """What may end any of them: Ctrl-C (130, as of any program that a signal ended), settings that cannot be (2)."""
+    """Ends any command on Ctrl-C with exit code 130, as after a signal, and on invalid settings with 2."""
 
     def invoke(self, ctx: Any) -> Any:
-        """The command's exit code, one line for what ended it."""
+        """Runs the command; prints one line if it was interrupted or the settings are invalid. Raises typer.Exit."""
         from api.kube.environment import BAD_SETTINGS, faults
 
         try:
@@ -46,15 +46,15 @@ def stowage() -> None:
 
 @app.command()
 def demo(
-    deadline: Annotated[float, typer.Option(min=1, help="Seconds within which the story must come true.")] = 60.0,
-    pace: Annotated[float, typer.Option(min=0, help="Seconds between two jobs, to watch them come.")] = 1.0,
+    deadline: Annotated[float, typer.Option(min=1, help="Seconds within which every job must reach its state.")] = 60.0,
+    pace: Annotated[float, typer.Option(min=0, help="Pause in seconds after each job.")] = 1.0,
 ) -> None:
-    """A small datacenter on an embedded API server: jobs that require racks, one that waits and says why."""
+    """Run a small datacenter on an embedded API server: jobs that require racks, and one that waits with a reason."""
     raise typer.Exit(demo_command.run(deadline, pace))
 
 
 def seconds(text: str | float) -> float:
-    """An option that is a duration: `90s`, `1h30m`, or a number of seconds. A default comes as the number that it is."""
+    """Parses a duration option to seconds: `90s`, `1h30m`, or a number of seconds. Defaults are numbers already."""
     from api.duration import seconds as parsed
 
     if isinstance(text, float):
@@ -66,7 +66,7 @@ def seconds(text: str | float) -> float:
 
 
 def rules() -> WorldRules:
-    """Of the controller's own settings, from STOWAGE_CONFIG and the environment: it is answered as it would decide."""
+    """Returns rules from the controller's settings (STOWAGE_CONFIG, environment), so that answers match its decisions."""
     from admission.settings import AdmissionSettings
     from admission.world.rules import rules_of
 
@@ -92,19 +92,22 @@ def simulate(
         bool, typer.Option("--replay", help="Print the next decisions at the snapshot's moment.")
     ] = False,
     run_for: Annotated[
-        float, typer.Option(parser=seconds, metavar="DURATION", help="How long jobs run that do not say so.")
+        float, typer.Option(parser=seconds, metavar="DURATION", help="Run time of jobs that declare none.")
     ] = 600.0,
-    until: Annotated[float, typer.Option(parser=seconds, metavar="DURATION", help="Stop then.")] = inf,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    until: Annotated[float, typer.Option(parser=seconds, metavar="DURATION", help="Stop at this time.")] = inf,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every workload.")] = False,
-    picture: Annotated[Path | None, typer.Option(help="Draw how full the tree is: NAME.svg or NAME.png.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the occupancy of the tree to NAME.svg or NAME.png.")
+    ] = None,
     picture_at: Annotated[
-        float | None, typer.Option(parser=seconds, metavar="DURATION", help="At this moment; else the fullest one.")
+        float | None,
+        typer.Option(parser=seconds, metavar="DURATION", help="Time of the picture; by default the fullest moment."),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """What would happen: jobs and nodes from files on virtual time, or one job more on the live cluster. Changes nothing."""
+    """Simulate jobs and nodes from files on virtual time, or one more job on the live cluster. Changes nothing."""
     from admission.cli import simulate as command
 
     asked = command.SimulateArguments(
@@ -126,13 +129,11 @@ def simulate(
 @app.command()
 def snapshot(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Of the world of these files, not of the live cluster.")
-    ] = None,
+    files: Annotated[list[Path] | None, typer.Argument(help="Read these files instead of the live cluster.")] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Save what the controller sees; `stowage simulate --snapshot` decides the same on it. Only reads."""
+    """Save the controller's state to a file from which `stowage simulate --snapshot` decides the same. Only reads."""
     from admission.cli import snapshot as command
 
     raise typer.Exit(command.run(output, rules(), files=files or (), kubeconfig=kubeconfig, context=context))
@@ -140,13 +141,13 @@ def snapshot(
 
 @app.command()
 def explain(
-    name: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Of a Workload, or of the job it belongs to.")],
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Of a Workload or its job.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     snapshot: Annotated[Path | None, typer.Option(help="A snapshot instead of the live cluster.")] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Why a workload waits, level by level, and which changes would admit it: each was tried. Only reads the cluster."""
+    """Explain why a workload waits, level by level, and which changes would admit it; each was tried. Only reads."""
     from admission.cli import explain as command
 
     asked = command.ExplainArguments(name, as_json=as_json, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
@@ -165,7 +166,7 @@ KindFile = Annotated[Path, typer.Argument(metavar="FILE", help="A file with a Jo
 def jobkind_test(
     file: KindFile, sample: Annotated[Path, typer.Argument(metavar="SAMPLE", help="A file with an object of the kind.")]
 ) -> None:
-    """What a JobKind reads of a sample: pod sets, requests, state, and what start and stop would patch."""
+    """Print what a JobKind reads from a sample: pod sets, requests, state, and the patches of start and stop."""
     from admission.cli import jobkind as command
 
     raise typer.Exit(command.test(file, sample))
@@ -173,7 +174,7 @@ def jobkind_test(
 
 @jobkind.command("rbac")
 def jobkind_rbac(file: KindFile) -> None:
-    """The ClusterRoles that give our processes what they do with jobs of the kind. For kubectl apply -f -."""
+    """Print the ClusterRoles that Stowage's processes need for jobs of the kind, for `kubectl apply -f -`."""
     from admission.cli import jobkind as command
 
     raise typer.Exit(command.rbac(file))
@@ -189,7 +190,7 @@ def uninstall(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Remove Stowage from the cluster in an order that leaves nothing hanging on finalizers. Asks first."""
+    """Remove Stowage from the cluster in an order that leaves no object stuck on a finalizer. Asks first."""
     from admission.cli import uninstall as command
 
     def confirm(what: str) -> bool:

@@ -1,6 +1,6 @@
-"""What a user sees of the demo's jobs through the API server: state, pods by host, and why a job waits.
+"""The demo's view of its jobs through the API server: state, pods by host, and why a job waits.
 
-Reads only. The words for states are the demo's own: queued, waiting, admitted, running, finished, failed.
+Reads only. The states are the demo's own: queued, waiting, admitted, running, finished, failed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OWNERS = ("jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name")
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """State of a job in the demo."""
 
     QUEUED = "queued"
     WAITING = "waiting"
@@ -35,7 +35,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """One job. `hosts`: running pods by host; `racks` the same by `block/rack`, for each pod set."""
+    """One job. `hosts` counts its running pods by host; `racks` counts them by pod set and `block/rack`."""
 
     ask: StoryJob
     state: JobState
@@ -47,12 +47,12 @@ class JobView:
 
     @property
     def keeps_requirement(self) -> bool:
-        """Whether each pod set that must be in one rack is."""
+        """Reports whether each pod set with a required rack runs in one rack."""
         return REQUIRE_TOPOLOGY not in self.ask.topology or all(len(racks) == 1 for racks in self.racks.values())
 
 
 async def observe(kube: Kube, asks: Sequence[StoryJob]) -> dict[str, JobView]:
-    """The submitted jobs by name."""
+    """Returns the current view of each submitted job, by name."""
     workloads = await _workloads(kube)
     pods = (await kube.list(PODS, NAMESPACE)).items
     labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in (await kube.list(NODES)).items}

@@ -1,4 +1,4 @@
-"""Free loopback ports, for servers that this project starts as children: the demo, the suites, the benchmarks."""
+"""Free loopback ports for servers that are started as children: in the demo, the test suites and the benchmarks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """One of `free_ports`."""
+    """Returns one free port, like `free_ports`."""
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct loopback ports below the range from which the kernel serves outgoing connections.
+    """Returns distinct free loopback ports below the kernel's range for outgoing connections.
 
-    A port from that range could be taken by a connection of a server that starts before the one the port is meant for. No port
-    is given twice before all others were: the server that it was given to may not have bound it yet.
-    Raises OSError when there are not that many.
+    A port from that range could be taken by an outgoing connection before its server binds it. No port is returned twice
+    until all others were, because its server may not have bound it yet. Raises OSError if there are too few.
     """
     first_ephemeral = _first_ephemeral()
     candidates = range(max(1024, first_ephemeral // 2), first_ephemeral) or range(1024, 65536)
@@ -38,7 +37,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _in_random_order(ports: list[int]) -> Iterator[int]:
-    """Shuffles no further than it is asked: there are thousands of ports, and one or two are needed."""
+    """Yields the ports in random order. Shuffles lazily: there are thousands of ports, and one or two are needed."""
     for left in range(len(ports), 0, -1):
         chosen = random.randrange(left)  # noqa: S311 - no secret
         ports[chosen], ports[left - 1] = ports[left - 1], ports[chosen]
@@ -46,7 +45,7 @@ def _in_random_order(ports: list[int]) -> Iterator[int]:
 
 
 def _first_ephemeral() -> int:
-    """Where the kernel does not say, what the registry of port numbers reserves for it (RFC 6335)."""
+    """Returns the first port of the kernel's range, or that of RFC 6335 if the kernel does not tell it."""
     return int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 49152
 
 

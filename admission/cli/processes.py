@@ -1,8 +1,7 @@
-"""The three processes as children, as an operator would run them: for the demo and the suites, never for production.
+"""Runs the three processes as children, for the demo and the test suites, never in production.
 
-Each gets its own kubeconfig and free ports on loopback, writes its log to a file of its own, and is waited for until its
-/readyz says so. Ended by SIGTERM in order; a child that outlives its grace is killed. A single one can be killed and
-started again, to see what a crash does.
+Each has its own kubeconfig, free loopback ports and log file, and counts as started when /readyz answers 200. They end by
+SIGTERM in order; a child that exceeds its grace period is killed. A single one can be killed and restarted, to test crashes.
 """
 
 from __future__ import annotations
@@ -30,41 +29,41 @@ _GRACE = 15.0
 _POLL = 0.05
 _LOG_TAIL = 4000
 _MOST = 3
-"""Times the seconds without progress within which a process has to be ready in any case."""
+"""Multiple of the seconds without progress after which readiness times out even with progress."""
 
 
 class RunningProcess(Protocol):
-    """What is used of a child's handle: asyncio's own has it."""
+    """The handle of a child; asyncio's subprocess implements it."""
 
     @property
     def pid(self) -> int:
-        """Of the operating system."""
+        """Process id."""
         ...
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; negative for the signal that ended it."""
+        """Return code; None while the process runs, negative for the signal that ended it."""
         ...
 
     async def wait(self) -> int:
-        """Its return code, once it has ended."""
+        """Waits for the end and returns the return code."""
         ...
 
     def send_signal(self, signal: int, /) -> None:
-        """Raises ProcessLookupError where it has ended."""
+        """Sends a signal. Raises ProcessLookupError if the process has ended."""
         ...
 
     def kill(self) -> None:
-        """The same with SIGKILL."""
+        """Sends SIGKILL. Raises ProcessLookupError if the process has ended."""
         ...
 
 
 Start = Callable[[Sequence[str], Mapping[str, str], Path], Awaitable[RunningProcess]]
-"""Starts a module: its name and arguments, the environment, and the file that takes what it writes."""
+"""Starts a module, given its name and arguments, the environment, and the file for its output."""
 
 
 async def start_interpreter(command: Sequence[str], environment: Mapping[str, str], log: Path) -> RunningProcess:
-    """`python -m ...`, as an operator starts it."""
+    """Starts `python -m ...`, as an operator would."""
     with log.open("ab") as out:
         return await asyncio.create_subprocess_exec(
             sys.executable, "-m", *command, env=environment, stdout=out, stderr=out
@@ -72,12 +71,12 @@ async def start_interpreter(command: Sequence[str], environment: Mapping[str, st
 
 
 class ProcessFailed(RuntimeError):
-    """A child ended or did not become ready; carries the end of its log."""
+    """A child ended or did not become ready; the message has the end of its log."""
 
 
 @dataclass
 class ChildProcess:
-    """One process: how it is started and, while it lives, its handle."""
+    """One process: how to start it and, while it runs, its handle."""
 
     name: str
     environment: Mapping[str, str]
@@ -88,13 +87,13 @@ class ChildProcess:
     _told_to_end: bool = field(init=False, default=False)
 
     async def start(self) -> None:
-        """Starts it; does not wait for readiness."""
+        """Starts the process without waiting for readiness."""
         environment = {**os.environ, **self.environment, "STOWAGE_HEALTH_PORT": str(self.health_port)}
         self.process = await self.launch(COMMANDS[self.name], environment, self.log)
-        self._told_to_end = False  # not before: until now it is the one that was ended
+        self._told_to_end = False  # only now: until here `process` is the previous one
 
     async def ready(self, seconds: float) -> None:
-        """Wait until /readyz answers 200; `seconds` without progress. Raises ProcessFailed with the end of the log."""
+        """Waits until /readyz answers 200. Raises ProcessFailed after `seconds` without a changed answer."""
         url = f"http://127.0.0.1:{self.health_port}/readyz"
         said = "no answer"
         try:
@@ -110,7 +109,7 @@ class ChildProcess:
                                 return
                     except aiohttp.ClientError as error:
                         now = str(error)
-                    if now != said:  # it gets on, however slowly a loaded machine lets it
+                    if now != said:  # progress, however slow on a loaded machine
                         said = now
                         limit.reschedule(min(latest, asyncio.get_running_loop().time() + seconds))
                     await asyncio.sleep(_POLL)
@@ -118,7 +117,7 @@ class ChildProcess:
             raise ProcessFailed(f"{self.name} not ready within {seconds} s: {said}\n{self.tail()}") from None
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ends it with that signal; kills it when it takes longer than its grace."""
+        """Sends the signal and waits; kills the process if it exceeds `_GRACE`."""
         process = self.process
         if process is None or process.returncode is not None:
             return
@@ -132,24 +131,24 @@ class ChildProcess:
             await process.wait()
 
     def failure(self) -> str | None:
-        """With the end of its log, if it was started and has ended without being stopped."""
+        """Returns a message with the end of the log if the process ended without being stopped, else None."""
         if self.process is None or self.process.returncode is None or self._told_to_end:
             return None
         return f"{self.name} ended with {self.process.returncode}\n{self.tail()}"
 
     def tail(self) -> str:
-        """The end of the log."""
+        """Returns the last `_LOG_TAIL` characters of the log."""
         return self.log.read_text(errors="replace")[-_LOG_TAIL:] if self.log.exists() else ""
 
 
 @dataclass
 class StowageProcesses:
-    """All three. `kubeconfigs` by process name; `environment` for all of them; `folder` takes the logs; `launch` starts one."""
+    """The three processes. `kubeconfigs` are by process name; `environment` applies to all; `folder` receives the logs."""
 
     kubeconfigs: Mapping[str, Path]
     folder: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    # seconds; a machine that runs other things as well starts three interpreters slowly
+    # seconds; starting three interpreters is slow on a loaded machine
     ready_within: float = 120.0
     webhook_port: int = field(default_factory=free_port)
     launch: Start = start_interpreter
@@ -170,12 +169,12 @@ class StowageProcesses:
 
     @property
     def webhook_url(self) -> str:
-        """Where the API server reaches the webhook."""
+        """The webhook's base URL for the API server."""
         return f"https://127.0.0.1:{self.webhook_port}"
 
     @property
     def pids(self) -> list[int]:
-        """Of the children that live."""
+        """Process ids of the running children."""
         return [c.process.pid for c in self.children.values() if c.process and c.process.returncode is None]
 
     async def __aenter__(self) -> Self:
@@ -194,21 +193,21 @@ class StowageProcesses:
         await self.stop()
 
     def failure(self) -> str | None:
-        """The processes that ended without being stopped, each with the end of its log."""
+        """Returns the processes that ended without being stopped, each with the end of its log, or None."""
         failures = [failure for child in self.children.values() if (failure := child.failure())]
         return "\n".join(failures) or None
 
     async def stop(self) -> None:
-        """Ends all, the webhook last: objects are still written while the others finish."""
+        """Stops all, the webhook last, because the others still write objects while they end."""
         for name in ("ungater", "controller", "webhook"):
             if name in self.children:
                 await self.children[name].stop()
 
     async def crash(self, name: str) -> None:
-        """Kills one as a machine failure would."""
+        """Kills one with SIGKILL, as a machine failure would."""
         await self.children[name].stop(signal.SIGKILL)
 
     async def restart(self, name: str) -> None:
-        """Starts one again and waits for it."""
+        """Starts one again and waits for readiness. Raises ProcessFailed."""
         await self.children[name].start()
         await self.children[name].ready(self.ready_within)

@@ -1,7 +1,7 @@
-"""`stowage simulate`: a world through the real engine on virtual time; or one instant of a live cluster, with a job more.
+"""`stowage simulate`: runs the real engine on virtual time, over files, or over one instant of a live cluster plus a job.
 
-Exit codes: 0 when it was played, 2 when nothing could be (a file that cannot be read, no job in it, a cluster that does not
-answer). Objects that cannot be taken are named on standard error, and the rest is played.
+Exit codes: 0 when simulated, 2 when not: an unreadable file, no job, or an unreachable cluster. Objects that cannot be read
+are named on standard error, and the rest is simulated.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PLAYED, NOT_PLAYED = 0, 2
 _ROWS = 40
 _WIDTH = 120
 _LONG = 200
-"""From so many workloads on the time until the end is worth a progress bar."""
+"""Number of workloads from which the simulation shows a progress bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulateArguments:
-    """The command line. `files` empty: a live cluster. `extra`: jobs on top (`--with`)."""
+    """Arguments of the command. Without `files` it reads a live cluster. `extra` are added jobs (`--with`)."""
 
     files: Sequence[Path] = ()
     extra: Sequence[Path] = ()
@@ -55,11 +55,11 @@ class SimulateArguments:
 
 
 class NothingToPlay(StowageError):
-    """What was given holds no workload."""
+    """The input has no workload."""
 
 
 def run(asked: SimulateArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
-    """The command; its exit code."""
+    """Runs the command and returns its exit code."""
     out, err = out or _console(), err or Console(stderr=True)
     try:
         world, added = _world(asked, rules)
@@ -74,16 +74,16 @@ def run(asked: SimulateArguments, rules: WorldRules, out: Console | None = None,
 
 
 def _console() -> Console:
-    """As wide as the terminal; into a file or a pipe as wide as is good to read."""
+    """Returns a console as wide as the terminal, or `_WIDTH` columns for a file or pipe."""
     console = Console()
     return console if console.is_terminal else Console(width=_WIDTH)
 
 
-# ---- the world
+# ---- input
 
 
 def _world(asked: SimulateArguments, rules: WorldRules) -> tuple[World, list[str]]:
-    """The world, and the keys of the workloads that `--with` added."""
+    """Returns the world, and the keys of the workloads that `--with` added."""
     if asked.files:
         world, objects = load_files(asked.files, rules)
         if not asked.extra:
@@ -97,13 +97,13 @@ def _world(asked: SimulateArguments, rules: WorldRules) -> tuple[World, list[str
 
 
 async def _live(asked: SimulateArguments, rules: WorldRules) -> tuple[World, list[str]]:
-    extra = list(documents(asked.extra))  # what cannot be read is known before any cluster is asked
+    extra = list(documents(asked.extra))  # reports unreadable files before it connects
     async with await connect(asked.kubeconfig, asked.context) as kube:
         world, objects = await load_cluster(kube, rules)
     return world, add_jobs(world, objects, extra)
 
 
-# ---- playing it
+# ---- simulation
 
 
 def _play(asked: SimulateArguments, world: World, added: list[str], out: Console, err: Console) -> None:
@@ -139,7 +139,7 @@ def _size(world: World) -> int:
 
 @contextlib.contextmanager
 def _bar(err: Console, size: int) -> Iterator[Step | None]:
-    """A progress bar on a terminal, for what takes its time."""
+    """Yields a progress callback for a large simulation on a terminal, else None."""
     if not err.is_terminal or size < _LONG:
         yield None
         return
@@ -154,7 +154,10 @@ def _bar(err: Console, size: int) -> Iterator[Step | None]:
 
 
 def _replay(world: World, out: Console) -> None:
-    """What is decided at the snapshot's moment, one JSON a line, the same bytes each time; then what is inadmissible."""
+    """Prints the decisions at the snapshot's moment, one JSON object per line, then those of inadmissible workloads.
+
+    The output for a snapshot is the same bytes each time.
+    """
     slept = world.queues.refusals().keys()
     _decide(world, out, None)
     if slept:
@@ -163,7 +166,7 @@ def _replay(world: World, out: Console) -> None:
 
 
 def _decide(world: World, out: Console, of: Collection[str] | None) -> None:
-    """Cycles until there is nothing more to decide; prints what concerns these, or all."""
+    """Runs cycles until no decision is left; prints decisions on the workloads in `of`, or on all."""
     more = True
     while more:
         report = world.cycle()
@@ -175,7 +178,7 @@ def _decide(world: World, out: Console, of: Collection[str] | None) -> None:
         more = report.more
 
 
-# ---- telling it
+# ---- output
 
 
 def _tell(asked: SimulateArguments, outcome: SimulationResult, world: World, out: Console) -> None:
@@ -194,7 +197,7 @@ def _tell(asked: SimulateArguments, outcome: SimulationResult, world: World, out
 
 
 def _answer(runs: Sequence[WorkloadRun], world: World, out: Console) -> None:
-    """Would it run now, where, and which victims would it evict."""
+    """Prints whether the added jobs would run now, where, and which victims they would evict."""
     for one in runs:
         if one.admission is not None:
             text, style = f"would run now: {tables.where(one.admission, world.ledger)}", "green"

@@ -1,6 +1,6 @@
-"""`stowage snapshot`: what the controller sees, as one file that decides the same again. Only reads the cluster.
+"""`stowage snapshot`: writes the controller's state to a file from which decisions can be reproduced. Reads only.
 
-Exit codes: 0 when the file was written, 2 when it could not be.
+Exit codes: 0 when the file was written, 2 when not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run(
     context: str | None = None,
     err: Console | None = None,
 ) -> int:
-    """The command; its exit code. With `files` the world of these instead of the live cluster's."""
+    """Runs the command and returns its exit code. With `files` it captures their world instead of the live cluster."""
     err = err or Console(stderr=True)
     try:
         world = from_files(files, rules) if files else asyncio.run(_live(kubeconfig, context, rules))

@@ -1,7 +1,7 @@
-"""The demo's story as data: the datacenter, the queue objects, the jobs in their order, and what must come true of each.
+"""The demo as data: the datacenter, the queue objects, the jobs in order, and the expected outcome of each.
 
-Five racks of 16 GPUs. However the pods are placed, the numbers leave no rack whole for `late` until `short`, which holds
-one whole rack, has finished. Plain values and manifests; played by demo.py.
+Five racks of 16 GPUs. However the pods are placed, no whole rack is free for `late` until `short`, which uses one whole rack,
+has finished. Plain values and manifests; demo.py runs them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RACKS: Mapping[str, tuple[str, ...]] = {"block-1": ("rack-1", "rack-2", "rack-3"
 
 
 class AwaitedState(StrEnum):
-    """What the story waits for after a job was submitted."""
+    """The state that the demo awaits after it submits a job."""
 
     RUNNING = "runs"
     WAITING = "waits"
@@ -46,9 +46,9 @@ class AwaitedState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoryJob:
-    """One job. `pod_sets`: replicas and pods of each, by name; a plain Job has `main` alone. Each pod takes one GPU.
+    """One job. `pod_sets` maps a name to replicas and pods per replica; a Job has only `main`. Each pod uses one GPU.
 
-    `run_for`: how long its pods run (a Go duration); they end only after some job has been seen to wait, though.
+    `run_for` is how long its pods run (a Go duration), counted from when some job waits.
     """
 
     name: str
@@ -67,13 +67,13 @@ class StoryJob:
 
     @property
     def wish(self) -> str:
-        """The topology asked for, in words: `require rack`."""
+        """The requested topology in words, such as `require rack`."""
         (annotation, level), *_ = self.topology.items()
         return f"{'require' if annotation == REQUIRE_TOPOLOGY else 'prefer'} {level.rpartition('-')[2]}"
 
 
 def story(run_for: str = "6s") -> tuple[StoryJob, ...]:
-    """The jobs in the order in which they are submitted; `run_for` is how long `short` takes (a Go duration)."""
+    """Returns the jobs in order of submission. `run_for` is the run time of `short` (a Go duration)."""
     return (
         StoryJob("steady", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}),
         StoryJob("short", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}, run_for=run_for),
@@ -84,11 +84,11 @@ def story(run_for: str = "6s") -> tuple[StoryJob, ...]:
 
 
 LEAVES, FOLLOWS = "short", "late"
-"""When the first has finished, the second must run."""
+"""`FOLLOWS` starts when `LEAVES` has finished."""
 
 
 def context() -> Iterator[tuple[Resource, Manifest]]:
-    """Namespace, nodes, topology, flavor and queues."""
+    """Yields namespace, nodes, topology, flavor and queues, in order of creation."""
     yield NAMESPACES, {"metadata": {"name": NAMESPACE}}
     for node in nodes():
         yield NODES, node
@@ -104,7 +104,7 @@ def context() -> Iterator[tuple[Resource, Manifest]]:
 
 
 def nodes() -> Iterator[Manifest]:
-    """The hosts, `b1-r2-h3` the third of block 1's second rack; their kubelets make them Ready."""
+    """Yields the hosts; `b1-r2-h3` is the third of block 1's second rack. The fake kubelets make them Ready."""
     size = {"cpu": "32", "memory": "256Gi", "pods": "110", GPU: str(GPUS_PER_HOST)}
     for block, racks in RACKS.items():
         for rack in racks:
@@ -115,7 +115,7 @@ def nodes() -> Iterator[Manifest]:
 
 
 def manifest(ask: StoryJob) -> tuple[Resource, Manifest]:
-    """The Job or JobSet as a user would write it."""
+    """Returns the Job or JobSet that a user would write."""
     metadata = {
         "name": ask.name,
         "namespace": NAMESPACE,

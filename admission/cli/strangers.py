@@ -1,7 +1,7 @@
-"""What `stowage explain` says of an object that names a queue and is of a kind that is not managed.
+"""Finds an object that names a queue but is of an unmanaged kind, for `stowage explain`.
 
-The event that the webhook wrote says it (webhook/notices.py). For an object that is older than its event, or than Stowage, each
-custom kind that the API server serves is asked for the name, with the rights of the user who runs the command. Reads only.
+The webhook's event on the object has the text (webhook/notices.py). If the event has expired, or the object is older than
+Stowage, each custom kind of the API server is searched for the name, with the rights of the calling user. Reads only.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _AT_ONCE: Final = 16
 
 
 async def unmanaged(kube: Kube, namespace: str, name: str) -> str | None:
-    """What is to be said of the object of that name; None where there is none. Raises ApiErrors for the events alone."""
+    """Returns the notice on the object of that name, or None. Raises ApiError if events cannot be read."""
     return await _event(kube, namespace, name) or await _asked_for(kube, namespace, name)
 
 
 async def _event(kube: Kube, namespace: str, name: str) -> str | None:
-    """The latest event's text."""
+    """Returns the text of the latest event on an object of that name, or None."""
     page = await kube.list(EVENTS, namespace, field_selector=f"involvedObject.name={name},reason={REASON}")
     found = sorted(page.items, key=lambda event: str(event.get("lastTimestamp") or ""))
     return str(found[-1].get("message") or "") or None if found else None
@@ -45,7 +45,7 @@ async def _asked_for(kube: Kube, namespace: str, name: str) -> str | None:
 
 
 async def _read(kube: Kube, kind: Resource, namespace: str, name: str) -> dict[str, Any] | None:
-    """The object; None where there is none, or the user may not know."""
+    """Returns the object, or None if it does not exist or the user may not read it."""
     try:
         found = await kube.get(kind, name, namespace)
     except StowageError:
@@ -54,14 +54,14 @@ async def _read(kube: Kube, kind: Resource, namespace: str, name: str) -> dict[s
 
 
 async def _custom_kinds(kube: Kube) -> AsyncIterator[Resource]:
-    """Namespaced kinds that may have pods and that nobody manages, by group, in the version that the API server prefers."""
+    """Yields unmanaged namespaced custom kinds by group, in the API server's preferred version."""
     groups = msgspec.json.decode(await kube.get_path("/apis")).get("groups") or ()
     for group in sorted((one for one in groups if is_custom(one["name"])), key=lambda one: str(one["name"])):
         version = group["preferredVersion"]["version"]
         try:
             listed = msgspec.json.decode(await kube.get_path(f"/apis/{group['name']}/{version}"))
         except StowageError:
-            continue  # an aggregated API that is down
+            continue  # an unavailable aggregated API
         for kind in _of_group(group["name"], version, listed.get("resources") or ()):
             yield kind
 

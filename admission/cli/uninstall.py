@@ -1,11 +1,11 @@
-"""`stowage uninstall`: removes Stowage in an order that leaves nothing hanging. Asks first.
+"""`stowage uninstall`: removes Stowage in an order that leaves no object stuck on a finalizer. Asks first.
 
 `kubectl delete -k config/default` deletes the processes together with the CRDs; no controller then removes the finalizers of
-their objects, and the deletion waits for ever. The order here: webhook configurations (nothing is held up any more), the
-Deployments and their pods (nothing adds a finalizer again), finalizers, CRDs, rights, namespace. With `keep_crds` the queues
-and Workloads stay as they are, for the Kueue that takes over.
+their objects, and the deletion never completes. The order here: webhook configurations (so that nothing blocks writes), the
+Deployments and their pods (so that nothing adds a finalizer), finalizers, CRDs, RBAC, namespace. With `keep_crds` the queues
+and Workloads stay, for the Kueue that takes over.
 
-Exit codes: 0 when all is gone, 1 when the answer was no, 2 when something could not be removed. It may be run again.
+Exit codes: 0 when all is removed, 1 when the user declined, 2 when something could not be removed. It may be run again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PATIENCE, _PAUSE = 120.0, 0.5
 
 @dataclass(frozen=True, slots=True)
 class UninstallArguments:
-    """What the command was given."""
+    """Arguments of the command."""
 
     namespace: str
     keep_crds: bool = False
@@ -63,7 +63,7 @@ class UninstallArguments:
 
 
 def run(asked: UninstallArguments, confirm: Callable[[str], bool], out: Console | None = None) -> int:
-    """The command; its exit code. `confirm` is shown what would be removed."""
+    """Runs the command and returns its exit code. `confirm` gets a description of what would be removed."""
     out = out or Console()
     try:
         return asyncio.run(_run(asked, confirm, out))
@@ -112,7 +112,7 @@ async def _stop_processes(kube: Kube, namespace: str, out: Console) -> None:
 
 
 async def _stop_converting(kube: Kube) -> None:
-    """The webhook that converts is gone, and what is deleted next need not be converted."""
+    """Turns off conversion: its webhook is gone, and the objects to delete need none."""
     for crd in await _ours(kube, CRDS):
         if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
             body = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
@@ -120,7 +120,7 @@ async def _stop_converting(kube: Kube) -> None:
 
 
 async def _release(kube: Kube, out: Console) -> None:
-    """Takes away the finalizers that our controllers would."""
+    """Removes the finalizers that the controllers would remove."""
     released = 0
     for resource in _HELD:
         for obj in await _listed(kube, resource):
@@ -166,7 +166,7 @@ async def _ours(kube: Kube, resource: Resource, namespace: str | None = None) ->
 async def _listed(
     kube: Kube, resource: Resource, namespace: str | None = None, label_selector: str | None = None
 ) -> list[dict[str, Any]]:
-    """All of them; none where the kind is not served (any more)."""
+    """Returns all objects, or none if the kind is not served."""
     try:
         return list((await kube.list(resource, namespace, label_selector=label_selector)).items)
     except NotFound:
@@ -182,7 +182,7 @@ async def _exists(kube: Kube, resource: Resource, name: str) -> bool:
 
 
 async def _gone(what: str, there: Callable[[], Any]) -> None:
-    """Waits until it is gone. Raises StowageError after a while."""
+    """Waits until `there` returns false. Raises StowageError after `_PATIENCE` seconds."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         if not await there():

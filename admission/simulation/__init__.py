@@ -1,8 +1,8 @@
-"""Simulation: a world through the real engine on virtual time, and its results.
+"""Simulation: runs a world through the real engine on virtual time, and reports the result.
 
-run.py         simulate: arrivals, cycles, ends, in their order; nothing waits for a clock
-result.py      the result of each workload, and the figures over all
+run.py         simulate: arrivals, cycles and ends in order; nothing waits for a clock
+result.py      the result of each workload, and statistics over all
 tables.py      the results as tables (rich); result_json.py: as JSON
-occupancy.py   how full the domains of a tree are at one moment
-picture.py     that as SVG or PNG
+occupancy.py   the occupancy of a tree's domains at one moment
+picture.py     the occupancy as SVG or PNG
 """

@@ -1,6 +1,6 @@
-"""How full the domains of each flavor's tree are at one moment, and what there is in all. Reads the ledger, changes nothing.
+"""The occupancy of each flavor's domains at one moment, and totals of capacity and quota. Reads the ledger, changes nothing.
 
-Full is what is not free: used by admitted workloads, or by pods that are none of ours. Called by run.py, tables.py, picture.py.
+Occupied means not free: used by admitted workloads or by foreign pods. Called by run.py and picture.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from admission.engine.quota.tree import queue_quotas
 
 @dataclass(frozen=True, slots=True)
 class ResourceOccupancy:
-    """One resource of a domain, in the engine's units."""
+    """One resource of a domain in the engine's units (milli-CPU, bytes). `used` counts admitted workloads."""
 
     total: int
     free: int
@@ -22,26 +22,26 @@ class ResourceOccupancy:
 
     @property
     def share(self) -> float:
-        """How much of it is not free, 0 to 1."""
+        """The occupied part, 0 to 1."""
         return min(1.0, max(0.0, 1 - self.free / self.total)) if self.total > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class DomainOccupancy:
-    """A domain of the lowest level, or a single node below it. `path`: its values, widest first."""
+    """A domain of the lowest level, or a node below it. `path` has its level values, widest first."""
 
     path: tuple[str, ...]
     rooms: dict[str, ResourceOccupancy]
 
     @property
     def share(self) -> float:
-        """How full it is of what it is fullest of; pod slots do not count."""
+        """The occupied part of its most occupied resource, 0 to 1, without pod slots."""
         return max((room.share for name, room in self.rooms.items() if name != PODS), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorOccupancy:
-    """One flavor's tree. `places` by path."""
+    """The domains of one flavor's tree, sorted by path."""
 
     flavor: str
     levels: tuple[str, ...]
@@ -49,7 +49,7 @@ class FlavorOccupancy:
 
 
 def occupancies(ledger: Ledger) -> list[FlavorOccupancy]:
-    """Of every flavor with a topology, by name."""
+    """Returns the occupancy of every flavor with a topology, by name."""
     return [_occupancy(ledger, name) for name in sorted(ledger.capacity.trees)]
 
 
@@ -71,7 +71,7 @@ def _occupancy(ledger: Ledger, flavor: str) -> FlavorOccupancy:
 
 
 def nodes(ledger: Ledger) -> dict[FlavorResource, int]:
-    """What the nodes of each flavor with a topology have, less what is not ours."""
+    """Returns the capacity of the nodes of each flavor with a topology, without that of foreign pods."""
     total: dict[FlavorResource, int] = {}
     for occupancy in occupancies(ledger):
         for place in occupancy.places:
@@ -82,7 +82,7 @@ def nodes(ledger: Ledger) -> dict[FlavorResource, int]:
 
 
 def quota(ledger: Ledger) -> dict[FlavorResource, int]:
-    """Nominal quota of all queues and cohorts."""
+    """Returns the nominal quota of all ClusterQueues and Cohorts."""
     total: dict[FlavorResource, int] = {}
     for spec in ledger.quota.specs():
         match spec:

@@ -1,8 +1,7 @@
-"""How full the tree is at one moment, as a picture: SVG or PNG by the file's name (matplotlib, the extra `picture`).
+"""Draws the occupancy of the tree at one moment as SVG or PNG, by the file's suffix (matplotlib, the extra `picture`).
 
-One panel a flavor. The domains of the lowest level are squares, coloured by what is not free of the resource that they are
-fullest of; those of one parent lie together in a box with its name, and each level above is a frame around its boxes.
-The same state gives the same bytes of SVG.
+One panel per flavor. Domains of the lowest level are squares, colored by their most occupied resource. Domains of one parent
+share a box with its name, and each wider level is a frame around its boxes. Equal states give equal bytes of SVG.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ if TYPE_CHECKING:
 FORMATS = (".svg", ".png")
 _GAP, _HEAD = 0.5, 1.1
 _COLOURS = "YlOrRd"
-# inches: of a square at least and at most, of the picture as a whole about
+# inches: smallest and largest square; approximate width and height of the picture
 _LEAST, _MOST, _WIDE, _TALL = 0.03, 0.4, 14.0, 10.0
 
 
 class NoPicture(StowageError):
-    """It cannot be drawn; the text says why."""
+    """The picture cannot be drawn; the message says why."""
 
 
 def check(path: Path) -> None:
-    """Raises NoPicture where `draw` could not write this file."""
+    """Raises NoPicture if `draw` could not write this file."""
     if path.suffix not in FORMATS:
         raise NoPicture(f"{path}: the name of a picture must end in {' or '.join(FORMATS)}")
     try:
-        import matplotlib  # noqa: F401  a second of work that only pictures need
+        import matplotlib  # noqa: F401  takes a second to import, which only pictures need
     except ImportError:
         raise NoPicture("matplotlib is not installed: pip install 'stowage[picture]'") from None
 
 
 def draw(ledger: Ledger, moment: float, path: Path) -> None:
-    """Writes the picture. Raises NoPicture (a name of no known kind, no matplotlib, no flavor with a topology), OSError."""
+    """Writes the picture. Raises NoPicture (unknown suffix, no matplotlib, no flavor with a topology) or OSError."""
     check(path)
     trees = [tree for tree in occupancies(ledger) if tree.places]
     if not trees:
@@ -71,7 +70,7 @@ def draw(ledger: Ledger, moment: float, path: Path) -> None:
 
 @dataclass(slots=True)
 class _Box:
-    """A domain with what is in it; `x` and `y` of its lower left corner, within the box around it."""
+    """A domain with its children; `x` and `y` place its lower left corner in the box around it."""
 
     name: str
     width: float
@@ -83,7 +82,7 @@ class _Box:
 
 
 def _boxed(places: Sequence[DomainOccupancy], depth: int = 0) -> _Box:
-    """The box of these places, which have the first `depth` values of their paths in common."""
+    """Returns the box of these domains, which share the first `depth` values of their paths."""
     groups: dict[str, list[DomainOccupancy]] = {}
     for place in places:
         groups.setdefault(place.path[depth], []).append(place)
@@ -97,7 +96,7 @@ def _boxed(places: Sequence[DomainOccupancy], depth: int = 0) -> _Box:
 
 
 def _laid(name: str, children: list[_Box], gap: float) -> _Box:
-    """Children in rows, about as wide as twice their height."""
+    """Arranges the children in rows, about twice as wide as high."""
     wide, tall = max(child.width for child in children) + gap, max(child.height for child in children) + gap
     across = max(1, min(len(children), ceil(sqrt(2 * len(children) * tall / wide))))
     rows = ceil(len(children) / across)

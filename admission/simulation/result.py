@@ -1,6 +1,6 @@
-"""What came of a simulation: workload by workload, and the figures over all. Values only; run.py makes them.
+"""The result of a simulation: each workload's history, and statistics over all. Values only; run.py creates them.
 
-Times are seconds since the beginning, exact to the millisecond.
+Times are seconds since the start, with millisecond resolution.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from admission.engine.model import Admission, FlavorResource, Workload
 
 
 class WorkloadState(StrEnum):
-    """Where a workload stands at the end. Its `reason` says why for those that wait."""
+    """State of a workload at the end."""
 
     WAITING = "Waiting"
     RUNNING = "Running"
@@ -24,10 +24,10 @@ class WorkloadState(StrEnum):
 
 @dataclass(slots=True)
 class WorkloadRun:
-    """One workload's way. `reason` and `message`: of its last wait; they stay when it was admitted after it.
+    """The history of one workload.
 
-    `refusals`: how often it was considered in vain. `preempts`: the victims that its last Preempt decision named. `evictions`:
-    how often it lost its place again.
+    `reason` and `message` are those of its last wait, and stay after its admission. `refusals` counts Wait decisions,
+    `evictions` counts evictions. `preempts` names the victims of its last Preempt decision.
     """
 
     workload: Workload
@@ -45,7 +45,7 @@ class WorkloadRun:
 
     @property
     def state(self) -> WorkloadState:
-        """See WorkloadState."""
+        """The state, derived from the times."""
         if self.rejected:
             return WorkloadState.REJECTED
         if self.admitted is None:
@@ -54,20 +54,20 @@ class WorkloadRun:
 
     @property
     def pods(self) -> int:
-        """As asked for."""
+        """The number of requested pods."""
         return sum(pod_set.count for pod_set in self.workload.pod_sets)
 
     @property
     def waited(self) -> float | None:
-        """From its arrival to its admission."""
+        """Seconds from arrival to admission; None if not admitted."""
         return None if self.admitted is None else self.admitted - self.arrived
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """Of one flavor's resource: quota, what the nodes have, and the mean and highest use from the first admission to the end.
+    """Use of one flavor's resource: mean and highest from the first admission to the end, in the engine's units.
 
-    `quota` is the nominal quota of all queues and cohorts; `nodes` is None for a flavor without topology.
+    `quota` is the nominal quota of all ClusterQueues and Cohorts; `nodes` is the nodes' capacity, None without topology.
     """
 
     flavor: str
@@ -79,14 +79,14 @@ class ResourceUse:
 
     @property
     def share(self) -> float:
-        """The mean use of what may be used at most."""
+        """The mean use as a part of the usable capacity, which is the lesser of quota and nodes."""
         most = self.quota if self.nodes is None else min(self.quota, self.nodes)
         return self.mean / most if most else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class WaitFigures:
-    """Of a group of workloads: how many, how many got in, and their wait in seconds (mean, median, 95th percentile, most)."""
+    """Statistics of a group of workloads: their number, how many were admitted, and their waits in seconds."""
 
     count: int
     admitted: int
@@ -98,7 +98,7 @@ class WaitFigures:
 
 @dataclass(slots=True)
 class SimulationResult:
-    """`runs` in order of arrival; `ended`: the last moment that was played; `peak`: the moment of the highest use."""
+    """The result. `runs` are in order of arrival; `ended` is the last simulated time, `peak` the time with the most pods."""
 
     runs: dict[str, WorkloadRun] = field(default_factory=dict)
     ended: float = 0.0
@@ -108,12 +108,12 @@ class SimulationResult:
     use: tuple[ResourceUse, ...] = ()
 
     def waiting(self) -> list[WorkloadRun]:
-        """The workloads that were never admitted."""
+        """Returns the workloads that wait at the end."""
         return [run for run in self.runs.values() if run.state is WorkloadState.WAITING]
 
 
 def figures(runs: Iterable[WorkloadRun]) -> WaitFigures:
-    """Over these."""
+    """Returns the statistics of these workloads."""
     given = list(runs)
     waits = sorted(run.waited for run in given if run.waited is not None)
     if not waits:
@@ -122,12 +122,12 @@ def figures(runs: Iterable[WorkloadRun]) -> WaitFigures:
 
 
 def _quantile(ascending: list[float], part: float) -> float:
-    """The smallest value that this part of them does not exceed."""
+    """Returns the smallest value that is not exceeded by this part of the values."""
     return ascending[max(0, -int(-part * len(ascending) // 1) - 1)]
 
 
 class UseMeter:
-    """Adds up use over time, by flavor and resource."""
+    """Integrates use over time, by flavor and resource."""
 
     def __init__(self) -> None:
         self.peak_at = self._began = 0.0
@@ -139,7 +139,7 @@ class UseMeter:
         self._running = self._most_running = 0
 
     def change(self, at: float, usage: Mapping[FlavorResource, int], sign: int, pods: int) -> None:
-        """A workload took this (+1) or gave it back (-1)."""
+        """Records that a workload took (`sign` +1) or released (-1) usage and pods at time `at`."""
         if not self._started:
             self._started, self._began, self.peak_at = True, at, at
         for pair, amount in usage.items():
@@ -151,14 +151,14 @@ class UseMeter:
         self._running += sign * pods
 
     def mark(self, at: float) -> None:
-        """An instant is over: is it the fullest so far?"""
+        """Ends an instant, and notes it as the peak if the most pods run."""
         if self._running > self._most_running:
             self._most_running, self.peak_at = self._running, at
 
     def use(
         self, until: float, quota: Mapping[FlavorResource, int], nodes: Mapping[FlavorResource, int]
     ) -> tuple[ResourceUse, ...]:
-        """By name; `until` is the last moment that counts."""
+        """Returns the use up to the time `until`, sorted by flavor and resource."""
         span = until - self._began
         found = []
         for pair in sorted(self._now):

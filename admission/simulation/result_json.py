@@ -1,4 +1,4 @@
-"""An outcome as JSON for programs. Times in seconds since the beginning; quantities in the engine's units (milli-CPU, bytes).
+"""The result as JSON. Times are seconds since the start; quantities are in the engine's units (milli-CPU, bytes).
 
 Called by the command line.
 """
@@ -15,7 +15,7 @@ from admission.simulation.result import SimulationResult, WorkloadRun, figures
 
 
 def encoded(outcome: SimulationResult, shown: Sequence[WorkloadRun], faults: Sequence[str]) -> str:
-    """The whole, with these workloads in it."""
+    """Returns the result as JSON with statistics over all workloads and the entries of `shown`."""
     got = figures(outcome.runs.values())
     whole = {
         "summary": {

@@ -1,11 +1,10 @@
-"""A world on virtual time: workloads come, cycles decide, workloads end and give their room back.
+"""Runs a world on virtual time: workloads arrive, cycles decide, workloads end and release their capacity.
 
-Events of one instant (a millisecond) are taken together: first the ends, by name, then the arrivals in their order, then cycles
-until none has anything more to do, as the controller's loop goes on. What is admitted runs for its own time, or for
-`run_for`; nothing else takes time here: writing to an API server, starting pods and pulling images are not played. So the
-same world always gives the same outcome.
+Events of one instant (a millisecond) are processed together: ends by name, then arrivals in order, then cycles until none has
+anything left to do, like the controller's loop. An admitted workload runs for its own run time or for `run_for`; API writes,
+pod starts and image pulls take no time. Equal worlds give equal results.
 
-A workload that is evicted by a Preempt decision stops at once and queues up again; it starts from its beginning.
+A workload that a Preempt decision evicts stops at once, is queued again, and restarts from the beginning.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from admission.simulation.result import SimulationResult, UseMeter, WorkloadRun
 from admission.world.world import World
 
 RUN_FOR = 600.0
-"""Seconds that a job runs where neither it nor the caller says so."""
+"""Default run time of a job in seconds."""
 
 Progress = Callable[[int, int, float], None]
-"""Called after each instant: how many workloads are settled (admitted, once), how many there are, and the time."""
+"""Called after each instant with the number of workloads admitted at least once, the number of workloads, and the time."""
 
 _END, _ARRIVAL = 0, 1
 
@@ -34,7 +33,7 @@ _END, _ARRIVAL = 0, 1
 def simulate(
     world: World, *, run_for: float = RUN_FOR, until: float = inf, progress: Progress | None = None
 ) -> SimulationResult:
-    """Plays the world, which changes, until nothing can happen any more or `until` seconds have passed."""
+    """Runs the world, which changes, until no event is left or `until` seconds have passed. Returns the result."""
     return _Simulation(world, run_for, progress).play(until)
 
 
@@ -64,14 +63,14 @@ class _Simulation:
 
     @property
     def _now(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return round((self._world.now - self._begun) * 1000) / 1000
 
-    # ---- the beginning
+    # ---- start
 
     def _begin(self, until: float) -> None:
         if until > 0:
-            self._world.unready.clear()  # pods that are to start have started
+            self._world.unready.clear()  # starting pods are ready by then
         for event in self._world.ledger.inputs():
             if isinstance(event, BoundPod) and event.workload is not None:
                 self._pods.setdefault(event.workload, []).append(event.key)
@@ -80,7 +79,7 @@ class _Simulation:
         refused = self._world.queues.refusals()
         for workload in sorted(self._world.queues.workloads(), key=lambda w: (w.queued, w.uid, w.key)):
             run = self._enter(workload, 0.0)
-            if workload.key in refused:  # before our time; it is inadmissible until something changes
+            if workload.key in refused:  # refused before the start; inadmissible until something changes
                 run.reason = str(refused[workload.key][0])
         for coming in self._world.arrivals:
             at = max(0, self._ms(coming.at - self._begun))
@@ -110,7 +109,7 @@ class _Simulation:
         return round(seconds * 1000)
 
     def _next(self, moment: int) -> int | None:
-        """When something happens next: an event, or time itself (a backoff ends, a wish gives way)."""
+        """Returns the next instant (ms), or None: an event, the end of a backoff, or the relaxation of a topology request."""
         due = self._world.queues.next_due()
         times = [self._events[0][0]] if self._events else []
         if due is not None and due != inf:
@@ -132,7 +131,7 @@ class _Simulation:
             self._progress(self._settled, len(self._outcome.runs), self._now)
 
     def _settle(self) -> None:
-        """Cycles until there is nothing more to decide now."""
+        """Runs cycles until no decision is left."""
         more = True
         while more:
             report = self._world.cycle()
@@ -143,16 +142,16 @@ class _Simulation:
             more = report.more or any(evicted) or self._one_more(report)
 
     def _one_more(self, report: CycleReport) -> bool:
-        """Where workloads are admitted one by one: pods are ready at once here, so that the next one may come."""
+        """Requeues workloads that are admitted one by one: here pods are ready at once, so the next may be admitted."""
         if self._world.startable != 1 or not report.admitted:
             return False
         self._world.state.requeue_all()
         return True
 
-    # ---- what is decided
+    # ---- decisions
 
     def _act(self, decision: Decision) -> bool:
-        """True if it made room that the next cycle has to look at."""
+        """Applies a decision. Returns True if it released capacity that another cycle must evaluate."""
         run = self._outcome.runs[decision.workload]
         match decision:
             case Admit():
@@ -174,14 +173,14 @@ class _Simulation:
         return False
 
     def _hear(self, report: CycleReport) -> None:
-        """Workloads that were not considered: blocked, or equal to one that was refused."""
+        """Records reasons of workloads that were not evaluated: blocked, or equivalent to a refused one."""
         for notice in report.notices:
             run = self._outcome.runs[notice.workload.key]
             if run.admitted is None:
                 run.reason, run.message = str(notice.reason), notice.message
 
     def _admit(self, run: WorkloadRun, decision: Admit) -> None:
-        if run.admitted is not None and run.ended is None:  # it runs on, elsewhere
+        if run.admitted is not None and run.ended is None:  # a running workload moves to other nodes
             run.admission = decision.admission
             return
         if run.admitted is None:
@@ -192,9 +191,9 @@ class _Simulation:
         self._end_after(run.workload.key, self._time_of(run.workload.key) if left is None else left)
 
     def _replaced(self, run: WorkloadRun) -> float | None:
-        """The slice whose place this one takes is over: its pods run on as this one's. Seconds that they still run.
+        """Ends the slice that this workload replaces, whose pods continue as this one's.
 
-        None where it takes nobody's. What it did not get is not asked for again.
+        Returns their remaining seconds, or None if it replaces none. Pods beyond its admission are not requested again.
         """
         older = self._outcome.runs.get(run.workload.replaces)
         if older is None or older.admitted is None or older.ended is not None:
@@ -240,8 +239,8 @@ class _Simulation:
         self._settled -= 1
         self._world.apply(replace(run.workload, admission=None, blocked=None, not_before=0.0))
 
-    # ---- what there is
+    # ---- capacity
 
     def _most(self) -> tuple[dict[FlavorResource, int], dict[FlavorResource, int]]:
-        """Nominal quota, and what the nodes of each flavor with a topology have."""
+        """Returns nominal quota, and the capacity of the nodes of each flavor with a topology."""
         return quota(self._world.ledger), nodes(self._world.ledger)

@@ -1,6 +1,6 @@
-"""An outcome as tables: the workloads with where they ran or why they wait, their waits by queue, the use of capacity.
+"""The result as tables: workloads with their domains or wait reasons, waits by queue, use of capacity.
 
-Words and layout only. Called by the command line, which prints them.
+Called by the command line, which prints them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _STYLES = {
     WorkloadState.REJECTED: "red",
 }
 _NAMED = 2
-"""So many domains of one parent are named; more are counted."""
+"""Number of domains of one parent that are listed by name; a larger number is only counted."""
 
 
 def workloads(runs: Sequence[WorkloadRun], ledger: Ledger) -> Table:
-    """One line each, in the order given."""
+    """Returns a table with one row per workload, in the given order."""
     table = _table("workloads", ("job", "pods", "arrives", "admitted", "ends", "where, or why not"))
     for run in runs:
         detail = Text(where(run.admission, ledger) if run.admission else why(run), style=_STYLES[run.state])
@@ -43,7 +43,7 @@ def workloads(runs: Sequence[WorkloadRun], ledger: Ledger) -> Table:
 
 
 def waits(outcome: SimulationResult) -> Table:
-    """How long they waited, by queue and priority."""
+    """Returns a table of waits by queue and priority."""
     groups: dict[tuple[str, int], list[WorkloadRun]] = {}
     for run in outcome.runs.values():
         groups.setdefault((run.workload.cluster_queue, run.workload.priority), []).append(run)
@@ -63,7 +63,7 @@ def _figures(runs: Iterable[WorkloadRun]) -> list[str]:
 
 
 def reasons(runs: Iterable[WorkloadRun]) -> Table:
-    """Why those that wait do, the most frequent first."""
+    """Returns a table of wait reasons, most frequent first."""
     counted = Counter((run.reason, run.message) for run in runs)
     table = _table("still waiting", ("jobs", "reason", "message"))
     for (reason, message), count in sorted(counted.items(), key=lambda item: (-item[1], item[0])):
@@ -72,7 +72,7 @@ def reasons(runs: Iterable[WorkloadRun]) -> Table:
 
 
 def use(outcome: SimulationResult) -> Table:
-    """What was used of each flavor's resources."""
+    """Returns a table of each flavor's use of resources."""
     table = _table("use of capacity", ("flavor", "resource", "quota", "nodes", "mean use", "", "highest"))
     for line in outcome.use:
         table.add_row(
@@ -99,7 +99,7 @@ def _table(title: str, headings: Sequence[str]) -> Table:
 
 
 def clock(seconds: float | None) -> str:
-    """`-`, `0.25s`, `12.5s`, `3m20s`, `2h05m`."""
+    """Formats seconds: `-`, `0.25s`, `12.5s`, `3m20s`, `2h05m`."""
     if seconds is None:
         return "-"
     if seconds < 60:
@@ -111,14 +111,14 @@ def clock(seconds: float | None) -> str:
 
 
 def why(run: WorkloadRun) -> str:
-    """Why it has no place; which victims it would evict."""
+    """Returns why a workload waits, or which victims it would evict."""
     if run.preempts:
         return f"evicts {', '.join(run.preempts)}: {run.message}"
     return ": ".join(part for part in (run.reason, run.message) if part) or "not considered yet"
 
 
 def where(admission: Admission, ledger: Ledger) -> str:
-    """The domains of each pod set; hosts by the domain above them."""
+    """Returns the domains of each pod set; hosts are listed under their parent domain."""
     parts = []
     for got in admission.pod_sets:
         flavors = ", ".join(sorted(set(got.flavors.values()))) or "no flavor"
@@ -141,7 +141,7 @@ def _domains(assignment: Assignment, ledger: Ledger) -> Iterator[str]:
 
 
 def _path(assignment: Assignment, values: tuple[str, ...], ledger: Ledger) -> tuple[str, ...]:
-    """The whole path of a domain; an assignment to hosts names the host alone."""
+    """Returns the full path of a domain; an assignment to hosts has only the hostname."""
     if assignment.levels != (HOSTNAME_LABEL,):
         return values
     for tree in ledger.capacity.trees.values():

@@ -1,11 +1,10 @@
-"""Whether the topology annotations of a pod template, and the first forms on a job, may stand as they are.
+"""Validates the topology annotations of pod templates, and the older annotations on jobs.
 
-Two rules beyond Kueue's come from the first forms (`require-topology`, `prefer-topology`, on the job or on a
-template): not both on one object, and no level that none of the queue's flavors has, once those are known. For the
-current forms (`podset-required-topology` and its kin) the existence of a level is a matter of placement, as it is for
-Kueue: the workload waits and says why.
+Two rules go beyond Kueue's, for the older annotations (`require-topology`, `prefer-topology`) on a job or a template: an
+object may not have both, and a level must be one of the queue's flavors, once those are known. For the current annotations
+(`podset-required-topology` and its siblings) placement checks the level, as in Kueue: the workload waits with a reason.
 
-Pure. What the annotations come to is api/requests.py's; the counts of pods come from the job kinds.
+Pure. api/requests.py parses the annotations; the job kinds give the pod counts.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _AT_LEAST_ONE: Final = "must be greater than or equal to 1"
 
 @dataclass(frozen=True, slots=True)
 class QueueLevels:
-    """The levels of the flavors of a ClusterQueue, widest first; what a first form may name."""
+    """The levels of a ClusterQueue's flavors, widest first, which an older annotation may name."""
 
     cluster_queue: str
     levels: tuple[str, ...]
 
     def fault(self, level: str) -> str | None:
-        """Why the level can not be had from this queue, None when it can."""
+        """Returns why the queue lacks this level, or None if it has it."""
         if level in self.levels:
             return None
         if not self.levels:
@@ -47,7 +46,7 @@ class QueueLevels:
 
 
 def first_forms(metadata: FieldPath, given: Annotations, known: QueueLevels | None) -> Errors:
-    """The errors of `require-topology` and `prefer-topology` on one object (a job or a template)."""
+    """Returns the errors of `require-topology` and `prefer-topology` on one object (a job or a template)."""
     at = metadata.child("annotations")
     errors = _one_of(at, _FIRST) if all(key in given for key in _FIRST) else []
     for key in _FIRST:
@@ -73,7 +72,7 @@ def _no_auto(known: QueueLevels | None) -> str:
 def template_annotations(
     metadata: FieldPath, given: Annotations, job: Annotations | None = None, *, multi_layer: bool = True
 ) -> Errors:
-    """The errors of a template's annotations; `metadata` is the path of what holds them, `job` the job's own."""
+    """Returns the errors of a template's annotations `given`. `metadata` is the path of its metadata, `job` the job's own."""
     at = metadata.child("annotations")
     effective = effective_annotations(given, job)
     return [
@@ -95,8 +94,10 @@ def _main(at: FieldPath, given: Annotations) -> Errors:
 
 
 def _disagree(given: Annotations) -> bool:
-    """Whether there is more than one request. Both generations may say the same: at its start a template is given the
-    current form of what a first form asks. Two first forms by themselves are reported by `first_forms`.
+    """Reports whether a template has conflicting requests.
+
+    A template may have the same request in both forms: the controller writes the current form when it starts the job.
+    `first_forms` reports two older annotations on one object.
     """
     if not any(key in given for key in _CURRENT):
         return False
@@ -188,7 +189,7 @@ def _layers(path: FieldPath, layers: Sequence[SliceConstraint]) -> Errors:
 
 
 def slice_bound(metadata: FieldPath, given: Annotations, count: int) -> Errors:
-    """An error when a slice (or the outermost layer) is larger than the pod set; unreadable sizes are not judged here."""
+    """Returns an error if a slice (or the outermost layer) exceeds the pod set's count; ignores unreadable sizes."""
     at, detail = metadata.child("annotations"), f"must not be greater than pod set count {count}"
     text = given.get(names.SLICE_CONSTRAINTS)
     if text is not None:
@@ -204,9 +205,9 @@ def slice_bound(metadata: FieldPath, given: Annotations, count: int) -> Errors:
 
 
 def groups(templates: Sequence[Template], job: Annotations | None = None, *, exact: bool = False) -> Errors:
-    """The errors of placement groups: two pod sets each, one of them a single pod, both with the same request.
+    """Returns the errors of placement groups: two pod sets, one of them a single pod, both with the same request.
 
-    With `exact`, the profile that solves them together, there may be more of them and of any size.
+    With `exact` (the profile that solves a group jointly), a group may have any number of pod sets of any size.
     """
     members: dict[str, list[Template]] = {}
     for template in templates:

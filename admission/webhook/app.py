@@ -1,4 +1,4 @@
-"""The webhook process: builds look-ups, certificates and server from the settings, and runs them. Decides nothing."""
+"""The webhook process: builds lookups, certificates and server from the settings, and runs them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from api.topology import ResourceFlavor, Topology
 
 WEBHOOK = "webhook"
 _COLLECTION = 10.0
-"""Seconds between searches for reference cycles. One beside a thousand connections takes 20 ms, for which the loop stands."""
+"""Seconds between garbage collections. One with a thousand connections takes 20 ms, during which the event loop stops."""
 # Parameters of glibc's mallopt (malloc.h).
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 _TLS_BUFFER = 32 * 1024
@@ -65,7 +65,7 @@ _BY_GANG = "gang"
 
 
 async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
-    """Every replica answers; there is no leader."""
+    """Runs the webhook until cancelled. Every replica answers; there is no leader election."""
     _open_files()
     _bound_memory()
     sys.setswitchinterval(0.001)
@@ -110,7 +110,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
                 gc.collect()
                 gc.freeze()
                 while True:
-                    # Connections that were cut before TLS stood are in cycles; objects so few do not make Python search soon.
+                    # Connections that fail before TLS leave reference cycles, too few for Python to collect soon.
                     await asyncio.sleep(_COLLECTION)
                     gc.collect()
 
@@ -125,7 +125,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
 
 
 def _lookups(kube: Kube) -> tuple[Lookups, tuple[Informer[Any], ...]]:
-    """What reviews look up, and the informers that keep it."""
+    """Returns the lookups, and the informers that keep them up to date."""
     local_queues = Informer(kube, LOCAL_QUEUES, LocalQueue)
     cluster_queues = Informer(kube, CLUSTER_QUEUES, ClusterQueue)
     flavors = Informer(kube, RESOURCE_FLAVORS, ResourceFlavor)
@@ -165,15 +165,15 @@ def _lookups(kube: Kube) -> tuple[Lookups, tuple[Informer[Any], ...]]:
 
 
 def _open_files() -> None:
-    """Allow as many connections as the system does: unknown clients may open some before they are closed."""
+    """Raises the limit of open files to the system's maximum: clients may open many before the limits apply."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _bound_memory() -> None:
-    """A TLS connection of asyncio holds a buffer of 256 KiB, also one that says nothing: 2,000 of them take 512 MiB.
+    """Shrinks asyncio's TLS buffer from 256 KiB per connection, even an idle one: 2,000 connections would take 512 MiB.
 
-    32 KiB hold two records of TLS. glibc would keep the memory of connections that are gone; the threshold makes it return it.
+    32 KiB hold two TLS records. With the lower threshold glibc returns the memory of closed connections to the system.
     """
     SSLProtocol.max_size = _TLS_BUFFER
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
@@ -201,6 +201,6 @@ def _certificates(kube: Kube, settings: AdmissionSettings, tls: Serving) -> Cert
 
 
 def _names(section: WebhookSection, namespace: str) -> tuple[str, ...]:
-    """What the API server calls us by: the Service, or the host of a development URL."""
+    """Returns the names that the certificate must cover: those of the Service, or the host of a development URL."""
     host = urlsplit(section.url).hostname if section.url else None
     return (host,) if host else service_names(section.service, namespace)

@@ -1,17 +1,17 @@
-"""Certificates of our own making, and what is to be done about them now. Pure but for the random keys.
+"""Self-signed serving certificates and their rotation as a state machine. Pure except for the random keys.
 
-Every serving certificate has a CA of its own, whose key is thrown away once it has signed: nothing is kept that could
-sign another. So every rotation changes the CA, and the trust must lead the change. One Secret holds the state, and each
-pass makes at most one step of it:
+Each serving certificate is signed by its own CA, whose key is discarded at once, so that nothing stored can sign another
+certificate. Each rotation therefore changes the CA, and clients must trust the new CA before a replica serves its
+certificate. A Secret holds the state, and each pass makes at most one step:
 
-    ISSUE    no usable certificate: make one, trust it, serve it at once
-    PREPARE  the certificate in use grows old: make its successor, trust both, still serve the old one
-    SWITCH   all webhook configurations have trusted both for a while: serve the successor
-    RETIRE   all replicas have served it for a while: trust the old CA no more
-    KEEP     nothing
+    ISSUE    no usable certificate: create one, trust its CA, serve it at once
+    PREPARE  the certificate expires soon: create its successor, trust both CAs, keep serving the old one
+    SWITCH   all webhook configurations have trusted both CAs for `settle` seconds: serve the successor
+    RETIRE   all replicas have served the successor for `settle` seconds: stop trusting the old CA
+    KEEP     nothing to do
 
-Any replica may make a step; the Secret's resourceVersion lets one of them win, and the others see its result. certs.py
-reads, plans and writes.
+Any replica may make a step. The Secret's resourceVersion lets only one replica write; the others then read its result.
+certs.py reads the Secret, calls this module and writes the result.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NEXT_CERTIFICATE, _NEXT_KEY = "next.crt", "next.key"
 
 @dataclass(frozen=True, slots=True)
 class ServingCertificate:
-    """A serving certificate and its key, PEM."""
+    """A serving certificate and its private key, both as PEM."""
 
     certificate: bytes
     key: bytes
@@ -51,7 +51,7 @@ class ServingCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """Seconds. `renew_before` the end the successor is made; `settle` is what trust, and then replicas, get to follow."""
+    """Durations in seconds. `settle` is the time that clients get to read a new CA, and replicas a new certificate."""
 
     certificate: float = 90 * 86400.0
     renew_before: float = 30 * 86400.0
@@ -60,7 +60,7 @@ class Lifetimes:
 
 @dataclass(frozen=True, slots=True)
 class AuthorityState:
-    """What the Secret holds. `trust`: PEM certificates of the CAs, the newest last. Times in epoch seconds."""
+    """The contents of the Secret. `trust` lists CA certificates (PEM), newest last; times are epoch seconds."""
 
     serving: ServingCertificate | None = None
     successor: ServingCertificate | None = None
@@ -70,12 +70,12 @@ class AuthorityState:
 
     @property
     def bundle(self) -> bytes:
-        """The trusted CAs as one PEM text."""
+        """Returns the trusted CAs as one PEM text."""
         return b"".join(self.trust)
 
 
 class RotationStep(StrEnum):
-    """See the module."""
+    """A step of the rotation; the module's docstring defines each."""
 
     ISSUE = "issue"
     PREPARE = "prepare"
@@ -87,7 +87,7 @@ class RotationStep(StrEnum):
 def plan(
     state: AuthorityState, configured: Iterable[bytes], names: Sequence[str], now: float, lifetimes: Lifetimes
 ) -> RotationStep:
-    """The next step. `configured` are the CA bundles (PEM) of all webhooks as they are now."""
+    """Returns the next step. `configured` yields the current CA bundle (PEM) of every webhook; `now` is epoch seconds."""
     if state.serving is None or not usable(state.serving, state.trust, names, now):
         return RotationStep.ISSUE
     if state.successor is not None:
@@ -104,10 +104,10 @@ def plan(
 def advance(
     state: AuthorityState, step: RotationStep, names: Sequence[str], now: float, lifetimes: Lifetimes
 ) -> AuthorityState:
-    """The state after the step."""
+    """Returns the state after `step`. ISSUE and PREPARE generate keys for the DNS names or IP addresses `names`."""
     if step is RotationStep.ISSUE:
         pair, authority = issue(names, now, lifetimes.certificate)
-        # Connections under the old CA fail already, but trusting it a little longer does no harm.
+        # The old CA stays trusted until RETIRE; replicas may still serve its certificate.
         return AuthorityState(pair, None, (*state.trust[-1:], authority), switched_at=now)
     if step is RotationStep.PREPARE:
         pair, authority = issue(names, now, lifetimes.certificate)
@@ -125,9 +125,12 @@ def advance(
 
 
 def issue(names: Sequence[str], now: float, lifetime: float) -> tuple[ServingCertificate, bytes]:
-    """A serving certificate for the DNS names or IP addresses, and the CA certificate that signed it (PEM)."""
+    """Returns a serving certificate for DNS names or IP addresses, and the CA certificate that signed it (PEM).
+
+    `lifetime` is in seconds from `now` (epoch seconds).
+    """
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    # A name of its own for each CA: two of the same name in one bundle would be tried in turn.
+    # Each CA has a unique name: verifiers would otherwise try each CA of that name in the bundle.
     title = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"stowage-webhook-ca-{x509.random_serial_number():x}")])
     ca = _builder(title, title, authority_key, now, lifetime)
     ca = ca.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -177,7 +180,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def split(bundle: bytes) -> tuple[bytes, ...]:
-    """The certificates of a PEM text, each in its canonical form; none of a text that holds no certificates."""
+    """Returns the certificates of a PEM bundle, each re-encoded as PEM; none if the bundle is invalid."""
     try:
         return tuple(_pem(one) for one in x509.load_pem_x509_certificates(bundle)) if bundle.strip() else ()
     except ValueError:
@@ -185,12 +188,12 @@ def split(bundle: bytes) -> tuple[bytes, ...]:
 
 
 def expiry(pair: ServingCertificate) -> float:
-    """When the certificate ends, epoch seconds."""
+    """Returns the certificate's expiry in epoch seconds. Raises ValueError for an invalid certificate."""
     return x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc.timestamp()
 
 
 def signed_by(pair: ServingCertificate, authority: bytes) -> bool:
-    """Whether that CA signed the certificate."""
+    """Reports whether the CA `authority` (PEM) signed the certificate."""
     certificate = x509.load_pem_x509_certificate(pair.certificate)
     try:
         certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
@@ -200,7 +203,7 @@ def signed_by(pair: ServingCertificate, authority: bytes) -> bool:
 
 
 def usable(pair: ServingCertificate, trust: Sequence[bytes], names: Sequence[str], now: float) -> bool:
-    """Whether the certificate can be served: readable, of its key, not ended, for all the names, by a trusted CA."""
+    """Reports whether the pair is valid: it parses, matches its key, is not expired, and covers `names` under a trusted CA."""
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
         key = serialization.load_pem_private_key(pair.key, password=None)
@@ -219,7 +222,7 @@ def usable(pair: ServingCertificate, trust: Sequence[bytes], names: Sequence[str
 
 
 def from_secret(secret: Mapping[str, Any]) -> AuthorityState:
-    """The state in a Secret; what cannot be read in it counts as absent."""
+    """Returns the state that a Secret holds; parts that cannot be read count as absent."""
     data, meta = secret.get("data") or {}, secret.get("metadata") or {}
     annotations = meta.get("annotations") or {}
     return AuthorityState(
@@ -232,7 +235,7 @@ def from_secret(secret: Mapping[str, Any]) -> AuthorityState:
 
 
 def to_secret(state: AuthorityState, before: Mapping[str, Any]) -> dict[str, Any]:
-    """The Secret `before` (metadata at least) with this state; foreign labels, annotations and keys are kept."""
+    """Returns the Secret `before` (metadata at least) with `state`, keeping all other labels, annotations and keys."""
     meta = before.get("metadata") or {}
     stamps = {PREPARED_AT: rfc3339(state.prepared_at), SWITCHED_AT: rfc3339(state.switched_at)}
     own = {_TRUST: state.bundle, **_entries(state.serving, _CERTIFICATE, _KEY)}

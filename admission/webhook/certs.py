@@ -1,11 +1,11 @@
-"""Keeps the serving certificate: reads, plans (certificate_authority.py), writes, publishes the trust, loads.
+"""Keeps the serving certificate loaded and its CA published.
 
-Two modes, both with `once` (one pass) and `run` (until cancelled). `OwnCertificates`: made by us, in a Secret that all
-replicas share, the CAs in `clientConfig.caBundle` of the two webhook configurations. `MountedCertificates`: made by
-cert-manager (which also injects the CA), only watched here.
+`OwnCertificates` plans rotations with certificate_authority.py, shares the certificate with other replicas in a Secret, and
+writes the CAs to `clientConfig.caBundle` of the two webhook configurations. `MountedCertificates` reloads files that
+cert-manager rotates (which also injects the CA). `keep` calls `once` of either until cancelled.
 
-Replicas race without harm: a pass that loses (409) is simply made again. The configurations are read before the Secret,
-and written on condition that they are as they were read: so an old view of the Secret never overwrites a newer bundle.
+Concurrent replicas do no harm: a pass that gets a conflict (409) is repeated. A pass reads the configurations before the
+Secret and patches them on condition of their resourceVersion, so a stale Secret never overwrites a newer bundle.
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ log = logging.getLogger(__name__)
 Configuration = tuple[Resource, dict[str, Any]]
 _RETRY: Final = Backoff(0.2, 10.0)
 _CRDS_EVERY: Final = 6
-"""Passes after which the CRDs are read again (they are large)."""
+"""Number of passes between reads of the CRDs, which are large."""
 
 
 class Certificates(Protocol):
-    """A mode of keeping the certificate."""
+    """A source of the serving certificate."""
 
     async def once(self) -> None:
-        """One pass; afterwards a certificate is loaded. Raises ApiError or OSError."""
+        """Makes one pass, after which a certificate is loaded. Raises ApiError or OSError."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateLocations:
-    """Where things are: the Secret, the two configurations (empty: none), and the names we are called by.
+    """Where the certificate and its CA are stored, and the names that it must cover.
 
-    `crds`: names of the CustomResourceDefinitions whose versions we convert; `service`: ours, by which they call us.
+    `mutating` and `validating` name the two webhook configurations (empty: none). `crds` names the
+    CustomResourceDefinitions whose conversion webhook is the Service `service`.
     """
 
     namespace: str
@@ -70,13 +71,13 @@ class CertificateLocations:
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:
-    """The DNS names of a Service; the API server calls it by the first."""
+    """Returns the DNS names of a Service; the API server uses the first."""
     full = f"{service}.{namespace}.svc"
     return full, f"{full}.cluster.local", f"{service}.{namespace}", service
 
 
 class OwnCertificates:
-    """Made and rotated by us. `wall` gives epoch seconds."""
+    """Issues and rotates the certificate in a Secret. `wall` returns epoch seconds."""
 
     def __init__(
         self,
@@ -93,7 +94,7 @@ class OwnCertificates:
         self._passes_since = 0
 
     async def once(self) -> None:
-        """See Certificates."""
+        """Makes one pass: at most one step of the rotation. Raises ApiError or OSError."""
         configurations = await self._configurations()
         secret = await self._secret()
         state, now = from_secret(secret or {}), self._wall()
@@ -140,9 +141,9 @@ class OwnCertificates:
             await self._kube.patch(resource, one["metadata"]["name"], body, kind=PatchKind.MERGE)
 
     async def _publish_to_crds(self, state: AuthorityState) -> None:
-        """The CAs into the CRDs that call us: when they change, and now and then, since the CRDs may be applied again.
+        """Writes the CAs into the CRDs when they change, and every `_CRDS_EVERY` passes in case the CRDs were applied again.
 
-        A CRD that is missing, or that we may not write, does not keep the webhooks from their certificate.
+        A CRD that is missing or not writable does not stop the pass.
         """
         self._passes_since += 1
         if state.bundle == self._in_crds and self._passes_since < _CRDS_EVERY:
@@ -168,7 +169,7 @@ class OwnCertificates:
         await self._kube.patch(CRDS, name, body, kind=PatchKind.MERGE)
 
     def _calls_us(self, client: dict[str, Any]) -> bool:
-        """Whether a conversion webhook is ours and not, say, that of a Kueue which owns the CRDs."""
+        """Reports whether a conversion webhook is this one and not, for example, that of a Kueue that owns the CRDs."""
         service = client.get("service") or {}
         ours = (self._place.service, self._place.namespace, CONVERT_PATH)
         by_service = (service.get("name"), service.get("namespace"), service.get("path")) == ours
@@ -176,7 +177,7 @@ class OwnCertificates:
 
 
 def _decoded(text: str | None) -> bytes:
-    """The CA bundle, empty where there is none or it cannot be read."""
+    """Returns the decoded CA bundle; empty if absent or unreadable."""
     try:
         return base64.b64decode(text or "")
     except ValueError:
@@ -184,7 +185,7 @@ def _decoded(text: str | None) -> bytes:
 
 
 def _bundles(configuration: dict[str, Any]) -> Iterator[bytes]:
-    """The CA bundle of each webhook, empty where there is none or it cannot be read."""
+    """Yields the CA bundle of each webhook; empty if absent or unreadable."""
     for hook in configuration.get("webhooks") or ():
         yield _decoded((hook.get("clientConfig") or {}).get("caBundle"))
 
@@ -195,13 +196,13 @@ def _trusting(hook: dict[str, Any], bundle: bytes) -> dict[str, Any]:
 
 
 class MountedCertificates:
-    """Made by another program, in `tls.crt` and `tls.key` of a folder."""
+    """Loads `tls.crt` and `tls.key` from a folder that another program, such as cert-manager, maintains."""
 
     def __init__(self, folder: Path, tls: Serving) -> None:
         self._folder, self._tls = folder, tls
 
     async def once(self) -> None:
-        """See Certificates. A pair that is half replaced does not load; the next pass sees the other half."""
+        """Loads the pair. Raises ssl.SSLError for a half-replaced pair, which the next pass loads whole."""
         await self._tls.load(await asyncio.to_thread(self._read))
 
     def _read(self) -> ServingCertificate:
@@ -215,7 +216,7 @@ async def keep(
     loaded: Callable[[], None] = lambda: None,
     clock: Clock = SYSTEM,
 ) -> None:
-    """Passes until cancelled, every `interval` seconds or sooner after a failure; `loaded` is called after each good one."""
+    """Makes a pass every `interval` seconds until cancelled, sooner after a failure; calls `loaded` after each success."""
     failures = 0
     while True:
         failures = 0 if await _passes(certificates.once) else failures + 1

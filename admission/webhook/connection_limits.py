@@ -1,4 +1,4 @@
-"""Bounds on what clients hold open: the oldest gives way. Used by server.py and handshakes.py."""
+"""Limits on open connections that close the oldest first. server.py and handshakes.py use it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class OldestFirstLimit:
-    """At most `limit` unfinished entries. One more ends the oldest entry of the address that has the most entries."""
+    """At most `limit` entries. One more ends the oldest entry of the address that has the most entries. O(addresses)."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -15,7 +15,7 @@ class OldestFirstLimit:
         self._address: dict[object, str] = {}
 
     def enter(self, one: object, source: str, end: Callable[[], None]) -> None:
-        """Add the entry as the newest one, even if it was there before."""
+        """Adds `one` as the newest entry, even if already present. `end` is called if it must make room for another."""
         self.leave(one)
         while len(self._address) >= self._limit:
             most = max(self._ends.values(), key=len)
@@ -34,12 +34,12 @@ class OldestFirstLimit:
 
 
 def address(transport: asyncio.BaseTransport | None) -> str:
-    """The address of the client."""
+    """Returns the client's IP address, or an empty string if the connection is closed."""
     peer = transport.get_extra_info("peername") if transport is not None else None
     return str(peer[0]) if peer else ""
 
 
 def cut(transport: asyncio.Transport | None) -> None:
-    """Close at once: an orderly end of TLS would wait for the client."""
+    """Closes the connection at once: an orderly TLS shutdown would wait for the client."""
     if transport is not None:
         transport.abort()

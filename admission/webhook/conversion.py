@@ -1,7 +1,7 @@
-"""One ConversionReview in, one answer out: objects of kueue.x-k8s.io in the version that the API server asks for.
+"""Answers one ConversionReview: converts objects of kueue.x-k8s.io to the version that the API server requests.
 
-The API server sends whole lists at once, and every client that reaches the port may send one. Objects are found in the body,
-decoded and converted one by one, so that no single call of a library takes long and at most one object is held in decoded form.
+The API server sends whole lists at once, and any client that reaches the port may send one. The body is scanned for objects,
+which are decoded and converted one by one, so no library call takes long and at most one object is held decoded.
 `ConversionLimits` bounds the rest. server.py calls `converted` in a thread; api.conversion has the rules.
 """
 
@@ -23,19 +23,19 @@ from api.names import GROUP
 API_VERSION: Final = "apiextensions.k8s.io/v1"
 
 _ENVELOPE: Final = 64 * 1024
-"""Bytes of a review around its objects."""
+"""Most bytes of a review without its objects."""
 _PIECE: Final = 256 * 1024
-"""Bytes of an answer that are sent at once, about: encryption holds the loop."""
+"""Approximate bytes of a response that are sent at once, because encryption blocks the event loop."""
 _LONGEST_MESSAGE: Final = 1000
 _SHORTEST: Final = 64
-"""Bytes of an object in a long list: with apiVersion, kind and metadata none is shorter."""
+"""Fewest bytes of an object in a long list: apiVersion, kind and metadata alone need as many."""
 _DEEPEST: Final = 200
 
 _OPENING: Final = b"{["
 _CLOSING: Final = b"}]"
 _PLACE: Final = b'"objects"'
-"""Stands in an answer where the objects come: the first of its values."""
-# A quote that begins no whole string is a token too: then the search ends, and does not try each quote inside.
+"""Marks the place of the objects in a response, which has this value first."""
+# A quote without a closing quote is a token too. It ends the scan, which would otherwise retry each later quote.
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}"]', re.DOTALL)
 _OPENS: Final = re.compile(rb"\s{0,100}:\s{0,100}\[\s{0,100}")
 _NEXT: Final = re.compile(rb"\s{0,100}([,\]])\s{0,100}")
@@ -43,17 +43,17 @@ _NEXT: Final = re.compile(rb"\s{0,100}([,\]])\s{0,100}")
 
 @dataclass(frozen=True, slots=True)
 class ConversionLimits:
-    """What one conversion may take."""
+    """Limits of one conversion. Lengths are in bytes."""
 
     object: int = 3 * 1024 * 1024
-    """Bytes of one object: etcd takes 1.5 MiB."""
+    """Most bytes of one object: etcd stores at most 1.5 MiB."""
     values: int = 400_000
-    """Values in one object, as its commas and brackets tell."""
+    """Most values in one object, counted by commas and brackets."""
     objects: int = 100_000
     answer: int = 128 * 1024 * 1024
-    """Bytes of the answer."""
+    """Most bytes of the response."""
     seconds: float = 25.0
-    """The API server waits for 30."""
+    """Most seconds of a conversion; the API server waits for 30."""
 
 
 _BOUNDS: Final = ConversionLimits()
@@ -83,7 +83,7 @@ _decoder: Final = msgspec.json.Decoder(_ConversionReview)
 
 
 def converted(body: bytes | bytearray, bounds: ConversionLimits = _BOUNDS) -> list[bytes]:
-    """The ConversionReview that answers, encoded, in pieces. Raises BadReview for a body that is none."""
+    """Returns the encoded ConversionReview response in pieces. Raises BadReview if the body is not a ConversionReview."""
     deadline = time.monotonic() + bounds.seconds
     start = _first_object(body)
     spans = list(_objects(body, start, bounds)) if start else []
@@ -112,7 +112,7 @@ def converted(body: bytes | bytearray, bounds: ConversionLimits = _BOUNDS) -> li
 
 
 def _first_object(body: bytes | bytearray) -> int:
-    """Where the items of `request.objects` begin, 0 where the body does not name them soon."""
+    """Returns the offset of the first item of `request.objects`, or 0 if the first `_ENVELOPE` bytes do not have it."""
     depth = 0
     for token in _TOKEN.finditer(body, 0, _ENVELOPE):
         if (char := body[token.start()]) in _OPENING:
@@ -125,7 +125,7 @@ def _first_object(body: bytes | bytearray) -> int:
 
 
 def _objects(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> Iterator[tuple[int, int]]:
-    """From where to where each object goes. Raises BadReview."""
+    """Yields the start and end offset of each object. Raises BadReview for a malformed or oversized object."""
     if body[start : start + 1] == b"]":
         return
     most = min(bounds.objects, len(body) // _SHORTEST + 1000)
@@ -144,7 +144,7 @@ def _objects(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> I
 
 
 def _end(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> int:
-    """Where the object that starts there ends, 0 where none does."""
+    """Returns the end offset of the object that starts at `start`, or 0 if none does."""
     depth = 0
     if body[start : start + 1] != b"{":
         return 0
@@ -196,7 +196,7 @@ def _answer(request: _Request, response: dict[str, Any]) -> bytes:
 
 
 def _pieces(around: bytes, objects: list[bytes]) -> Iterator[bytes]:
-    """The answer with the objects in their place."""
+    """Yields the response with the objects at their place."""
     before, _, after = around.partition(_PLACE)
     piece = bytearray(before)
     for index, each in enumerate(objects):

@@ -1,4 +1,4 @@
-"""A declared kind of job (integrations/declared.py) as the webhook sees it: a template for each of its pod sets."""
+"""Reviews declared kinds of jobs (integrations/declared.py): derives a ReviewedKind from the declaration."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from api.names import EXACT
 
 
 def kind_of(adapter: DeclaredJob) -> ReviewedKind:
-    """What the webhook asks of a kind of job, from its declaration."""
+    """Returns how the webhook reviews jobs of a declared kind."""
 
     def templates(job: Job) -> list[Template]:
-        """Those that can be read: of the others `create` says what is wrong."""
+        """Returns the templates that can be read; `create` returns the errors of the others."""
         try:
             entries = adapter.entries(job)
         except InvalidObject:
@@ -34,7 +34,7 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
         try:
             count, body = adapter.pods_of(job, entry), value_at(job, entry.template_at)
             if not writes_templates or entry.rule.function is not None or body is None:
-                body = copy.deepcopy(dict(adapter.template(job, entry)))  # to be read: the job does not hold it
+                body = copy.deepcopy(dict(adapter.template(job, entry)))  # a copy: the job has no such field
         except InvalidObject:
             return
         if isinstance(body, dict):
@@ -52,7 +52,7 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
                 adapter.template(job, entry)
                 adapter.pods_of(job, entry)
         except MissingReference:
-            return []  # this process does not know it; the controller says so on the object
+            return []  # this process does not cache the reference; the controller reports it on the object
         except InvalidObject as bad:
             return [invalid(FieldPath(bad.field), bad.given, bad.allowed)]
         if not rules.gates.topology_aware_scheduling:

@@ -1,8 +1,8 @@
-"""Which kinds the API server sends to us beside the built-in ones: the rules of the webhooks for declared kinds.
+"""Keeps the webhook rules for declared kinds up to date, so that the API server sends their objects for review.
 
-`config/webhook` has these webhooks without rules, so that they are called for nothing. This process writes one rule for each
-kind that a JobKind declares, whenever the kinds change, and periodically, since a user may apply the configurations again.
-Replicas write the same.
+`config/webhook` has webhooks without rules for declared kinds, which the API server never calls. This process writes a rule
+for each kind that a JobKind declares when the kinds change, and periodically, in case a user applies the configurations again.
+All replicas write the same rules.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _OPERATIONS: Final = {
     "mdeclared-default-queue.stowage.dev": ["CREATE"],
     "vdeclared.stowage.dev": ["CREATE", "UPDATE"],
 }
-"""The webhooks without rules in config/webhook, by name, and what they are called for."""
+"""Operations for each webhook in config/webhook that has no rules, by the webhook's name."""
 
 
 class DeclaredRules:
-    """See the module. `mutating` and `validating`: names of the configurations, empty for none."""
+    """Writes the rules. `mutating` and `validating` name the configurations; empty for none."""
 
     def __init__(self, kube: Kube, mutating: str, validating: str) -> None:
         self._kube = kube
@@ -44,7 +44,7 @@ class DeclaredRules:
         self.changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Writes the rules after each change, and every `PERIOD` seconds, until cancelled."""
         while True:
             self.changed.clear()
             pause = PERIOD
@@ -58,7 +58,7 @@ class DeclaredRules:
                     await self.changed.wait()
 
     async def once(self) -> None:
-        """Write the rules that are missing. Raises ApiErrors."""
+        """Writes missing rules. Raises ApiError."""
         for resource, name in self._configurations:
             await self._write(resource, name)
 
@@ -77,7 +77,7 @@ class DeclaredRules:
 
 
 def _with_rules(hook: dict[str, Any]) -> dict[str, Any]:
-    """The webhook, with the rules of the declared kinds where it is one for these."""
+    """Returns the webhook configuration entry, with rules if it is one for declared kinds."""
     operations = _OPERATIONS.get(hook.get("name", ""))
     if operations is None:
         return hook
@@ -100,5 +100,5 @@ def _rule(resource: Resource, operations: list[str]) -> dict[str, Any]:
 
 
 def _said(rules: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rules with what the API server fills in."""
+    """Returns the rules with the defaults of the API server."""
     return [{"scope": "*", **rule} for rule in rules]

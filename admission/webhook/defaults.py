@@ -1,15 +1,15 @@
-"""The defaults of a managed job at its creation.
+"""Sets the defaults of a managed job at its creation.
 
-It is suspended, given the LocalQueue `default` where its namespace has one and it names none, and
-(`ReviewRules.gate_at_creation`) the topology gate with what is known of its annotations goes into every template that asks for
-a topology explicitly. The Workload's name hangs on the job's uid, which is not there yet at creation (with generateName
-not even the name is), so `topology-workload` and `workload` are written now only where the job names a prebuilt
-Workload; else they are completed in the update that starts the job. Kueue puts no gate in at creation: with
-`gate_at_creation` off the defaults are exactly its own, which is how the conformance cases run.
+A job is managed if it names a queue (or with `manage_jobs_without_queue_name`, any job) in a managed namespace and is not
+part of another managed job. A job without a queue name whose pods belong to a Sakkara group is not managed; its pods are.
 
-Managed is a job that names a queue (or any job with `manage_jobs_without_queue_name`) in a managed namespace and that
-is no part of another managed job. One that names none and whose pods are of a Sakkara group is left to them. Pure; endpoints.py
-calls it.
+The job is suspended. Without a queue name it gets the LocalQueue `default`, if its namespace has one. With the feature gate
+TopologyAwareScheduling, templates that request a topology explicitly get the topology gate and its annotations, which Kueue
+does not add at creation. The annotations `topology-workload` and `workload` need the Workload's name, which depends on the
+job's uid. The uid is unknown at creation, so the webhook writes them only for a prebuilt Workload; otherwise the update that
+starts the job does.
+
+Pure; endpoints.py calls it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DEFAULT_CLASS: Final = "default"
 
 
 def in_managed_namespace(namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
-    """Whether jobs of that namespace are ours; the name alone is known even before the namespace itself is."""
+    """Reports whether jobs of the namespace are managed. Uses the namespace's name alone while its labels are unknown."""
     if rules.managed_namespaces is None:
         return True
     labels = {**(lookups.namespace_labels(namespace) or {}), "kubernetes.io/metadata.name": namespace}
@@ -50,7 +50,7 @@ def in_managed_namespace(namespace: str, lookups: Lookups, rules: ReviewRules) -
 
 
 def set_defaults(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, rules: ReviewRules) -> None:
-    """Change a job that is being created in place; a job that is not managed stays as it is."""
+    """Completes a new job in place; leaves a job that is not managed unchanged."""
     if is_part(job, rules) or kind.is_skipped(job) or not in_managed_namespace(namespace, lookups, rules):
         return
     if not queue_name(job) and any(in_group(template.body) for template in kind.templates(job)):
@@ -71,25 +71,25 @@ def set_defaults(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups,
 
 
 def default_priority_class(obj: Job, lookups: Lookups) -> str | None:
-    """The WorkloadPriorityClass of a new object that names none: the one called `default`, where there is one."""
+    """Returns the WorkloadPriorityClass `default` for an object that names none, if it exists, else None."""
     named = names.PRIORITY_CLASS_LABEL in labels_of(obj)
     return DEFAULT_CLASS if not named and DEFAULT_CLASS in lookups.workload_priority_classes else None
 
 
 def is_opted_in(namespace: str, lookups: Lookups) -> bool:
-    """Whether the namespace says that its jobs without a queue name are to come to us as well."""
+    """Reports whether the namespace's label opts in jobs without a queue name."""
     return (lookups.namespace_labels(namespace) or {}).get(names.MANAGED_NAMESPACE) == "true"
 
 
 def default_queue(namespace: str, lookups: Lookups) -> str | None:
-    """The queue of a job that names none: `default`, else the namespace's elastic quota."""
+    """Returns the default queue for jobs of the namespace: `default`, else its elastic quota, else None."""
     if object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:
         return DEFAULT_QUEUE
     return names.ELASTIC_QUOTA if lookups.has_elastic_quota(namespace) else None
 
 
 def _hand_over(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, rules: ReviewRules) -> None:
-    """Leave the job to the controller of other clusters where its queue says so and the job names no other controller."""
+    """Sets `managedBy` to MultiKueue if the job's queue uses it and the job names no other controller."""
     if not rules.gates.multi_kueue or value_at(job, kind.managed_by) not in (None, kind.controller):
         return
     queue = lookups.cluster_queue_of(namespace, queue_name(job))
@@ -116,7 +116,7 @@ def _gate_template(template: Template, workload: Mapping[str, str]) -> None:
 
 
 def _put(obj: Job, *path_and_entries: Any) -> None:
-    """Write the entries at the path. Where something else than a map stands on the way, validation refuses the object."""
+    """Writes the entries at the path. Ignores a value on the path that is not a map: validation rejects that object."""
     *path, entries = path_and_entries
     for name in path:
         if not obj.get(name):

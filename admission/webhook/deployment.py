@@ -1,9 +1,9 @@
-"""apps/v1 Deployment: it is not admitted itself, its pods are, one by one. Pure; endpoints.py calls it.
+"""apps/v1 Deployment: not admitted itself; its pods are admitted one by one. Pure; endpoints.py calls it.
 
-The queue and the priority class that it names go into its pod template, so that each pod queues by itself; that they are
-of something above them is said there too: such a pod needs no finalizer, the next one is made in its place anyway. Pods of a
-gang do need it, for it shows that a member had been bound before it was lost: their template gets only the queue.
-A change of the queue rolls the Deployment over, as any change of its template does.
+The webhook copies the Deployment's queue and priority class to its pod template, so that each pod queues by itself. An
+annotation there names the Deployment as the parent: such a pod needs no finalizer, because the Deployment replaces it. Pods
+of a gang do need the finalizer, which shows that a lost member had been bound, so their template gets only the queue.
+Changing the queue rolls the Deployment over, as any change of its template does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PROPAGATED: Final = (names.QUEUE_NAME_LABEL, names.PRIORITY_CLASS_LABEL)
 
 
 def set_defaults(deployment: Deployment, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
-    """Change a Deployment that is created or updated in place; one that names no queue stays as it is."""
+    """Completes a Deployment in place on creation or update; leaves one without a queue name unchanged."""
     if not queue_name(deployment) or not in_managed_namespace(namespace, lookups, rules):
         return
     template = deployment.setdefault("spec", {}).setdefault("template", {})
@@ -41,7 +41,7 @@ def set_defaults(deployment: Deployment, namespace: str, lookups: Lookups, rules
 
 
 def templates(deployment: Mapping[str, Any]) -> list[Template]:
-    """The one template."""
+    """Returns the pod template, as a list of at most one."""
     body = (deployment.get("spec") or {}).get("template")
     return [Template(FieldPath("spec").child("template"), "", 1, body)] if body else []
 
@@ -54,7 +54,7 @@ def _add(template: dict[str, Any], part: str, values: Mapping[str, str]) -> None
 
 
 def validate(old: Mapping[str, Any] | None, new: Mapping[str, Any], rules: ReviewRules) -> Errors:
-    """The errors of a new or changed Deployment. Its queue is never removed, and fixed once one of its pods is ready."""
+    """Returns the errors of a new or updated Deployment. Its queue cannot be removed, or changed once a pod is ready."""
     name = queue_name(new)
     errors = subdomain(_QUEUE, name) if name else []
     if name:

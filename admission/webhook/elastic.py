@@ -1,7 +1,7 @@
-"""ElasticQuotas: amounts that make sense, and one object in a namespace, whichever of the two groups it is of.
+"""Validates ElasticQuotas: consistent amounts, and at most one ElasticQuota per namespace across both API groups.
 
-Two that are created in the same moment may both pass, since look-ups are a moment behind: then the older one holds and the
-other one's status says so (controllers/elastic). Objects are plain dicts. Pure; endpoints.py calls it.
+Two that are created at the same moment may both pass, because the lookups lag. Then the older one counts, and the status of
+the other says so (controllers/elastic). Objects are plain dicts. Pure; endpoints.py calls it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMESPACE: Final = FieldPath("metadata").child("namespace")
 
 
 def validate_create(quota: Wire, group: str, namespace: str, lookups: Lookups) -> Errors:
-    """The errors of a new ElasticQuota of that API group."""
+    """Returns the errors of a new ElasticQuota of that API group."""
     errors = validate(quota)
     name = (quota.get("metadata") or {}).get("name", "")
     for other_group, other in lookups.elastic_quotas(namespace):
@@ -34,7 +34,7 @@ def validate_create(quota: Wire, group: str, namespace: str, lookups: Lookups) -
 
 
 def validate(quota: Wire) -> Errors:
-    """The errors of its amounts."""
+    """Returns the errors of the quota's `min` and `max`."""
     spec = quota.get("spec") or {}
     least, most = spec.get("min") or {}, spec.get("max") or {}
     errors = [*_amounts(_SPEC.child("min"), least), *_amounts(_SPEC.child("max"), most)]

@@ -1,9 +1,9 @@
-"""The table of endpoints: which kinds are judged, under which paths, and what each of them asks of the rules.
+"""The table of endpoints: the kinds that the webhook reviews, their paths, and the rules for each kind.
 
-Paths follow one scheme: `/mutate-` or `/validate-`, the group with dashes for dots, the version, the kind in small
-letters (`/mutate-batch-v1-job`, `/validate-kueue-x-k8s-io-v1beta2-clusterqueue`).
+A path is `/mutate-` or `/validate-`, then the group with dashes for dots, the version, and the kind in lower case
+(`/mutate-batch-v1-job`, `/validate-kueue-x-k8s-io-v1beta2-clusterqueue`).
 
-Pure: the objects come in the request, everything else from the look-ups. review.py calls it, and so does code that
+Pure: objects come in the request, everything else from the lookups. review.py calls this module, and so does code that
 completes objects without a webhook (world/jobs.py).
 """
 
@@ -56,13 +56,13 @@ CREATE, UPDATE = "CREATE", "UPDATE"
 
 
 class RequestUser(msgspec.Struct, frozen=True):
-    """The user that sent the request."""
+    """The user that sent the request (AdmissionReview.request.userInfo)."""
 
     username: str = ""
 
 
 class Request(msgspec.Struct, rename="camel"):
-    """The part of AdmissionReview.request that is read."""
+    """The fields of AdmissionReview.request that the webhook reads."""
 
     uid: str
     operation: str
@@ -73,18 +73,18 @@ class Request(msgspec.Struct, rename="camel"):
     user_info: RequestUser = RequestUser()
     dry_run: bool = False
     written: Wire | None = None
-    """The new object as its user wrote it, where `object` is completed already."""
+    """The new object as the user sent it, if `object` already has defaults."""
     owner: Wire | None = None
-    """What stands under the name of the owner that is to be read (`owner_to_read`)."""
+    """The owner that `owner_to_read` names, as read from the API server; None if it does not exist."""
 
     @property
     def new(self) -> Wire:
-        """The object as it would be stored."""
+        """Returns the new object, or an empty one on deletion."""
         return self.object or {}
 
     @property
     def old(self) -> Wire:
-        """The object as it is stored."""
+        """Returns the stored object, or an empty one on creation."""
         return self.old_object or {}
 
 
@@ -94,10 +94,10 @@ Validator = Callable[[Request, Lookups, ReviewRules], Errors]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One kind: how a new object is completed in place, and what is wrong with a new or changed one.
+    """How one kind is completed (`mutate`, in place) and validated (`validate`, on creation and update).
 
-    `at_once`: a new object is judged in the call that completes it, for there are many of the kind. `updates`: objects are
-    completed also when they change.
+    `at_once` validates a new object in the call that completes it, for kinds with many objects. `updates` completes
+    objects on update too.
     """
 
     resource: Resource
@@ -108,12 +108,12 @@ class Endpoint:
     updates: bool = False
 
     def path(self, verb: str) -> str:
-        """`/mutate-...` or `/validate-...`."""
+        """Returns `/mutate-...` for the verb "mutate", `/validate-...` for "validate"."""
         group = (self.resource.group or "core").replace(".", "-")
         return f"/{verb}-{group}-{self.resource.version}-{self.resource.kind.lower()}"
 
 
-# ---- what each kind asks
+# ---- rules for each kind
 
 
 def _mutate_job(kind: jobs.ReviewedKind) -> Mutator:
@@ -146,7 +146,7 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
 
 
 def _queue_errors(request: Request, lookups: Lookups, rules: ReviewRules, *, gang: bool = False) -> Errors:
-    """The error of a reserved name that is written now."""
+    """Returns the error of a queue name that is new and reserved."""
     queue = jobs.queue_name(request.written or request.new)
     if queue == jobs.queue_name(request.old):
         return []
@@ -154,9 +154,9 @@ def _queue_errors(request: Request, lookups: Lookups, rules: ReviewRules, *, gan
 
 
 def _stays_queued(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
-    """The error of a job that leaves its queue where those without one are not free to run: it would run beside all quotas.
+    """Returns the error of a job that drops its queue in a namespace where every job is queued, and so would evade quota.
 
-    Elsewhere a job that is suspended may, as in Kueue: it is as if it never had named a queue.
+    Elsewhere a suspended job may drop its queue, as in Kueue, and is then an ordinary job.
     """
     before, after = jobs.queue_name(request.old), jobs.queue_name(request.new)
     if not before or after or not reserved_queues.is_queued_anyway(request.namespace, lookups, rules):
@@ -315,19 +315,19 @@ VALIDATING: Final[Mapping[str, Endpoint]] = {e.path("validate"): e for e in ENDP
 
 
 MUTATE_DECLARED, VALIDATE_DECLARED = "/mutate-declared-job", "/validate-declared-job"
-"""The paths for all kinds that are declared, built in or by a JobKind: the object says which kind it is of."""
+"""The paths for all declared kinds, built in or from a JobKind; the object's apiVersion and kind say which one."""
 NOTICE_UNMANAGED: Final = "/notice-unmanaged-kind"
-"""The path for objects of kinds that are not managed: all are allowed, and a queue name is answered with a warning."""
+"""The path for objects of unmanaged kinds: all are allowed, and a queue name gets a warning."""
 PATHS: Final = frozenset((*MUTATING, *VALIDATING, MUTATE_DECLARED, VALIDATE_DECLARED, NOTICE_UNMANAGED))
 
 
 def is_mutating(path: str) -> bool:
-    """Whether a request at this path completes the object."""
+    """Reports whether requests at this path complete the object."""
     return path in MUTATING or path == MUTATE_DECLARED
 
 
 def endpoint_of(path: str, request: Request) -> Endpoint:
-    """The endpoint of a path. Raises KeyError for a path that is none of ours."""
+    """Returns the endpoint of a path. Raises KeyError for an unknown path."""
     if path not in (MUTATE_DECLARED, VALIDATE_DECLARED, NOTICE_UNMANAGED):
         return MUTATING.get(path) or VALIDATING[path]
     kind = group_kind(request.object or request.old_object or {})
@@ -343,7 +343,7 @@ def _warn_of_unmanaged(obj: Wire, _: ReviewRules) -> list[str]:
 
 
 def declared_endpoint(kind: GroupKind) -> Endpoint | None:
-    """The endpoint of a declared kind; None for any other, such as one whose JobKind is gone."""
+    """Returns the endpoint of a declared kind, or None for other kinds, including one whose JobKind was deleted."""
     adapter = KINDS.get(kind)
     if (by_scale := SCALED.get(kind)) is not None:
         return _of_scaled(by_scale)
@@ -351,11 +351,11 @@ def declared_endpoint(kind: GroupKind) -> Endpoint | None:
 
 
 def owner_to_read(path: str, request: Request, rules: ReviewRules) -> owners.ControllerRef | None:
-    """The owner that decides about a new object and has to be read from the API server before the review."""
+    """Returns the owner that must be read from the API server before a new object is reviewed, or None."""
     if path not in PATHS or request.operation != CREATE:
         return None
     resource = endpoint_of(path, request).resource
     if resource != resources.PODS and KINDS.get((resource.group, resource.kind)) is None:
-        return None  # only pods and jobs name a job as their owner and are then its parts
+        return None  # only pods and jobs can be part of an owner that is admitted as a whole
     found = owners.claim(request.new, rules, pod=resource == resources.PODS)
     return found if owners.is_to_be_read(found, request.user_info.username, rules) else None

@@ -1,7 +1,7 @@
-"""Field errors as values, printed as the API server prints its own: `field: type: value: detail`.
+"""Field errors as values, in the API server's format: `field: type: value: detail`.
 
-Every validator of this package returns a list of them, empty when all is well; nothing is raised. The code that answers a
-review joins them into one message (`aggregate`) and lists them as causes (`cause`).
+Validators of this package return a list of them, empty for a valid object, and raise nothing. `aggregate` joins the errors of
+a review into one message; `cause` makes an entry of status.details.causes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ IMMUTABLE: Final = "field is immutable"
 
 
 class OmittedValue(Enum):
-    """The value is too large or says nothing: it is left out of the message."""
+    """Leaves a value out of the message because it is too long or meaningless."""
 
     VALUE = "omitted"
 
@@ -28,7 +28,7 @@ OMIT: Final = OmittedValue.VALUE
 
 
 class ErrorType(StrEnum):
-    """Reason of a field error: the word of the API, and with `text` the words of the message."""
+    """Type of a field error: the value is the API's reason, `text` its wording in messages."""
 
     NOT_FOUND = "FieldValueNotFound"
     REQUIRED = "FieldValueRequired"
@@ -41,7 +41,7 @@ class ErrorType(StrEnum):
 
     @property
     def text(self) -> str:
-        """As it stands in the message."""
+        """Wording in the message, such as `Invalid value`."""
         return _TEXT[self]
 
 
@@ -66,21 +66,21 @@ class FieldPath(str):
     __slots__ = ()
 
     def child(self, *names: str) -> FieldPath:
-        """Fields below this one."""
+        """Returns the path of a field below this one."""
         return FieldPath(".".join((self, *names) if self else names))
 
     def item(self, position: int) -> FieldPath:
-        """An item of a list."""
+        """Returns the path of a list item."""
         return FieldPath(f"{self}[{position}]")
 
     def key(self, name: str) -> FieldPath:
-        """An entry of a map, or of a list keyed by name."""
+        """Returns the path of a map entry, or of an item of a list that is keyed by name."""
         return FieldPath(f"{self}[{name}]")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with one field."""
+    """One error of one field."""
 
     type: ErrorType
     field: str
@@ -89,7 +89,7 @@ class FieldError:
 
     @property
     def message(self) -> str:
-        """The whole line."""
+        """The error as one line: `field: type: value: detail`."""
         parts = [self.field, self.type.text]
         if self.type not in _BARE and self.bad_value is not OMIT:
             parts.append(_shown(self.bad_value))
@@ -98,9 +98,9 @@ class FieldError:
         return ": ".join(parts)
 
     def cause(self) -> dict[str, str]:
-        """As an entry of status.details.causes."""
+        """Returns an entry of status.details.causes."""
         message = self.message.removeprefix(f"{self.field}: ")
-        # A plain str: JSON has no FieldPath, which is a str with methods.
+        # msgspec cannot encode FieldPath, a subclass of str.
         return {"reason": self.type.value, "field": str(self.field), "message": message}
 
 
@@ -108,67 +108,67 @@ Errors = list[FieldError]
 
 
 def _shown(value: Any) -> str:
-    """As JSON; of a value as long as a book only the beginning, so that the message stays readable."""
+    """Returns the value as JSON, cut to `_LONGEST_VALUE` characters so that the message stays readable."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}... ({len(text)} characters)"
 
 
 def invalid(field: str, value: Any, detail: str = "") -> FieldError:
-    """The value is not allowed."""
+    """Returns the error of a value that is not allowed."""
     return FieldError(ErrorType.INVALID, field, value, detail)
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """A value is missing."""
+    """Returns the error of a missing value."""
     return FieldError(ErrorType.REQUIRED, field, "", detail)
 
 
 def forbidden(field: str, detail: str = "") -> FieldError:
-    """The field may not be set here, or not be changed now."""
+    """Returns the error of a field that may not be set, or not be changed now."""
     return FieldError(ErrorType.FORBIDDEN, field, "", detail)
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    """The value is there already."""
+    """Returns the error of a value that is already present."""
     return FieldError(ErrorType.DUPLICATE, field, value)
 
 
 def not_found(field: str, value: Any) -> FieldError:
-    """The value names something that is not there."""
+    """Returns the error of a reference to something that does not exist."""
     return FieldError(ErrorType.NOT_FOUND, field, value)
 
 
 def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
-    """The value is none of the few that are allowed."""
+    """Returns the error of a value outside `supported`."""
     named = ", ".join(_shown(one) for one in sorted(supported))
     return FieldError(ErrorType.NOT_SUPPORTED, field, value, f"supported values: {named}" if named else "")
 
 
 def too_long(field: str, limit: int) -> FieldError:
-    """The value has more than `limit` bytes."""
+    """Returns the error of a value longer than `limit` bytes."""
     return FieldError(ErrorType.TOO_LONG, field, "<value omitted>", f"may not be more than {limit} bytes")
 
 
 def too_many(field: str, count: int, limit: int) -> FieldError:
-    """The list has more than `limit` items."""
+    """Returns the error of a list with more than `limit` items."""
     return FieldError(ErrorType.TOO_MANY, field, count, f"must have at most {limit} items")
 
 
 def unchanged(field: str, new: Any, old: Any) -> Errors:
-    """An error when the value of an immutable field differs."""
+    """Returns an error if the value of an immutable field changed."""
     return [] if same(new, old) else [invalid(field, new, IMMUTABLE)]
 
 
-# Maps with keys of the user's choice: an empty value is a value there.
+# Maps with user-defined keys, in which an empty value is significant.
 _OWN_KEYS: Final = frozenset(("labels", "annotations", "nodeSelector", "matchLabels", "flavors"))
 _AMOUNTS: Final = frozenset(("requests", "limits", "overhead", "resourceUsage"))
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values mean the same to a client in Go.
+    """Reports whether two values are equal to a Go client.
 
-    What is empty or zero is dropped when such a client writes back what it has read (`omitempty`), and quantities are
-    written in their canonical form.
+    Such a client drops empty and zero values when it writes back an object (`omitempty`), and writes quantities in their
+    canonical form.
     """
     return bool(one == other or _said(one) == _said(other))
 
@@ -194,6 +194,6 @@ def _amount(given: Any) -> Any:
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:
-    """One message for all, each line once: `a`, or `[a, b]`."""
+    """Returns one message for all errors without duplicates: `a`, or `[a, b]`."""
     lines = list(dict.fromkeys(error.message for error in errors))
     return lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"

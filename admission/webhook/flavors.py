@@ -1,7 +1,7 @@
-"""ResourceFlavors and Topologies: labels, taints, and levels that can be a tree.
+"""Validates ResourceFlavors and Topologies: labels, taints, and levels that form a tree.
 
-A flavor's levels come in one of two forms, inline (`topology.levels`) or by the name of a Topology (`topologyName`),
-never both. Pure; endpoints.py calls it.
+A flavor's levels are inline (`topology.levels`) or in a Topology that it names (`topologyName`), never both. Pure;
+endpoints.py calls it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _going(obj: Wire) -> bool:
 
 
 def validate_flavor(flavor: Wire) -> Errors:
-    """The errors of a new ResourceFlavor."""
+    """Returns the errors of a new ResourceFlavor."""
     spec = _spec(flavor)
     return [
         *labels(_SPEC.child("nodeLabels"), spec.get("nodeLabels")),
@@ -40,9 +40,9 @@ def validate_flavor(flavor: Wire) -> Errors:
 
 
 def validate_flavor_update(old: Wire, new: Wire) -> Errors:
-    """The errors of a change: the Topology that a flavor names stays, and so does what chooses its nodes and their pods.
+    """Returns the errors of an update: with a topology, its name, the node labels and the tolerations are immutable.
 
-    Pods that were placed by the old labels and tolerations run on: a change would count them on nodes that are not there.
+    Pods placed by the old labels and tolerations keep running, and after a change would count on the wrong nodes.
     """
     if _going(new):
         return []
@@ -71,7 +71,7 @@ def _topology_of(spec: Wire) -> Errors:
 
 
 def _levels(at: FieldPath, levels: Sequence[str], item: str = "") -> Errors:
-    """The errors of a list of levels, widest first; `item` is the field of an entry that holds the label key."""
+    """Returns the errors of a list of levels, widest first; `item` is the field of an entry that holds the label key."""
     errors: Errors = []
     if not 1 <= len(levels) <= MAX_LEVELS:
         errors.append(invalid(at, len(levels), f"must have between 1 and {MAX_LEVELS} levels"))
@@ -86,12 +86,12 @@ def _levels(at: FieldPath, levels: Sequence[str], item: str = "") -> Errors:
 
 
 def validate_topology(topology: Wire) -> Errors:
-    """The errors of a new Topology."""
+    """Returns the errors of a new Topology."""
     return _levels(_SPEC.child("levels"), _keys(topology), "nodeLabel")
 
 
 def validate_topology_update(old: Wire, new: Wire) -> Errors:
-    """The errors of a change: levels may come and go only while hosts are the lowest level before and after, in their order."""
+    """Returns the errors of an update. Levels may be added and removed, not reordered, while hosts stay the lowest level."""
     if _going(new):
         return []
     before, after = _keys(old), _keys(new)

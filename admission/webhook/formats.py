@@ -1,6 +1,6 @@
-"""The formats of names, labels, selectors, taints and tolerations, with the words the API server uses for them.
+"""Validates names, labels, selectors, taints and tolerations, with the wording of the API server.
 
-Pure; called by the validators of this package. The grammars are Kubernetes' own (RFC 1123 names, qualified names).
+Pure; the validators of this package call it. The grammars are those of Kubernetes (RFC 1123 names, qualified names).
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def _too_many(limit: int) -> str:
 
 
 def subdomain_faults(text: str) -> list[str]:
-    """What is wrong with a DNS subdomain, in words."""
+    """Returns why the text is not a DNS subdomain, empty if it is."""
     faults = [_too_many(SUBDOMAIN_LIMIT)] if len(text.encode()) > SUBDOMAIN_LIMIT else []
     return faults if _IS_SUBDOMAIN.fullmatch(text) else [*faults, _SUBDOMAIN_FORM]
 
 
 def qualified_name_faults(text: str) -> list[str]:
-    """What is wrong with a label key (`name` or `prefix/name`), in words."""
+    """Returns why the text is not a label key (`name` or `prefix/name`), empty if it is."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         return [
@@ -71,28 +71,28 @@ def qualified_name_faults(text: str) -> list[str]:
 
 
 def label_value_faults(text: str) -> list[str]:
-    """What is wrong with a label's value, in words."""
+    """Returns why the text is not a label value, empty if it is."""
     faults = [_too_many(NAME_LIMIT)] if len(text.encode()) > NAME_LIMIT else []
     return faults if _IS_VALUE.fullmatch(text) else [*faults, _VALUE_FORM]
 
 
 def subdomain(field: FieldPath, text: str) -> Errors:
-    """The errors of a DNS subdomain."""
+    """Returns the errors of a DNS subdomain."""
     return [invalid(field, text, fault) for fault in subdomain_faults(text)]
 
 
 def label_name(field: FieldPath, text: str) -> Errors:
-    """The errors of a label key."""
+    """Returns the errors of a label key."""
     return [invalid(field, text, fault) for fault in qualified_name_faults(text)]
 
 
 def label_value(field: FieldPath, text: str) -> Errors:
-    """The errors of a label's value."""
+    """Returns the errors of a label's value."""
     return [invalid(field, text, fault) for fault in label_value_faults(text)]
 
 
 def labels(field: FieldPath, given: Mapping[str, str] | None) -> Errors:
-    """The errors of a map of labels; all of them name the map."""
+    """Returns the errors of a map of labels; each error names the map as its field."""
     errors: Errors = []
     for key, value in (given or {}).items():
         errors += [*label_name(field, key), *label_value(field, value)]
@@ -100,13 +100,13 @@ def labels(field: FieldPath, given: Mapping[str, str] | None) -> Errors:
 
 
 def annotation_keys(field: FieldPath, given: Mapping[str, str] | None) -> Errors:
-    """The errors of a map of annotations: its keys are those of labels in any case of letters."""
+    """Returns the errors of the keys of annotations: label keys, but case-insensitive."""
     faults = ((key, fault) for key in given or {} for fault in qualified_name_faults(key.lower()))
     return [invalid(field, key, fault.replace("a qualified name", "a valid label key", 1)) for key, fault in faults]
 
 
 def domain_prefixed_path(field: FieldPath, text: str) -> Errors:
-    """The errors of a name such as `acme.io/foo`."""
+    """Returns the errors of a name such as `acme.io/foo`."""
     host, slash, path = text.partition("/")
     if not (host and slash and path):
         return [invalid(field, text, _PATH_FORM)]
@@ -117,12 +117,12 @@ def domain_prefixed_path(field: FieldPath, text: str) -> Errors:
 
 
 def gate_name(field: FieldPath, text: str) -> Errors:
-    """The errors of the name of an admission gate."""
+    """Returns the errors of the name of an admission gate."""
     return [too_long(field, NAME_LIMIT)] if len(text.encode()) > NAME_LIMIT else domain_prefixed_path(field, text)
 
 
 def not_negative(field: FieldPath, amount: str | int | float | None) -> Errors:
-    """The errors of a quantity that must be 0 or more; text that is no quantity is one as well."""
+    """Returns the errors of a quantity that must be 0 or more, or that does not parse. None passes."""
     if amount is None:
         return []
     try:
@@ -133,7 +133,7 @@ def not_negative(field: FieldPath, amount: str | int | float | None) -> Errors:
 
 
 def label_selector(field: FieldPath, selector: Mapping[str, Any] | None) -> Errors:
-    """The errors of a label selector; none at all selects nothing and is fine."""
+    """Returns the errors of a label selector. None passes."""
     errors = labels(field.child("matchLabels"), (selector or {}).get("matchLabels"))
     for i, expression in enumerate((selector or {}).get("matchExpressions") or ()):
         errors += _expression(field.child("matchExpressions").item(i), expression)
@@ -157,7 +157,7 @@ def _expression(field: FieldPath, expression: Mapping[str, Any]) -> Errors:
 
 
 def taints(field: FieldPath, given: Sequence[Mapping[str, Any]]) -> Errors:
-    """The errors of a list of node taints."""
+    """Returns the errors of a list of node taints."""
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(given):
@@ -172,7 +172,7 @@ def taints(field: FieldPath, given: Sequence[Mapping[str, Any]]) -> Errors:
 
 
 def tolerations(field: FieldPath, given: Sequence[Mapping[str, Any]]) -> Errors:
-    """The errors of a list of tolerations."""
+    """Returns the errors of a list of tolerations."""
     return [error for i, one in enumerate(given) for error in _toleration(field.item(i), one)]
 
 

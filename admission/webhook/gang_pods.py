@@ -1,4 +1,4 @@
-"""The pods of gangs as the webhook keeps them: their identity, and what all pods of one gang have in common."""
+"""The pods of gangs in the webhook's cache: identity, and the fields that all pods of a gang must have in common."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from api.meta import object_key
 
 
 class MemberMeta(msgspec.Struct, frozen=True, gc=False):
-    """The identity that the informer uses."""
+    """The metadata that the informer needs."""
 
     name: str
     namespace: str
@@ -25,9 +25,9 @@ class MemberMeta(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class GangPod:
-    """`gang` None: it is in none. `over`: it has ended, or is being deleted. `priority` None: not known.
+    """A cached pod. `gang` is None if it has none; `over` if it ended or is being deleted; `priority` is None if unknown.
 
-    `role` and `requests` are those of members of Sakkara groups, which have to be equal.
+    `role` and `requests` are set for members of Sakkara groups, whose pods must be equal.
     """
 
     metadata: MemberMeta
@@ -68,7 +68,7 @@ _decode_spec = msgspec.json.Decoder(_Spec).decode
 
 
 def read_member(data: bytes) -> GangPod:
-    """A pod off the wire. Raises msgspec's errors."""
+    """Decodes a pod from JSON. Raises msgspec.MsgspecError."""
     pod = _decode(data)
     meta, spec = pod.metadata, _decode_spec(pod.spec)
     gang = from_text(meta.annotations.get(names.GANG_TERMS))
@@ -85,5 +85,5 @@ def read_member(data: bytes) -> GangPod:
 
 
 def gang_keys(pod: GangPod) -> Iterable[str]:
-    """The index of pods by their gang; those that are over are no longer its members."""
+    """Returns the index key of the pod's gang; none for pods that ended."""
     return () if pod.gang is None or pod.over else (object_key(pod.metadata.namespace, pod.gang.name),)

@@ -1,12 +1,12 @@
-"""Pods of gangs: the dialect in which a new pod names its gang is judged and written down in the one form. Pure.
+"""Pods of gangs: validates the gang's dialect on a new pod and records it in one normalized annotation. Pure.
 
-A pod that names a gang is held like a pod of a queue. Without a queue name it uses the namespace's own queue (defaults.py),
-or else by the queue GANG_QUEUE, which counts nothing; so a gang needs no queue to wait for all of its pods. What is wrong with
-the name, the minimum, the groups or the policy is told with its place; and what contradicts the pods of the gang that are there
-already, with the name of one of them. pod.py calls it.
+A pod that names a gang is held like a pod with a queue. Without a queue name it uses its namespace's default queue
+(defaults.py), else the queue GANG_QUEUE, which counts no quota, so a gang needs no queue to start as a whole. Errors in the
+gang's name, minimum, groups or policy name their field; a contradiction of the gang's existing pods names one of those pods.
+pod.py calls it.
 
-Pods of Sakkara groups are equal; without a queue name they use the queue SAKKARA_QUEUE. The ConfigMap that describes a group
-is judged here, too.
+The pods of a Sakkara group are equal; without a queue name they use the queue SAKKARA_QUEUE. This module also validates the
+ConfigMap that describes a Sakkara group.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OURS: Final = (names.GANG, names.GANG_TERMS)
 
 
 def reading(pod: Pod, namespace: str) -> GangReading:
-    """What the pod says of a gang. Pods of jobs that are admitted as a whole, and of Kueue's own groups, are in none."""
+    """Returns the gang that the pod names. Pods of jobs admitted as a whole, and of Kueue's pod groups, have none."""
     metadata = pod.get("metadata") or {}
     if names.PODSET_LABEL in (metadata.get("labels") or {}):
         return GangReading()
@@ -39,17 +39,17 @@ def reading(pod: Pod, namespace: str) -> GangReading:
 
 
 def queue_of(gang: PodGang) -> str:
-    """The queue of a gang that names none, where its namespace has none for it either."""
+    """Returns the queue of a gang that names none, if its namespace has no default queue."""
     return names.SAKKARA_QUEUE if gang.sakkara else names.GANG_QUEUE
 
 
 def role_of(spec: Pod, gang: PodGang | None) -> str:
-    """The part of a pod that all members of the gang have in common."""
+    """Returns the pod's role, a hash of the fields that all pods of one pod set have in common."""
     return shape_of(spec).role if gang is not None and gang.sakkara else role_hash(spec)
 
 
 def write_down(metadata: dict[str, Any], gang: PodGang | None) -> None:
-    """The one form, in place; whatever a user wrote there goes."""
+    """Writes the gang's normalized annotations in place, and removes those that a user wrote."""
     given = metadata.get("annotations") or {}
     if gang is None or names.POD_GROUP_NAME in given or names.POD_GROUP_NAME in (metadata.get("labels") or {}):
         for key in _OURS:
@@ -60,18 +60,18 @@ def write_down(metadata: dict[str, Any], gang: PodGang | None) -> None:
 
 
 def validate_create(pod: Pod, namespace: str, lookups: Lookups) -> Errors:
-    """The errors of a new pod."""
+    """Returns the errors of a new pod's gang, including differences to one existing pod of the gang."""
     found = reading(pod, namespace)
     if found.gang is None:
         return [_error(fault) for fault in found.faults]
     key = object_key(namespace, found.gang.name)
-    # One is enough, since all before it were asked the same; to look at all costs a gang of 10,000 half a minute.
+    # One pod is enough: each existing pod passed the same check. Checking all would take a gang of 10,000 half a minute.
     first = next((other for other in lookups.gang_pods(key) if not other.over), None)
     return [] if first is None else _unlike(pod, found.gang, first)
 
 
 def _unlike(pod: Pod, gang: PodGang, other: GangPod) -> Errors:
-    """What pods of one gang must have in common."""
+    """Returns errors for fields in which the pods of a gang must agree."""
     errors, peer, spec = [], f"pod {other.metadata.name} of gang {gang.name}", pod.get("spec") or {}
     if other.gang is not None:
         for field in ("minimum", "groups", "policy"):
@@ -89,7 +89,7 @@ def _unlike(pod: Pod, gang: PodGang, other: GangPod) -> Errors:
 
 
 def _unequal(spec: Mapping[str, Any], other: GangPod, peer: str) -> Errors:
-    """What pods of one Sakkara group must have in common besides."""
+    """Returns errors for the further fields in which the pods of a Sakkara group must agree."""
     mine = shape_of(spec)
     if mine.requests != other.requests:
         wanted = f"must ask for the same resources as {peer}: {in_words(other.requests)}"
@@ -105,14 +105,14 @@ def _shown(value: Any) -> Any:
 
 
 def validate_pod_group(group: Pod, namespace: str) -> Errors:
-    """The errors of a PodGroup, beyond what its schema says."""
+    """Returns the errors of a PodGroup, beyond what its schema says."""
     metadata = group.get("metadata") or {}
     faults = faults_of_group(object_key(namespace, metadata.get("name") or ""), metadata)
     return [_error(fault) for fault in faults]
 
 
 def validate_sakkara_group(made: Pod, old: Pod | None, highest: int = HIGHEST_PRIORITY) -> Errors:
-    """The errors of a ConfigMap that describes a group. What others write into one leaves alone what its user gave."""
+    """Returns the errors of a ConfigMap that describes a group; none for an update that leaves the user's keys unchanged."""
     data, before = (each.get("data") or {} for each in (made, old or {}))
     if names.SAKKARA_GROUP not in _labels(made):
         return []
@@ -123,12 +123,12 @@ def validate_sakkara_group(made: Pod, old: Pod | None, highest: int = HIGHEST_PR
 
 
 def in_group(template: Pod) -> bool:
-    """Whether the pods of this template are members of a Sakkara group."""
+    """Reports whether the pods of this template are members of a Sakkara group."""
     return names.SAKKARA_GROUP_NAME in _labels(template)
 
 
 def validate_template(at: FieldPath, template: Pod) -> Errors:
-    """The errors of a pod template of a job that names a queue: a job and a group would both want to admit its pods."""
+    """Returns an error if a queue-named job has pods of a Sakkara group: both would admit the pods."""
     if not in_group(template):
         return []
     where = at.child("metadata").child("labels").key(names.SAKKARA_GROUP_NAME)
@@ -154,7 +154,7 @@ def _place(part: str, key: str) -> FieldPath:
 
 
 def validate_update(old: Pod, new: Pod) -> Errors:
-    """What a pod has said of its gang stays, and what was written down of it; the error names what the user wrote."""
+    """Returns errors for a changed gang: it is immutable, as are its normalized annotations. Errors name the user's field."""
     before, after = ((each.get("metadata") or {}).get("annotations") or {} for each in (old, new))
     mine, other = read("", new.get("metadata") or {}).gang, read("", old.get("metadata") or {}).gang
     if names.GANG_TERMS in before and other is not None and mine is not None and mine != other:

@@ -1,6 +1,6 @@
-"""Admission gates: the annotation `admission-gated-by`, a comma list of names that others take away one by one.
+"""Admission gates: the annotation `admission-gated-by`, a comma-separated list that other controllers empty name by name.
 
-It may be given at creation and only shrink afterwards. Pure; jobs and Workloads share the rules.
+It may be set at creation and only shrink afterwards. Pure; jobs and Workloads share the rules.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _AT: Final = FieldPath("metadata").child("annotations").key(names.ADMISSION_GATE
 
 
 def admission_gates(metadata: Mapping[str, Any]) -> list[str]:
-    """The names in the annotation, in its order; blanks around them do not count."""
+    """Returns the gates of the annotation in order, without surrounding blanks."""
     text = (metadata.get("annotations") or {}).get(names.ADMISSION_GATED_BY, "")
     return [gate.strip() for gate in text.split(",")] if text.strip() else []
 
 
 def validate(metadata: Mapping[str, Any]) -> Errors:
-    """The errors of the names."""
+    """Returns the errors of the gates' names."""
     errors: Errors = []
     seen: set[str] = set()
     for gate in admission_gates(metadata):
@@ -35,7 +35,7 @@ def validate(metadata: Mapping[str, Any]) -> Errors:
 
 
 def validate_update(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
-    """An error where a gate is added to an object that exists."""
+    """Returns an error if an update adds a gate."""
     before, after = set(admission_gates(old)), set(admission_gates(new))
     if after <= before:
         return []

@@ -1,7 +1,7 @@
-"""Connections are accepted and TLS begun on one of them each time that the loop goes round.
+"""Accepts connections and starts at most one TLS handshake per iteration of the event loop.
 
-A handshake takes about as long as a review. A client that opens a thousand connections at once would hold the loop for a
-second; so they wait in the system's queue, and requests on connections that stand are answered between. Used by server.py.
+A handshake takes about as long as a review. A client that opens a thousand connections at once would block the loop for a
+second. So connections wait in the kernel's queue while requests on established connections are answered. server.py uses it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ log = logging.getLogger(__name__)
 
 _WAITING_TO_BE_ACCEPTED: Final = 1024
 _RECEIVE_BUFFER: Final = 64 * 1024
-"""Bytes (Linux doubles them). While the loop goes round once, a connection is read until its buffer is empty: with the system's
-buffers of several MiB, 64 connections that send without end would hold the loop for 50 ms."""
+"""Bytes (Linux doubles them). In one iteration of the loop a connection is read until its buffer is empty: with the kernel's
+default of several MiB, 64 connections that send without end would block the loop for 50 ms."""
 _SHUTDOWN: Final = 1.0
-"""Seconds for an orderly end of TLS."""
+"""Seconds for an orderly TLS shutdown."""
 _NO_SOCKET_LEFT: Final = 0.1
-"""Seconds until the next try where the system gives no socket."""
+"""Seconds before accepting again after the system is out of sockets."""
 
 
 class Handshakes:
-    """Gives each connection a protocol of `made`, once TLS stands within so many seconds; so many may be without."""
+    """Accepts connections and passes each to a protocol from `made` after its TLS handshake.
+
+    A handshake may take `seconds`; at most `unfinished` run at once.
+    """
 
     def __init__(
         self, context: ssl.SSLContext, made: Callable[[], asyncio.Protocol], seconds: float, unfinished: int
@@ -40,7 +43,7 @@ class Handshakes:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
-        """The addresses. Raises OSError where one cannot be had."""
+        """Starts to accept connections and returns the addresses. Raises OSError if an address cannot be bound."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -57,7 +60,7 @@ class Handshakes:
         return [listening.getsockname()[:2] for listening in self._listening]
 
     async def close(self) -> None:
-        """Ends all that do not stand yet, and takes no more."""
+        """Cancels unfinished handshakes and stops accepting connections."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -93,7 +96,7 @@ class Handshakes:
                 ssl_handshake_timeout=self._seconds,
                 ssl_shutdown_timeout=_SHUTDOWN,
             )
-        except OSError:  # ssl.SSLError and TimeoutError are some
+        except OSError:  # includes ssl.SSLError and TimeoutError
             accepted.close()
         except asyncio.CancelledError:
             accepted.close()

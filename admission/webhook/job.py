@@ -1,4 +1,4 @@
-"""batch/v1 Job as the webhook sees it: one template, partial admission, completions kept equal to parallelism."""
+"""Reviews batch/v1 Jobs: one template, partial admission, and completions kept equal to parallelism."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EQUAL: Final = FieldPath("metadata").child("annotations").key(names.COMPLETIONS
 
 
 def templates(job: Job) -> list[Template]:
-    """The one template of a Job."""
+    """Returns the pod template of a Job, as a list of at most one."""
     spec = job.get("spec") or {}
     body = spec.get("template")
     return [Template(_SPEC.child("template"), MAIN, pods_of(spec), body)] if body else []

@@ -1,10 +1,9 @@
-"""What is common to all kinds of job: what may be created and what may be changed.
+"""Validation that all kinds of jobs share.
 
-Taking a job out of suspension by hand is never refused: its pods are gated where it asks for a topology, and the
-controller suspends it again. A job that belongs to another managed job (a JobSet's child) is not judged: its templates
-carry annotations that speak of the whole.
+A user may always unsuspend a job: its pods are gated if it requests a topology, and the controller suspends it again. A
+child of another managed job (a JobSet's Job) is not validated: its templates carry annotations of the parent.
 
-Pure; endpoints.py calls it, job.py and jobset.py describe the kinds, defaults.py completes a new job.
+Pure; endpoints.py calls it, job.py and jobset.py describe the kinds, and defaults.py completes new jobs.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 
 @dataclass(frozen=True, slots=True)
 class ReviewedKind:
-    """A kind of job as the webhook sees it. `suspend`: the path of the field that suspends it, `suspended` the value.
+    """How the webhook reviews one kind of job.
 
-    `controller` is the value at `managed_by` that means the kind's own controller. `is_skipped`: whether a job is not managed
-    although it names a queue. `create` judges what only this
-    kind knows of a new object (job, its templates, rules), `update` of a change (old, new).
+    `suspend` is the path of the suspending field, `suspended` the value that suspends. `managed_by` is the path of
+    the managing controller's name, `controller` the value that stands for the kind's own controller. `is_skipped` reports
+    that a job is not managed although it names a queue. `create` and `update` return errors that are specific to the kind.
     """
 
     controller: str
@@ -55,34 +54,34 @@ class ReviewedKind:
     is_skipped: Callable[[Job], bool] = lambda job: False
 
     def is_suspended(self, job: Mapping[str, Any]) -> bool:
-        """Whether the job is asked to have no pods."""
+        """Reports whether the job's spec suspends it."""
         return suspends(value_at(job, self.suspend), self.suspended)
 
 
 def labels_of(job: Mapping[str, Any]) -> Mapping[str, str]:
-    """metadata.labels."""
+    """Returns metadata.labels, or an empty mapping."""
     return (job.get("metadata") or {}).get("labels") or {}
 
 
 def annotations_of(job: Mapping[str, Any]) -> Mapping[str, str]:
-    """metadata.annotations."""
+    """Returns metadata.annotations, or an empty mapping."""
     return (job.get("metadata") or {}).get("annotations") or {}
 
 
 def queue_name(job: Mapping[str, Any]) -> str:
-    """The LocalQueue the job names, or nothing."""
+    """Returns the LocalQueue that the job names, or an empty string."""
     return labels_of(job).get(names.QUEUE_NAME_LABEL, "")
 
 
 def is_part(job: Mapping[str, Any], rules: ReviewRules) -> bool:
-    """Whether the job belongs to another job that is managed as a whole."""
+    """Reports whether a managed job controls this job, which is then admitted as part of it."""
     owners = (job.get("metadata") or {}).get("ownerReferences") or ()
     controllers = (owner for owner in owners if owner.get("controller"))
     return any(rules.is_managed_owner((o.get("apiVersion", "").rpartition("/")[0], o.get("kind"))) for o in controllers)
 
 
 def prebuilt_workload(job: Mapping[str, Any]) -> tuple[FieldPath, str]:
-    """Where the job names a Workload that exists already, and that name (empty for none). The annotation goes first."""
+    """Returns the field and name of a prebuilt Workload (empty for none). The annotation takes precedence over the label."""
     annotation = annotations_of(job).get(names.PREBUILT_WORKLOAD, "")
     if annotation:
         return _ANNOTATIONS.key(names.PREBUILT_WORKLOAD), annotation
@@ -92,9 +91,9 @@ def prebuilt_workload(job: Mapping[str, Any]) -> tuple[FieldPath, str]:
 def validate_create(
     job: Job, kind: ReviewedKind, rules: ReviewRules, known: QueueLevels | None = None, old: Job | None = None
 ) -> Errors:
-    """The errors of a new job; `known` are the levels of its queue's flavors where all of them are known.
+    """Returns the errors of a new job. `known` holds the levels of its queue's flavors, or None if not all are known.
 
-    `old`: the job as it was in its queue before. What it cannot change is not validated again.
+    `old` is the previous version of a job that already named a queue; schedulers that it had are not validated again.
     """
     if is_part(job, rules) or kind.is_skipped(job):
         return []
@@ -111,14 +110,14 @@ def validate_create(
 
 
 def queue_levels(job: Job, namespace: str, lookups: Lookups) -> QueueLevels | None:
-    """The levels that the job's queue has, None while the queue or one of its flavors is not known."""
+    """Returns the levels of the job's queue, or None if the queue or one of its flavors is unknown."""
     queue = lookups.cluster_queue_of(namespace, queue_name(job))
     levels = lookups.levels_of(queue) if queue else None
     return None if queue is None or levels is None else QueueLevels(queue.metadata.name, levels)
 
 
 def with_profile(rules: ReviewRules, job: Job, namespace: str, lookups: Lookups) -> ReviewRules:
-    """The rules with the placement profile that holds for the job: its own, else its queue's as far as that is known."""
+    """Returns `rules` with the job's placement profile: from its annotation, else from its queue if that is known."""
     key = names.PLACEMENT_PROFILE
     queue = lookups.cluster_queue_of(namespace, queue_name(job))
     named = annotations_of(job).get(key) or (queue.metadata.annotations.get(key) if queue else None)
@@ -126,7 +125,7 @@ def with_profile(rules: ReviewRules, job: Job, namespace: str, lookups: Lookups)
 
 
 def requests_again(old: Job, new: Job, kind: ReviewedKind) -> bool:
-    """Whether an update changes the queue or any annotation that may name a level."""
+    """Reports whether an update changes the queue or any annotation, since annotations may name levels."""
     return queue_name(old) != queue_name(new) or _asked(old, kind) != _asked(new, kind)
 
 
@@ -151,7 +150,7 @@ def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known
 
 
 def elastic_topology(job: Job, templates: Sequence[Template]) -> Errors:
-    """What a job that changes its size cannot ask of the topology: its pods stay, and the others go where room is."""
+    """Returns errors of topology requests that elastic jobs do not support: running pods stay, new pods go where they fit."""
     errors: Errors = []
     for template in templates:
         said = effective_annotations(template.annotations, annotations_of(job))
@@ -187,7 +186,7 @@ def _max_time(job: Job) -> Errors:
 
 
 def integer(field: FieldPath, text: str) -> tuple[int | None, Errors]:
-    """The whole number in a label or annotation, or the error that it is none, or more than 32 bits hold."""
+    """Parses a 32-bit integer in a label or annotation. Returns None and an error if the text is not one."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if digits.isascii() and digits.isdigit():
         number = parse_int32(text)
@@ -201,7 +200,7 @@ def integer(field: FieldPath, text: str) -> tuple[int | None, Errors]:
 def validate_update(
     old: Job, new: Job, kind: ReviewedKind, rules: ReviewRules, known: QueueLevels | None = None
 ) -> Errors:
-    """The errors of a change; a job that is being deleted may change freely, so that its finalizers can go."""
+    """Returns the errors of an update; none while the job is being deleted, so that its finalizers can be removed."""
     if is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     errors = validate_create(new, kind, rules, known, old if queue_name(old) else None)

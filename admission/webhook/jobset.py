@@ -1,7 +1,7 @@
-"""JobSet as the webhook sees it: a template for each replicated job, and placement groups among them.
+"""Reviews JobSets: a template for each replicated job, and placement groups among them.
 
-Each replicated job becomes a pod set, so there may be no more of them than a Workload holds: a JobSet with more could
-never start, so the webhook refuses it.
+Each replicated job becomes a pod set. The webhook refuses a JobSet with more of them than a Workload can hold, because it
+could never start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REPLICATED: Final = FieldPath("spec").child("replicatedJobs")
 
 
 def templates(jobset: Job) -> list[Template]:
-    """The pod templates, one for each replicated job."""
+    """Returns the pod templates, one for each replicated job that has one."""
     replicated = (jobset.get("spec") or {}).get("replicatedJobs") or ()
     return [one for i, part in enumerate(replicated) if (one := _template(_REPLICATED.item(i), part)) is not None]
 

@@ -1,7 +1,7 @@
-"""leaderworkerset.x-k8s.io LeaderWorkerSet: each of its groups is admitted by itself. Pure; endpoints.py calls it.
+"""LeaderWorkerSet (leaderworkerset.x-k8s.io): each of its groups is admitted separately. Pure; endpoints.py calls it.
 
-Groups come and go as its replicas say. Their size is fixed: a Workload is for so many pods, and the set's own controller
-would make more of them than were admitted.
+The number of groups follows `replicas`. The size of a group is immutable: its Workload admits a fixed number of pods, and the
+set's controller would create more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FIRST_WORKER: Final = "1"
 
 
 def templates(obj: Job) -> list[Template]:
-    """The pod sets of a group."""
+    """Returns the templates of one group: leader and workers, or workers alone."""
     leader, worker, size = leader_template(obj), worker_template(obj), size_of(obj)
     if leader is None:
         return [Template(_WORKER, MAIN, size, dict(worker))]
@@ -57,10 +57,10 @@ KIND: Final = ReviewedKind("", templates, _create, lambda *_: [])
 
 
 def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
-    """Change a LeaderWorkerSet that is created or updated in place; one that names no queue stays as it is.
+    """Completes a LeaderWorkerSet in place on creation or update; leaves one without a queue unchanged.
 
-    A new one gets the namespace's own queue first, where there is one: otherwise its pods would use that queue one by one,
-    and half a group could start.
+    A new one without a queue name gets the namespace's default queue. Otherwise each of its pods would use that queue by
+    itself, and half a group could start.
     """
     is_new = not (obj.get("metadata") or {}).get("uid")
     if is_new and not queue_name(obj) and in_managed_namespace(namespace, lookups, rules):
@@ -88,7 +88,7 @@ def _annotations(template: Mapping[str, Any]) -> Mapping[str, str]:
 def validate(
     old: Mapping[str, Any] | None, new: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules
 ) -> Errors:
-    """The errors of a new or changed LeaderWorkerSet."""
+    """Returns the errors of a new or changed LeaderWorkerSet."""
     errors = sets.validate(old, new, KIND, namespace, lookups, rules)
     if old is None or not queue_name(new):
         return errors

@@ -1,7 +1,7 @@
-"""What a review may look up: the queues, flavors and topologies as the process knows them at that moment.
+"""Cached queues, flavors, topologies and pods that reviews look up.
 
-The maps are those of the informers (keys `namespace/name` or `name`), so a look-up never waits. A thing that is not
-there may just not be known yet: nothing is refused on that ground.
+The maps belong to informers (keys `namespace/name` or `name`), so a lookup never blocks. A missing object may only be
+missing from the cache, so validators never refuse an object because another one is missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MULTIKUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"
 
 
 GroupAndName = tuple[str, str]
-"""Of an object: its API group and its name."""
+"""An object's API group and name."""
 
 
 def _no_quotas(_: str) -> Sequence[GroupAndName]:
@@ -36,8 +36,10 @@ def _no_members(_: str) -> Iterable[GangPod]:
 
 @dataclass(frozen=True, slots=True)
 class Lookups:
-    """The maps; `namespace_labels` gives None for a namespace that is not known, `elastic_quotas` those of a namespace,
-    `gang_pods` the pods that are known of a gang (by key).
+    """The caches of a review.
+
+    `namespace_labels` returns None for an unknown namespace, `elastic_quotas` lists those of a namespace, and `gang_pods`
+    lists the known pods of a gang by its key `namespace/name`.
     """
 
     local_queues: Mapping[str, LocalQueue] = field(default_factory=dict)
@@ -51,19 +53,19 @@ class Lookups:
     elastic_quotas: Callable[[str], Sequence[GroupAndName]] = _no_quotas
 
     def cluster_queue_of(self, namespace: str, queue: str) -> ClusterQueue | None:
-        """The ClusterQueue behind a LocalQueue, None while either is not known."""
+        """Returns the ClusterQueue of a LocalQueue, or None while either is unknown."""
         local = self.local_queues.get(object_key(namespace, queue))
         return self.cluster_queues.get(local.spec.cluster_queue) if local else None
 
     def has_elastic_quota(self, namespace: str) -> bool:
-        """Whether jobs of the namespace that name no queue use an elastic quota."""
+        """Reports whether jobs of the namespace without a queue name use an elastic quota."""
         queue = self.local_queues.get(object_key(namespace, ELASTIC_QUOTA))
         return (queue is not None and ELASTIC_QUOTA_LABEL in queue.metadata.labels) or bool(
             self.elastic_quotas(namespace)
         )
 
     def levels_of(self, queue: ClusterQueue) -> tuple[str, ...] | None:
-        """The levels of all flavors of the queue, widest first, each once; None while one of them is not known."""
+        """Returns the distinct levels of the queue's flavors, widest first, or None while a flavor or topology is unknown."""
         levels: dict[str, None] = {}
         for group in queue.spec.resource_groups:
             for quotas in group.flavors:
@@ -85,7 +87,7 @@ class Lookups:
         return topology.levels if topology else None
 
     def uses_multikueue(self, queue: ClusterQueue) -> bool:
-        """Whether one of the queue's known checks hands its workloads to other clusters."""
+        """Reports whether one of the queue's known admission checks is MultiKueue's."""
         strategy = queue.spec.admission_checks_strategy
         checks = (self.admission_checks.get(rule.name) for rule in strategy.admission_checks) if strategy else ()
         return any(check is not None and check.spec.controller_name == MULTIKUEUE_CONTROLLER for check in checks)

@@ -14,5 +14,5 @@ REVIEWS: Final = Counter(
 
 
 def count_review(path: str, outcome: str) -> None:
-    """`path` is one of endpoints.PATHS, so the number of series is bounded."""
+    """Counts a review. `path` must be one of endpoints.PATHS, which bounds the number of series."""
     REVIEWS.labels(path, outcome).inc()

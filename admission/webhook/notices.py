@@ -1,8 +1,8 @@
-"""The event on an object of a kind that is not managed and that names a queue (integrations/unmanaged.py).
+"""Writes an event on an object of an unmanaged kind that names a queue (integrations/unmanaged.py).
 
-This process has no right to read such an object, and needs none: the review carries it. Any client that reaches the port can
-send a review. So an event carries no text from the review except names, it is about an object of a namespace that exists, and
-events are written at a bounded rate; those beyond it are dropped and counted (`stowage_events_dropped_total`).
+The process needs no right to read such objects, because the review carries them. Any client that reaches the port can send a
+review, so an event contains no text from the review except names, its namespace must exist, and events are rate-limited.
+Events beyond the limit are dropped and counted (`stowage_events_dropped_total`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _UID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 class Notices:
-    """`tell` from the loop; one task runs `run`."""
+    """Writes the events. Call `tell` on the event loop; one task runs `run`."""
 
     def __init__(self, kube: Kube, component: str, lookups: Lookups) -> None:
         self._recorder = EventRecorder(kube.tuned(qps=_PER_SECOND, burst=_BURST), component, limit=_WAITING)
@@ -33,15 +33,15 @@ class Notices:
 
     @property
     def waiting(self) -> int:
-        """Events that are not written yet."""
+        """Number of events that are not yet written."""
         return self._recorder.waiting
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Writes events until cancelled."""
         await self._recorder.run()
 
     def tell(self, request: Request) -> None:
-        """Says it of the object of this request, if there is something to say."""
+        """Queues an event on the request's object if its kind is unmanaged and it names a queue."""
         if request.dry_run or self._lookups.namespace_labels(request.namespace) is None:
             return
         if (text := notice(request.new)) is not None and (ref := reference(request)) is not None:
@@ -49,9 +49,9 @@ class Notices:
 
 
 def reference(request: Request) -> ObjectRef | None:
-    """What the event is about; None where a name is none.
+    """Returns the object of the event, or None if one of its names is invalid.
 
-    The API server gives a new object its name and uid before it asks those who validate it.
+    The API server sets a new object's name and uid before it calls validating webhooks.
     """
     obj, meta = request.new, request.new.get("metadata") or {}
     version, kind, name = str(obj.get("apiVersion")), str(obj.get("kind")), str(meta.get("name") or request.name)

@@ -1,9 +1,9 @@
 """Owners of new pods and Jobs: an object that claims to be part of a job admitted as a whole must be part of it.
 
-A pod of a Job, and a Job of a JobSet, is not queued by itself, so the claim is checked. Either Kubernetes' own controller of
-Jobs creates the pod (its users are `ReviewRules.job_controllers`), or the owner is read from the API server (`Owners`, called
-by server.py) and the object must be one that its controller would make (integrations/ownership.py). Any other object is
-rejected. `validate` is pure; endpoints.py calls it.
+A pod of a Job, and a Job of a JobSet, is not queued by itself, so its owner reference is checked. Either Kubernetes' Job
+controller created the pod (its users are `ReviewRules.job_controllers`), or the owner is read from the API server (`Owners`,
+called by server.py) and the object must be one that its controller would create (integrations/ownership.py). Other objects
+are rejected. `validate` is pure; endpoints.py calls it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ControllerRef:
-    """The controller that an object names, where that is of a kind that is admitted as a whole. `pod`: the object is a pod."""
+    """An owner reference to a controller of a kind that is admitted as a whole. `pod` says whether the object is a pod."""
 
     index: int
     kind: GroupKind
@@ -41,7 +41,7 @@ class ControllerRef:
 
 
 def claim(obj: Obj, rules: ReviewRules, *, pod: bool) -> ControllerRef | None:
-    """What a pod (or a job) says of its controller."""
+    """Returns the object's first controller reference of a managed kind, or None."""
     for index, owner in enumerate((obj.get("metadata") or {}).get("ownerReferences") or ()):
         kind = owner.get("apiVersion", "").rpartition("/")[0], owner.get("kind", "")
         if owner.get("controller") and (rules.is_managed_owner(kind) or (pod and (kind == JOB or SCALED.get(kind)))):
@@ -50,12 +50,12 @@ def claim(obj: Obj, rules: ReviewRules, *, pod: bool) -> ControllerRef | None:
 
 
 def is_to_be_read(found: ControllerRef | None, user: str, rules: ReviewRules) -> bool:
-    """Whether the claim holds only if the owner says so, too."""
+    """Reports whether the owner itself must confirm the reference."""
     return found is not None and not (found.kind == JOB and user in rules.job_controllers)
 
 
 def validate(obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str, rules: ReviewRules) -> Errors:
-    """The error of a claim that does not hold; `owner` is what stands under the name of the claim."""
+    """Returns the error of an owner reference that `owner`, the object of that name, does not confirm."""
     if found is None or not is_to_be_read(found, user, rules):
         return []
     what = f"the {found.kind[1]} {found.name}"
@@ -68,7 +68,7 @@ def validate(obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str
 
 
 def _fault(obj: Obj, found: ControllerRef, owner: Obj) -> str:
-    """Why the object is none that the owner's controller makes, or nothing."""
+    """Returns why the owner's controller would not create this object, or an empty string."""
     above = KINDS.get(found.kind)
     if (scaled := SCALED.get(found.kind)) is not None:
         return scaled.pod_fault(obj, owner)
@@ -80,13 +80,13 @@ def _fault(obj: Obj, found: ControllerRef, owner: Obj) -> str:
 
 
 class Owners:
-    """Reads owners from the API server, so many at once at most."""
+    """Reads owners from the API server, at most `_AT_ONCE` at a time."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube, self._slots = kube, asyncio.Semaphore(_AT_ONCE)
 
     async def read(self, found: ControllerRef, namespace: str) -> dict[str, Any] | None:
-        """What stands under the name of the claim, of whatever UID. Raises ApiErrors and TimeoutError."""
+        """Returns the object that the reference names, whatever its UID; None if absent. Raises ApiError and TimeoutError."""
         adapter = KINDS.get(found.kind) or SCALED.get(found.kind)
         if adapter is None or not is_subdomain(found.name):
             return None

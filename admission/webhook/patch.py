@@ -1,4 +1,4 @@
-"""The JSON patch (RFC 6902) between two JSON values: what a mutating review answers. Pure."""
+"""The JSON patch (RFC 6902) between two JSON values, as a mutating review returns it. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Operation = dict[str, Any]
 
 
 def json_patch(old: Any, new: Any, path: str = "") -> list[Operation]:
-    """The operations that make `new` of `old`, empty when they are equal. Lists that only grew are appended to."""
+    """Returns the operations that turn `old` into `new`, empty if they are equal. Appends to lists that only grew."""
     if old == new:
         return []
     if isinstance(old, Mapping) and isinstance(new, Mapping):

@@ -1,7 +1,7 @@
-"""The topology requests of pods and PodGroups, one object at a time. Pure; pod.py and endpoints.py call it.
+"""Validates topology requests of single pods and PodGroups. Pure; pod.py and endpoints.py call it.
 
-Jobs are validated with all of their templates (jobs.py). Here the number of pods and the other members of a group are unknown:
-the controller checks these when it creates the group's Workload.
+Jobs are validated with all of their templates (jobs.py). Here the number of pods and the other members of a group are
+unknown; the controller checks these when it creates the group's Workload.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ANNOTATIONS: Final = _METADATA.child("annotations")
 
 
 def errors_of(obj: Mapping[str, Any], rules: ReviewRules, *, shared: bool = False) -> Errors:
-    """The errors of its annotations. `shared`: what it lacks may stand on another object of its gang."""
+    """Returns the errors of the object's annotations. With `shared`, another object of its gang may complete the request."""
     if not rules.gates.topology_aware_scheduling:
         return []
     given = annotations_of(dict(obj))

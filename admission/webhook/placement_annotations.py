@@ -1,11 +1,10 @@
-"""Whether our own annotations may stand as they are: placement constraints, relaxation, spare hosts, profile, backfill.
+"""Validates Stowage's own annotations: placement constraints, relaxation, spare hosts, placement profile, backfill.
 
-Constraints, relaxation and spare hosts stand on a job (for each of its pod sets) or on a pod template (for that one,
-before the job's).
-What a text says is api/constraints.py's and api/requests.py's; here is what it may stand beside: constraints of one pod
-set are of no use to a placement group, which is placed as one, only a required level can give way, and spare hosts are
-of a pod set that asks for a topology. Whether the levels
-exist is a matter of placement: the workload waits and says which levels there are. Pure; jobs.py and queues.py call it.
+Constraints, relaxation and spare hosts may be set on a job (for each of its pod sets) or on a pod template, which takes
+precedence. api/constraints.py and api/requests.py parse them; this module checks combinations: a placement group is placed as a
+whole, so constraints of one of its pod sets are refused; only a required level can be relaxed; spare hosts need a topology
+request. Placement checks that the levels exist; otherwise the workload waits, with the existing levels in its reason. Pure;
+jobs.py and queues.py call it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ NO_TOPOLOGY: Final = (
 
 
 def refinements(metadata: FieldPath, given: Annotations) -> Errors:
-    """What is wrong with the texts on one object (a job or a template), whatever they are beside."""
+    """Returns the errors of the values on one object (a job or a template), ignoring other annotations."""
     at = metadata.child("annotations")
     errors: Errors = []
     if (text := given.get(_CONSTRAINTS)) is not None:
@@ -50,14 +49,14 @@ def refinements(metadata: FieldPath, given: Annotations) -> Errors:
 
 
 def fault_error(at: FieldPath, fault: InvalidConstraint) -> FieldError:
-    """A fault of the language as a field error."""
+    """Returns an invalid constraint as a field error."""
     for part in fault.path[:1]:
         at = at.key(part)
     return invalid(at.child(*fault.path[1:]) if fault.path[1:] else at, fault.given, fault.allowed)
 
 
 def combinations(metadata: FieldPath, job: Annotations, templates: Sequence[Template]) -> Errors:
-    """What of the texts, readable each, does not go together: with the size of the pod set, a group, another request."""
+    """Returns the errors of valid values that conflict with the pod set's size, its group or another request."""
     errors: Errors = []
     for template in templates:
         errors += _sizes(metadata, job, template)
@@ -78,7 +77,7 @@ def _key(metadata: FieldPath, key: str) -> FieldPath:
 
 
 def _holder(metadata: FieldPath, job: Annotations, template: Template) -> tuple[FieldPath, str] | None:
-    """Where the template's constraints stand, and their text."""
+    """Returns the field and text of the constraints that apply to the template, or None."""
     for where, given in ((template.metadata, template.annotations), (metadata, job)):
         if (text := given.get(_CONSTRAINTS)) is not None:
             return _key(where, _CONSTRAINTS), text
@@ -106,7 +105,7 @@ def _requires(job: Annotations, template: Template) -> bool:
 
 
 def profile(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
-    """An error where the object names a placement profile that there is none of."""
+    """Returns an error if the placement profile is unknown."""
     text = given.get(names.PLACEMENT_PROFILE)
     if text is None or text in names.PROFILES:
         return []
@@ -114,6 +113,6 @@ def profile(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
 
 
 def backfill(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
-    """An error where a queue neither asks for backfill nor does without."""
+    """Returns an error if the value of the backfill annotation is not a boolean."""
     text = given.get(names.BACKFILL, "false")
     return [] if text in _YES_OR_NO else [not_supported(_key(metadata, names.BACKFILL), text, _YES_OR_NO)]

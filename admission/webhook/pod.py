@@ -1,12 +1,12 @@
-"""Plain pods: what a new pod of a queue is given, what it may say, and what may change. Pure; endpoints.py calls it.
+"""Defaults and validation for plain pods. Pure; endpoints.py calls it.
 
-A pod that names a queue (or none where its namespace has one for such: `default`, or its elastic quota) and belongs to no job
-of ours is held by the admission gate, and by the topology gate until it is known whether it has a place of its own. It is
-labelled as managed and kept by a finalizer, so that a group can count those that failed; a pod of something above it that
-queues its pods (a Deployment) is replaced from there and has neither. Its role is written down: everybody reads the same.
+A pod is queued if it names a queue, or if its namespace has a default (the LocalQueue `default`, or an elastic quota), and
+it belongs to no managed job. Such a pod gets the admission gate, and the topology gate until it is known whether it has a
+domain. It gets the managed label and a finalizer, so that its group can count failed pods. A pod whose Deployment replaces
+it needs neither. The pod's role is recorded as an annotation, so that webhook and controller read the same role.
 
-A new pod is completed and judged in one call, for pods are many; updates are judged in the validating webhook. Different
-queues or total counts within a group cannot be seen here, a pod at a time: the controller tells them.
+A new pod is completed and validated in one call because pods are many; the validating webhook handles updates. The webhook
+sees one pod at a time, so the controller reports a group whose pods name different queues or total counts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _BOOLEANS: Final = (names.RETRIABLE_IN_GROUP, names.POD_GROUP_FAST_ADMISSION, na
 
 
 def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
-    """Change a pod that is being created in place; False for one that is not ours, which stays as it is."""
+    """Completes a new pod in place. Returns False, and changes nothing, if the pod is not queued."""
     gang = gangs.reading(pod, namespace).gang
     if gang is None and queue_name(pod):
         scaled.adopt(pod, _controllers(pod))
@@ -75,7 +75,7 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules)
         if names.MANAGED_FINALIZER not in kept:
             pod["metadata"]["finalizers"] = [*kept, names.MANAGED_FINALIZER]
     schedulers.take_over(pod.setdefault("spec", {}), rules)
-    # Copied from a pod that came open, the mark would hide this one, which does not, from the ungater.
+    # A pod copied from an opened pod may bring this label, which would hide its gate from the ungater.
     (pod["metadata"].get("labels") or {}).pop(names.OPENED_LABEL, None)
     _gate(pod, names.ADMISSION_GATE)
     if rules.gates.topology_aware_scheduling:
@@ -83,14 +83,14 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules)
         if source is not None and source in labels_of(pod):
             _metadata(pod, "labels")[names.POD_GROUP_INDEX_LABEL] = labels_of(pod)[source]
         _gate(pod, names.TOPOLOGY_GATE)
-    # The maker of the group's Workload names the roles as its pod sets; what they count is seen when the pods start.
+    # The creator of a group's Workload names its pod sets in this annotation; the controller checks their counts later.
     if gang is not None or not (group_name(pod)[1] and annotations_of(pod).get(names.ROLE_HASH)):
         _metadata(pod, "annotations")[names.ROLE_HASH] = gangs.role_of(pod.get("spec") or {}, gang)
     return True
 
 
 def _queue_of(namespace: str, lookups: Lookups, rules: ReviewRules, gang: PodGang | None) -> str | None:
-    """The queue of a pod that names none: its namespace's, else that of gangs, unless all have to name one."""
+    """Returns the queue of a pod that names none: the namespace's default, else the default queue for gangs."""
     queue = default_queue(namespace, lookups)
     if queue is None and gang is not None and not rules.manage_jobs_without_queue_name:
         return gangs.queue_of(gang)
@@ -98,12 +98,12 @@ def _queue_of(namespace: str, lookups: Lookups, rules: ReviewRules, gang: PodGan
 
 
 def is_part(pod: Mapping[str, Any], rules: ReviewRules) -> bool:
-    """Whether the pod is of a job of a kind that is admitted as a whole."""
+    """Reports whether the pod belongs to a job that is admitted as a whole."""
     return any(kind == JOB or rules.is_managed_owner(kind) for kind in _controllers(pod))
 
 
 def _is_replaced(pod: Mapping[str, Any]) -> bool:
-    """Whether a Deployment's ReplicaSet makes another pod in its place, so that this one need not be kept."""
+    """Reports whether a ReplicaSet replaces the pod, which then needs no finalizer."""
     return REPLICA_SET in _controllers(pod)
 
 
@@ -127,17 +127,17 @@ def _gate(pod: Pod, name: str) -> None:
         spec["schedulingGates"] = [*present, {"name": name}]
 
 
-# ---- what a pod may say
+# ---- validation
 
 
 def validate_create(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
-    """The errors of a new pod, as it is after its defaults."""
+    """Returns the errors of a new pod, after defaulting."""
     errors = [*_managed(pod), *_queue(pod), *_gates(pod, rules), *_group(pod, rules), *_topology(pod, rules)]
     return errors + _binding(pod, rules)
 
 
 def _binding(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
-    """The errors of a pod that is held and would not be bound afterwards, or that is bound already."""
+    """Returns the errors of a gated pod that the scheduler would never bind, or that names its node itself."""
     spec = pod.get("spec") or {}
     if not is_gated(pod):
         return []
@@ -149,7 +149,7 @@ def _binding(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
 
 
 def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: ReviewRules) -> Errors:
-    """The errors of a change. What was queued stays queued, and the pod's identity stays what it was."""
+    """Returns the errors of an update: a queued pod stays queued, and its role, group and parent are immutable."""
     errors = [
         *_identity(old, new),
         *_managed(new),
@@ -169,7 +169,7 @@ def validate_update(old: Mapping[str, Any], new: Mapping[str, Any], rules: Revie
 
 
 def _identity(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
-    """What the webhook and the controller have written of the pod's role, group and parent decides what it counts for."""
+    """Returns errors for changed labels and annotations that determine the pod's role, group and parent."""
     if not is_ours(old):
         return []
     tables = ((_LABELS, labels_of, _OUR_LABELS), (_ANNOTATIONS, annotations_of, _OUR_ANNOTATIONS))
@@ -182,7 +182,7 @@ def _identity(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
 
 
 def warnings(pod: Mapping[str, Any], rules: ReviewRules) -> list[str]:
-    """Of a pod that belongs to a job and is marked as one on its own all the same."""
+    """Warns of a managed label on a pod that belongs to a managed job, as Kueue does."""
     key = names.MANAGED_LABEL
     own = labels_of(pod).get(key) == "true" and names.POD_SUSPENDING_PARENT not in annotations_of(pod)
     if own and is_part(pod, rules):
@@ -191,18 +191,18 @@ def warnings(pod: Mapping[str, Any], rules: ReviewRules) -> list[str]:
 
 
 def is_gated(pod: Mapping[str, Any]) -> bool:
-    """Whether the admission gate holds it."""
+    """Reports whether the pod has the admission gate."""
     given = (pod.get("spec") or {}).get("schedulingGates") or ()
     return any(gate.get("name") == names.ADMISSION_GATE for gate in given)
 
 
 def is_ours(pod: Mapping[str, Any]) -> bool:
-    """Whether it was taken in when it was created, by itself or as a pod of something above it."""
+    """Reports whether the webhook queued the pod at creation, alone or as a pod of a Deployment or set."""
     return names.MANAGED_LABEL in labels_of(pod) or names.POD_SUSPENDING_PARENT in annotations_of(pod)
 
 
 def says_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether an update leaves all that is judged: so do most, those of kubelets and controllers."""
+    """Reports whether an update changes neither labels nor annotations, as most updates of kubelets do not."""
     return labels_of(old) == labels_of(new) and annotations_of(old) == annotations_of(new)
 
 
@@ -225,7 +225,7 @@ def _gates(pod: Mapping[str, Any], rules: ReviewRules) -> Errors:
 
 
 def group_name(pod: Mapping[str, Any]) -> tuple[FieldPath, str | None]:
-    """Where the pod names its group, and that name; the annotation goes first."""
+    """Returns the field that names the pod's group, and the name or None. The annotation takes precedence over the label."""
     key = names.POD_GROUP_NAME
     if annotations_of(pod).get(key):
         return _ANNOTATIONS.key(key), annotations_of(pod)[key]
@@ -265,7 +265,7 @@ def _prebuilt(pod: Mapping[str, Any], group: str | None, rules: ReviewRules) -> 
 
 
 def _role(pod: Mapping[str, Any]) -> Errors:
-    """The role is the name of a pod set."""
+    """Returns the error of a role that cannot be the name of a pod set."""
     role = annotations_of(pod).get(names.ROLE_HASH, "role")
     at = _ANNOTATIONS.key(names.ROLE_HASH)
     return (
@@ -277,7 +277,7 @@ def _index(pod: Mapping[str, Any]) -> Errors:
     source = annotations_of(pod).get(names.POD_GROUP_INDEX_SOURCE)
     errors = [] if source is None else label_name(_ANNOTATIONS.key(names.POD_GROUP_INDEX_SOURCE), source)
     text = labels_of(pod).get(names.POD_GROUP_INDEX_LABEL, "0")
-    # (Kueue lets it in and gives the group no Workload)
+    # Kueue accepts such an index, but then never creates the group's Workload.
     if _INDEX.fullmatch(text) or names.POD_GROUP_INDEX_SOURCE in annotations_of(pod):
         return errors
     return [*errors, invalid(_LABELS.key(names.POD_GROUP_INDEX_LABEL), text, "must be a number, counted from 0")]

@@ -1,7 +1,7 @@
-"""A pod template in a Workload: that it can be read at all, and the resources that it asks for.
+"""Validates the pod templates of Workloads: field types and resources.
 
-The CRD leaves the template open, so the fields that the controller reads are checked here: fields of another type than a pod's,
-amounts that are negative or none, and `pods`, which is not theirs to ask. Pure; called for the pod sets of Workloads.
+The CRD does not validate the template, so this module checks the fields that the controller reads: types, negative or
+malformed amounts, and requests for the reserved resource `pods`. Pure; workloads.py calls it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FAULT: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<place>.*)`)?", re.DOTA
 
 
 def template_faults(at: FieldPath, template: Wire) -> Errors:
-    """An error where a field is of another type than in a pod's spec; `at` is the template's path."""
+    """Returns an error if a field has another type than in a pod's spec; `at` is the template's path."""
     try:
         pod_spec(template)
     except msgspec.ValidationError as bad:
@@ -35,7 +35,7 @@ def template_faults(at: FieldPath, template: Wire) -> Errors:
 
 
 def template_resources(spec: FieldPath, pod: Wire, non_negative: bool) -> Errors:
-    """The errors of requests and limits of init containers, containers and of the pod as a whole, and of its overhead."""
+    """Returns the errors of requests, limits and overhead of the containers, init containers and the pod itself."""
     errors: Errors = []
     for field in ("initContainers", "containers"):
         for i, container in enumerate(pod.get(field) or ()):

@@ -1,7 +1,7 @@
-"""ClusterQueues, LocalQueues and Cohorts: quotas that add up, flavors named once, checks on flavors that exist.
+"""Validates ClusterQueues, LocalQueues and Cohorts: consistent quotas, each flavor named once, checks on existing flavors.
 
-What the CRD's schema and CEL rules refuse already is not repeated, except where Kueue's webhook does so too.
-Objects are plain dicts. Pure; endpoints.py calls it.
+Rules of the CRD's schema and CEL are not repeated, unless Kueue's webhook repeats them too. Objects are plain dicts. Pure;
+endpoints.py calls it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def _flavor_names(spec: Wire) -> list[str]:
 
 
 def validate_cluster_queue(queue: Wire, rules: ReviewRules) -> Errors:
-    """The errors of a new ClusterQueue."""
+    """Returns the errors of a new ClusterQueue."""
     return [*_cluster_queue(queue, rules), *_on_flavors(_spec(queue), None)]
 
 
 def validate_cluster_queue_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
-    """The errors of a change; what named a missing flavor before is only refused again where the rules say so."""
+    """Returns the errors of an update. Missing flavors that the old object named too pass, unless a feature gate says no."""
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     before = None if rules.gates.reject_updates_to_cq_with_invalid_on_flavors else _spec(old)
@@ -135,7 +135,7 @@ def _concurrent_flavors(policy: Wire, flavors: Sequence[str]) -> Errors:
 
 
 def _on_flavors(spec: Wire, before: Wire | None) -> Errors:
-    """Checks only on flavors that the queue has; with `before`, what already stood there with the same flavors passes."""
+    """Returns errors of checks on missing flavors. With `before`, those it had already pass if the flavors did not change."""
     checks, known = _checks(spec), _flavor_names(spec)
     passed = _checks(before) if before is not None and set(_flavor_names(before)) == set(known) else []
     tolerated = {(check.get("name"), flavor) for check in passed for flavor in check.get("onFlavors") or ()}
@@ -155,7 +155,7 @@ def _checks(spec: Wire) -> Sequence[Wire]:
 
 
 def _resource_groups(spec: Wire, orphan: str, *, lending_within_nominal: bool) -> Errors:
-    """`orphan` says why limits are not allowed (the queue has no cohort to borrow from or lend to); empty if they are."""
+    """Returns the errors of resource groups. A non-empty `orphan` is the error for limits set without a cohort."""
     groups = spec.get("resourceGroups") or ()
     errors = _totals(groups)
     seen_resources: set[str] = set()
@@ -239,7 +239,7 @@ def _lending(at: FieldPath, quota: Wire) -> Errors:
 
 
 def validate_cohort(cohort: Wire) -> Errors:
-    """The errors of a Cohort, new or changed."""
+    """Returns the errors of a Cohort, new or changed."""
     if (cohort.get("metadata") or {}).get("deletionTimestamp"):
         return []
     spec = _spec(cohort)
@@ -253,13 +253,13 @@ def validate_cohort(cohort: Wire) -> Errors:
 
 
 def validate_local_queue(queue: Wire) -> Errors:
-    """The errors of a new LocalQueue."""
+    """Returns the errors of a new LocalQueue."""
     spec = _spec(queue)
     return [*subdomain(_SPEC.child("clusterQueue"), spec.get("clusterQueue") or ""), *_fair_sharing(spec)]
 
 
 def validate_local_queue_update(old: Wire, new: Wire) -> Errors:
-    """The errors of a change: the ClusterQueue stays."""
+    """Returns the errors of an update: the ClusterQueue is immutable."""
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     at = _SPEC.child("clusterQueue")

@@ -1,8 +1,8 @@
-"""Names of queues that users may not write: GANG_QUEUE and SAKKARA_QUEUE are for gangs that named no queue. Pure.
+"""Queue names that users may not write: GANG_QUEUE and SAKKARA_QUEUE are for gangs without a queue name. Pure.
 
-These queues count no quota, so a job that names one would run outside every quota. A gang may name its own if it would get
-that queue anyway: if no elastic quota, no default queue and no rule for jobs without a queue applies to its namespace. A
-LocalQueue of such a name that a user created is a queue like any other.
+These queues count no quota, so a job that names one would escape every quota. A gang may name the queue if it would get that
+queue anyway: if no elastic quota, no default queue and no rule for jobs without a queue name applies to its namespace. A
+LocalQueue of such a name that a user created is an ordinary queue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ QUEUE: Final = FieldPath("metadata").child("labels").key(names.QUEUE_NAME_LABEL)
 
 
 def validate(queue: str, namespace: str, lookups: Lookups, rules: ReviewRules, *, gang: bool = False) -> Errors:
-    """The error of a queue's name that an object, or one that is a `gang`, writes itself."""
+    """Returns an error if an object (a pod of a gang with `gang`) names a reserved queue without being allowed to."""
     if queue not in RESERVED or _is_somebodys(queue, namespace, lookups):
         return []
     if gang and not is_queued_anyway(namespace, lookups, rules):
@@ -30,7 +30,7 @@ def validate(queue: str, namespace: str, lookups: Lookups, rules: ReviewRules, *
 
 
 def is_queued_anyway(namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
-    """Whether the namespace's pods and jobs are not free to run without a queue's name."""
+    """Reports whether the namespace's pods and jobs are queued even without a queue name."""
     return (
         default_queue(namespace, lookups) is not None
         or rules.manage_jobs_without_queue_name

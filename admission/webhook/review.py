@@ -1,9 +1,9 @@
-"""One AdmissionReview in, one answer out.
+"""Answers one AdmissionReview.
 
-Pure: the objects come in the request, everything else from the look-ups; what each kind asks stands in endpoints.py. Answers
-take well under a millisecond for objects of usual size. server.py calls it and speaks HTTP. A request that is no
-AdmissionReview raises BadReview; an object whose fields have the wrong types (custom resources are mutated before their schema
-is checked) is denied.
+Pure: objects come in the request, everything else from the lookups; endpoints.py has the rules of each kind. An answer takes
+well under a millisecond for objects of usual size. server.py calls this module and speaks HTTP. A body that is not an
+AdmissionReview raises BadReview. An object whose fields have the wrong types is denied: the API server calls mutating
+webhooks for custom resources before it checks their schema.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from api.errors import InvalidQuantity, StowageError
 
 
 class BadReview(StowageError):
-    """The body is no AdmissionReview that can be answered; the text says why."""
+    """The body is not an AdmissionReview that can be answered; the message says why."""
 
 
 class _AdmissionReview(msgspec.Struct, rename="camel"):
@@ -35,7 +35,7 @@ class _AdmissionReview(msgspec.Struct, rename="camel"):
 
 _UID: Final = re.compile(rb'"request":\{"uid":"([0-9A-Za-z-]{1,64})"')
 _UID_WITHIN: Final = 1024
-"""Bytes in which the API server has written the uid of a review."""
+"""Number of leading bytes in which the API server writes a review's uid."""
 UNREADABLE: Final = (
     TypeError,
     AttributeError,
@@ -45,18 +45,18 @@ UNREADABLE: Final = (
     RecursionError,
     InvalidQuantity,
 )
-"""What the rules raise for an object whose fields have other types than its kind says."""
+"""Errors that the rules raise for an object whose fields have unexpected types."""
 _decoder: Final = msgspec.json.Decoder(_AdmissionReview)
 API_VERSION: Final = "admission.k8s.io/v1"
 
 
 def count_values(body: bytes | bytearray) -> int:
-    """About how many values a body or a part of it has, without decoding it."""
+    """Returns the approximate number of values in a JSON text or part of one, without decoding it."""
     return sum(map(body.count, (b",", b"[", b"{")))
 
 
 def decode(body: bytes | bytearray) -> Request:
-    """The request of an AdmissionReview. Raises BadReview."""
+    """Returns the request of an AdmissionReview. Raises BadReview if the body is not one."""
     try:
         review = _decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as bad:
@@ -69,9 +69,10 @@ def decode(body: bytes | bytearray) -> Request:
 
 
 def busy(body: bytes | bytearray) -> Wire | None:
-    """The answer to a review that is not decoded because too many wait: a denial with status 429 and a time to try again.
+    """Returns a denial with status 429 and a retry time for a review that is not decoded because too many wait.
 
-    Without it the user would wait for the API server's timeout and get an internal error. None: the uid is not found.
+    Without it the user would wait for the API server's timeout and get an internal error. Returns None if the start of the
+    body has no uid.
     """
     found = _UID.search(body[:_UID_WITHIN])
     if found is None:
@@ -86,7 +87,7 @@ def busy(body: bytes | bytearray) -> Wire | None:
 
 
 def review(path: str, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:
-    """The whole AdmissionReview that answers. Raises KeyError for a path that is none of ours."""
+    """Returns the AdmissionReview with its response. Raises KeyError for an unknown path."""
     decide = _mutated if is_mutating(path) else _validated
     endpoint = endpoint_of(path, request)
     if request.operation not in (CREATE, UPDATE):
@@ -130,7 +131,7 @@ def _warned(endpoint: Endpoint, obj: Wire, rules: ReviewRules) -> Wire:
 
 
 def _refusal(endpoint: Endpoint, request: Request, errors: Errors) -> Wire:
-    """403 Forbidden, as Kueue's webhooks answer; what the fields are is in the causes."""
+    """Returns a status 403 Forbidden, as Kueue's webhooks do; the causes name the fields."""
     kind = endpoint.resource.kind
     causes = [error.cause() for error in errors]
     details = {"name": request.name, "group": endpoint.resource.group, "kind": kind, "causes": causes}

@@ -1,10 +1,10 @@
-"""The settings of the webhook's rules, as one frozen value: what is on, which namespaces and owners are managed.
+"""The rules of the webhook as one frozen value: feature gates, managed namespaces, managed owners.
 
-Read once by the application and passed into every review; a conformance case makes its own from its feature gates.
-The defaults are ours. They differ from Kueue's in the placement profile (Exact: placement groups may be larger) and in the gate
-MultiKueue (there is no MultiKueue here: handing a job to it by spec.managedBy, which is immutable, would strand the job).
+The application derives it once from the settings and passes it to every review; a conformance case derives it from its
+feature gates. The defaults differ from Kueue's in the placement profile (Exact allows larger placement groups) and in the gate
+MultiKueue (Stowage has no MultiKueue: a job handed over by spec.managedBy, which is immutable, would never run).
 
-`placement` is the value that the engine places by, `gates` the value that the controllers go by.
+`placement` is also the engine's value, `gates` also the controllers'.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from api.names import EXACT
 from api.sakkara import HIGHEST_PRIORITY
 
 JOB_CONTROLLERS = ("system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager")
-# Of the systems whose manifests work here as they stand: capacity scheduling, Sakkara, coscheduling, Koordinator's gangs.
+# The schedulers of supported dialects: capacity scheduling, Sakkara, coscheduling, Koordinator's gangs.
 TAKEN_OVER_SCHEDULERS = (
     "capacityscheduler",
     "koord-scheduler",
@@ -38,7 +38,7 @@ GroupKind = tuple[str, str]
 JOBSET: GroupKind = ("jobset.x-k8s.io", "JobSet")
 JOB: GroupKind = ("batch", "Job")
 WHOLE = frozenset((each.resource.group, each.resource.kind) for each in ADAPTERS) - {JOB}
-"""Kinds that are admitted as a whole, but for Job: a Job is itself a part of some of them."""
+"""Kinds that are admitted as a whole, except Job, which may be part of another kind."""
 
 
 def _unmanaged(*namespaces: str) -> dict[str, Any]:
@@ -48,38 +48,38 @@ def _unmanaged(*namespaces: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class ReviewRules:
-    """The rules of the reviews."""
+    """The rules of a review."""
 
     gates: FeatureGates = DEFAULT_GATES
-    # the engine's own options: the webhook refuses what placement would drop
+    # the engine's own options: the webhook refuses requests that placement would ignore
     placement: PlacementOptions = _PLACEMENT
-    # the placement profile that the job or its queue names, None where neither does
+    # the placement profile that the job or its queue names; None if neither does
     profile: str | None = None
     manage_jobs_without_queue_name: bool = False
-    # jobs in other namespaces are left alone, whatever labels they bear; None manages all
+    # jobs in other namespaces are ignored, whatever their labels; None manages all namespaces
     managed_namespaces: Selector | None = field(default_factory=lambda: _unmanaged("kube-system", "stowage-system"))
     # a job whose controller is one of these is part of that job, and not queued itself
     managed_owners: frozenset[GroupKind] = WHOLE
-    # what binds pods (schedulers.py): the stock scheduler in the place of these, and these beside it
+    # pods that name a taken-over scheduler get the stock one (schedulers.py); kept ones stay
     taken_over_schedulers: frozenset[str] = frozenset(TAKEN_OVER_SCHEDULERS)
     kept_schedulers: frozenset[str] = frozenset()
-    # the most that the ConfigMap of a Sakkara group may give as its priority
+    # the highest priority that the ConfigMap of a Sakkara group may set
     highest_group_priority: int = HIGHEST_PRIORITY
-    # the users under which Kubernetes' own controller creates the pods of Jobs
+    # the users under which Kubernetes' Job controller creates pods
     job_controllers: frozenset[str] = frozenset(JOB_CONTROLLERS)
 
     def is_managed_owner(self, kind: GroupKind) -> bool:
-        """Whether objects whose controller is of this kind are its parts, and not queued themselves."""
+        """Reports whether objects controlled by this kind are part of it, and not queued themselves."""
         return kind in self.managed_owners or KINDS.is_declared(kind)
 
     @property
     def exact(self) -> bool:
-        """Whether exact placement holds, which takes larger groups: as the job or its queue says, else the settings."""
+        """Reports whether exact placement applies, which allows larger groups: by job or queue, else by the settings."""
         return (self.placement.profile if self.profile is None else self.profile) == EXACT
 
 
 def webhook_rules(settings: AdmissionSettings) -> ReviewRules:
-    """The rules that the settings select. Also for code that completes objects without a webhook."""
+    """Returns the rules that the settings select; also used to complete objects without a webhook."""
     kept = frozenset(settings.schedulers.kept)
     return ReviewRules(
         gates=settings.feature_gates,

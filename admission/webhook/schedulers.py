@@ -1,9 +1,9 @@
-"""Which scheduler binds the pods that we hold, once they are admitted. Pure; the webhook's kinds call it.
+"""The scheduler that binds held pods after admission. Pure; the webhook's kinds call it.
 
-What we let through must bind, and the stock scheduler binds it. The schedulers of the systems whose manifests work here are not
-there any more: where a pod or a pod template names one of them, the stock scheduler is named instead. Settings add names to
-these (`taken_over`), and name schedulers that run in this cluster beside the stock one (`kept`): their pods go to them.
-Any other name is refused, for such a pod would hold its quota and never run.
+The stock scheduler must be able to bind admitted pods. Pods and templates written for another supported system may name that
+system's scheduler, which does not run here, so the webhook names the stock scheduler instead. Settings add such names
+(`taken_over`), and name schedulers that do run beside the stock one (`kept`), which the webhook leaves unchanged. Any other
+name is refused: such a pod would hold quota and never run.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ FIELD: Final = "schedulerName"
 
 
 def named(spec: Mapping[str, Any]) -> str:
-    """The scheduler of a pod's spec; nothing means the stock one."""
+    """Returns the scheduler that a pod's spec names, by default the stock one."""
     return spec.get(FIELD) or SCHEDULER
 
 
 def take_over(spec: dict[str, Any], rules: ReviewRules) -> None:
-    """Names the stock scheduler in place of one that is taken over."""
+    """Replaces a taken-over scheduler by the stock one, in place."""
     if named(spec) in rules.taken_over_schedulers:
         spec[FIELD] = SCHEDULER
 
 
 def validate(at: FieldPath, spec: Mapping[str, Any], rules: ReviewRules) -> Errors:
-    """The error of a scheduler that would never bind the pod; `at` is the path of the spec."""
+    """Returns the error of a scheduler that would never bind the pod; `at` is the path of the spec."""
     if named(spec) in (SCHEDULER, *rules.kept_schedulers):
         return []
     known = (SCHEDULER, *rules.kept_schedulers, *rules.taken_over_schedulers)
@@ -39,14 +39,14 @@ def validate(at: FieldPath, spec: Mapping[str, Any], rules: ReviewRules) -> Erro
 
 
 def take_over_templates(templates: Sequence[Template], rules: ReviewRules) -> None:
-    """The same in each pod template."""
+    """Replaces taken-over schedulers by the stock one in each pod template, in place."""
     for template in templates:
         if spec := template.body.get("spec"):
             take_over(spec, rules)
 
 
 def validate_templates(new: Sequence[Template], old: Sequence[Template], rules: ReviewRules) -> Errors:
-    """The errors of pod templates; of those that were there before (`old`) only where the scheduler has changed."""
+    """Returns the errors of pod templates, except for schedulers that `old` already had."""
     before = {template.path: named(template.body.get("spec") or {}) for template in old}
     errors: Errors = []
     for template in new:

@@ -1,17 +1,17 @@
-"""The webhook's HTTP server: reviews over TLS, health in plain text. Any client that reaches the port may send anything.
+"""The webhook's HTTPS server: answers admission and conversion reviews, and health checks, for untrusted clients.
 
-A body that is no AdmissionReview gets 400 with the reason, a failure of our own gets 500 with its name and is logged;
-neither stops the process. `ServerLimits` bounds what clients can use: the length of a body and its values before it is
-decoded, the time of a request, the number of incomplete requests and of large bodies. Beyond a bound, the oldest request of
-the address that has the most is closed: the API server sends a review within milliseconds.
+A body that is not an AdmissionReview gets status 400 with the reason. An internal failure gets status 500 with the error's
+type and is logged. Neither stops the process. `ServerLimits` bounds what clients can use: the length of a body and the number
+of its values (checked before decoding), the duration of a request, and the number of incomplete requests and of large bodies.
+Beyond a limit the server closes the oldest request of the address with the most requests, because the API server itself
+sends a review within milliseconds.
 
-Small reviews are answered on the loop: they wait for nothing. Large bodies are read in turns, a piece of one of them each time
-that the loop goes round, and large reviews and conversions are decoded and answered in threads, so that they cannot hold the
-others. The serving certificate can be changed while connections are open (`Serving.load`): new
-handshakes use it, old connections go on. `Serving` may ask for certificates of clients, which the API server has where it
-was given one (SECURITY.md).
+Small reviews are answered on the event loop because they never block. Large bodies take turns: each iteration of the loop
+reads one chunk of one body. Threads decode and answer large reviews and conversions, so they cannot delay small ones. The
+serving certificate can be replaced while connections are open (`Serving.load`): new handshakes use it, existing connections
+continue. `Serving` can require client certificates, for an API server that is configured with one (SECURITY.md).
 
-`serving` is given its parts by the application (app.py), which loads a certificate first and keeps it fresh (certs.py).
+`app.py` calls `serving` after it has loaded a certificate; `certs.py` renews that certificate.
 """
 
 from __future__ import annotations
@@ -49,53 +49,53 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _GRACE: Final = 5.0
-# Longer than the API server keeps a connection that is idle (90 s): else a request meets a connection that is being closed.
+# Longer than the API server keeps an idle connection (90 s), so that no request meets a connection that is being closed.
 _IDLE: Final = 120.0
 _LINGER: Final = 1.0
 """Seconds for which the connection of a refused request stays open after the answer, so that the client can read it."""
 _READ_AHEAD: Final = 64 * 1024
-"""Bytes of TLS that a connection whose reading is paused holds."""
+"""Bytes of TLS data that a connection buffers while its reading is paused."""
 _TRIES: Final = 5
 _LONGEST_REST: Final = 0.5
-"""Seconds that a thread rests where others wait for it."""
+"""Most seconds that a worker thread rests between two calls while others wait."""
 _BYTES_OF_A_VALUE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What clients may use. Times in seconds."""
+    """Limits on what clients may use. Times are in seconds, lengths in bytes."""
 
     body: int = 3 * 1024 * 1024
-    """Bytes: etcd takes objects of 1.5 MiB, and an update carries two of them."""
+    """Longest body of a review: etcd stores objects of up to 1.5 MiB, and an update carries two of them."""
     conversion: int = 64 * 1024 * 1024
-    """Bytes of a conversion: the API server asks for a whole list at once, thousands of objects of some kilobytes."""
+    """Longest body of a conversion: the API server converts a whole list at once, thousands of objects of some kilobytes."""
     lists: int = 2
-    """Conversions longer than `body` that are read, converted or sent; others wait for `whole`."""
+    """Conversions longer than `body` that are processed at once; others wait for at most `whole`."""
     values: int = 400_000
-    """Values in a body, as its commas and brackets tell: those of a ConfigMap with a tree of 60,000 nodes, twice. In a long
-    conversion it is one in `_BYTES_OF_A_VALUE`."""
+    """Most values in a body, counted by commas and brackets: twice a ConfigMap with a tree of 60,000 nodes. A long conversion
+    may have one value for every `_BYTES_OF_A_VALUE` bytes."""
     small: int = 64 * 1024
-    """Bytes of a body that is answered on the loop."""
+    """Longest body that is answered on the event loop."""
     handshake: float = 5.0
     whole: float = 10.0
-    """From the request's head until its end; as long as the API server waits at most. A connection has twice that."""
+    """Time from a request's head to its end; the API server waits no longer. A new connection has twice as long."""
     unfinished: int = 1024
-    """Connections that have not sent a whole request yet."""
+    """Connections that have not yet sent a whole request."""
     served: int = 1024
-    """Connections that have, and are kept for the next one."""
+    """Connections that have sent a whole request and are kept for the next."""
     large: int = 16
-    """Large bodies that are being read."""
+    """Large bodies that are read at once."""
     waiting: int = 8
-    """Large reviews that wait for their thread, and conversions for theirs; more reviews are denied with status 429."""
+    """Large reviews that wait for their thread, and conversions for theirs. Further reviews are denied with status 429."""
     sending: int = 16
-    """Answers longer than `small` that are being sent."""
+    """Responses longer than `small` that are sent at once."""
 
 
 class Serving:
     """The TLS context of a server, whose certificate can be replaced at any time."""
 
     def __init__(self, clients: Path | None = None) -> None:
-        """`clients`: a file with the CAs of the clients that may connect; None: all clients may."""
+        """`clients` names a file of CA certificates that client certificates must chain to; None accepts any client."""
         self.context = _context()
         self.pair: ServingCertificate | None = None
         if clients is not None:
@@ -103,7 +103,7 @@ class Serving:
             self.context.verify_mode = ssl.CERT_REQUIRED
 
     async def load(self, pair: ServingCertificate) -> None:
-        """Use this certificate from the next handshake on; one that does not fit its key leaves the old in place."""
+        """Uses `pair` from the next handshake on. Raises ssl.SSLError and keeps the old pair if key and certificate differ."""
         if pair == self.pair:
             return
         with contextlib.ExitStack() as cleanup:
@@ -120,7 +120,7 @@ def _context() -> ssl.SSLContext:
 
 
 def _written(pair: ServingCertificate, cleanup: contextlib.ExitStack) -> Path:
-    """The pair in a file that only we can read, gone when `cleanup` closes: ssl loads from files alone."""
+    """Writes the pair to a private temporary file, which `cleanup` removes: the ssl module loads only from files."""
     folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stowage-webhook-")))
     path = folder / "serving.pem"
     path.write_bytes(pair.certificate + b"\n" + pair.key)
@@ -128,13 +128,13 @@ def _written(pair: ServingCertificate, cleanup: contextlib.ExitStack) -> Path:
 
 
 class RunFunction(Protocol):
-    """Calls a function with what is given."""
+    """Calls a function with arguments, on the event loop or in a thread."""
 
     def __call__(self, what: Callable[..., T], *given: Any) -> Awaitable[T]: ...
 
 
 class _Refused(Exception):
-    """A request that is not answered as a review; the connection ends with it."""
+    """The request gets an HTTP error instead of a review response, and its connection is closed."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -143,10 +143,11 @@ class _Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What answers requests; `ready` says whether the look-ups have seen the cluster, `owners` reads what they do not hold.
+    """The functions that answer requests.
 
-    `clients`: the common names of the certificates whose owners may ask for reviews; none: all that TLS lets in may.
-    `tell` gets those that were answered with a warning about a kind that is not managed.
+    `ready` reports whether the lookups have synced; `owners` reads owners that the lookups do not hold. `clients` lists the
+    common names that a client certificate must have one of; empty accepts every client that TLS accepts. `tell` receives
+    each request that was answered with a warning about an unmanaged kind.
     """
 
     lookups: Lookups
@@ -158,7 +159,7 @@ class Handlers:
     tell: Callable[[Request], None] = field(default=lambda request: None)
 
     async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
-        """Answers one AdmissionReview, also with an error. `call` runs the slow parts of a large one."""
+        """Answers one AdmissionReview; never raises. `call` runs the slow steps, in a thread for a large body."""
         try:
             asked = await self._with_owner(path, await call(decode, body))
             reply = await call(review, path, asked, self.lookups, self.rules)
@@ -166,7 +167,7 @@ class Handlers:
         except BadReview as bad:
             self.observe(path, "malformed")
             return web.Response(status=400, text=f"{bad}\n")
-        except Exception as failure:  # the outermost edge: one bad request must not end the process
+        except Exception as failure:  # outermost handler: one bad request must not end the process
             log.exception("review failed", extra={"path": path})
             self.observe(path, "failed")
             return web.Response(status=500, text=f"internal error: {type(failure).__name__}: {failure}\n")
@@ -176,12 +177,12 @@ class Handlers:
         return web.Response(body=encoded, content_type="application/json")
 
     async def convert(self, body: bytearray, call: RunFunction) -> web.Response:
-        """One ConversionReview. `call` does what takes long."""
+        """Answers one ConversionReview; never raises. `call` runs the slow step in a thread."""
         try:
             pieces = await call(converted, body)
         except BadReview as bad:
             return web.Response(status=400, text=f"{bad}\n")
-        except Exception as failure:  # the outermost edge, as above
+        except Exception as failure:  # outermost handler, as above
             log.exception("conversion failed")
             return web.Response(status=500, text=f"internal error: {type(failure).__name__}\n")
         if len(pieces) == 1:
@@ -189,21 +190,21 @@ class Handlers:
         return web.Response(body=_each(pieces), content_type="application/json")
 
     async def _with_owner(self, path: str, request: Request) -> Request:
-        """The request with what is to be read for it, which is nothing for nearly all."""
+        """Returns the request together with its owner, which few requests need."""
         try:
             claimed = owner_to_read(path, request, self.rules)
         except UNREADABLE:
-            return request  # the review reads the same references, and denies the object with what is wrong
+            return request  # the review reads the same references and denies the object with the error
         if claimed is None or self.owners is None:
             return request
         return structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
 
     def healthz(self) -> web.Response:
-        """Alive."""
+        """Always reports that the process is alive."""
         return web.Response(text="ok\n")
 
     def readyz(self) -> web.Response:
-        """Whether the look-ups know the cluster."""
+        """Reports with status 503 that the lookups have not yet synced."""
         return web.Response(text="ok\n") if self.ready() else web.Response(status=503, text="not synced yet\n")
 
 
@@ -213,7 +214,7 @@ async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
 
 
 class _Listener:
-    """One server: its routes, and what it lets be unfinished."""
+    """The request handler of one server, with its limits and worker threads."""
 
     def __init__(self, handlers: Handlers, limits: ServerLimits) -> None:
         self._handlers, self.limits = handlers, limits
@@ -234,7 +235,7 @@ class _Listener:
             thread.close()
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
-        """Any request. What is refused ends its connection: the rest of a long body is not read."""
+        """Answers any request. A refused request ends its connection, so that the rest of a long body is not read."""
         async with contextlib.AsyncExitStack() as held:
             try:
                 response = await self._routed(request, held)
@@ -275,7 +276,10 @@ class _Listener:
             raise _Refused(403, "the client's certificate bears none of the names that may ask for reviews")
 
     async def _body(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> bytearray:
-        """Raises _Refused for one that is too long or too slow. `held` gets what a long one holds until it is answered."""
+        """Returns the request's body. `held` keeps the semaphore of a long body until it is answered.
+
+        Raises _Refused if the body is too long, has too many values or arrives too slowly.
+        """
         limits, length, converts = self.limits, request.content_length, request.path == CONVERT_PATH
         most = limits.conversion if converts else limits.body
         if length is not None and length > most:
@@ -309,12 +313,12 @@ class _Listener:
         return body
 
     async def _pause(self) -> None:
-        """Until it is this body's turn again: of all large ones a piece of one is read while the loop goes round once."""
+        """Waits for this body's turn: each iteration of the loop reads one chunk of one large body."""
         async with self._turn:
             await asyncio.sleep(0)
 
     async def _send(self, request: web.BaseRequest, response: web.Response) -> None:
-        """Cut off a client that does not read the answer in time, or that has more to say."""
+        """Sends the response. Closes the connection if the client reads too slowly or has not sent its whole body."""
         long = not isinstance(response.body, bytes) or len(response.body) > self.limits.small
         if long:
             self._sending.enter(request.protocol, address(request.transport), lambda: cut(request.transport))
@@ -325,19 +329,21 @@ class _Listener:
         except TimeoutError:
             cut(request.transport)
         except ConnectionError:
-            log.debug("the other side has gone before the answer")
+            log.debug("the client closed the connection before the response")
         finally:
             if long:
                 self._sending.leave(request.protocol)
         if not request.content.is_eof():
-            # Closing now would reset the connection, and a client that still writes may lose the answer.
+            # Closing at once would reset the connection, and a client that is still writing may lose the response.
             await asyncio.sleep(min(_LINGER, self.limits.whole / 2))
             cut(request.transport)
 
 
 class _WorkerThread:
-    """Does what takes long, one after the other; at most so many wait. It rests as long as it works: what is answered on the
-    loop needs the interpreter too."""
+    """A thread that makes slow calls one at a time; a limited number of callers may wait.
+
+    While others wait, the thread rests as long as it worked, because reviews on the event loop need the interpreter too.
+    """
 
     def __init__(self, name: str, limit: int) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
@@ -349,7 +355,7 @@ class _WorkerThread:
 
     @contextlib.contextmanager
     def line(self) -> Iterator[None]:
-        """While one waits for its turn and has it. Raises _Refused where too many do."""
+        """Counts a caller as waiting while the block runs. Raises _Refused when too many callers wait."""
         if self.is_full:
             raise _Refused(503, "too many large requests at once")
         self._waiting += 1
@@ -374,7 +380,7 @@ class _WorkerThread:
 
 
 def _tried(what: Callable[..., T], *given: Any) -> T:
-    """The look-ups change on the loop meanwhile: a reader that goes through one just then gets an error, and looks again."""
+    """Retries a call that failed because the event loop changed a lookup during the thread's iteration over it."""
     for _ in range(_TRIES - 1):
         with contextlib.suppress(RuntimeError):
             return what(*given)
@@ -386,25 +392,25 @@ async def _at_once(what: Callable[..., T], *given: Any) -> T:
 
 
 def allowed_names(certificate: Mapping[str, Any] | None) -> set[str]:
-    """The common names of a client's certificate."""
+    """Returns the common names in a client certificate as `ssl.getpeercert` decodes it; none without a certificate."""
     subject = (certificate or {}).get("subject", ())
     return {value for part in subject for key, value in part if key == "commonName"}
 
 
 @runtime_checkable
 class _BoundsReading(Protocol):
-    """A TLS transport, of asyncio or uvloop."""
+    """A TLS transport of asyncio or uvloop whose read buffer can be limited."""
 
     def set_read_buffer_limits(self, high: int) -> None: ...
 
 
 class _Connection(RequestHandler):
-    """Ends a connection that does not send its first request within the time, or when it is the oldest of too many."""
+    """A connection that is closed if its first request is late, or if it is the oldest of too many."""
 
     __slots__ = ("_face", "_late")
 
     def __init__(self, face: _Listener, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
-        # A compressed body would have to be counted twice; the API server sends none.
+        # Decompressing would defeat the limit on a body's length; the API server sends no compressed bodies.
         super().__init__(
             server,
             loop=loop,
@@ -429,27 +435,27 @@ class _Connection(RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read no further once a message is no HTTP: nothing after it can be understood."""
+        """Stops reading after a malformed message: nothing after it can be parsed."""
         super().data_received(data)
         for message, _ in self._messages:
             if isinstance(message, _ErrInfo):
-                # Its frames hold `data` and the error itself: only Python's search for cycles would free them.
+                # The traceback's frames hold `data` and the error itself, a cycle that only the garbage collector would free.
                 message.exc.__traceback__ = None
                 if self.transport is not None:
                     self.transport.pause_reading()
 
     def finished(self) -> None:
-        """A whole request was sent."""
+        """Records that the connection sent a whole request and may now be kept for the next."""
         self._arrived()
         self._face.served.enter(self, address(self.transport), self.close)
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """What is no HTTP is neither logged nor sent back: both would be as long as its sender likes."""
+        """Answers malformed HTTP without logging or echoing it: the client controls its length."""
         if status != HTTPStatus.BAD_REQUEST:
             return super().handle_error(request, status, exc, message)
-        response = web.Response(status=status, text="this is no request of HTTP\n")
+        response = web.Response(status=status, text="this is not an HTTP request\n")
         response.force_close()
         return response
 
@@ -465,7 +471,7 @@ class _Connection(RequestHandler):
 
 class _Server(web.Server):
     def __init__(self, face: _Listener, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
-        # A request whose connection is gone gives its body back at once, and does not wait for its turn.
+        # A request whose connection is closed is cancelled: it frees its body and its turn at once.
         super().__init__(handler, handler_cancellation=True)
         self._face = face
 
@@ -474,7 +480,7 @@ class _Server(web.Server):
 
 
 def _stop_reading(request: web.BaseRequest) -> None:
-    """The rest of a refused body stays with the client: to read it would cost as much as to accept it."""
+    """Leaves the rest of a refused body unread: reading it would cost as much as accepting it."""
     if request.content.is_eof() or request.transport is None:
         return
     request.transport.pause_reading()
@@ -491,7 +497,10 @@ def _finished(request: web.BaseRequest) -> None:
 async def serving(
     handlers: Handlers, tls: Serving, host: str, port: int, limits: ServerLimits | None = None
 ) -> AsyncIterator[int]:
-    """Serves for as long as the block runs; gives the port (a free one for 0). On exit open requests are finished."""
+    """Serves while the block runs and yields the port (a free one if `port` is 0).
+
+    On exit, open requests get `_GRACE` seconds to finish. Raises OSError if the address cannot be bound.
+    """
     limits = limits or ServerLimits()
     face = _Listener(handlers, limits)
     runner = web.ServerRunner(_Server(face, face.handle), handle_signals=False, shutdown_timeout=_GRACE)

@@ -1,13 +1,13 @@
-"""What StatefulSet and LeaderWorkerSet have in common for the webhook: marking their pod templates, what may change when.
+"""Rules that StatefulSet and LeaderWorkerSet share: marking of their pod templates, and immutable fields.
 
-The set is not suspended; its pods are gated. If a set names a queue, the webhook writes into its templates the queue and the
+The set is not suspended; its pods are gated. If a set names a queue, the webhook writes to its templates the queue and the
 priority class, that a controller above the pods admits them, and that the group serves with some of its pods missing. The
 controller names a pod's group later (controllers/pods/sets.py): the Workload's name depends on the set's uid, and a template
 that changed with the number of pods would restart all of them. Group names in a template (copied from another set) are removed.
 Templates that name a gang of another dialect keep it and get only the queue.
 
-The queue is fixed once a pod is ready. The requests of its pods are fixed until it has no pods. Pure; statefulset.py and
-leaderworkerset.py call it.
+The queue is immutable once a pod is ready. The requests of its pods are immutable while it has pods. Pure; statefulset.py
+and leaderworkerset.py call it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TOLD_LATER: Final = (
 
 
 def is_managed(obj: Mapping[str, Any], namespace: str, lookups: Lookups, rules: ReviewRules) -> bool:
-    """Whether the set is ours: it names a queue, in a managed namespace."""
+    """Reports whether the set is managed: it names a queue, in a managed namespace."""
     return bool(queue_name(obj)) and in_managed_namespace(namespace, lookups, rules)
 
 
@@ -55,7 +55,7 @@ def mark(
     namespace: str,
     annotations: Mapping[str, str] | None = None,
 ) -> None:
-    """Marks a pod template in place; `index_label` is the label that ranks its pods, if any; `annotations` are said besides."""
+    """Marks a pod template in place. `index_label` names the label that ranks its pods, if any; `annotations` are added."""
     metadata = template["metadata"] = template.get("metadata") or {}
     own = labels_of(obj)
     _put(metadata, "labels", {key: own[key] for key in _PROPAGATED if key in own})
@@ -81,7 +81,7 @@ def _put(metadata: dict[str, Any], part: str, values: Mapping[str, str]) -> None
 def validate(
     old: Mapping[str, Any] | None, new: Set, kind: ReviewedKind, namespace: str, lookups: Lookups, rules: ReviewRules
 ) -> Errors:
-    """The errors of a new or changed set, as far as both kinds have them in common."""
+    """Returns the errors of a new or updated set that both kinds share."""
     if not queue_name(new) and not (old and queue_name(old)):
         return []
     levels = jobs.queue_levels(new, namespace, lookups) if old is None or _requests_again(old, new, kind) else None
@@ -96,17 +96,17 @@ def _requests_again(old: Mapping[str, Any], new: Set, kind: ReviewedKind) -> boo
 
 
 def ready(obj: Mapping[str, Any]) -> bool:
-    """Whether one of its pods (groups) is ready."""
+    """Reports whether one of the set's pods (or groups) is ready."""
     return _status(obj, "readyReplicas") > 0
 
 
 def is_empty(obj: Mapping[str, Any]) -> bool:
-    """Whether it asks for no pods and has none."""
+    """Reports whether the set requests no pods and has none."""
     return replicas_of(obj) == 0 and _status(obj, "replicas") == 0
 
 
 def replicas_of(obj: Mapping[str, Any]) -> int:
-    """spec.replicas."""
+    """Returns spec.replicas, by default 1."""
     given = (obj.get("spec") or {}).get("replicas")
     return 1 if given is None else int(given)
 
@@ -116,7 +116,7 @@ def _status(obj: Mapping[str, Any], name: str) -> int:
 
 
 def queue_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
-    """The error of a queue that is removed, or changed once a pod is ready."""
+    """Returns an error if the queue is removed, or changed once a pod is ready."""
     if ready(old) or not queue_name(new):
         return unchanged(_QUEUE, queue_name(new), queue_name(old))
     return []
@@ -132,9 +132,9 @@ def _class_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> Errors:
 
 
 def same_shapes(old: Sequence[Template], new: Sequence[Template]) -> Errors:
-    """An error for each template that is there before and after, and whose pods ask for something else than before.
+    """Returns an error for each template whose pod requests changed.
 
-    What they ask for is what makes a role of a pod (integrations/pod.py); images and commands may change.
+    Requests determine a pod's role (integrations/pod.py); images and commands may change.
     """
     before = {template.path: template for template in old}
     return [

@@ -1,8 +1,8 @@
 """apps/v1 StatefulSet: its pods are admitted as one group. Pure; endpoints.py calls it.
 
-It is scaled to zero and from zero, as its whole group ends and starts; other numbers are refused while it has pods, since
-its Workload would be for another number (so does Kueue). `kubectl scale` writes a subresource and is not seen here: the
-controller copes with it (controllers/pods/setplan.py).
+It may be scaled to zero and from zero, because its whole group then ends or starts. Other changes of its size are refused
+while it has pods, as in Kueue, because its Workload is for another number. `kubectl scale` writes a subresource that this
+webhook does not see; the controller handles it (controllers/pods/setplan.py).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REPLICAS: Final = _SPEC.child("replicas")
 
 
 def templates(obj: Job) -> list[Template]:
-    """The one template; scaled to zero it is as large as it likes."""
+    """Returns the pod template. A set scaled to zero has an unlimited count: any slice size is valid for it."""
     body = (obj.get("spec") or {}).get("template")
     return [Template(_SPEC.child("template"), MAIN, sets.replicas_of(obj) or sets.MOST, body)] if body else []
 
@@ -33,7 +33,7 @@ KIND: Final = ReviewedKind("", templates, lambda *_: [], lambda *_: [])
 
 
 def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
-    """Change a StatefulSet that is created or updated in place; one that names no queue stays as it is."""
+    """Completes a StatefulSet in place on creation or update; leaves one without a queue unchanged."""
     if not sets.is_managed(obj, namespace, lookups, rules):
         return
     template = obj.setdefault("spec", {}).setdefault("template", {})
@@ -44,7 +44,7 @@ def set_defaults(obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewR
 def validate(
     old: Mapping[str, Any] | None, new: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules
 ) -> Errors:
-    """The errors of a new or changed StatefulSet."""
+    """Returns the errors of a new or changed StatefulSet."""
     errors = sets.validate(old, new, KIND, namespace, lookups, rules)
     if old is None or not queue_name(new):
         return errors

@@ -1,4 +1,4 @@
-"""A pod template of a job as the validators of its annotations see it. Decides nothing; made by job.py and jobset.py."""
+"""A pod template of a job, as validators of annotations read it. job.py, jobset.py and the other kinds create it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Annotations = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A pod template of a job: where it stands (`path`, of the template itself), which pod set it is, how many pods."""
+    """A pod template: the path of its field, the name of its pod set, its number of pods, and its object."""
 
     path: FieldPath
     pod_set: str

@@ -1,7 +1,7 @@
-"""The status of Workloads: admissions, reclaimable pods and admission checks, new and changed.
+"""Validates the status of Workloads: admissions, reclaimable pods and admission checks.
 
-An update is never blamed for what was wrong before and would keep the object from being repaired or removed: a
-reservation that lost its admission, a reclaimable count that its pod set has shrunk below. Pure; workloads.py calls it.
+An update passes with errors that the old object already had, if refusing it would prevent the object's repair or removal:
+a reservation without an admission, or a reclaimable count above its shrunken pod set. Pure; workloads.py calls it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _STATUS: Final = FieldPath("status")
 
 
 def has_quota(workload: Wire) -> bool:
-    """Whether the condition QuotaReserved is true."""
+    """Reports whether the condition QuotaReserved is true."""
     return any(
         c.get("type") == names.QUOTA_RESERVED and c.get("status") == "True" for c in _list(workload, "conditions")
     )
 
 
 def pod_sets_of(workload: Wire) -> list[dict[str, Any]]:
-    """spec.podSets."""
+    """Returns spec.podSets, or an empty list."""
     return (workload.get("spec") or {}).get("podSets") or []
 
 
@@ -49,7 +49,7 @@ def _list(workload: Wire, field: str) -> list[dict[str, Any]]:
 
 
 def counts_of(workload: Wire, field: str) -> dict[str, int]:
-    """The counts by name in a list of the status."""
+    """Returns the counts by name of a status list such as `reclaimablePods`."""
     return {entry.get("name", ""): entry.get("count", 0) for entry in _list(workload, field)}
 
 
@@ -58,15 +58,15 @@ def _sizes(workload: Wire) -> dict[str, int]:
 
 
 def is_elastic(workload: Wire, rules: ReviewRules) -> bool:
-    """Whether its pod sets may shrink while they run."""
+    """Reports whether the workload's pod sets may shrink while it runs."""
     return rules.gates.elastic_jobs_via_workload_slices and annotations_of(workload).get(names.ELASTIC_JOB) == "true"
 
 
-# ---- as it is
+# ---- new values
 
 
 def check_errors(workload: Wire) -> Errors:
-    """The errors of what admission checks would add to the pod sets."""
+    """Returns the errors of pod set updates by admission checks."""
     known, errors = list(_sizes(workload)), Errors()
     for i, check in enumerate(_list(workload, "admissionChecks")):
         for j, update in enumerate(check.get("podSetUpdates") or ()):
@@ -81,12 +81,12 @@ def check_errors(workload: Wire) -> Errors:
 
 
 def lost_admission(workload: Wire) -> bool:
-    """Whether quota is reserved without an admission that says where."""
+    """Reports whether the workload has reserved quota but no admission."""
     return has_quota(workload) and not (workload.get("status") or {}).get("admission")
 
 
 def admission_errors(workload: Wire) -> Errors:
-    """The errors of the admission of a workload with quota."""
+    """Returns the errors of the admission of a workload with quota."""
     if not has_quota(workload):
         return []
     at = _STATUS.child("admission")
@@ -104,7 +104,7 @@ def admission_errors(workload: Wire) -> Errors:
 
 
 def _whole_shares(at: FieldPath, assignment: Wire) -> Errors:
-    """Usage is for all pods of the set, so each pod's share must be whole (milli-units where the amount has a fraction)."""
+    """Checks that total usage divides evenly by the number of pods (in milli-units for cpu)."""
     count = assignment.get("count") or 0
     if count <= 0:
         return []
@@ -120,7 +120,7 @@ def _divides(resource: str, amount: str | int | float, count: int) -> bool:
 
 
 def reclaimable_errors(workload: Wire, old: Wire, rules: ReviewRules) -> Errors:
-    """Entries that an update leaves as they were are not judged again, unless their pod set is not elastic and shrinks."""
+    """Returns the errors of reclaimable pods. Unchanged entries pass unless a pod set that is not elastic changed size."""
     sizes, were, before = _sizes(workload), _sizes(old), counts_of(old, "reclaimablePods")
     errors, elastic = Errors(), is_elastic(workload, rules)
     for name, count in counts_of(workload, "reclaimablePods").items():
@@ -134,11 +134,11 @@ def reclaimable_errors(workload: Wire, old: Wire, rules: ReviewRules) -> Errors:
     return errors
 
 
-# ---- what may not change
+# ---- immutable values
 
 
 def reclaimable_change(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
-    """Pods that were done stay done, unless their elastic pod set was scaled down meanwhile."""
+    """Returns an error for each reclaimable count that decreases, unless its elastic pod set was scaled down."""
     after, errors = counts_of(new, "reclaimablePods"), Errors()
     for name, count in counts_of(old, "reclaimablePods").items():
         at = _STATUS.child("reclaimablePods").key(name)
@@ -158,7 +158,7 @@ def _scaled_down(name: str, old: Wire, new: Wire) -> bool:
 
 
 def admission_change(old: Wire, new: Wire) -> Errors:
-    """An admission comes and goes as a whole; within it only the topology may still be filled in."""
+    """Returns an error if an admission changes. It may be set, removed, or completed by a topology assignment."""
     before, after = (old.get("status") or {}).get("admission"), (new.get("status") or {}).get("admission")
     if not before or not after or same(_but_topology(before), _but_topology(after)):
         return []
@@ -173,7 +173,7 @@ def _but_topology(admission: Wire) -> dict[str, Any]:
 
 
 def check_change(old: Wire, new: Wire) -> Errors:
-    """What a check that stays Ready adds to the pod sets does not change any more."""
+    """Returns an error if an admission check that stays Ready changes its pod set updates."""
     before = {check.get("name", ""): check for check in _list(old, "admissionChecks") if check.get("state") == "Ready"}
     errors: Errors = []
     for i, check in enumerate(_list(new, "admissionChecks")):

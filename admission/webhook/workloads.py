@@ -1,8 +1,7 @@
-"""Workloads: what may be written into their spec and status, and what may not change once quota is reserved.
+"""Validates Workloads: their spec and status, and what is immutable once quota is reserved.
 
-Many rules of the spec stand in the CRD already (CEL); here are those that compare fields over lists, or old with new,
-beyond what the schema says; those of the status are in workload_status.py. Workloads are plain dicts here. Pure;
-endpoints.py calls it.
+The CRD's CEL rules cover many rules of the spec already. This module has the rules that compare fields across lists or
+old with new; workload_status.py has those of the status. Workloads are plain dicts. Pure; endpoints.py calls it.
 """
 
 from __future__ import annotations
@@ -47,20 +46,20 @@ _EARLY_FORM: Final = (
 
 
 def set_defaults(workload: dict[str, Any]) -> None:
-    """Change a new workload in place: a lone pod set is `main`."""
+    """Completes a new workload in place: the only pod set of a workload is named `main`."""
     pod_sets = (workload.get("spec") or {}).get("podSets") or []
     if len(pod_sets) == 1 and not pod_sets[0].get("name"):
         pod_sets[0]["name"] = "main"
 
 
 def validate_create(workload: Wire, rules: ReviewRules) -> Errors:
-    """The errors of a new workload."""
+    """Returns the errors of a new workload."""
     errors = [*_common(workload, rules), *_partial_elastic(workload, rules)]
     return [*errors, *admission_errors(workload), *reclaimable_errors(workload, {}, rules)]
 
 
 def validate_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
-    """The errors of a change of spec, metadata or status; one that is being deleted may change freely."""
+    """Returns the errors of an update of spec, metadata or status; none while the workload is being deleted."""
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     errors = _common(new, rules)
@@ -80,7 +79,7 @@ def validate_update(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
 
 
 def warnings(workload: Wire) -> list[str]:
-    """What is accepted although it makes no sense."""
+    """Warns of values that are accepted although they have no meaning."""
     return [
         f"{_PODSETS.item(i).child('topologyRequest', 'subGroupCount')}: should be 0 or more, got {count}"
         for i, pod_set in enumerate(pod_sets_of(workload))
@@ -121,7 +120,7 @@ def _pod_set(at: FieldPath, pod_set: Wire, rules: ReviewRules) -> Errors:
 
 
 def _shape(at: FieldPath, request: Wire, pod_set: Wire) -> Errors:
-    """Constraints that contradict each other, their pod set or its group, and a period with nothing to relax."""
+    """Returns the errors of constraints that contradict each other or the pod set, and of `relaxAfterSeconds` alone."""
     shaped, where = request.get("constraints") or (), at.child("constraints")
     pods, name = pod_set.get("count", 1), pod_set.get("name", "main")
     faults = constraints.contradictions(constraints.from_wire(shaped), pods, name)
@@ -158,8 +157,10 @@ def _min_counts(workload: Wire) -> Errors:
 
 
 def _partial_elastic(workload: Wire, rules: ReviewRules) -> Errors:
-    """As in Kueue. Our controller, which no webhook asks about, makes both at once of an elastic job with a minimum, and such a
-    Workload may be changed by its users.
+    """Returns the error of an elastic workload with a minimum count, as in Kueue.
+
+    The controller itself is exempt from this webhook: it creates such a Workload for an elastic job with a minimum, and
+    users may update that Workload.
     """
     partial = sum(pod_set.get("minCount") is not None for pod_set in pod_sets_of(workload))
     if not partial or not is_elastic(workload, rules):
@@ -178,7 +179,7 @@ def _boost(workload: Wire) -> Errors:
 
 
 def _frozen_pod_sets(old: Wire, new: Wire, rules: ReviewRules) -> Errors:
-    """Pod sets stay as they are; only counts may go down, where elastic jobs are on."""
+    """Returns the errors of changed pod sets. With the gate for elastic jobs on, counts alone may decrease."""
     before, after = pod_sets_of(old), pod_sets_of(new)
     if rules.gates.elastic_jobs_via_workload_slices and _only_shrunk(before, after):
         return []

@@ -1,4 +1,4 @@
-"""What API server and kubelet would have put into an object that stands in a file. Called by builder.py."""
+"""Fields that the API server and the kubelet would set on an object from a file. Called by builder.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 def settle_node(node: Object) -> None:
-    """Labels, what it has to give, readiness; in place."""
+    """Sets a node's default labels, allocatable resources and Ready condition in place."""
     labels = node["metadata"].setdefault("labels", {})
     labels.setdefault(HOSTNAME_LABEL, node["metadata"]["name"])
     labels.setdefault(_OS_LABEL, "linux")
@@ -26,19 +26,19 @@ def settle_node(node: Object) -> None:
 
 
 def settle_namespace(namespace: Object) -> None:
-    """Its name as a label; in place."""
+    """Sets the label with the namespace's name in place."""
     meta = namespace["metadata"]
     meta["labels"] = {_NAME_LABEL: meta["name"], **(meta.get("labels") or {})}
 
 
 def born(workload: Workload, created: str, uid: str) -> Workload:
-    """The Workload as the API server would have it."""
+    """Returns the Workload with a creation timestamp (RFC 3339) and a UID, as the API server would store it."""
     meta = {"creation_timestamp": created, "uid": uid}
     return workload.model_copy(update={"metadata": workload.metadata.model_copy(update=meta)})
 
 
 def comes_now(obj: Object) -> None:
-    """Whenever it was made, and whenever it means to come: it comes now; in place."""
+    """Removes creation and simulated arrival times in place, so that the object arrives at once."""
     meta = obj["metadata"]
     meta.pop("creationTimestamp", None)
     if isinstance(meta.get("annotations"), dict):

@@ -1,7 +1,7 @@
-"""From documents to a world: each taken in as the controller would, jobs and pods through their adapters to Workloads.
+"""Builds a world from documents, feeding each object to the engine as the controller would, jobs and pods as Workloads.
 
-Whatever cannot be taken is named in the world's faults, and the rest goes on. Called by files.py, which says what stands in
-place of the API server.
+Objects that cannot be used are listed in the world's faults, and the rest is loaded. Called by files.py, which lists the
+defaults that replace an API server.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from api.workloads import Workload
 
 
 class Builder:
-    """`uids`: what made-up UIDs begin with; those that are added come after all that are there, whose UIDs are digits."""
+    """Adds documents to a world. `uids` is the prefix of generated UIDs; added jobs get one that sorts after all digits."""
 
     def __init__(self, world: World, objects: Objects, uids: str = "") -> None:
         self._world, self.objects = world, objects
@@ -54,13 +54,13 @@ class Builder:
 
     @classmethod
     def of_nothing(cls, rules: WorldRules | None) -> Builder:
-        """Of an empty world."""
+        """Returns a builder for an empty world."""
         rules = rules or WorldRules()
         world = World.under(rules)
         return cls(world, Objects(world.state, rules))
 
     def build(self, found: Iterable[Document]) -> World:
-        """The world of these objects."""
+        """Adds all documents and returns the world."""
         given = self._given
         given.sort(found)
         given.translate()
@@ -80,7 +80,7 @@ class Builder:
         return self._world
 
     def add_jobs(self, found: Iterable[Document]) -> list[str]:
-        """Jobs and pods on top of the world: pending from `now` on. Tells the keys of their Workloads, in order."""
+        """Adds jobs and pods, pending from `now` on, to a built world. Returns the keys of their Workloads in order."""
         self._given.sort(found, beside=True)
         known = set(self._world.about)
         for document in self._given.others():
@@ -125,7 +125,7 @@ class Builder:
         return completed(kind, obj, self._lookups, self.objects.rules.webhook, self._decoded)
 
     def _identified(self, kind: Resource, document: Document) -> dict[str, Any]:
-        """The object as it would be stored, with a UID and a time."""
+        """Returns the object with defaults, a UID and a creation timestamp, as it would be stored."""
         return self._given.identified(self._completed(kind, document.object), self._world.now)
 
     def _take_jobs(self) -> None:
@@ -151,7 +151,7 @@ class Builder:
         adapter = job_kinds()[kind]
         obj = self._identified(kind, document)
         title = document.name
-        if self._runs_for(title, duration(obj)):  # its Workload stands in the files too
+        if self._runs_for(title, duration(obj)):  # the files have its Workload
             return
         context, rules = self.objects.context(), self.objects.rules.webhook
         if left_to_gangs(obj, adapter, context, rules):
@@ -174,13 +174,13 @@ class Builder:
         self._take_pods_of(kind, document)
 
     def _runs_for(self, title: str, run_for: float | None) -> bool:
-        """Whether there is a Workload for what is called so; then that is how long it runs, where anything says so."""
+        """Reports whether a Workload of this title exists, and sets its run time if one is given."""
         known = self._titles.get(title)
         if known is not None and run_for is not None:
             self._world.about[known] = replace(self._world.about[known], run_for=run_for)
         return known is not None
 
-    # ---- pods and what makes them
+    # ---- pods and their owners
 
     def _take_pod(self, document: Document, kind: Resource) -> None:
         pod = document.object
@@ -197,7 +197,7 @@ class Builder:
             self._take_unbound(document, kind)
 
     def _plays(self, document: Document, kind: str, name: str) -> bool:
-        """Whether a job of that name is there, or a Workload that stands for it."""
+        """Reports whether a job of that name, or its Workload, exists."""
         title = f"{kind} {object_key(document.object['metadata']['namespace'], name)}"
         return title in self._titles or self._given.is_there(document, kind, name)
 
@@ -263,7 +263,7 @@ class Builder:
             if (problem := self.objects.map_problem(_key(document))) is not None:
                 self._given.fault(document, problem)
 
-    # ---- entering
+    # ---- adding Workloads
 
     def _arrival(self, obj: dict[str, Any]) -> float:
         after = arrival(obj)
@@ -288,4 +288,4 @@ def _key(document: Document) -> str:
 
 
 class ValidationFailedError(StowageError):
-    """A workload that the engine cannot take; the text says what is wrong with it."""
+    """The engine rejected a Workload; the message says why."""

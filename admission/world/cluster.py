@@ -1,7 +1,7 @@
-"""A world from a live cluster: every kind listed once, in pages, nothing written, nothing watched.
+"""Builds a world from a live cluster: lists every kind once, in pages, and neither writes nor watches.
 
-The lists are taken one after the other, so they are not of one instant: where an admission and its pods were seen on both
-sides of a change, the ledger counts as the controller does whose watch is a moment behind.
+The lists are taken one after the other and so are not from one instant. If an admission and its pods were read on both sides
+of a change, the ledger counts them as a controller with a slightly stale watch would.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _DISPENSABLE = {
     DEVICE_CLASSES: "the classes of devices",
     RESOURCE_CLAIM_TEMPLATES: "the devices that pods ask for",
 }
-"""What matters in few clusters, so that a user may go without it."""
+"""Kinds that few clusters use for admission, so that a user without the right to read them gets a fault instead of an error."""
 
 
 async def from_cluster(kube: Kube, rules: WorldRules | None = None, *, now: float | None = None) -> World:
-    """What the controller sees, at this moment. Raises api.errors.ApiError where the cluster does not answer.
+    """Returns the world of a live cluster at `now` (epoch seconds; default: the current time).
 
-    Kinds that are not installed count as empty. Objects that do not decode are left out; `faults` names them, and says if the
-    user may not read ConfigMaps or volumes (in few clusters they matter here).
+    Raises api.errors.ApiError if the cluster does not answer. Kinds that are not installed count as empty. `faults` names
+    objects that do not decode, and dispensable kinds that the user may not read.
     """
     return (await load_cluster(kube, rules, now=now))[0]
 
@@ -68,7 +68,7 @@ async def from_cluster(kube: Kube, rules: WorldRules | None = None, *, now: floa
 async def load_cluster(
     kube: Kube, rules: WorldRules | None = None, *, now: float | None = None
 ) -> tuple[World, Objects]:
-    """As `from_cluster`, with the objects, for callers that add to them."""
+    """Returns the world like `from_cluster`, and its objects for callers that add to them."""
     rules = rules or WorldRules()
     problems = await _declare_kinds(kube) + await _keep_referenced(kube)
     world = World.under(rules, time.time() if now is None else now)
@@ -98,7 +98,7 @@ async def load_cluster(
 
 
 async def _declare_kinds(kube: Kube) -> list[RejectedObject]:
-    """The kinds of the cluster's JobKinds; what is wrong with those that cannot be used."""
+    """Registers the cluster's JobKinds and returns those that cannot be used."""
     found: list[RejectedObject] = []
     try:
         async for raw in _all(kube, JOB_KINDS, {}):
@@ -114,7 +114,7 @@ async def _declare_kinds(kube: Kube) -> list[RejectedObject]:
 
 
 async def _keep_referenced(kube: Kube) -> list[RejectedObject]:
-    """The objects that jobs refer to, such as TrainingRuntimes; which kinds of them the user may not read."""
+    """Caches the objects that jobs refer to, such as TrainingRuntimes; returns the kinds that the user may not read."""
     found: list[dict[str, Any]] = []
     problems: list[RejectedObject] = []
     for kind in REFERENCED_KINDS:
@@ -129,7 +129,7 @@ async def _keep_referenced(kube: Kube) -> list[RejectedObject]:
 
 
 def _selections(kind: Resource, trees: str) -> tuple[Mapping[str, str], ...]:
-    """Which objects of the kind, one list each."""
+    """Returns the selectors of a kind's list requests."""
     if kind is CONFIG_MAPS:
         return {"namespace": trees, "label_selector": SAKKARA_TOPOLOGY}, {"label_selector": SAKKARA_GROUP}
     return ({"field_selector": BOUND_PODS} if kind is PODS else {},)

@@ -1,6 +1,6 @@
-"""What stands in files: documents of YAML or JSON, one or many a file, lists unpacked, each with its kind.
+"""Reads objects from files: YAML or JSON, one or many documents per file, lists unpacked.
 
-Reads manifests as people write them and what `kubectl get ... -o yaml` prints. Knows nothing of what the objects mean.
+Accepts manifests and the output of `kubectl get ... -o yaml`. Does not interpret the objects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from api.meta import object_key
 STDIN: Final = Path("-")
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
-# Never asked of an API server; its pods are what matters.
+# No API server is asked for these; only their pods matter.
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
 
 _KNOWN: Final = (*ALL, REPLICA_SETS)
@@ -32,24 +32,24 @@ _BY_KIND: Final = {resource.kind: resource for resource in _KNOWN}
 
 
 class Unreadable(StowageError):
-    """A file that is not there, or in which nothing can be read; the text names it."""
+    """A file is missing or cannot be parsed; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object, and the file it stands in."""
+    """One object and the name of its file."""
 
     where: str
     object: dict[str, Any]
 
     @property
     def kind(self) -> str:
-        """Its kind, as it stands there."""
+        """The object's kind as given, or an empty string."""
         return str(self.object.get("kind") or "")
 
     @property
     def name(self) -> str:
-        """Kind and key, for messages."""
+        """Kind and key for messages, such as `Job default/train`."""
         meta = self.object.get("metadata")
         meta = meta if isinstance(meta, Mapping) else {}
         key = object_key(meta.get("namespace"), str(meta.get("name") or meta.get("generateName") or ""))
@@ -57,7 +57,7 @@ class Document:
 
     @property
     def resource(self) -> Resource | None:
-        """Which kind of ours it is, in the version that is spoken; None for any other."""
+        """The object's known resource, or None if the kind is unknown or given in an unsupported version."""
         version = str(self.object.get("apiVersion") or "")
         known = _RESOURCES.get((version, self.kind))
         kind = (version.rpartition("/")[0], self.kind)
@@ -67,7 +67,7 @@ class Document:
 
     @property
     def spoken(self) -> str | None:
-        """The version in which this kind would be read, for one that is given in another."""
+        """The apiVersion in which this kind is supported, or None for an unknown kind."""
         resources = [*(each.resource for each in KINDS.adapters()), *(each.resource for each in SCALED.declared())]
         declared = {resource.kind: resource for resource in resources}
         resource = _BY_KIND.get(self.kind) or declared.get(self.kind)
@@ -75,7 +75,7 @@ class Document:
 
 
 def documents(paths: Sequence[Path]) -> Iterator[Document]:
-    """All objects of these files; a folder gives its manifests by name, `-` is standard input. Raises Unreadable."""
+    """Yields the objects of files, folders (their manifests by name) or standard input (`-`). Raises Unreadable."""
     for path in paths:
         for file in _files(path):
             for found in parse(_bytes(file), _name(file)):
@@ -83,11 +83,11 @@ def documents(paths: Sequence[Path]) -> Iterator[Document]:
 
 
 def parse(data: bytes, where: str) -> Iterator[Document]:
-    """The documents of one text, lists as they are; empty ones left out. Raises Unreadable."""
+    """Yields the documents of one text without empty ones, and without unpacking lists. Raises Unreadable."""
     try:
         values = [msgspec.json.decode(data)] if data.lstrip()[:1] == b"{" else None
     except msgspec.MsgspecError:
-        values = None  # YAML may begin like that too
+        values = None  # YAML may start with a brace too
     try:
         for value in values if values is not None else yaml.load_all(data, _Loader):
             if value is None:
@@ -121,7 +121,7 @@ def _unpacked(document: Document) -> Iterator[Document]:
     if not document.kind.endswith("List") or not isinstance(items, list):
         yield document
         return
-    # a typed list leaves the kind of its items out
+    # the items of a typed list have no kind
     kind, version = document.kind.removesuffix("List"), document.object.get("apiVersion")
     for item in items:
         if not isinstance(item, dict):
@@ -131,7 +131,7 @@ def _unpacked(document: Document) -> Iterator[Document]:
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: a time is a string."""
+    """Loads YAML as Kubernetes does: a timestamp stays a string."""
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -1,6 +1,6 @@
-"""ElasticQuotas in files, turned into the queues that the controller would make of them. Called by files.py.
+"""Translates ElasticQuotas in files to the queues that the controller would create. Called by input_objects.py.
 
-Objects of these names that stand in the files as well (a copy of a live cluster has both) are taken as they are there.
+If the files also contain queues of the same names, as a copy of a live cluster does, those take precedence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Made = tuple[Resource, dict[str, Any]]
 
 
 def queues_of(quotas: Iterable[tuple[Resource, Document]]) -> tuple[list[Made], list[tuple[Document, str]]]:
-    """Flavor, ClusterQueues and LocalQueues; and what is wrong with quotas that cannot be taken."""
+    """Returns the flavor, ClusterQueues and LocalQueues, and the documents that cannot be translated with the reason."""
     book, faults, documents = Quotas(), list[tuple[Document, str]](), dict[str, Document]()
     for resource, document in quotas:
         try:
@@ -61,7 +61,7 @@ def _objects(book: Quotas) -> Iterator[Made]:
 
 
 def is_among(made: Made, given: Sequence[Document]) -> bool:
-    """Whether the files have an object of that name already."""
+    """Reports whether `given` has an object of this name."""
     meta = made[1]["metadata"]
     names = ((d.object["metadata"].get("namespace"), d.object["metadata"]["name"]) for d in given)
     return (meta.get("namespace"), meta["name"]) in names

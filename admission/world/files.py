@@ -1,15 +1,14 @@
-"""A world from files: nodes, topologies, flavors, queues, and jobs that are there already or come later.
+"""Builds a world from files: nodes, topologies, flavors, queues, and jobs that are present at the start or arrive later.
 
-The beginning. Where Workloads stand in the files with what became of them (a copy of a live cluster), it is the latest moment
-that any of them tells of; else the first creationTimestamp of a job or of a pod that waits; without any, 0. What was created
-by then is there at the beginning, anything else is an arrival; the annotation `stowage.dev/simulated-arrival` counts from the
-beginning.
+The start time is the latest transition time in the status of the files' Workloads (as in a copy of a live cluster). Without
+any it is the first creationTimestamp of a job or an unbound pod, else 0. Objects created by then are present at the start,
+others arrive later; the annotation `stowage.dev/simulated-arrival` counts from the start.
 
-`faults` names each object that cannot be used, and the rest is loaded. In place of the API server: namespace `default`, a
-namespace without an object has its name as label, a node without conditions is ready, a missing hostname label is the node's
-name, its system Linux, a missing UID is the place in the files (which is how equals are ordered). In place of controllers:
-elastic quotas become queues (elastic.py), Deployments and their like pods (template_pods.py), pods that no node holds Workloads
-(pod_units.py).
+`faults` names each object that cannot be used; the rest is loaded. In place of the API server: the default namespace is
+`default`; a namespace without an object has its name label; a node without conditions is Ready; a missing hostname label is
+the node's name, and a missing OS label is Linux; a missing UID is the object's position in the files, which orders equal
+workloads. In place of controllers: elastic quotas become queues (elastic.py), Deployments and other owners become pods
+(template_pods.py), and unbound pods become Workloads (pod_units.py).
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from admission.world.world import World
 
 
 def from_files(paths: Sequence[Path], rules: WorldRules | None = None) -> World:
-    """The world of these files; of one that is a snapshot, as it says itself. Raises Unreadable, InvalidObject (snapshot)."""
+    """Returns the world of these files, or that of a snapshot. Raises Unreadable, or InvalidObject for a bad snapshot."""
     return load_files(paths, rules)[0]
 
 
 def load_files(paths: Sequence[Path], rules: WorldRules | None = None) -> tuple[World, Objects | None]:
-    """As `from_files`, with the objects, for callers that add to them; a snapshot has none."""
+    """Returns the world like `from_files`, and its objects for callers that add to them; None for a snapshot."""
     found = list(documents(paths))
     for document in found:
         if is_snapshot(document.object):
@@ -45,10 +44,10 @@ def load_files(paths: Sequence[Path], rules: WorldRules | None = None) -> tuple[
 
 
 def from_documents(found: Iterable[Document], rules: WorldRules | None = None) -> World:
-    """The world of these objects."""
+    """Returns the world of these documents."""
     return Builder.of_nothing(rules).build(found)
 
 
 def add_jobs(world: World, objects: Objects, found: Iterable[Document]) -> list[str]:
-    """Jobs on top of a world that is there: pending from `now` on. Tells their keys, in order."""
+    """Adds jobs to a world, pending from `now` on. Returns the keys of their Workloads in order."""
     return Builder(world, objects, "zz-added-").add_jobs(found)

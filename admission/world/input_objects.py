@@ -1,7 +1,7 @@
-"""The objects of some files, sorted by kind: which of them matter here, under which name, since when.
+"""Sorts the objects of files by kind, and gives them names and times.
 
-What has no part in admission, or cannot be told by name or time, is put aside with the reason. Nothing is decoded here and
-nothing taken in: that is builder.py's, which calls this.
+Objects of other kinds, or without a valid name or time, are rejected with the reason. This module decodes nothing; builder.py
+calls it and adds the objects to a world.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from api.meta import object_key, parse_time, rfc3339
 GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
 _OTHERS: Final = frozenset((*GROUPS, *MAKERS, WORKLOADS, PODS))
 
-_SILENT: Final = frozenset(("Kustomization",))  # stands beside manifests, and says nothing of a cluster
+_SILENT: Final = frozenset(("Kustomization",))  # stored beside manifests, but not part of a cluster
 _READ: Final = frozenset((*KINDS, *elastic.KINDS))
 
 
 def comers() -> frozenset[Resource]:
-    """The kinds of what can come to a world that is there."""
+    """Returns the kinds of objects that can be added to an existing world."""
     return _OTHERS | job_kinds().keys() | set_kinds().keys()
 
 
 class InputObjects:
-    """`faults`: what is wrong with which object, as it is met. `uids`: what made-up UIDs begin with."""
+    """The input, sorted by kind. Rejected objects are appended to `faults`; `uids` is the prefix of generated UIDs."""
 
     def __init__(self, faults: list[RejectedObject], uids: str = "") -> None:
         self._faults, self._uids, self._count = faults, uids, 0
@@ -57,9 +57,9 @@ class InputObjects:
         self._names: set[tuple[Resource, str]] = set()
 
     def sort(self, found: Iterable[Document], *, beside: bool = False) -> None:
-        """Takes these objects. JobKinds come first: they say what other objects are.
+        """Sorts these objects. JobKinds come first, because they determine the kinds of other objects.
 
-        `beside`: they come to a world that is there, and so do the objects that jobs refer to.
+        With `beside`, the objects to which jobs refer are added to those that are cached already.
         """
         found = list(found)
         for document in found:
@@ -80,7 +80,7 @@ class InputObjects:
                 self.fault(document, text)
 
     def _sorted(self, document: Document) -> str | None:
-        """What is wrong with it."""
+        """Files one object under its kind. Returns the reason if it is rejected."""
         kind, meta = document.resource, document.object.get("metadata")
         if kind is None or (kind not in _READ and kind not in self._comers):
             return notice(document.object) or _unknown(document)
@@ -100,26 +100,26 @@ class InputObjects:
         return None
 
     def of(self, kind: Resource) -> list[Document]:
-        """The objects of that kind, in their order."""
+        """Returns the objects of a kind in input order."""
         return self._by_kind.get(kind, [])
 
     def others(self) -> Iterator[Document]:
-        """What is no job of any kind, and no part of one."""
+        """Yields the objects that are neither jobs nor parts of jobs."""
         for kind, given in self._by_kind.items():
             if kind not in self._comers:
                 yield from (one for one in given if kind is not CONFIG_MAPS or not describes_group(one.object))
 
     def group_maps(self) -> list[Document]:
-        """The ConfigMaps that describe groups."""
+        """Returns the ConfigMaps that describe Sakkara groups."""
         return [document for document in self.of(CONFIG_MAPS) if describes_group(document.object)]
 
     def is_there(self, document: Document, kind: str, name: str) -> bool:
-        """Whether an object of that kind and name stands in the document's namespace."""
+        """Reports whether the input has an object of that kind and name in the document's namespace."""
         wanted = f"{kind} {object_key(document.object['metadata']['namespace'], name)}"
         return any(resource.kind == kind and found == wanted for resource, found in self._names)
 
     def is_part(self, document: Document) -> bool:
-        """Whether something else that is there makes it. Raises NotOurs: it would be dropped without a word."""
+        """Reports whether a controller owns the object. Raises NotOurs if that owner is missing from the input."""
         by = owner(document.object)
         if by is None:
             return False
@@ -128,13 +128,13 @@ class InputObjects:
         return True
 
     def fault(self, document: Document, message: str) -> None:
-        """The object is not taken."""
+        """Records that the object is rejected, and why."""
         self._faults.append(RejectedObject(document.where, document.name, message))
 
-    # ---- in place of the API server and of controllers
+    # ---- replaces the API server and controllers
 
     def translate(self) -> None:
-        """The queues of elastic quotas, unless the files contain them."""
+        """Adds the queues of elastic quotas, unless the files contain them."""
         quotas = [(kind, document) for kind in elastic.KINDS for document in self.of(kind)]
         made, faults = elastic.queues_of(quotas)
         for document, text in faults:
@@ -145,7 +145,7 @@ class InputObjects:
                 given.append(Document("", one[1]))
 
     def imply_namespaces(self) -> None:
-        """Namespaces that are used and not described."""
+        """Adds namespaces that objects use but no document describes."""
         named = {document.object["metadata"]["name"] for document in self.of(NAMESPACES)}
         used = {
             document.object["metadata"]["namespace"]
@@ -157,11 +157,11 @@ class InputObjects:
             self._by_kind.setdefault(NAMESPACES, []).append(Document("", {"metadata": {"name": name}}))
 
     def beginning(self) -> float:
-        """Epoch seconds; see files.py."""
+        """Returns the start time in epoch seconds, as files.py defines it."""
         told, came = [0.0], []
         for document in self.of(WORKLOADS):
             conditions = (document.object.get("status") or {}).get("conditions") or ()
-            with suppress(ValueError):  # named when the Workload is taken
+            with suppress(ValueError):  # reported when the Workload is decoded
                 told += [moment(condition.get("lastTransitionTime")) for condition in conditions]
             came.append(created(document))
         for kind in (*job_kinds(), *MAKERS, *set_kinds()):
@@ -170,7 +170,7 @@ class InputObjects:
         return max(told) or min((at for at in came if at), default=0.0)
 
     def identified(self, obj: dict[str, Any], now: float) -> dict[str, Any]:
-        """The object with a UID and a time of creation, in place."""
+        """Sets a missing UID and creation timestamp in place, and returns the object."""
         meta = obj["metadata"]
         meta["uid"] = meta.get("uid") or f"{self._uids}{self._next():08d}"
         meta["creationTimestamp"] = meta.get("creationTimestamp") or rfc3339(now)
@@ -182,12 +182,12 @@ class InputObjects:
 
 
 def created(document: Document) -> float:
-    """When it was made (epoch seconds), 0 where nothing says so. Raises ValueError."""
+    """Returns the creation time in epoch seconds, 0 if absent. Raises ValueError if it is not a time."""
     return moment(document.object["metadata"].get("creationTimestamp"))
 
 
 def moment(text: object) -> float:
-    """Epoch seconds; 0 for none. Raises ValueError for what is no time."""
+    """Returns a timestamp in epoch seconds, 0 if absent. Raises ValueError if it is not a time."""
     return parse_time(str(text)) or 0.0 if text else 0.0
 
 

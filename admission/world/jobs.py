@@ -1,7 +1,7 @@
-"""From the manifest of an object to what the API server would hold, and from a job to its Workload.
+"""Completes manifests as the API server would store them, and composes the Workload of a job.
 
-The webhook's own defaults and validation, the adapters' own pod sets, the job controller's own Workload: only the API server
-between them is left out. Called by files.py.
+Uses the webhook's defaults and validation, the adapters' pod sets and the job controller's Workload; only the API server is
+missing. Called by builder.py.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _ENDPOINTS: Final = {endpoint.resource: endpoint for endpoint in ENDPOINTS}
 
 
 def job_kinds() -> dict[Resource, JobIntegration]:
-    """The adapters by resource."""
+    """Returns the adapters of all job kinds by resource."""
     return {adapter.resource: adapter for adapter in KINDS.adapters()}
 
 
 class NotOurs(StowageError):
-    """A job that Stowage would leave alone; the text says why."""
+    """Stowage would not manage the object; the message says why."""
 
 
 def lookups(view: ClusterView, gang_pods: Callable[[str], Iterable[GangPod]]) -> Lookups:
-    """What the webhook would know; `gang_pods` are the pods of a gang by its key."""
+    """Returns the webhook's lookups from `view`; `gang_pods` returns the pods of a gang by its key."""
 
     def labels(namespace: str) -> Mapping[str, str] | None:
         found = view.namespaces.objects.get(namespace)
@@ -66,10 +66,10 @@ def lookups(view: ClusterView, gang_pods: Callable[[str], Iterable[GangPod]]) ->
 
 
 def completed(resource: Resource, obj: Object, known: Lookups, rules: ReviewRules, decode: Decode) -> Object:
-    """The object as it would be stored: defaults put in, in place.
+    """Sets the webhook's defaults in place, validates the object and returns it.
 
-    Raises InvalidObject for one that cannot be read, RejectedByWebhook for one that the webhook would not let in. The rules
-    read what the schema lets in; here there is no schema, so `decode` says what is wrong with the rest.
+    Raises RejectedByWebhook with the validation errors, and InvalidObject for an unreadable object: validation assumes that
+    the CRD's schema holds, which nothing checks here, so `decode` produces the error.
     """
     endpoint = _ENDPOINTS.get(resource) or declared_endpoint((resource.group, resource.kind))
     if endpoint is None:
@@ -92,13 +92,13 @@ def completed(resource: Resource, obj: Object, known: Lookups, rules: ReviewRule
 
 
 class RejectedByWebhook(StowageError):
-    """The webhook would not let it in; in its own words."""
+    """The webhook would reject the object; the message has its errors."""
 
 
 def workload_of(job: Object, kind: JobIntegration, context: JobContext, rules: ReviewRules) -> Workload | None:
-    """The Workload that the controller would make; None for a job that is over, or part of another one.
+    """Returns the Workload that the controller would create; None for a finished job, or for a part of another job.
 
-    Raises NotOurs, InvalidObject, PriorityClassMissing.
+    Raises NotOurs if the job is not managed, InvalidObject, or PriorityClassMissing.
     """
     if is_part(job, rules) or kind.finished(job) is not None:
         return None
@@ -111,7 +111,7 @@ def workload_of(job: Object, kind: JobIntegration, context: JobContext, rules: R
 
 
 def left_to_gangs(job: Object, kind: JobIntegration, context: JobContext, rules: ReviewRules) -> bool:
-    """Whether it is no job of ours, but its pods are of gangs, so that they are held and it is not. Raises InvalidObject."""
+    """Reports whether Stowage does not manage the job itself, but its pods, because they name a gang. Raises InvalidObject."""
     if is_part(job, rules) or is_managed(job, context) or kind.finished(job) is not None:
         return False
     pod_sets = kind.pod_sets(job, topology=False)
@@ -119,7 +119,7 @@ def left_to_gangs(job: Object, kind: JobIntegration, context: JobContext, rules:
 
 
 def simulated(obj: Mapping[str, Any], annotation: str) -> float | None:
-    """The seconds that the annotation says, None where it is not there. Raises InvalidObject."""
+    """Returns the duration in an annotation in seconds, None if absent. Raises InvalidObject."""
     text = (obj["metadata"].get("annotations") or {}).get(annotation)
     if text is None:
         return None
@@ -130,10 +130,10 @@ def simulated(obj: Mapping[str, Any], annotation: str) -> float | None:
 
 
 def duration(obj: Mapping[str, Any]) -> float | None:
-    """How long it runs in a simulation, where it says so. Raises InvalidObject."""
+    """Returns the object's run time in a simulation in seconds, None if not set. Raises InvalidObject."""
     return simulated(obj, SIMULATED_DURATION)
 
 
 def arrival(obj: Mapping[str, Any]) -> float | None:
-    """How long after the beginning of a simulation it comes, where it says so. Raises InvalidObject."""
+    """Returns the arrival in seconds after the simulation's start, None if not set. Raises InvalidObject."""
     return simulated(obj, SIMULATED_ARRIVAL)

@@ -1,7 +1,7 @@
-"""Objects by kind, each taken into a world exactly as the controller takes what its watch shows.
+"""The objects of a world by kind, decoded and fed to the engine as the controller does with those of its watches.
 
-The copies that the controller's informers keep are kept here too, filled by hand, with the controller's feed over them. Bad
-objects raise InvalidObject, naming object and field, and leave no trace. Called by cluster.py and files.py.
+Holds the stores that the controller's informers would fill, with the controller's feed on top. A bad object raises
+InvalidObject with the object and field, and changes nothing. Called by cluster.py and builder.py.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from api.topology import ResourceFlavor, Topology
 from api.volumes import CsiNode, StorageClass, read_claim, read_volume
 from api.workloads import Workload
 
-# What depends on others comes after them, so that each is taken once.
+# Kinds come after those that they depend on, so that each object is fed only once.
 KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
     CONFIG_MAPS: ("topology_maps", lambda: decoder_for(ConfigMap)),
     TOPOLOGIES: ("topologies", lambda: decoder_for(Topology)),
@@ -101,10 +101,10 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
 
 
 class Objects:
-    """What is in a cluster; `view` is how the rest of the house looks at it, `pod_groups` by the keys of their gangs.
+    """The objects of a cluster.
 
-    `group_maps`: the ConfigMaps that describe Sakkara groups, `groups`: what they come to.
-    `rules`: what of the controller's settings holds here.
+    `view` is the controllers' view of them. `pod_groups` maps keys of gangs to PodGroups. `group_maps` holds the ConfigMaps
+    that describe Sakkara groups, `groups` the groups parsed from them. `rules` are the controller's settings.
     """
 
     def __init__(self, state: SchedulerState, rules: WorldRules | None = None) -> None:
@@ -121,9 +121,9 @@ class Objects:
         self.groups = SakkaraGroups(self.group_maps)
 
     def add(self, kind: Resource, data: bytes) -> Any:
-        """Takes one object in, from its JSON; tells it as it was decoded. Raises InvalidObject.
+        """Decodes one object from JSON, adds it and returns it. Raises InvalidObject.
 
-        A Workload that the engine cannot take is kept, and `validation_error` says why.
+        A Workload that the engine rejects is kept; `validation_error` returns the reason.
         """
         made = self.decoded(kind, data)
         if (taken := _TRIED.get(kind)) is not None:
@@ -141,16 +141,16 @@ class Objects:
                 store.upsert(found)
 
     def map_problem(self, key: str) -> str | None:
-        """What is wrong with a ConfigMap that was taken in; None where all is well."""
+        """Returns why an added ConfigMap is invalid, or None."""
         return sakkara_maps.problem(key, self.view.trees, self.groups)
 
     def terms(self, key: str, pods: Sequence[QueuedPod]) -> GangTerms:
-        """What holds for the gang of that key. Raises UnlikePods."""
+        """Returns the terms of the gang of that key. Raises UnlikePods if its pods disagree."""
         pod_group = self.pod_groups.get(key)
         return as_described(terms_of(pods, pod_group), pods, self.groups.of(key), pod_group)
 
     def add_pod_group(self, kind: Resource, obj: Mapping[str, Any]) -> PodGroup:
-        """Takes a PodGroup in; of two of one name that of scheduling.x-k8s.io holds. Raises InvalidObject."""
+        """Adds a PodGroup. Of two with one key, that of scheduling.x-k8s.io takes precedence. Raises InvalidObject."""
         try:
             made = PodGroup.from_wire(obj)
         except ValidationError as bad:
@@ -162,22 +162,22 @@ class Objects:
         return made
 
     def decoded(self, kind: Resource, data: bytes) -> Any:
-        """The object, not taken in. Raises InvalidObject."""
+        """Decodes an object without adding it. Raises InvalidObject."""
         try:
             return self._decoders[kind](data)
         except DECODE_ERRORS as bad:
             raise undecodable(kind.kind, data, bad) from None
 
     def converted(self, workload: Workload) -> model.Workload:
-        """As the engine takes it, with what keeps it from being considered now. Raises InvalidObject."""
+        """Returns the engine's form of a Workload, with the reason that blocks it, if any. Raises InvalidObject."""
         return self._feed.converted(workload)
 
     def validation_error(self, workload: Workload) -> str | None:
-        """What is wrong with a Workload that was taken in and that the engine cannot take."""
+        """Returns why the engine rejected an added Workload, or None."""
         return self._feed.validation_error(workload)
 
     def context(self) -> JobContext:
-        """What a job's adapter may look at."""
+        """Returns the context that a job's adapter may read."""
         return JobContext(
             flavors=self.view.flavors.objects,
             workload_priority_classes=self.view.workload_priorities.objects,
@@ -188,4 +188,4 @@ class Objects:
 
 
 def _nobody() -> None:
-    """There is no loop to wake: the caller runs the cycles."""
+    """Does nothing: no loop waits for changes, because the caller runs the cycles."""

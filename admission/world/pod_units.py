@@ -1,8 +1,7 @@
-"""Pods that no node holds yet, as the units in which they are admitted: pods on their own, groups, gangs; to their Workloads.
+"""Composes the Workloads of pods that no node has: single pods, pod groups, and gangs, each admitted as a unit.
 
-The webhook's defaults and rules, the projection that the controller watches, and its plan for the unit: of that plan only what
-makes a Workload is taken, and what it says instead of making one. A unit comes when the last of its pods does. Called by
-files.py.
+Uses the webhook's defaults and rules, the controller's decoding of pods and its plan for the unit. Of that plan only created
+Workloads count, or the reason why there are none. A unit arrives with its last pod. Called by builder.py.
 """
 
 from __future__ import annotations
@@ -43,46 +42,46 @@ _OVER: Final = ("Succeeded", "Failed")
 
 
 def is_bound(pod: Mapping[str, Any]) -> bool:
-    """Whether a node holds it: it is counted there, whatever it belongs to."""
+    """Reports whether the pod has a node, on which it counts whatever its owner."""
     return bool((pod.get("spec") or {}).get("nodeName"))
 
 
 def is_over(pod: Mapping[str, Any]) -> bool:
-    """Whether it has ended."""
+    """Reports whether the pod has ended."""
     return (pod.get("status") or {}).get("phase") in _OVER
 
 
 def is_known(pod: Mapping[str, Any]) -> bool:
-    """Whether the webhook has seen it already: what it is given stands in it."""
+    """Reports whether the webhook has completed the pod already."""
     labels, annotations = (pod["metadata"].get(part) or {} for part in ("labels", "annotations"))
     marked = names.MANAGED_LABEL in labels or names.POD_SUSPENDING_PARENT in annotations
     return marked and names.ROLE_HASH in annotations
 
 
 def job_of(pod: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Kind and name of the job that it is a part of."""
+    """Returns kind and name of the job that controls the pod, or None."""
     by = owner(pod)
     return (by["kind"], by["name"]) if by is not None and by.get("kind") in _owners() else None
 
 
 def in_set(pod: Mapping[str, Any]) -> bool:
-    """Whether it is of a set that is admitted by its groups."""
+    """Reports whether the pod belongs to a set that is admitted by its groups."""
     framework = (pod["metadata"].get("annotations") or {}).get(names.POD_SUSPENDING_PARENT)
     return any(kind.framework == framework for kind in all_sets())
 
 
 def in_gang(pod: Mapping[str, Any]) -> bool:
-    """Whether it names a gang, so that it waits for that and not with its job."""
+    """Reports whether the pod names a gang, and so waits for that gang and not with its job."""
     return gangs.reading(pod, pod["metadata"].get("namespace") or "").gang is not None
 
 
 class NotComposed(StowageError):
-    """A unit that gets no Workload as it is; the text says why."""
+    """The unit gets no Workload; the message says why."""
 
 
 @dataclass(slots=True)
 class ComposedWorkload:
-    """A Workload that the controller would make, and what people call it. `serving`: its pods run for ever."""
+    """A Workload that the controller would create, and its title. `serving` means that its pods never end."""
 
     workload: Workload
     title: str
@@ -91,7 +90,7 @@ class ComposedWorkload:
 
 @dataclass(slots=True)
 class UnitPods:
-    """One unit's pods with their documents, in the order of the files."""
+    """The pods of one unit with their documents, in input order."""
 
     key: str
     pods: list[QueuedPod] = field(default_factory=list)
@@ -99,13 +98,13 @@ class UnitPods:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The unit's name for users, such as `PodGroup default/train`."""
         kind, _, name = self.key.partition(":")
         return group_title(name, gang=is_gang(self.pods)) if kind == GROUP else f"Pod {name}"
 
 
 class Units:
-    """The pods of one world, taken in one by one (`add`), then told as units."""
+    """The unbound pods of a world: `add` collects them, `all` yields them by unit."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects, self._read = objects, QueuedPodReader()
@@ -113,15 +112,15 @@ class Units:
         self._gangs: dict[str, list[GangPod]] = {}
 
     def gang_pods(self, key: str) -> Iterable[GangPod]:
-        """Those taken in so far of a gang."""
+        """Returns the pods of a gang that were added so far, by its key."""
         return self._gangs.get(key, ())
 
     def gangs(self) -> set[str]:
-        """The keys of the gangs and groups that have pods here."""
+        """Returns the keys of gangs and groups that have pods."""
         return {key.partition(":")[2] for key in self._members if key.startswith(f"{GROUP}:")}
 
     def add(self, document: Document) -> None:
-        """Takes in a pod that is as the webhook leaves it. Raises NotOurs, InvalidObject."""
+        """Adds a pod that the webhook has completed. Raises NotOurs or InvalidObject."""
         data = msgspec.json.encode(document.object)
         try:
             pod, member = self._read(data), read_member(data)
@@ -141,7 +140,7 @@ class Units:
             self._gangs.setdefault(object_key(member.metadata.namespace, member.gang.name), []).append(member)
 
     def _free_queue(self, namespace: str, name: str) -> None:
-        """A queue of gangs that name none, as far as it is not there."""
+        """Adds the queue for gangs that name none, with its ClusterQueue and flavor, where they are missing."""
         view = self._objects.view
         wanted = (
             (RESOURCE_FLAVORS, view.flavors.objects, freequeue.flavor(name)),
@@ -153,13 +152,13 @@ class Units:
                 self._objects.add(kind, msgspec.json.encode(made.to_wire()))
 
     def all(self) -> Iterator[UnitPods]:
-        """The units, in the order of their first pods."""
+        """Yields the units in the order of their first pods."""
         yield from self._members.values()
 
     def workloads(self, members: UnitPods, now: float) -> list[ComposedWorkload]:
-        """What the controller would make for the unit now; nothing where a Workload stands for it already.
+        """Returns the Workloads that the controller would create for the unit; none if one exists already.
 
-        Raises NotComposed where it makes none, InvalidObject.
+        Raises NotComposed if the controller would create none, or InvalidObject.
         """
         unit = PodUnit.of(members.pods)
         workloads = self._objects.view.workloads.objects
@@ -190,7 +189,7 @@ class Units:
         return plan_gang(unit, terms, known, lates, context, now)
 
     def _controlled(self, pod: QueuedPod) -> list[Workload]:
-        """The Workloads that are this pod's own."""
+        """Returns the Workloads of this pod alone."""
         return self._objects.view.workloads.by_index(BY_POD, pod.key)
 
     @staticmethod

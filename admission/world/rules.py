@@ -1,6 +1,6 @@
-"""The settings of the controller that a world applies, as one value: it counts, places and holds back as the controller would.
+"""The controller's settings that affect a world, as one value, so that it counts, places and queues as the controller does.
 
-Read from the settings once (`rules_of`), by the command line; a test makes its own.
+The command line derives it from the settings (`rules_of`); tests construct it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from api.pods import Namespace
 from api.sakkara import TOPOLOGY_NAMESPACE
 
 BUDGET: Final = 64
-"""Decisions of one cycle, unless the settings say otherwise."""
+"""Default number of decisions in one cycle."""
 
 
 _WEBHOOK: Final = ReviewRules()
@@ -32,12 +32,13 @@ def _plain_jobs(_: Mapping[str, Namespace]) -> JobOptions:
 
 @dataclass(frozen=True, slots=True)
 class WorldRules:
-    """`resources`: what of the requests quota counts; `sharing` None: fair sharing is off; `budget`: decisions of one cycle.
+    """Rules of a world.
 
-    `by_eviction`: an evicted workload queues up from its eviction on. `one_by_one`: the next one is admitted when the pods of
-    all others are ready. `trees`: the namespace of the ConfigMaps that describe trees. `webhook`: what new objects are given
-    and refused by, with the options of placement, which the engine takes from there; `jobs`: the job controller's, for a
-    view of the namespaces.
+    `resources` maps requests to quota. `sharing` is None without fair sharing. `budget` is the number of decisions in a
+    cycle. With `by_eviction`, an evicted workload is queued by its eviction time. With `one_by_one`, a workload is admitted
+    only when the pods of all others are ready. `trees` is the namespace of Sakkara's topology ConfigMaps. `webhook` has the
+    rules for new objects, and the placement options that the engine shares. `jobs` returns the job controller's options for
+    a view of the namespaces.
     """
 
     resources: ResourceRules = PLAIN
@@ -51,12 +52,12 @@ class WorldRules:
 
     @property
     def placement(self) -> PlacementOptions:
-        """How pods are placed: what the webhook checks new objects by."""
+        """The placement options, which webhook and engine share."""
         return self.webhook.placement
 
 
 def rules_of(settings: AdmissionSettings) -> WorldRules:
-    """As the processes take these settings."""
+    """Returns the rules that the settings of the processes select."""
     pods = settings.wait_for_pods_ready
     return WorldRules(
         resources=settings.resources.rules(),

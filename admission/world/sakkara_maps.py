@@ -1,7 +1,7 @@
-"""Sakkara's ConfigMaps in a world: which are trees and which describe groups, and what is wrong with them.
+"""Sakkara's ConfigMaps in a world: which describe trees, which describe groups, and their errors.
 
-What they mean is the controllers' (controllers/sakkara): the trees are the feed's own, and of groups `SakkaraGroups` tells what
-holds. Called by objects.py, builder.py and cluster.py.
+The controllers interpret them (controllers/sakkara_trees.py, controllers/pods/sakkara_groups.py). Called by objects.py,
+builder.py and cluster.py.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
 from api.sakkara import ConfigMap, read_topology
 
 _MESSAGE: Final = "message"
-"""The key of a group's data under which it is told why it waits."""
+"""The key of a group's data with the reason why it waits."""
 
 
 def describes_group(obj: Mapping[str, Any]) -> bool:
-    """Whether this ConfigMap, as it stands on the wire, is about a group."""
+    """Reports whether this ConfigMap (as JSON) describes a group."""
     return SAKKARA_GROUP in (obj["metadata"].get("labels") or {})
 
 
 class GroupMaps(Store[ConfigMap]):
-    """Those of groups, filled by hand."""
+    """The ConfigMaps of groups, filled without an informer."""
 
     def __init__(self) -> None:
         super().__init__(CONFIG_MAPS.plural, SAKKARA_GROUP)
 
     @property
     def has_synced(self) -> bool:
-        """It is filled before the first question."""
+        """Always True: the store is filled before its first use."""
         return True
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - an informer's signature
-        """It is."""
+        """Returns at once, because there is no informer to wait for."""
 
 
 def check(found: ConfigMap, namespace: str) -> None:
-    """Trees have to be sound, in their namespace; of all other ConfigMaps only groups say something. Raises InvalidObject."""
+    """Raises InvalidObject for an invalid tree, a tree in another namespace, or a ConfigMap that describes neither."""
     name, labels = f"ConfigMap {found.key}", found.metadata.labels
     if SAKKARA_TOPOLOGY not in labels:
         if SAKKARA_GROUP in labels:
@@ -58,12 +58,12 @@ def check(found: ConfigMap, namespace: str) -> None:
 
 
 def problem(key: str, trees: Trees, groups: SakkaraGroups) -> str | None:
-    """What is wrong with the ConfigMap of that key, among all that there is: what the controller's event says of it."""
+    """Returns the errors of the ConfigMap of that key, as the controller's event has them, or None."""
     return "; ".join(said for said in (trees.problem(key), groups.problem(key)) if said) or None
 
 
 def waiting(maps: GroupMaps) -> Iterator[tuple[str, str]]:
-    """Groups by key, with what their ConfigMaps say that they wait for."""
+    """Yields keys of groups with the reason in their ConfigMaps why they wait."""
     for found in maps.objects.values():
         if message := found.data.get(_MESSAGE):
             yield group_key(found), message

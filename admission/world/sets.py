@@ -1,6 +1,6 @@
-"""Sets of pods that are admitted by their groups (StatefulSet, LeaderWorkerSet) in files: to their Workloads.
+"""Composes the Workloads of StatefulSets and LeaderWorkerSets in files, which are admitted by groups.
 
-The controller's own plan for the set; of it only what makes a Workload is taken, and what it says instead. builder.py calls it.
+Uses the controller's plan for the set; of that only created Workloads count, or the reason. builder.py calls it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from api.kube.resources import Resource
 from api.workloads import Workload
 
 RUN_FOR: Final = inf
-"""Pods of a set do not end by themselves."""
+"""Run time: pods of a set never end by themselves."""
 
 
 def set_kinds() -> dict[Resource, SetKind]:
@@ -28,16 +28,16 @@ def set_kinds() -> dict[Resource, SetKind]:
 
 
 class NoGroups(StowageError):
-    """The set gets no Workload as it is; the text says why."""
+    """The set gets no Workload; the message says why."""
 
 
 def is_whole(obj: Mapping[str, Any], objects: Objects) -> bool:
-    """Whether the set itself is what is admitted: it names a queue."""
+    """Reports whether the set itself is admitted, because it names a queue."""
     return is_managed(obj, objects.context())
 
 
 def workloads_of(obj: Mapping[str, Any], kind: SetKind, objects: Objects, now: float) -> list[Workload]:
-    """What the controller would make for the set, beside the Workloads that are there. Raises NoGroups."""
+    """Returns the Workloads that the controller would create besides existing ones. Raises NoGroups."""
     known = [w for w in objects.view.workloads.objects.values() if _is_of(w, obj, kind)]
     made = plan_set(kind, obj, known, (), objects.context(), now)
     created = [action.workload for action in made.workloads() if isinstance(action, CreateWorkload)]

@@ -1,12 +1,12 @@
-"""A snapshot: everything that the engine's next decision depends on, as one JSON; loaded again, it decides the same.
+"""A snapshot: the complete input of the engine's next decision as one JSON document, from which it decides the same.
 
-It holds the engine's own input values (not the objects they were made from), the options, the time, and the past that still
-matters: inadmissible workloads and their queueing hints; preemptors, their victims and their reservations; the nodes that hold
-capacity for admitted pods that are not bound yet; the failed nodes of each workload; the workloads whose pods are not ready.
-The same state gives the same bytes, and loading and capturing gives them back. One object a line, so that two snapshots can
-be compared by line. Maps keep their order, since texts may follow it.
+It holds the engine's input values (not the API objects), the options, the time, and past decisions that still matter:
+inadmissible workloads and their queueing hints; preemptors, their victims and reservations; the nodes that hold capacity for
+admitted pods that are not bound yet; failed nodes of workloads; workloads whose pods are not ready. Equal states give equal
+bytes, and loading and capturing a snapshot reproduces it. Each object is one line, so that snapshots can be compared with
+diff. Maps keep their order, because messages may depend on it.
 
-Called by `stowage snapshot`, by the controller process when it is asked for one (admission/app.py), and by `stowage simulate`.
+Called by `stowage snapshot`, by the controller's page /snapshot (admission/app.py), and by `stowage simulate`.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ from api.errors import InvalidObject
 
 FORMAT: Final = "stowage.dev/snapshot/v1"
 
-# JSON has no infinity; no backoff ends before the epoch, and nothing runs for less than no time.
+# JSON has no infinity. Negative values are free: no backoff ends before the epoch, and no run time is negative.
 _NEVER: Final = -1.0
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """See the module. `at` in epoch seconds; `workloads` are the admitted ones, `pending` those that wait.
+    """A snapshot; the module's docstring says what it contains.
 
-    `evictions`: the last ones of each pair of workloads.
-    `unforeseen`: the heads of queues with backfill whose start is unknown.
-    `failed`: the failed nodes of workloads that run and are to be given others next. `one_by_one`: the next one is admitted
-    when the pods of all others are ready; `unready`: whose are not.
+    `at` is in epoch seconds. `workloads` are admitted, `pending` wait. `evictions` has the latest eviction of each pair of
+    workloads. `unforeseen` names heads of queues with backfill whose start is unknown. `failed` maps running workloads to
+    failed nodes that are to be replaced. With `one_by_one`, a workload is admitted only when the pods of all others are
+    ready; `unready` names workloads whose pods are not.
     """
 
     format: str = FORMAT
@@ -101,7 +101,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     about: dict[str, WorkloadFacts] = {}
 
     def encode(self) -> bytes:
-        """The JSON."""
+        """Returns the snapshot as JSON, one object per line."""
         fields = []
         for name, value in msgspec.structs.asdict(self).items():
             body = _lines(value) if isinstance(value, tuple) else msgspec.json.encode(value)
@@ -117,12 +117,12 @@ _decoder: Final = msgspec.json.Decoder(Snapshot)
 
 
 def is_snapshot(document: object) -> bool:
-    """Whether a decoded JSON document is a snapshot, of whatever version."""
+    """Reports whether a decoded JSON document is a snapshot of any version."""
     return isinstance(document, Mapping) and str(document.get("format", "")).startswith("stowage.dev/snapshot/")
 
 
 def decode(data: bytes, where: str = "snapshot") -> Snapshot:
-    """A snapshot from its JSON. Raises InvalidObject, naming `where` and the field."""
+    """Decodes a snapshot from JSON. Raises InvalidObject with `where` and the field."""
     try:
         snapshot = _decoder.decode(data)
     except msgspec.MsgspecError as bad:
@@ -143,11 +143,10 @@ def capture(
     failed: Mapping[str, Sequence[str]] | None = None,
     unready: Collection[str] | None = None,
 ) -> Snapshot:
-    """The state of ledger and queues at `now` (epoch seconds), as the next cycle would begin with it.
+    """Returns the state of ledger and queues at `now` (epoch seconds), as the next cycle would start with it.
 
-    `failed` as Snapshot has it, in the order in which they come; `unready` None: no workload waits for pods of others.
-
-    Costs as much as there is, and decides nothing; but backoffs that are over by then are taken to be over.
+    `failed` maps workloads to failed nodes, in order of failure. `unready` is None if no workload waits for pods of others.
+    Backoffs that have ended by `now` are ended; nothing else changes. O(objects).
     """
     state.queues.due(now)
     found: dict[type, tuple[Any, ...]] = {
@@ -198,7 +197,7 @@ def capture(
 
 
 def capture_world(world: World) -> Snapshot:
-    """The world as it is now."""
+    """Returns a snapshot of the world."""
     return capture(
         world.state,
         world.now,
@@ -212,7 +211,7 @@ def capture_world(world: World) -> Snapshot:
 
 
 def from_snapshot(snapshot: Snapshot) -> World:
-    """The world that was captured: its next cycle decides what that of the original does."""
+    """Returns the world of a snapshot; its next cycle makes the same decisions as that of the original."""
     world = World(snapshot.options, now=snapshot.at, budget=snapshot.budget)
     world.sharing = snapshot.sharing
     for event in _events(snapshot):
@@ -220,7 +219,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
     world.ledger.set_assumed_pods({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
     for workload in snapshot.pending:
         world.apply(_endless(workload))
-    world.queues.due(snapshot.at)  # whose backoff is over may have been refused since
+    world.queues.due(snapshot.at)  # a workload may have been refused again after its backoff ended
     for held in snapshot.reserved:
         world.queues.starts.reserve(
             held.workload, StartReservation(held.start, held.admission, held.level, held.found, held.firm)
@@ -244,7 +243,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
         )
     )
     world.queues.evictions.recall(snapshot.evictions)
-    world.queues.take_notices()  # they were told in the original's life
+    world.queues.take_notices()  # the original has reported them
     world.failed, world.one_by_one, world.unready = dict(snapshot.failed), snapshot.one_by_one, set(snapshot.unready)
     world.arrivals = list(snapshot.arrivals)
     world.about = {key: _untimed(one) for key, one in snapshot.about.items()}

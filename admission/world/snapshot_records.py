@@ -1,7 +1,4 @@
-"""The records of a snapshot: what of the engine's values JSON cannot hold as it is, and what stands beside them. Values only.
-
-Called by snapshot.py.
-"""
+"""The JSON records of a snapshot, for engine values that JSON cannot represent directly. Called by snapshot.py."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from admission.engine.queue.queueing_hints import QueueingHint
 
 
 class CohortQuota(msgspec.Struct, frozen=True):
-    """One entry of a Cohort's quotas."""
+    """The quota of one flavor and resource in a Cohort."""
 
     flavor: str
     resource: str
@@ -24,7 +21,7 @@ class CohortQuota(msgspec.Struct, frozen=True):
 
 
 class CohortRecord(msgspec.Struct, frozen=True):
-    """A Cohort: in JSON a pair cannot be a key."""
+    """A Cohort. Its quotas are a list, because a pair cannot be a key in JSON."""
 
     name: str
     parent: str | None
@@ -33,7 +30,7 @@ class CohortRecord(msgspec.Struct, frozen=True):
 
 
 class HintRecord(msgspec.Struct, frozen=True):
-    """What a refused workload waits for; as Lack has it (engine/queue/lacks.py), in order."""
+    """A QueueingHint (engine/queue/queueing_hints.py) of a refused workload, sorted."""
 
     quota: tuple[tuple[FlavorResource, int], ...] | None = None
     rooms: tuple[str, ...] | None = None
@@ -41,9 +38,9 @@ class HintRecord(msgspec.Struct, frozen=True):
 
 
 class InadmissibleRecord(msgspec.Struct, frozen=True):
-    """An inadmissible workload: why, from when on it asks for less (epoch seconds), its queueing hint.
+    """An inadmissible workload: the reason, the time (epoch seconds) at which its topology request relaxes, its queueing hint.
 
-    `blocks`: whether nothing of its StrictFIFO queue passes it; None in a snapshot that does not say so.
+    `blocks` says whether it blocks its StrictFIFO queue; None in snapshots of older versions.
     """
 
     workload: str
@@ -54,7 +51,7 @@ class InadmissibleRecord(msgspec.Struct, frozen=True):
 
 
 class ShortRecord(msgspec.Struct, frozen=True):
-    """A workload that is to be considered again: why it was refused last, for want of how much quota."""
+    """A workload that is to be evaluated again, with the reason of its last refusal and the missing quota."""
 
     workload: str
     reason: Reason
@@ -62,10 +59,10 @@ class ShortRecord(msgspec.Struct, frozen=True):
 
 
 class ReservationRecord(msgspec.Struct, frozen=True):
-    """What a pending workload gets when its victims have left, how far it borrows then, and what others get with it.
+    """The reservation of a preemptor: what it gets when its victims have left, and what others get together with it.
 
-    `lack`: the quota that is short until then; none: any change may let it start. `evicted`: all workloads that are evicted
-    for it, since `since` (epoch seconds).
+    `level` is how far up the cohort tree it borrows. `lack` is the missing quota until then; None if any change may admit
+    it. `evicted` lists all workloads evicted for it, the first of them at `since` (epoch seconds).
     """
 
     workload: str
@@ -79,7 +76,7 @@ class ReservationRecord(msgspec.Struct, frozen=True):
 
 
 class StartRecord(msgspec.Struct, frozen=True):
-    """When the head of a queue with backfill starts at the latest (epoch seconds), what it gets, how far it borrows then."""
+    """The latest start (epoch seconds) of a queue's head with backfill, its admission, and how far it borrows then."""
 
     workload: str
     start: float
@@ -90,7 +87,7 @@ class StartRecord(msgspec.Struct, frozen=True):
 
 
 class KeptRecord(msgspec.Struct, frozen=True):
-    """The request of the refused head of a StrictFIFO queue, which keeps its queue's quota for it; how far it would borrow."""
+    """The request of a StrictFIFO queue's refused head, for which its quota is kept, and how far it would borrow."""
 
     workload: str
     admission: Admission
@@ -98,7 +95,7 @@ class KeptRecord(msgspec.Struct, frozen=True):
 
 
 class HeldCapacityRecord(msgspec.Struct, frozen=True):
-    """Pods of one entry of an assignment that are not bound yet, by the node that holds room for them."""
+    """Unbound pods of one domain of an assignment, by the node that holds capacity for them."""
 
     workload: str
     pod_set: str
@@ -115,7 +112,7 @@ def hint_record(hint: None) -> None: ...
 
 
 def hint_record(hint: QueueingHint | None) -> HintRecord | None:
-    """As a record."""
+    """Returns the record of a hint."""
     if hint is None:
         return None
     rooms = None if hint.capacity is None else tuple(sorted(hint.capacity))
@@ -123,20 +120,20 @@ def hint_record(hint: QueueingHint | None) -> HintRecord | None:
 
 
 def hint_of(record: HintRecord) -> QueueingHint:
-    """From its record."""
+    """Returns the hint of a record."""
     rooms = None if record.rooms is None else frozenset(record.rooms)
     return QueueingHint(record.quota, rooms, record.priority)
 
 
 def reservation_record(key: str, reservation: CapacityReservation) -> ReservationRecord:
-    """As a record; `key`: the workload's."""
+    """Returns the record of a workload's reservation."""
     victims, evicted = tuple(sorted(reservation.victims)), tuple(sorted(reservation.evicted))
     p = reservation
     return ReservationRecord(key, victims, p.admission, p.level, p.beside, hint_record(p.hint), evicted, p.since)
 
 
 def reservation_of(record: ReservationRecord) -> CapacityReservation:
-    """From its record."""
+    """Returns the reservation of a record."""
     hint = None if record.lack is None else hint_of(record.lack)
     evicted = frozenset(record.evicted)
     return CapacityReservation(
@@ -145,18 +142,18 @@ def reservation_of(record: ReservationRecord) -> CapacityReservation:
 
 
 def start_record(workload: Workload, reservation: StartReservation) -> StartRecord:
-    """As a record."""
+    """Returns the record of a workload's start reservation."""
     r = reservation
     return StartRecord(workload.key, r.start, r.admission, r.level, r.found, r.firm)
 
 
 def cohort_record(cohort: Cohort) -> CohortRecord:
-    """As a record."""
+    """Returns the record of a Cohort."""
     quotas = tuple(CohortQuota(*pair, quota) for pair, quota in cohort.quotas.items())
     return CohortRecord(cohort.name, cohort.parent, quotas, cohort.weight_milli)
 
 
 def cohort_of(record: CohortRecord) -> Cohort:
-    """From its record."""
+    """Returns the Cohort of a record."""
     quotas: dict[FlavorResource, Quota] = {(entry.flavor, entry.resource): entry.quota for entry in record.quotas}
     return Cohort(record.name, record.parent, quotas, record.weight_milli)

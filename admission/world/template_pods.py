@@ -1,9 +1,9 @@
-"""Pods that stand in files only as the template of what makes them: Deployments, StatefulSets, ReplicaSets, spelled out.
+"""Expands the templates of Deployments, StatefulSets and ReplicaSets in files to pods.
 
-A Deployment that names a queue passes it on to its pods, as the webhook has it; the pods of the others speak for themselves. (A
-StatefulSet that names one is admitted as a whole: sets.py.) So do those of a Job that names no queue, where they are of a gang.
-Where some of their pods stand in the files too (a copy of a live cluster has them) only the missing ones are made. Pure;
-called by files.py.
+A Deployment with a queue name passes it to its pods, as the webhook does; pods of other owners name their queue themselves. (A
+StatefulSet with a queue name is admitted as a whole: sets.py.) A Job without a queue name is expanded if its pods belong to a
+gang. If the files contain some of the pods, as a copy of a live cluster does, only missing ones are created. Pure; called by
+builder.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from api.names import POD_GROUP_FAST_ADMISSION, POD_GROUP_NAME, SIMULATED_ARRIVA
 
 MAKERS: Final = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
 FOREVER: Final = frozenset(kind.kind for kind in (*MAKERS, LEADER_WORKER_SETS))
-"""Owners whose pods do not end by themselves."""
+"""Kinds of owners whose pods never end by themselves."""
 
 _TIMES: Final = (SIMULATED_ARRIVAL, SIMULATED_DURATION)
 
@@ -28,13 +28,13 @@ Object = dict[str, Any]
 
 
 def owner(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The reference to its controller."""
+    """Returns the owner reference to the object's controller, or None."""
     found = obj["metadata"].get("ownerReferences") or ()
     return next((one for one in found if one.get("controller")), None)
 
 
 def spelled_out(kind: Resource, document: Document, pods: Iterable[Document]) -> Iterator[Document]:
-    """The pods that it would make besides those of `pods` that are its own. Raises InvalidObject."""
+    """Yields the pods that the owner would create besides its own among `pods`. Raises InvalidObject."""
     maker, meta = document.object, document.object["metadata"]
     spec = maker.get("spec") or {}
     replicas = pods_of(spec) if kind is JOBS else spec.get("replicas", 1)
@@ -54,7 +54,7 @@ def spelled_out(kind: Resource, document: Document, pods: Iterable[Document]) ->
 
 
 def _never_complete(spec: Mapping[str, Any], template: Mapping[str, Any]) -> bool:
-    """Whether its pods would wait for each other, and come only after each other."""
+    """Reports whether the set's pods would start one by one, so that their group is never complete."""
     if spec.get("podManagementPolicy") == "Parallel" or spec.get("replicas", 1) < 2:
         return False
     meta = template.get("metadata") or {}
@@ -80,7 +80,7 @@ def _pod(kind: Resource, maker: Object, template: Mapping[str, Any], name: str) 
 
 
 def _is_of(kind: Resource, maker: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
-    """Whether the pod is the maker's; a Deployment's belongs to a ReplicaSet that bears its name and a hash."""
+    """Reports whether the owner has the pod. A Deployment's pods belong to a ReplicaSet with its name and a hash."""
     by = owner(pod)
     if by is None or pod["metadata"].get("namespace") != maker["namespace"]:
         return False

@@ -1,6 +1,6 @@
-"""What a Workload's status says beyond what the engine takes from it: its name for people, what its admission still lacks.
+"""Facts in a Workload's status that the engine does not read: its title, its times, its pending admission checks.
 
-Called by cluster.py and files.py, for whatever Workloads there are.
+Called by cluster.py and builder.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from api.workloads import Workload
 
 
 def about(workload: Workload, title: str | None = None, run_for: float | None = None) -> WorkloadFacts:
-    """What the Workload says of itself; its owner's kind and name are what people call it. Raises ValueError for no time."""
+    """Returns the facts of a Workload; the default title is its owner's kind and key. Raises ValueError for a bad time."""
     admitted = find_condition(workload.status.conditions, names.ADMITTED)
     since = parse_time(admitted.last_transition_time) if admitted and admitted.status == "True" else None
     limit = workload.spec.maximum_execution_time_seconds
@@ -45,7 +45,7 @@ def _title(workload: Workload) -> str:
 
 
 def group_title(key: str, *, gang: bool) -> str:
-    """Of a group of pods."""
+    """Returns the title of a pod group."""
     return f"{'PodGroup' if gang else 'Pods'} {key}"
 
 
@@ -57,7 +57,7 @@ def _checks(workload: Workload) -> str:
 
 
 def take_gangs(world: World, groups: Iterable[PodGroup], told: Iterable[tuple[str, str]]) -> None:
-    """The gangs that have no Workload yet, with what their PodGroup, or their ConfigMap (`told`), says that they lack."""
+    """Adds the gangs without a Workload, with the reason in their PodGroup or ConfigMap (`told`: pairs of key and reason)."""
     world.gangs.update((key, message) for key, message in told if key not in world.about)
     for group in groups:
         said = find_condition(group.status.conditions, STARTED)
@@ -66,7 +66,7 @@ def take_gangs(world: World, groups: Iterable[PodGroup], told: Iterable[tuple[st
 
 
 def take_states(world: World, workloads: Iterable[Workload]) -> None:
-    """The workloads that have lost a node, those whose pods are not ready yet, and those with pods that no node takes."""
+    """Adds which workloads lost a node, which have pods that are not ready, and which have pods that no node accepts."""
     for workload in workloads:
         said = find_condition(workload.status.conditions, UNSCHEDULABLE)
         if said is not None and said.status == "True":

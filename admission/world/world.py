@@ -1,7 +1,7 @@
-"""A World: ledger and pending queues at one moment, and what is known of the jobs besides.
+"""A World: ledger and pending queues at one moment, and facts about the jobs.
 
-It holds and answers; its caller says what comes next (`apply`) and asks the engine (`cycle`, or `ledger` and `queues`
-themselves). The times are epoch seconds; a world from files without any times in them begins at 0.
+The caller applies events (`apply`) and asks the engine (`cycle`, or `ledger` and `queues` directly). Times are epoch seconds; a
+world from files without timestamps starts at 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from admission.world.rules import BUDGET, WorldRules
 
 @dataclass(frozen=True, slots=True)
 class RejectedObject:
-    """Something that was not taken: where it stands (a file, or the cluster), which object, and what is wrong with it."""
+    """An object that was rejected: its file (or the cluster), its name, and the error."""
 
     where: str
     object: str
@@ -34,7 +34,7 @@ class RejectedObject:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A workload that is not there yet, and when it comes (epoch seconds)."""
+    """A workload and the time of its arrival (epoch seconds)."""
 
     at: float
     workload: Workload
@@ -42,11 +42,11 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFacts:
-    """What people call a workload, and what is known of its time. `since`: when it was admitted, if it is (epoch seconds).
+    """A workload's title and times. `since` is the time of its admission (epoch seconds), None if not admitted.
 
-    `run_for`: seconds that its pods run once it is admitted, None where nothing says so, infinite where they never end.
-    `created`: of the Workload (epoch seconds); `going`: it is being deleted. `checks`: what its admission still waits for,
-    where it has quota and is not admitted.
+    `run_for` is the seconds that its pods run after admission: None if unknown, infinite if they never end. `created` is the
+    Workload's creation (epoch seconds); `going` means that it is being deleted. `checks` describes the admission checks that
+    a workload with reserved quota waits for.
     """
 
     title: str
@@ -58,11 +58,12 @@ class WorkloadFacts:
 
 
 class World:
-    """`arrivals` in order of time; `about` by workload; `faults` as they were met; `sharing` is None without fair sharing.
+    """The state of a cluster.
 
-    `failed`: the failed nodes (hostnames) of workloads that run and are to get others in the next cycle, by key. `one_by_one`:
-    the next one is admitted when the pods of all others are ready; `unready`: whose are not. `gangs`: what those lack
-    that have no Workload yet, by key. `unbound`: which of a workload's pods no node takes, by key.
+    `arrivals` are sorted by time. `about` has facts by workload. `faults` lists rejected objects in input order. `sharing` is
+    None without fair sharing. `failed` maps running workloads to failed hostnames that the next cycle replaces. With
+    `one_by_one`, a workload is admitted only when the pods of all others are ready; `unready` names workloads whose pods
+    are not. `gangs` maps gangs without a Workload to the reason. `unbound` maps workloads to their pods that no node accepts.
     """
 
     def __init__(self, options: PlacementOptions | None = None, *, now: float = 0.0, budget: int = BUDGET) -> None:
@@ -80,42 +81,41 @@ class World:
 
     @classmethod
     def under(cls, rules: WorldRules, now: float = 0.0) -> World:
-        """An empty world with these rules."""
+        """Returns an empty world with these rules. `now` is in epoch seconds."""
         made = cls(rules.placement, now=now, budget=rules.budget)
         made.sharing, made.one_by_one = rules.sharing, rules.one_by_one
         return made
 
     @property
     def ledger(self) -> Ledger:
-        """Nodes, quota, admissions."""
+        """Nodes, quota and admissions."""
         return self.state.ledger
 
     @property
     def queues(self) -> PendingQueues:
-        """The workloads that wait."""
+        """The pending workloads."""
         return self.state.queues
 
     @property
     def options(self) -> PlacementOptions:
-        """How pods are placed here."""
+        """The placement options."""
         return self.ledger.options
 
     def apply(self, event: Event) -> None:
-        """Something is now like this, or gone."""
+        """Applies an event: an object's new value, or its removal."""
         self.state.apply(event)
 
     @property
     def startable(self) -> int | None:
-        """How many may be admitted in one cycle; None: any number."""
+        """How many workloads the next cycle may admit; None for any number."""
         if not self.one_by_one:
             return None
         return 0 if self.unready else 1
 
     def cycle(self) -> CycleReport:
-        """One admission cycle at `now`: the ledger takes what it admits, as in the controller; the workloads that it evicts are
-        still there.
+        """Runs one admission cycle at `now` and returns its report, after replacing failed nodes of running workloads.
 
-        First come those that run and have lost a node.
+        Charges admissions to the ledger, as the controller does; evicted workloads stay until the caller removes them.
         """
         failed, self.failed = self.failed, {}
         moved: list[Decision] = []
@@ -125,9 +125,9 @@ class World:
         return replace(report, decisions=(*moved, *report.decisions)) if moved else report
 
     def workload(self, key: str) -> Workload | None:
-        """The workload as the engine knows it: pending, or with its admission; None if it knows of none."""
+        """Returns the engine's form of a workload, pending or admitted, or None if unknown."""
         return self.queues.workload(key) or self.ledger.workload(key)
 
     def title(self, key: str) -> str:
-        """What people call the workload."""
+        """Returns the workload's name for users, such as `Job default/train`."""
         return self.about[key].title if key in self.about else key

@@ -91,7 +91,7 @@ class Webhooks:
         return matches(from_object(hook.get("namespaceSelector")), labels_of)
 
     async def _ask(self, hook: Obj, review: Review, context: Context) -> Obj | None:
-        """The object after this webhook. Raises the webhook's refusal, or 500 when it fails under policy Fail."""
+        """Returns the object after this webhook. Raises the webhook's refusal, or 500 when it fails under policy Fail."""
         request = _request(review, context)
         name = hook["name"]
         try:
@@ -221,7 +221,7 @@ def _request(review: Review, context: Context) -> Obj:
 
 
 def _shown(target: RequestTarget, obj: Obj | None) -> Obj | None:
-    """The object in the version of the request."""
+    """Returns the object in the version of the request."""
     return {**obj, "apiVersion": target.kind.in_version(target.version)} if obj is not None else None
 
 
@@ -241,7 +241,7 @@ def _conditions_hold(hook: Obj, review: Review, request: Obj) -> bool:
 
 
 def _why(error: BaseException) -> str:
-    """The error as Go's client words the usual ones."""
+    """Returns the error as Go's client words the usual ones."""
     if isinstance(error, TimeoutError):
         return "context deadline exceeded"
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
@@ -250,7 +250,7 @@ def _why(error: BaseException) -> str:
 
 
 def _denial(name: str, status: Obj) -> StatusError:
-    """The webhook's own code and reason, under the real server's words."""
+    """Returns the webhook's own code and reason, under the real server's words."""
     why, reason = status.get("message"), str(status.get("reason") or "")
     denied = f'admission webhook "{name}" denied the request'
     message = f"{denied}: {why or reason}" if why or reason else f"{denied} without explanation"

@@ -23,7 +23,7 @@ from api.fake.table import FieldManager, Owners, Path, StoredObject
 def apply(
     record: StoredObject | None, config: Obj, owner: FieldManager, lists: ListType, *, force: bool
 ) -> tuple[Obj, Owners]:
-    """The new object and its field ownership. 409 on a clash unless `force`."""
+    """Returns the new object and its field ownership. 409 on a clash unless `force`."""
     live = record.obj if record else {}
     held = dict(_tracked(record, lists)) if record else {}
     wanted = dict(leaves(config, lists))

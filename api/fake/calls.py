@@ -42,7 +42,7 @@ class Context:
 
 class AdmissionReviewer(Protocol):
     async def review(self, review: Review, context: Context) -> Obj | None:
-        """The object as webhooks leave it. Raises Refusal when one denies."""
+        """Returns the object as webhooks leave it. Raises Refusal when one denies."""
         ...
 
 

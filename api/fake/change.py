@@ -210,7 +210,7 @@ def _check_config(target: RequestTarget, config: Any, options: WriteOptions) -> 
 
 
 def _owned(record: StoredObject, owners: Owners) -> StoredObject:
-    """The record of an object that apply created, with its fields' owner. Same object, same version."""
+    """Returns the record of an object that apply created, with its fields' owner. Same object, same version."""
     record.owners = owners
     return record
 

@@ -27,7 +27,7 @@ def decoded(kind: ServedKind, obj: Obj, version: str, *, strict: bool) -> Obj:
 
 
 def normalize(kind: ServedKind, obj: Obj, version: str) -> list[str]:
-    """The paths of the fields that were pruned."""
+    """Returns the paths of the fields that were pruned."""
     gone: list[str] = []
     schema = kind.schemas.get(version)
     if schema is not None:

@@ -42,7 +42,7 @@ def check_preconditions(kind: ServedKind, record: StoredObject, options: DeleteO
 
 
 def marked(kind: ServedKind, record: StoredObject, options: DeleteOptions, clock: float) -> tuple[Obj, bool]:
-    """A copy of the object as it is now, and whether it stays for a while. A kind with grace is marked even if not."""
+    """Returns a copy of the object as it is now, and whether it stays for a while. A kind with grace is marked even if not."""
     obj = record.obj
     meta = dict(obj["metadata"])
     finalizers = _finalizers(kind, meta, options)

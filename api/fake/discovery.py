@@ -26,7 +26,7 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
 def answer(store: Storage, path: str) -> Obj | str | None:
-    """The body, a string for plain text; None when the path is unknown."""
+    """Returns the body, a string for plain text; None when the path is unknown."""
     if path in _HEALTH:
         return "ok"
     parts = path.strip("/").split("/")

@@ -101,7 +101,7 @@ class FaultInjector:
         self.struck: Counter[InjectedFault] = Counter()
 
     def seams(self) -> dict[str, Any]:
-        """The arguments of FakeSettings that let it work."""
+        """Returns the arguments of FakeSettings that let it work."""
         return {
             "intercept": self.intercept,
             "on_answer": self.on_answer,

@@ -51,7 +51,7 @@ def builtin_lists(path: Path) -> tuple[str, ...] | str:
 
 
 def schema_lists(at: Callable[[Path], Obj]) -> ListType:
-    """The same for a CRD: x-kubernetes-list-type and x-kubernetes-map-type of its schema."""
+    """Returns the same for a CRD: x-kubernetes-list-type and x-kubernetes-map-type of its schema."""
 
     def kind(path: Path) -> tuple[str, ...] | str:
         if path[:1] == ("metadata",):
@@ -98,12 +98,12 @@ def _pretty(step: str) -> str:
 
 
 def keys_of(step: str) -> tuple[str, ...]:
-    """The key fields of a list item's step; none for other steps."""
+    """Returns the key fields of a list item's step; none for other steps."""
     return tuple(msgspec.json.decode(step[1:-1])) if step.startswith("[{") else ()
 
 
 def is_item(item: Any, step: str) -> bool:
-    """Whether a list item is the one that `step` names."""
+    """Reports whether a list item is the one that `step` names."""
     if step.startswith("[="):
         return step == f"[={shown(item)}]"
     return isinstance(item, dict) and item_step(item, keys_of(step)) == step

@@ -66,7 +66,7 @@ class ServedKind:
             yield from ("binding", "eviction")
 
     def selectable(self, name: str) -> bool:
-        """Whether a field selector may name this field."""
+        """Reports whether a field selector may name this field."""
         return name == "metadata.name" or (name == "metadata.namespace" and self.namespaced) or name in self.fields
 
 
@@ -140,7 +140,7 @@ BUILTIN: tuple[ServedKind, ...] = (
 
 
 def from_crd(crd: Obj, rules: StorageRules) -> ServedKind:
-    """The kind that a CustomResourceDefinition adds. `rules` are those of the kind that was there before, if any."""
+    """Returns the kind that a CustomResourceDefinition adds. `rules` are those of the kind that was there before, if any."""
     spec = crd["spec"]
     # No conversion webhook is asked here: of a kind that needs one only the stored version is served.
     converts = (spec.get("conversion") or {}).get("strategy") == "Webhook"

@@ -55,7 +55,7 @@ def too_large(asked: int, current: int) -> StatusError:
 
 
 def list_bytes(store: Storage, target: RequestTarget, query: Mapping[str, str]) -> bytes:
-    """The body of a list answer."""
+    """Returns the body of a list answer."""
     wanted = store.filter(target.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
     token = _token(query["continue"]) if query.get("continue") else None
     rv, after = _position(store, target, query, token)
@@ -64,7 +64,7 @@ def list_bytes(store: Storage, target: RequestTarget, query: Mapping[str, str]) 
 
 
 def _position(store: Storage, target: RequestTarget, query: Mapping[str, str], token: _Token | None) -> tuple[int, str]:
-    """The resourceVersion to show, and the key after which to start."""
+    """Returns the resourceVersion to show, and the key after which to start."""
     current, floor = store.resource_version, store.table(target.kind).floor
     if token is not None:
         if 0 <= token.rv < floor:
@@ -99,7 +99,7 @@ def _page(
 
 
 def encode(target: RequestTarget, page: list[StoredObject], meta: Obj) -> bytes:
-    """A List object. Items of built-in kinds do not say their type, as in the real server's lists."""
+    """Returns a List object. Items of built-in kinds do not say their type, as in the real server's lists."""
     kind, version = target.kind, target.kind.in_version(target.version)
     items = [item.typed(kind.kind, version) for item in page] if kind.custom else [item.body for item in page]
     head = msgspec.json.encode({"kind": f"{kind.kind}List", "apiVersion": version, "metadata": meta})

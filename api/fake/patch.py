@@ -13,7 +13,7 @@ from api.fake.status import Obj, bad_request, unprocessable
 
 
 def clone(tree: Any) -> Any:
-    """A deep copy of a JSON tree (dicts, lists, scalars)."""
+    """Returns a deep copy of a JSON tree (dicts, lists, scalars)."""
     if isinstance(tree, dict):
         return {key: clone(value) if isinstance(value, (dict, list)) else value for key, value in tree.items()}
     if isinstance(tree, list):
@@ -22,7 +22,7 @@ def clone(tree: Any) -> Any:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """The merged tree; null removes a key."""
+    """Returns the merged tree; null removes a key."""
     if not isinstance(patch, dict):
         return clone(patch)
     merged = dict(target) if isinstance(target, dict) else {}
@@ -35,7 +35,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Obj, operations: Any) -> Obj:
-    """The patched copy. 422 when a test fails or a path is absent, 400 when the patch itself is malformed."""
+    """Returns the patched copy. 422 when a test fails or a path is absent, 400 when the patch itself is malformed."""
     if not isinstance(operations, list):
         raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     tree = {"": clone(target)}  # a root above the document, so that path "" can be replaced too

@@ -75,7 +75,7 @@ def number(query: Mapping[str, str], name: str) -> int | None:
 
 
 def version(query: Mapping[str, str]) -> int | None:
-    """The parameter resourceVersion; None when it is absent."""
+    """Returns the parameter resourceVersion; None when it is absent."""
     text = query.get("resourceVersion", "")
     if text and not text.isdigit():
         raise bad_request(

@@ -58,7 +58,7 @@ class Schema:
         return list(_check(_without_root_fields(self.root), rest, ""))
 
     def at(self, path: tuple[str, ...]) -> Obj:
-        """The schema of a field by its path of names; list items and map values are passed through with "*"."""
+        """Returns the schema of a field by its path of names; list items and map values are passed through with "*"."""
         node = self.root
         for step in path:
             node = _child(node, step)

@@ -82,7 +82,7 @@ def _key(key: str, term: str) -> str:
 
 
 def from_object(selector: Obj | None) -> Selector:
-    """A LabelSelector object (matchLabels, matchExpressions). None and {} both select everything."""
+    """Returns a LabelSelector object (matchLabels, matchExpressions). None and {} both select everything."""
     selector = selector or {}
     terms = [
         LabelRequirement(key, "in", frozenset((value,))) for key, value in (selector.get("matchLabels") or {}).items()
@@ -110,7 +110,7 @@ class FieldTerm:
 
 
 def field_text(obj: Obj, path: tuple[str, ...]) -> str:
-    """A field as selectors see it: absent is "", booleans are lower case."""
+    """Returns a field as selectors see it: absent is "", booleans are lower case."""
     value: Any = obj
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None

@@ -76,7 +76,7 @@ class StatusError(ApiError):
 
 
 def success(kind: NamedKind, name: str, uid: str) -> Obj:
-    """The Status of a deletion that is done."""
+    """Returns the Status of a deletion that is done."""
     details = {**_details(kind, name), "uid": uid}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
@@ -184,7 +184,7 @@ def unsupported_media(accepted: Sequence[str]) -> StatusError:
 
 
 def unprocessable(message: str) -> StatusError:
-    """A JSON patch that does not fit the object."""
+    """Returns a JSON patch that does not fit the object."""
     log.debug("unprocessable: %s", message)  # the real server keeps it to itself, too
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
@@ -199,7 +199,7 @@ def internal(message: str) -> StatusError:
 
 
 def shown(value: object) -> str:
-    """A value as field errors print it: quoted strings, JSON for the rest."""
+    """Returns a value as field errors print it: quoted strings, JSON for the rest."""
     return msgspec.json.encode(value).decode() if value is not None else "null"
 
 

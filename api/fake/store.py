@@ -69,7 +69,7 @@ class Storage:
         self._tables.setdefault((kind.group, kind.plural), Table(self._history))
 
     def kind(self, ref: Ref) -> ServedKind:
-        """The kind of a Resource, as it is served now. 404 when no CRD has brought it."""
+        """Returns the kind of a Resource, as it is served now. 404 when no CRD has brought it."""
         found = self.kinds.get((ref.group, ref.plural))
         if found is None:
             raise no_such_path()
@@ -107,7 +107,7 @@ class Storage:
         return self.table(self.kind(kind)).records.get(key)
 
     def get(self, ref: Ref, name: str, namespace: str | None = None) -> Obj:
-        """The object. 404 when it does not exist."""
+        """Returns the object. 404 when it does not exist."""
         kind = self.kind(ref)
         record = self.record(kind, key_of(namespace, name))
         if record is None:
@@ -249,7 +249,7 @@ class Storage:
 
 
 def _typed(kind: ServedKind, obj: Mapping[str, Any]) -> Obj:
-    """A copy that says what it is: callers in this process need not."""
+    """Returns a copy that says what it is: callers in this process need not."""
     body: Obj = clone(dict(obj))
     body.setdefault("apiVersion", kind.api_version)
     body.setdefault("kind", kind.kind)
@@ -257,7 +257,7 @@ def _typed(kind: ServedKind, obj: Mapping[str, Any]) -> Obj:
 
 
 def _version(kind: ServedKind, body: Obj) -> str:
-    """The version that a body speaks; the stored one when it does not say."""
+    """Returns the version that a body speaks; the stored one when it does not say."""
     given = str(body.get("apiVersion") or kind.api_version).rpartition("/")[2]
     return given if given in kind.served else kind.version
 

@@ -39,7 +39,7 @@ _SETS = frozenset(("finalizers", "podCIDRs"))
 
 
 def strategic_merge(target: Obj, patch: Any, kind: str) -> Obj:
-    """The merged copy of `target`, an object of `kind`."""
+    """Returns the merged copy of `target`, an object of `kind`."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}")
     return _maps(target, patch, kind)
@@ -114,7 +114,7 @@ def _ordered(kept: list[Any], named: list[Any], before: list[Any]) -> list[Any]:
 
 
 def merge_key(field: str, kind: str) -> str | None:
-    """The key by which the items of a list merge; None when the list is replaced whole."""
+    """Returns the key by which the items of a list merge; None when the list is replaced whole."""
     if field == "ports":
         return "port" if kind == "Service" else "containerPort"
     return _KEYS.get(field)

@@ -51,13 +51,13 @@ class StoredObject:
 
     @property
     def body(self) -> bytes:
-        """The object as JSON without kind and apiVersion, encoded once: what stands in lists of built-in kinds."""
+        """Returns the object as JSON without kind and apiVersion, encoded once: what stands in lists of built-in kinds."""
         if self._body is None:
             self._body = _encode({name: value for name, value in self.obj.items() if name not in _TYPE})
         return self._body
 
     def typed(self, kind: str, api_version: str) -> bytes:
-        """The same with kind and apiVersion, in whichever version was asked for."""
+        """Returns the same with kind and apiVersion, in whichever version was asked for."""
         return b'{"kind":"%b","apiVersion":"%b",%b' % (kind.encode(), api_version.encode(), self.body[1:])
 
     @property
@@ -111,7 +111,7 @@ class Table:
             self._new[key] = None
 
     def _ordered(self) -> list[str]:
-        """All keys in order. Insertions are sorted in at the next call, all at once."""
+        """Returns all keys in order. Insertions are sorted in at the next call, all at once."""
         if self._new:
             self._keys += self._new
             self._keys.sort()

@@ -37,7 +37,7 @@ class ServerCertificate:
 
 
 def issue(names: tuple[str, ...] = ("localhost",), days: int = 30) -> ServerCertificate:
-    """A new CA and a certificate for `names` and 127.0.0.1."""
+    """Returns a new CA and a certificate for `names` and 127.0.0.1."""
     ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "stowage embedded CA")])
     ca = _builder(ca_name, ca_name, ca_key, days).add_extension(x509.BasicConstraints(True, None), True)

@@ -36,7 +36,7 @@ class Watcher:
             self._ready.set()
 
     def see(self, event: StoreEvent) -> StoreEvent | None:
-        """The event as this watch shows it; None when it does not."""
+        """Returns the event as this watch shows it; None when it does not."""
         if self._prefix and not event.record.key.startswith(self._prefix):
             return None
         if not self._wanted:

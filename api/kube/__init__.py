@@ -1,1 +1,1 @@
-"""IO: requests, informers, reconcile queues and the life of a process. Knows kinds by name only, decides nothing."""
+"""Access to the API server: requests, informers, reconcile queues and the lifecycle of a process. Makes no decisions."""

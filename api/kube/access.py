@@ -1,7 +1,7 @@
-"""Whether the bearer of a token may read a page of a process: the API server knows (TokenReview, SubjectAccessReview).
+"""Asks the API server whether a token may read a page of a process (TokenReview, SubjectAccessReview).
 
-A process needs the role `system:auth-delegator` for these reviews (the component config/metricsauth); a reader of the page
-needs a role with `nonResourceURLs: [/metrics]` and the verb `get`. Used by health.py.
+The process needs the role `system:auth-delegator` (the component config/metricsauth). A reader of the page needs a role with
+`nonResourceURLs: [/metrics]` and the verb `get`. health.py uses it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _LONGEST_TOKEN: Final = 16 * 1024
 
 
 class Access:
-    """Asks, and remembers the answers for a minute."""
+    """Authorizes readers by token, and caches each answer for a minute."""
 
     def __init__(self, kube: Kube) -> None:
-        # Its own few slots: unknown clients must not take the slots of real work.
+        # Separate slots, so that unknown clients cannot take those of other requests.
         self._kube = kube.tuned(attempts=1, timeout=5.0, concurrency=4)
         self._known: TTLCache[tuple[bytes, str], PathAccess] = TTLCache(1024, 60.0)
 
     async def may_read(self, token: str, path: str) -> PathAccess:
-        """Unknown also where the API server does not answer."""
+        """Returns the reader's access to the path; UNKNOWN also if the API server does not answer."""
         if not 0 < len(token) <= _LONGEST_TOKEN:
             return PathAccess.UNKNOWN
         key = hashlib.sha256(token.encode()).digest(), path

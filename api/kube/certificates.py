@@ -1,8 +1,8 @@
-"""The files into which kubernetes-asyncio writes keys and certificates of a kubeconfig: there only while it reads them.
+"""Deletes the files to which kubernetes-asyncio writes a kubeconfig's keys and certificates, except while it reads them.
 
-The library keeps them until the process ends, and one that is killed leaves a private key behind. It needs them only while it
-reads a configuration and builds the TLS context, but remembers their names for the next time; so they are taken away after
-that, and put back before it reads again. Called by connection.py.
+The library keeps these files until the process ends, so a killed process leaves a private key behind. It reads them only to
+load a configuration and to build the TLS context, but remembers their names. Therefore they are deleted afterwards and
+restored before the next use. connection.py calls it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 class Files:
-    """Of one process, for any number of readers at once."""
+    """The files of one process, for concurrent readers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,7 +26,7 @@ class Files:
 
     @contextmanager
     def there(self) -> Iterator[str]:
-        """The folder, with what was in it before. No other user may read it."""
+        """Yields the folder with its previous files. No other user may read it."""
         with self._lock:
             folder = self._opened()
         try:
@@ -54,4 +54,4 @@ class Files:
 
 
 FILES = Files()
-"""The library's memory of the names is the process's, too."""
+"""One instance per process, because the library's memory of file names is per process too."""

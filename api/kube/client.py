@@ -1,8 +1,8 @@
-"""Requests to the API server, one method a verb, decoded straight into the type asked for.
+"""The client of the API server: one method per verb, with responses decoded into the requested type.
 
-Makes the calls that transport.py sends; knows paths, queries and bodies, but no object's meaning. Informers, reconcilers
-and every process use it. A controller that leads uses `kube.fenced(...)`, so that no write leaves a process whose
-Lease is not proved.
+Builds requests, which transport.py sends; knows paths, queries and bodies, but not the meaning of objects. Informers,
+reconcilers and all processes use it. A leading controller uses `kube.fenced(...)`, so that no write leaves a process that has
+not proved its Lease.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class PatchKind(StrEnum):
-    """The kinds of patch; the value is the content type."""
+    """The kinds of patches; the value is the content type."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -37,22 +37,22 @@ class PatchKind(StrEnum):
 
 
 class WireObject(Protocol):
-    """Anything that knows its JSON form, such as the pydantic types of `api`."""
+    """An object with a JSON form, such as the pydantic types of `api`."""
 
     def to_wire(self) -> dict[str, Any]:
-        """A JSON-ready dict."""
+        """Returns a JSON-ready dict."""
 
 
 Object = Mapping[str, Any] | WireObject | bytes
-"""What can be sent: a dict, a typed object, or JSON."""
+"""An object to send: a dict, a typed object, or JSON."""
 
 Patch = Mapping[str, Any] | Sequence[Any] | WireObject
-"""A patch: a map, a list of JSON patch operations, or a typed object to apply."""
+"""A patch: a dict, a list of JSON patch operations, or a typed object to apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One answer to a list; `continue_` is empty on the last page."""
+    """One page of a list; `continue_` is empty on the last page."""
 
     items: list[T]
     resource_version: str
@@ -81,14 +81,14 @@ def _read_list(data: bytes) -> _List:
 
 
 class Kube:
-    """A client of one API server. Make it with `connect`, end it with `close` (or use it as a context manager)."""
+    """A client of one API server. Create it with `connect`; close it with `close` or as a context manager."""
 
     def __init__(self, transport: Transport, fence: Fence | None = None) -> None:
         self._transport, self._fence = transport, fence
 
     @classmethod
     async def connect(cls, settings: ClientSettings) -> Self:
-        """Reads the configuration and prepares the session; sends nothing yet."""
+        """Loads the configuration and prepares the session, without sending a request. Raises ConfigException."""
         return cls(Transport(await connect(settings), settings))
 
     async def __aenter__(self) -> Self:
@@ -98,20 +98,20 @@ class Kube:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the session, also for what `fenced` and `tuned` made of this client."""
+        """Closes the session, also for clients that `fenced` and `tuned` returned."""
         await self._transport.connection.close()
 
     @property
     def settings(self) -> ClientSettings:
-        """What it was made with."""
+        """The settings of this client."""
         return self._transport.settings
 
     def fenced(self, fence: Fence) -> Self:
-        """The same client and limits, that calls `fence` before every write; it raises NotLeader to stop one."""
+        """Returns a client with the same session and limits that calls `fence` before each write (it may raise NotLeader)."""
         return type(self)(self._transport, fence)
 
     def tuned(self, **changes: Any) -> Self:
-        """The same session under changed settings (such as timeout, attempts), with limits of its own."""
+        """Returns a client with the same session, changed settings (such as timeout, attempts) and separate limits."""
         settings = dataclasses.replace(self.settings, **changes)
         return type(self)(Transport(self._transport.connection, settings), self._fence)
 
@@ -124,7 +124,7 @@ class Kube:
     async def get(
         self, resource: Resource, name: str, namespace: str | None = None, *, decode: Any = decode_dict
     ) -> Any:
-        """One object. Raises NotFound, or InvalidObject when it does not decode."""
+        """Returns one object. Raises NotFound, InvalidObject if it does not decode, or another ApiError."""
         call = ApiRequest("GET", "get", resource.plural, resource.path(namespace, name))
         return _decoded(resource, await self._transport.send(call), decoder_for(decode))
 
@@ -156,7 +156,7 @@ class Kube:
     async def list(
         self, resource: Resource, namespace: str | None = None, *, decode: Any = decode_dict, **selection: Any
     ) -> Page[Any]:
-        """One page (everything without `limit`). Raises Gone when the continue token is too old."""
+        """Returns one page, or the whole list without `limit`. Raises Gone if the continue token is too old."""
         page = await self.list_raw(resource, namespace, **selection)
         decoder = decoder_for(decode)
         items = [_decoded(resource, bytes(raw), decoder) for raw in page.items]
@@ -176,7 +176,7 @@ class Kube:
         continue_: str | None = None,
         resource_version: str | None = None,
     ) -> Page[msgspec.Raw]:
-        """One page whose items are not decoded: for callers that go on when one object is bad."""
+        """Returns one page with undecoded items, for callers that continue past a bad object."""
         query = _query(
             labelSelector=label_selector,
             fieldSelector=field_selector,
@@ -202,10 +202,10 @@ class Kube:
         silence: float | None = None,
         initial_events: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """The events as they come, until the server ends the watch. Use it within `contextlib.aclosing`.
+        """Yields the events of a watch until the server ends it. Use it within `contextlib.aclosing`.
 
-        Raises Gone (410), also when it comes as an ERROR event, Unreachable when the connection breaks or nothing
-        comes for `silence` seconds, and the other ApiErrors. Never repeated here: informers know where to resume.
+        Raises Gone (410), also for an ERROR event; Unreachable if the connection breaks or is silent for `silence` seconds; and
+        other ApiErrors. Never retried here, because only informers know where to resume.
         """
         query = _query(
             watch="true",
@@ -221,13 +221,13 @@ class Kube:
         return self._transport.stream(call, silence)
 
     async def get_path(self, path: str) -> bytes:
-        """A path that is no resource, such as `/version` or `/readyz`."""
+        """Returns the body of a path that is not a resource, such as `/version` or `/readyz`."""
         return await self._transport.send(ApiRequest("GET", "get", path, path))
 
     async def create(
         self, resource: Resource, obj: Object, namespace: str | None = None, *, dry_run: bool = False
     ) -> dict[str, Any]:
-        """POST, into the object's own namespace unless one is given. Raises AlreadyExists, Invalid, Forbidden."""
+        """Creates an object, in its own namespace unless one is given. Raises AlreadyExists, Invalid, Forbidden."""
         body = _wire(obj)
         meta = body.get("metadata") or {}
         namespace = namespace or meta.get("namespace")
@@ -237,7 +237,7 @@ class Kube:
         return decode_dict(await self._write("POST", "create", resource, resource.path(namespace), query, body, False))
 
     async def replace(self, resource: Resource, obj: Object, *, subresource: str | None = None) -> dict[str, Any]:
-        """PUT. With a metadata.resourceVersion it raises Conflict when another client wrote first."""
+        """Replaces an object. With a metadata.resourceVersion it raises Conflict if another client wrote first."""
         body = _wire(obj)
         meta = body["metadata"]
         path = resource.path(meta.get("namespace"), meta["name"], subresource)
@@ -288,7 +288,7 @@ class Kube:
         force: bool = False,
         repeatable: bool | None = None,
     ) -> Any:
-        """PATCH. `repeatable` says that applying it twice is the same as once; None finds out by retry.py's rule."""
+        """Patches an object. `repeatable` says that applying it twice equals once; None applies the rule of retry.py."""
         wire = body if isinstance(body, Mapping | Sequence) else body.to_wire()
         if repeatable is None:
             repeatable = kind is PatchKind.APPLY or retry.has_precondition(wire)
@@ -307,7 +307,7 @@ class Kube:
         uid: str | None = None,
         grace_seconds: int | None = None,
     ) -> None:
-        """DELETE. `propagation` is Background, Foreground or Orphan; `uid` spares a successor of the same name."""
+        """Deletes an object. `propagation` is Background, Foreground or Orphan; `uid` protects a successor of the same name."""
         options = {
             "kind": "DeleteOptions",
             "apiVersion": "v1",
@@ -337,7 +337,7 @@ class Kube:
 
 
 def name_kind(resource: Resource, item: Any) -> None:
-    """Says in a plain dict what it is: a list of a built-in kind says so only once, for all its items."""
+    """Sets apiVersion and kind in a list item in place: lists of built-in kinds omit them on items."""
     item.setdefault("apiVersion", resource.api_version)
     item.setdefault("kind", resource.kind)
 

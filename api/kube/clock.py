@@ -1,4 +1,4 @@
-"""Time as an argument: monotonic now, timers and sleep. The running path uses SYSTEM; tests give their own."""
+"""A clock that is passed as an argument: monotonic time, timers and sleep. Production uses SYSTEM; tests pass their own."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Final, Protocol
 
 
 class Timer(Protocol):
-    """A planned call."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Drops it; harmless when it has run."""
+        """Cancels the call; has no effect if it has run."""
 
 
 class Clock(Protocol):
-    """Monotonic seconds with an arbitrary zero."""
+    """A monotonic clock in seconds with an arbitrary zero."""
 
     def now(self) -> float:
-        """Never goes back, does not follow the wall clock's corrections."""
+        """Returns the time, which never decreases and ignores corrections of the wall clock."""
 
     def call_later(self, seconds: float, fn: Callable[[], None]) -> Timer:
-        """Calls `fn` on the running loop after so long."""
+        """Calls `fn` on the running loop after `seconds`."""
 
     async def sleep(self, seconds: float) -> None:
-        """Waits."""
+        """Waits for `seconds`."""
 
 
 class SystemClock:
-    """The machine's monotonic clock and the running loop's timers."""
+    """The monotonic clock of the machine, and the timers of the running loop."""
 
     def now(self) -> float:
         """See Clock."""

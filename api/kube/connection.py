@@ -1,8 +1,8 @@
-"""Where the API server is, and our identity: configuration, TLS and tokens by kubernetes-asyncio, over its aiohttp session.
+"""Connects to the API server with kubernetes-asyncio: configuration, TLS, tokens, and its aiohttp session.
 
-kubernetes-asyncio reads the kubeconfig (certificates, tokens, exec plugins, OIDC) or the mounted ServiceAccount and
-builds the TLS context and the session; its generated client is not used. A token is read again when the server says
-401, at most once in ten seconds; the in-cluster token also once a minute, by the library's own hook.
+kubernetes-asyncio reads the kubeconfig (certificates, tokens, exec plugins, OIDC) or the mounted ServiceAccount and creates
+the TLS context and the session; its generated client is not used. Credentials are reloaded after a 401, at most once in ten
+seconds. The library's hook also reloads the in-cluster token once a minute.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     import aiohttp
 
 _REFRESH_INTERVAL = 10.0
-# An aborted TLS connection is closed a few turns of the loop later (its own callback, then the socket's).
+# An aborted TLS connection is closed a few iterations of the loop later (its callback, then the socket's).
 _TURNS_TO_CLOSE = 5
 
 
 class Connection:
-    """An open session to one API server."""
+    """An open session with one API server."""
 
     def __init__(self, settings: ClientSettings, configuration: Any, rest: Any) -> None:
         self._settings, self._configuration, self._rest = settings, configuration, rest
@@ -38,9 +38,9 @@ class Connection:
         self._refreshed = time.monotonic()
         self.host: str = configuration.host
         self.session: aiohttp.ClientSession = rest.pool_manager
-        # aiohttp would repeat a PUT or DELETE whose connection broke, past retry.py's rule and the fence.
+        # aiohttp would repeat a PUT or DELETE after a broken connection, bypassing retry.py and the fence.
         self.session._retry_connection = False
-        # It would also ask a thread, for each request, what the environment says of proxies; that is asked once, here.
+        # It would also look up the environment's proxies in a thread for each request; _proxy does so once.
         self.session._trust_env = False
         self._sockets: weakref.WeakSet[Any] = weakref.WeakSet()
         self._note_sockets(self.session.connector)
@@ -54,7 +54,7 @@ class Connection:
         }
 
     async def authorization(self) -> str | None:
-        """The Authorization header, None where a client certificate or nothing identifies us."""
+        """Returns the Authorization header, or None without a token (client certificate or anonymous)."""
         hook = self._configuration.refresh_api_key_hook
         if hook is not None:
             done = hook(self._configuration)
@@ -64,7 +64,7 @@ class Connection:
         return str(token) if token else None
 
     async def refresh(self, refused: str | None) -> bool:
-        """Reads the credentials again after the server refused `refused`; whether there are other ones now."""
+        """Reloads the credentials after the server refused `refused`. Reports whether they changed."""
         async with self._refreshing:
             if await self.authorization() == refused and time.monotonic() - self._refreshed > _REFRESH_INTERVAL:
                 self._refreshed = time.monotonic()
@@ -75,7 +75,7 @@ class Connection:
             return await self.authorization() != refused
 
     def _note_sockets(self, connector: Any) -> None:
-        """Remembers each connection's protocol: aiohttp forgets one whose request was cut before its socket is closed."""
+        """Tracks the protocol of each connection: aiohttp forgets one with a cancelled request before its socket is closed."""
         make = connector._factory
 
         def noted() -> Any:
@@ -86,7 +86,7 @@ class Connection:
         connector._factory = noted
 
     async def close(self) -> None:
-        """Closes the session and its sockets, also those that would still wait for TLS's goodbye."""
+        """Closes the session and aborts its sockets, without waiting for the TLS shutdown."""
         left = list(self._sockets)
         await self._rest.close()
         for protocol in left:
@@ -97,7 +97,7 @@ class Connection:
 
 
 def _proxy(configuration: Any) -> Iterator[tuple[str, Any]]:
-    """The configuration's proxy, else the environment's for this server (HTTPS_PROXY, NO_PROXY)."""
+    """Yields request options for the configured proxy, else for the environment's (HTTPS_PROXY, NO_PROXY)."""
     if configuration.proxy:
         yield "proxy", configuration.proxy
         yield "proxy_headers", configuration.proxy_headers
@@ -108,26 +108,26 @@ def _proxy(configuration: Any) -> Iterator[tuple[str, Any]]:
 
 
 async def connect(settings: ClientSettings) -> Connection:
-    """Raises kubernetes_asyncio's ConfigException (naming the missing key) when the configuration cannot be read."""
+    """Opens a session. Raises kubernetes_asyncio's ConfigException with the missing key for a bad configuration."""
     from kubernetes_asyncio.client import rest
 
     client: Any = rest.RESTClientObject
     with _files(settings) as folder:
         configuration = await _load(settings, folder)
-        # Pools are bounded by the client's own concurrency limit; watches come on top and must never wait for a socket.
+        # The client's own limit bounds the pool. Watches are not counted in it and must never wait for a socket.
         configuration.connection_pool_maxsize = 0
         return Connection(settings, configuration, client(configuration))
 
 
 def _files(settings: ClientSettings) -> AbstractContextManager[str]:
-    """In a cluster certificates are files already, and perhaps nothing can be written."""
+    """Returns the folder for certificates. In a cluster they are mounted files, and the file system may be read-only."""
     return nullcontext("") if settings.kubeconfig is None else FILES.there()
 
 
 async def _load(settings: ClientSettings, folder: str) -> Any:
-    """The library's Configuration; certificates go into files of the folder.
+    """Returns the library's Configuration; it writes certificates to files in the folder.
 
-    Imported here: its hundreds of model classes cost a second that `--help` need not pay.
+    The import is local, because the library's hundreds of model classes take a second that `--help` should not cost.
     """
     from kubernetes_asyncio import config
     from kubernetes_asyncio.client.configuration import Configuration

@@ -1,7 +1,7 @@
-"""From bytes to the types asked for, and what is wrong when that fails.
+"""Decodes JSON into requested types, and reports which object and field failed.
 
-A decoder is any function of bytes; `decoder_for` makes the fitting one of a msgspec struct, a pydantic model or dict.
-`identity` reads name, namespace, uid and resourceVersion of whatever came out. Called by the client and the informers.
+A decoder is any function of bytes; `decoder_for` returns that of a msgspec struct, a pydantic model or dict. `identity` reads
+name, namespace, uid and resourceVersion of a decoded object. The client and the informers call it.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ DECODE_ERRORS = (
     TypeError,
     RecursionError,
 )
-"""What a decoder may throw at a bad object; anything else is a bug and passes."""
+"""Errors that a decoder may raise for a bad object; any other error is a bug and propagates."""
 
 _FIELD = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<field>.*)`)?$", re.DOTALL)
 
 
-# Twice what the deepest of our kinds needs. Parsers go in by recursion and give up at about a thousand.
+# Twice the depth that any known kind needs. Parsers recurse and fail at about a thousand.
 _DEEPEST: Final = 200
-# Random, so that no user can have an object left out by writing this value into it.
+# Random, so that users cannot suppress an object by writing this value into it.
 _TOO_DEEP: Final = b'"nested too deep: ' + secrets.token_hex(16).encode() + b'"'
 
 
 def decode_around(decode: Decoder[T], data: bytes) -> T:
-    """Decodes what holds objects of others (a list, an event of a watch), also where one is nested too deep to be parsed.
+    """Decodes JSON that contains objects of others (a list, a watch event), even if one is nested too deep to parse.
 
-    Such an object is cut down, so that its name can be read, and `refuse_cut` reports it.
+    Such an object is truncated so that its name can be read, and `refuse_cut` reports it.
     """
     try:
         return decode(data)
@@ -53,7 +53,7 @@ def decode_around(decode: Decoder[T], data: bytes) -> T:
 
 
 def refuse_cut(data: bytes | msgspec.Raw) -> bytes:
-    """The bytes of one object. Raises InvalidObject for one that `decode_around` has cut down."""
+    """Returns the bytes of one object. Raises InvalidObject if `decode_around` has truncated it."""
     given = bytes(data)
     if _TOO_DEEP in given:
         object_identity = raw_identity(given)
@@ -63,12 +63,12 @@ def refuse_cut(data: bytes | msgspec.Raw) -> bytes:
 
 
 def decode_dict(data: bytes) -> dict[str, Any]:
-    """Plain dicts and lists: for kinds that are not typed here (jobs) and must survive whole."""
+    """Decodes to dicts and lists, for kinds without a type (jobs), of which all fields must survive."""
     return cast("dict[str, Any]", msgspec.json.decode(data))
 
 
 def decoder_for(item_type: type[T] | Decoder[T]) -> Decoder[T]:
-    """The decoder of a type: a msgspec struct, a pydantic model, dict; or a decoder function as it is."""
+    """Returns the decoder of a msgspec struct, a pydantic model or dict; returns a decoder function unchanged."""
     if not isinstance(item_type, type):
         return item_type
     if issubclass(item_type, pydantic.BaseModel):
@@ -79,7 +79,7 @@ def decoder_for(item_type: type[T] | Decoder[T]) -> Decoder[T]:
 
 
 class ObjectIdentity(msgspec.Struct, frozen=True):
-    """The identity of an object. `uid` and `resource_version` are empty where the projected type does not carry them."""
+    """The identity of an object. `uid` and `resource_version` are empty if its type does not have them."""
 
     name: str
     namespace: str
@@ -88,13 +88,13 @@ class ObjectIdentity(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """`namespace/name`, or `name`."""
+        """`namespace/name`, or `name` for cluster-scoped objects."""
         return object_key(self.namespace, self.name)
 
 
 def identity(obj: object) -> ObjectIdentity:
-    """Reads the identity of a dict, or of any type with `metadata.name` (`namespace`, `uid`, `resource_version`)."""
-    if type(obj) is dict or isinstance(obj, Mapping):  # the first question is the cheap one
+    """Returns the identity of a dict, or of a type with `metadata.name` (and `namespace`, `uid`, `resource_version`)."""
+    if type(obj) is dict or isinstance(obj, Mapping):  # the first test is cheaper
         meta = obj["metadata"]
         return ObjectIdentity(
             meta.get("name", ""), meta.get("namespace") or "", meta.get("uid", ""), meta.get("resourceVersion", "")
@@ -123,7 +123,7 @@ _raw_object = msgspec.json.Decoder(_RawObject)
 
 
 def raw_identity(data: bytes | msgspec.Raw) -> ObjectIdentity | None:
-    """The identity straight from the wire, for objects that do not decode as their type; None when there is none."""
+    """Reads the identity from JSON, for objects that do not decode as their type; None if there is none."""
     try:
         meta = decode_around(_raw_object.decode, bytes(data)).metadata
     except msgspec.DecodeError:
@@ -132,9 +132,9 @@ def raw_identity(data: bytes | msgspec.Raw) -> ObjectIdentity | None:
 
 
 def undecodable(kind: str, data: bytes | msgspec.Raw, error: Exception) -> InvalidObject:
-    """The error that names the object and the field for what a decoder threw."""
+    """Returns an error that names object and field for an error that a decoder raised."""
     if isinstance(error, InvalidObject):
-        return error  # a decoder that converts has named both
+        return error  # it names object and field already
     object_identity = raw_identity(data)
     name = f"{kind} {object_identity.key}" if object_identity else kind
     if isinstance(error, pydantic.ValidationError):
@@ -152,7 +152,7 @@ def _dotted(path: tuple[int | str, ...]) -> str:
 
 
 def _given(data: bytes | msgspec.Raw, field: str | None) -> object:
-    """What stood at the field, followed as far as the path is plain (`spec.levels[2].name`)."""
+    """Returns the value of the field, if its path is simple (`spec.levels[2].name`), else the start of the object."""
     try:
         value: Any = msgspec.json.decode(data)
         for part in re.findall(r"[^.\[\]]+", field or ""):

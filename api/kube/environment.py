@@ -1,9 +1,9 @@
-"""The settings that every process shares, read once from a YAML file and the environment, then handed on as values.
+"""Settings that all processes share, read once from a YAML file and the environment.
 
-`STOWAGE_CONFIG` names the file; variables `STOWAGE_<NAME>` (nested with `__`, as `STOWAGE_CLIENT__QPS`) win over it.
-In the file keys are camelCase, as in every manifest. An unknown key is an error, so that a typo does not pass. A
-missing file is an error, so that a process never runs with defaults in place of written settings. (Variables may have unknown
-names: the cluster itself sets some for the webhook's Service.)
+`STOWAGE_CONFIG` names the file; variables `STOWAGE_<NAME>` (nested with `__`, as in `STOWAGE_CLIENT__QPS`) take precedence.
+Keys in the file are camelCase, as in manifests. An unknown key is an error, which catches typos; a missing file is an error,
+so that a process never runs with defaults instead of its settings. Unknown variables are ignored, because Kubernetes sets
+some for the webhook's Service.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONFIG_VARIABLE = "STOWAGE_CONFIG"
 
 
 class Section(BaseModel):
-    """A nested group of settings: frozen, camelCase in files, unknown keys refused."""
+    """A nested group of settings: frozen, camelCase in files, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, alias_generator=to_camel)
 
@@ -53,7 +53,7 @@ class InformerSection(Section):
 
 
 class LeaseSection(Section):
-    """Leader election, seconds."""
+    """Leader election; durations in seconds."""
 
     enabled: bool = Field(True, description="one replica works at a time; off: the process works alone")
     duration: float = Field(15.0, description="seconds without renewal after which another replica takes over")
@@ -62,7 +62,7 @@ class LeaseSection(Section):
 
 
 class Environment(BaseSettings):
-    """What each process needs to run at all."""
+    """Settings that each process needs."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -101,13 +101,13 @@ class Environment(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments win over variables, variables over the file."""
+        """Returns the sources: arguments take precedence over variables, variables over the file."""
         path = os.environ.get(CONFIG_VARIABLE)
         sources = (init_settings, env_settings)
         return (*sources, _File(settings_cls, Path(path))) if path else sources
 
     def client_settings(self, process: str) -> ClientSettings:
-        """For Kube.connect."""
+        """Returns the settings for Kube.connect."""
         return ClientSettings(
             kubeconfig=self.kubeconfig,
             context=self.context,
@@ -120,7 +120,7 @@ class Environment(BaseSettings):
         )
 
     def process_settings(self, process: str) -> ProcessSettings:
-        """For api.kube.process."""
+        """Returns the settings for api.kube.process."""
         return ProcessSettings(
             name=f"stowage-{process}",
             health_host=self.health_host,
@@ -131,7 +131,7 @@ class Environment(BaseSettings):
         )
 
     def leader_settings(self, process: str) -> LeaderSettings:
-        """For the process's Lease. Raises ValueError where the durations contradict each other."""
+        """Returns the settings of the process's Lease. Raises ValueError if the durations contradict each other."""
         return LeaderSettings(
             namespace=self.namespace,
             name=f"stowage-{process}",
@@ -143,18 +143,18 @@ class Environment(BaseSettings):
 
 
 BAD_SETTINGS: Final = (ValidationError, InvalidObject)
-"""What making an Environment raises: a value that cannot be, or a file that cannot be read."""
+"""Errors of constructing an Environment: an invalid value, or an unreadable file."""
 
 
 def faults(bad: ValidationError | InvalidObject) -> str:
-    """What is wrong with the settings, a line each: name, what was given, what is allowed."""
+    """Returns one line for each invalid setting: its name, the given value, and what is allowed."""
     if isinstance(bad, InvalidObject):
         return str(bad)
     return "\n".join(map(_fault, bad.errors()))
 
 
 def _fault(error: ErrorDetails) -> str:
-    """Under the name that the file has for it, and with the file, unless a variable wins over it."""
+    """Names the setting as the file does, with the file's path, unless a variable sets it."""
     loc, path = [str(part) for part in error["loc"]], os.environ.get(CONFIG_VARIABLE)
     wanted = _bare("stowage" + "".join(loc))
     if path and not any(_bare(name) == wanted for name in os.environ):
@@ -173,9 +173,9 @@ def _wrong(error: ErrorDetails) -> str:
 
 
 class _File(YamlConfigSettingsSource):
-    """The YAML file, its camelCase keys as field names.
+    """Settings from the YAML file, with camelCase keys converted to field names.
 
-    Raises InvalidObject for one that is not there, cannot be read, or holds no map.
+    Raises InvalidObject if the file is missing, unreadable, or not a map.
     """
 
     def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
@@ -191,7 +191,7 @@ class _File(YamlConfigSettingsSource):
 
 
 def _by_field(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
-    """The keys as field names, also those of sections: only so a variable wins over the same setting in the file."""
+    """Returns the settings by field name, also in sections, so that a variable overrides the same setting of the file."""
     names = {field.alias or to_camel(name): name for name, field in model.model_fields.items()}
     return {
         (name := names.get(key, key)): _by_field(section, value)

@@ -1,7 +1,7 @@
-"""Events: the sentences that `kubectl describe` shows under an object. Best effort; callers never wait.
+"""Records Kubernetes Events, which `kubectl describe` shows, as best effort; callers never wait.
 
-`record` only queues the event; one task sends what is queued. The same event about the same object increments the count of
-one Event. When the API server is slow the queue fills up; events that do not fit are counted and dropped.
+`record` queues an event and one task sends the queue. A repeated event on the same object increments the count of the existing
+Event. If the API server is slow the queue fills up, and further events are counted and dropped.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ log = logging.getLogger(__name__)
 MESSAGE_LIMIT = 1024
 NORMAL, WARNING = "Normal", "Warning"
 
-# How long, and how many, Events are remembered to be counted up.
+# How long, and how many, sent Events are remembered so that repetitions increment their count.
 _REMEMBERED_SECONDS, _REMEMBERED = 600.0, 4096
-# An Event's name is its object's plus a unique end; names have at most 253 characters.
+# An Event's name is that of its object plus a unique suffix; names have at most 253 characters.
 _NAME_LIMIT = 220
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectRef:
-    """What an Event is about (core/v1 ObjectReference)."""
+    """The object of an Event (core/v1 ObjectReference)."""
 
     api_version: str
     kind: str
@@ -47,7 +47,7 @@ class ObjectRef:
     resource_version: str = ""
 
     def to_wire(self) -> dict[str, str]:
-        """As in involvedObject, without what is empty."""
+        """Returns the fields of involvedObject without empty ones."""
         wire = {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -60,7 +60,7 @@ class ObjectRef:
 
 
 def ref_to(resource: Resource, obj: object) -> ObjectRef:
-    """The reference to an object of any decoded type (dict, struct, pydantic model)."""
+    """Returns the reference to an object of any decoded type (dict, struct, pydantic model)."""
     object_identity = identity(obj)
     return ObjectRef(
         resource.api_version,
@@ -74,7 +74,7 @@ def ref_to(resource: Resource, obj: object) -> ObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class _EventKey:
-    """What makes two events the same one. The object's resourceVersion does not."""
+    """The fields that make two events equal; the object's resourceVersion is not among them."""
 
     kind: str
     namespace: str
@@ -87,7 +87,7 @@ class _EventKey:
 
 @dataclass(slots=True)
 class _PendingEvent:
-    """Waits to be sent."""
+    """An event that waits to be sent."""
 
     ref: ObjectRef
     first: float
@@ -97,14 +97,14 @@ class _PendingEvent:
 
 @dataclass(slots=True)
 class _SentEvent:
-    """Is at the API server under that name, with that count."""
+    """The name and count of an Event at the API server."""
 
     name: str
     count: int
 
 
 class EventRecorder:
-    """`record` from anywhere on the loop; one task runs `run`. `limit`: sentences that may wait to be sent."""
+    """Queues and sends events. Call `record` on the loop; one task runs `run`. At most `limit` events wait."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class EventRecorder:
         clock: Clock = SYSTEM,
         now: Callable[[], float] = time.time,
     ) -> None:
-        # Limits of its own: a flood of events must not take the slots of real work, and the other way round.
+        # Separate limits, so that a flood of events does not take the slots of other requests, or vice versa.
         self._kube = kube.tuned(attempts=2, timeout=min(10.0, kube.settings.timeout), concurrency=1)
         self._component, self._limit, self._now = component, limit, now
         self._filed: dict[_EventKey, _PendingEvent] = {}
@@ -125,11 +125,11 @@ class EventRecorder:
 
     @property
     def waiting(self) -> int:
-        """Sentences not sent yet."""
+        """Number of events that wait to be sent."""
         return len(self._filed)
 
     def record(self, ref: ObjectRef, event_type: str, reason: str, message: str) -> None:
-        """Files a sentence; `event_type` is Normal or Warning. Returns at once and never fails."""
+        """Queues an event; `event_type` is NORMAL or WARNING. Returns at once and never fails."""
         if len(message) > MESSAGE_LIMIT:
             message = message[: MESSAGE_LIMIT - 3] + "..."
         sentence = _EventKey(ref.kind, ref.namespace, ref.name, ref.uid, event_type, reason, message)
@@ -144,13 +144,13 @@ class EventRecorder:
             self._wake.set()
 
     async def run(self) -> None:
-        """Sends, oldest first, until cancelled."""
+        """Sends events, oldest first, until cancelled."""
         while True:
             await self._wake.wait()
             await self.flush()
 
     async def flush(self) -> None:
-        """Sends all that waits now; what the server refuses is counted and lost."""
+        """Sends all waiting events; those that the server refuses are counted and dropped."""
         self._wake.clear()
         while self._filed:
             sentence = next(iter(self._filed))
@@ -169,7 +169,7 @@ class EventRecorder:
             try:
                 await self._count_up(sentence, sent, filed)
             except NotFound:
-                pass  # the server forgets Events after an hour, or a user deleted it
+                pass  # the server deletes Events after an hour, and users may delete them
             else:
                 return
         name = f"{filed.ref.name[:_NAME_LIMIT]}.{next(self._numbers):x}"
@@ -201,5 +201,5 @@ class EventRecorder:
 
 
 def _namespace(sentence: _EventKey) -> str:
-    """Events of cluster-scoped objects live in `default`."""
+    """Returns the Event's namespace: the object's, or `default` for a cluster-scoped object."""
     return sentence.namespace or "default"

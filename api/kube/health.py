@@ -1,7 +1,7 @@
-"""The small HTTP face of a process: /healthz (the loop turns), /readyz (may get work, and if not why), /metrics.
+"""The HTTP server of a process for /healthz (the loop runs), /readyz (ready, or why not) and /metrics.
 
-Plain HTTP on the pod's own port; serves nothing about objects but what a process puts up as a page of its own, which none does
-unless its settings say so. Started by process.serve.
+Plain HTTP on the pod's port. It serves no data about objects, except pages that a process registers if its settings say so.
+process.serve starts it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 Readiness = Callable[[], str | None]
-"""None when ready, else the reason why not."""
+"""Returns None if ready, else the reason."""
 Page = Callable[[], bytes]
-"""JSON, made when it is asked for."""
+"""Returns JSON, generated per request."""
 
 
 class PathAccess(Enum):
-    """What the API server says of the bearer of a token."""
+    """A token's access to a path."""
 
     MAY = "may read the path"
     MAY_NOT = "is known, and may not"
@@ -29,21 +29,21 @@ class PathAccess(Enum):
 
 
 MayRead = Callable[[str, str], Awaitable[PathAccess]]
-"""Whether the bearer of a token may read a path."""
+"""Reports whether the token's bearer may read a path."""
 
 
 async def nobody_asked(token: str, path: str) -> PathAccess:
-    """Anything that reaches the port may read."""
+    """Allows any client that reaches the port."""
     return PathAccess.MAY
 
 
 async def not_yet(token: str, path: str) -> PathAccess:
-    """No client may, until the process can ask the API server."""
+    """Denies all clients until the process can ask the API server."""
     return PathAccess.UNKNOWN
 
 
 class HealthServer:
-    """An async context manager; `port` 0 picks a free one, and `port` tells it once started."""
+    """An async context manager. `port` 0 selects a free port, which `port` returns once started."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class HealthServer:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         await self._admit(request)
-        # With hundreds of queues it takes seconds: in a thread, or each scrape would keep everybody from the loop.
+        # With hundreds of queues this takes seconds, so a thread does it; the loop must not block for each scrape.
         async with self._scraping:
             body = await asyncio.to_thread(generate_latest)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

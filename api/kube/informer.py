@@ -1,14 +1,14 @@
-"""A local, always current copy of one resource: list it, then watch it, and never give up.
+"""Keeps a local, current copy of one resource by list and watch, and recovers from all failures.
 
-One task (`run`) does all:
+One task (`run`) repeats:
 
-1. list in pages (or stream the first list through the watch), and show the difference to what was known;
-2. watch from the list's resourceVersion, with bookmarks that keep that version young;
-3. when the watch ends, breaks or falls silent: wait a little, watch on from the last version seen;
-4. when the version is too old (410) or nothing works for a while: back to 1.
+1. list in pages (or stream the first list through the watch), and pass the differences to the handlers;
+2. watch from the list's resourceVersion, with bookmarks that keep that version recent;
+3. when the watch ends, breaks or falls silent: wait briefly, and watch from the last version seen;
+4. when the version is too old (410) or attempts keep failing: return to 1.
 
-An object that does not decode is logged with its name and field and left out (its last good state stays); a handler's
-exception is logged; neither stops the watch. Controllers read `objects` and react in handlers; they never list again.
+An object that does not decode is logged with its name and field and left out (its last good state stays). An exception of a
+handler is logged. Neither stops the watch. Controllers read `objects` and react in handlers; they never list.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from api.kube.stream import BOOKMARK, WatchEvent
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-# Handlers of a large first list must not hold the loop for all of it.
+# Handlers of a large first list must not block the loop for its whole length.
 _SHOW_AT_ONCE = 500
-# A watch that the server ends in order after so many seconds was a good one, even if nothing happened.
+# A watch that the server ends orderly after so many seconds counts as a success, even without events.
 _QUIET = 1.0
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -56,7 +56,7 @@ _bookmark_decoder = msgspec.json.Decoder(_Bookmark)
 
 
 class Informer(Generic[T]):
-    """See the module. `item_type` is a msgspec struct, a pydantic model, dict, or a decoder function."""
+    """An informer; see the module. `item_type` is a msgspec struct, a pydantic model, dict, or a decoder function."""
 
     def __init__(
         self,
@@ -90,48 +90,48 @@ class Informer(Generic[T]):
         self._failures = 0
         self._watch_list = self._settings.watch_list
         self._initial: dict[str, T] | None = None
-        self._refreshes = self._answered = 0  # asked for; and the last one before a list that is complete
+        self._refreshes = self._answered = 0  # requested; and answered by a complete list
         self._refreshed = asyncio.Condition()
         self._pause: asyncio.Timeout | None = None
         self._observes = False
 
     @property
     def objects(self) -> Mapping[str, T]:
-        """The copy, by key; a live view."""
+        """The copy by key, as a live view."""
         return self._store.objects
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in `objects` and was shown to the handlers."""
+        """Reports whether `objects` holds the first list and handlers have received it."""
         return self._synced.is_set()
 
     @property
     def is_settled(self) -> bool:
-        """Whether a process need not wait for it any more."""
+        """Reports whether a process may be ready without waiting for this informer."""
         return self.has_synced
 
     def add_handler(self, fn: Callable[[Change[T]], None]) -> None:
-        """Sync, called on the loop in order; objects already known are shown as ADDED at once."""
+        """Adds a handler, called synchronously and in order. It receives known objects as ADDED at once."""
         self._store.add_handler(fn)
 
     def add_index(self, name: str, fn: Callable[[T], Iterable[str]]) -> None:
-        """Groups the objects by the values that `fn` gives for each."""
+        """Indexes the objects by the values that `fn` returns for each."""
         self._store.add_index(name, fn)
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """The objects under that value."""
+        """Returns the objects with that value in the index."""
         return self._store.by_index(name, value)
 
     def filed(self, name: str, value: str) -> Iterator[T]:
-        """The same one by one, for callers that need a few of many; valid until the next await."""
+        """Yields these objects one by one, for callers that need few of many. Valid until the next await."""
         return self._store.filed(name, value)
 
     def count(self, name: str, value: str) -> int:
-        """How many objects are under that value."""
+        """Returns the number of objects with that value in the index."""
         return self._store.count(name, value)
 
     def observe(self, obj: T) -> None:
-        """Takes the answer to a write of ours as if the watch had shown it already; handlers see it at once."""
+        """Stores the response of a write as if the watch had delivered it; handlers receive it at once."""
         self._observes = True
         self._store.observe(obj)
 
@@ -145,9 +145,9 @@ class Informer(Generic[T]):
             raise TimeoutError(f"{self.resource.plural}: not listed within {timeout} s{why}") from None
 
     async def refresh(self) -> None:
-        """Lists again at once; returns when the copy is at least as new as the API server was at the call.
+        """Lists at once, and returns when the copy is at least as new as the API server was at the call.
 
-        For a process that takes over from another, and must not decide on a copy older than the other's last write.
+        For a process that takes over from another and must see that process's last writes before it decides.
         """
         self._refreshes += 1
         mine = self._refreshes
@@ -157,18 +157,18 @@ class Informer(Generic[T]):
             await self._refreshed.wait_for(lambda: self._answered >= mine)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Lists and watches until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(None) as self._pause:
                     pause = await self._attempt()
-                    # Even after an orderly end: a server that ends every watch at once must not be hammered.
+                    # Also after an orderly end, so that a server that ends every watch at once is not flooded.
                     await self._clock.sleep(pause)
-            except TimeoutError:  # a refresh cut in
+            except TimeoutError:  # a refresh interrupts the pause
                 self._version = ""
 
     async def _attempt(self) -> float:
-        """One round; returns for how long to wait before the next one."""
+        """Makes one round and returns the seconds to wait before the next."""
         asked = 0.0
         try:
             await self._round()
@@ -178,9 +178,9 @@ class Informer(Generic[T]):
         return max(self._backoff.delay(self._failures), asked)
 
     async def _round(self) -> None:
-        """One list if needed, one watch until it ends."""
+        """Lists if needed, then watches until the watch ends."""
         refreshes = self._refreshes
-        self._failures += 1  # taken back by the watch's first sign of life
+        self._failures += 1  # reset by the first event of the watch
         self._initial = {} if not self._version and self._watch_list else None
         if not self._version and self._initial is None:
             await self._relist(refreshes)
@@ -201,15 +201,15 @@ class Informer(Generic[T]):
             self._failures = 0
 
     def _note(self, error: StowageError) -> None:
-        """Remembers a failure and decides whether the next round starts with a list."""
+        """Records a failure, and decides whether the next round must list."""
         self.last_error = error
-        self._failures = max(self._failures, 1)  # 0 when a watch broke that had lived
+        self._failures = max(self._failures, 1)  # 0 if the broken watch had delivered events
         metrics.INFORMER_FAILURES.labels(self.resource.plural, type(error).__name__).inc()
         if self._initial is not None and isinstance(error, BadRequest | Forbidden | Invalid):
             self._watch_list = False
         if isinstance(error, Gone) or self._failures >= self._settings.relist_after:
             self._version = ""
-        # A cut connection is daily bread; a refusal or a long silence is news.
+        # Broken connections are normal; a refusal or a long silence deserves a warning.
         expected = isinstance(error, Gone) or (isinstance(error, ApiError) and error.status == 0)
         level = logging.INFO if expected and self._failures < self._settings.relist_after else logging.WARNING
         log.log(level, "watch interrupted", extra={"resource": self.resource.plural, "error": str(error)})
@@ -220,7 +220,7 @@ class Informer(Generic[T]):
         try:
             items, version = await self._pages(self._settings.page_size)
         except Gone:
-            # The list went stale between two pages: whole then, which needs no token.
+            # The continue token expired between two pages: list everything in one page, which needs no token.
             items, version = await self._pages(None)
         await self._show(items)
         await self._complete(version, refreshes)
@@ -256,7 +256,7 @@ class Informer(Generic[T]):
         self._synced.set()
 
     async def _complete(self, version: str, refreshes: int) -> None:
-        """The list is shown; so many refreshes had been asked for when it began."""
+        """Records that a list is shown, and that it answers the refreshes requested before it began."""
         self._reached(version)
         self._answered = refreshes
         async with self._refreshed:
@@ -285,7 +285,7 @@ class Informer(Generic[T]):
             await self._complete(meta.resource_version, refreshes)
 
     def _gather(self, items: dict[str, T], event: WatchEvent) -> None:
-        """An event before the streamed list is complete."""
+        """Applies an event that arrives before the streamed list is complete."""
         if event.type != ChangeType.DELETED:
             self._collect(items, event.object)
         elif (object_identity := raw_identity(event.object)) is not None:
@@ -295,7 +295,7 @@ class Informer(Generic[T]):
         if self._observes and event.type != ChangeType.DELETED:
             echo = raw_identity(event.object)
             if echo is not None and self._store.holds(echo):
-                self._reached(echo.resource_version)  # known from the answer: not decoded again
+                self._reached(echo.resource_version)  # the copy has it from the write's response: not decoded again
                 return
         obj = self._decode(event.object)
         object_identity = identity(obj) if obj is not None else raw_identity(event.object)
@@ -314,19 +314,19 @@ class Informer(Generic[T]):
             self._reached(object_identity.resource_version)
 
     def _reached(self, version: str) -> None:
-        """The copy is as the API server was at that version: from there the watch goes on."""
+        """Records the resourceVersion of the copy, from which the watch resumes."""
         if version:
             self._version = version
             if version.isdigit():
                 self._progress.set(int(version))
 
     def _decode(self, raw: msgspec.Raw) -> T | None:
-        """The typed object; None, logged, when it is bad. A plain one without managedFields, half of a Job's memory."""
+        """Returns the typed object, or None (logged) if it does not decode. Removes managedFields, half of a Job's memory."""
         try:
             obj = self._decoder(refuse_cut(raw))
             if self._plain:
                 cast("dict[str, Any]", obj)["metadata"].pop("managedFields", None)
-        except Exception as error:  # noqa: BLE001 - whatever stands in one object, the watch of all others goes on
+        except Exception as error:  # noqa: BLE001 - one bad object, whatever its error, must not stop the watch
             metrics.INFORMER_UNDECODABLE.labels(self.resource.plural).inc()
             log.error("object left out", extra={"error": str(undecodable(self.resource.kind, bytes(raw), error))})
             return None

@@ -1,8 +1,8 @@
-"""Measures how late the event loop runs: a held loop delays reviews, watches and the renewal of the lease.
+"""Measures how late the event loop runs: a blocked loop delays reviews, watches and the renewal of the Lease.
 
-A timer is due every `PERIOD` seconds, and its delay is the lag. On a busy machine another process is often the cause. So the
-processor time that this process used since the last turn is measured too: the smaller of both is what the process itself can
-have caused. Run by process.serve.
+A timer is due every `PERIOD` seconds, and its delay is the lag. On a busy machine another process is often the cause, so the
+CPU time that this process used since the last iteration is measured too. The smaller of both is the most that this process
+itself can have caused. process.serve runs it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ log = logging.getLogger(__name__)
 
 PERIOD: Final = 0.02
 _LONG: Final = 1.0
-"""Seconds after which the log reports it. A loop that is held for longer than the lease lasts loses leadership."""
+"""Seconds from which the log reports a blocked loop. A loop blocked for longer than the Lease lasts loses leadership."""
 _COUNTED: Final = 50
 """Turns until the tasks are counted again."""
 
 
 def held(late: float, cpu: float) -> float:
-    """The part of a delay (seconds) that this process can have caused: it used `cpu` seconds since the last turn."""
+    """Returns the part of a delay that this process can have caused, in seconds; `cpu` is its CPU time since the last check."""
     return min(late, cpu)
 
 
 async def watch_loop() -> None:
-    """Observes until it is cancelled."""
+    """Measures until cancelled."""
     cpu = time.process_time()
     for turn in itertools.count():
         if turn % _COUNTED == 0:

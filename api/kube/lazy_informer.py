@@ -1,4 +1,4 @@
-"""A local copy of a kind that most clusters never need here: empty and not watched until something asks for it."""
+"""An informer of a kind that most clusters never need: it starts when a caller asks for it."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ T = TypeVar("T")
 
 
 class LazyInformer(Informer[T]):
-    """An informer that lists and watches from `wake` on. Until then it counts as settled: nobody waits for it."""
+    """An informer that lists and watches after `wake`. Before that it counts as settled."""
 
     _woken: asyncio.Event | None = None
     _listeners: tuple[Callable[[], None], ...] = ()
     _asked = False
 
     def wake(self) -> None:
-        """Something needs the copy: watch from now on."""
+        """Starts to list and watch, if it has not yet."""
         self._asked = True
         if self._woken is not None:
             self._woken.set()
 
     @property
     def is_settled(self) -> bool:
-        """Whether nobody needs the copy, or it holds its first list."""
+        """Reports whether the copy was not requested, or holds its first list."""
         return not self._asked or self.has_synced
 
     def on_synced(self, fn: Callable[[], None]) -> None:
-        """`fn` is called once the first list is held."""
+        """Registers a function that is called when the first list is complete."""
         self._listeners = (*self._listeners, fn)
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - as Informer's
-        """Returns when the first list is held, at once where nobody has asked for it."""
+        """Waits for the first list; returns at once if the copy was not requested."""
         if self._asked:
             await super().synced(timeout)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Waits for `wake`, then lists and watches until cancelled."""
         self._woken = asyncio.Event()
         if not self._asked:
             await self._woken.wait()

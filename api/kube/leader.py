@@ -1,14 +1,14 @@
-"""Leader election by a Lease: at most one process at a time may write, and one that cannot prove it stops in time.
+"""Leader election by a Lease: at most one process may write at a time, and one that cannot prove its Lease stops in time.
 
-Timing, all on this machine's monotonic clock (the Lease's own times are for people):
+Timing, all on the local monotonic clock (timestamps in the Lease are informational):
 
     t0                            a renewal is sent, and succeeds later
     t0 + renew_deadline  (10 s)   the fence closes and the work is cancelled, unless a later renewal has succeeded
-    t0 + lease_duration  (15 s)   the earliest moment at which another process may take the Lease
+    t0 + lease_duration  (15 s)   the earliest time at which another process may take the Lease
 
-Others count lease_duration from when they saw the renewal, which cannot be before t0; so between our last possible
-write and the next leader's first there are lease_duration - renew_deadline seconds, for writes still under way. The
-fence only compares times: it also holds when the loop was blocked and no timer could run.
+Other processes count lease_duration from when they saw the renewal, which cannot be before t0. So there are lease_duration -
+renew_deadline seconds between the last possible write of this leader and the first of the next, for writes in flight. The fence
+only compares times, so it works even if the loop was blocked and no timer could fire.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The last state of the Lease that differed from the one before, and when it was seen (monotonic)."""
+    """The last distinct state of the Lease, and when it was first seen (monotonic)."""
 
     spec: dict[str, Any]
     version: str
@@ -46,12 +46,12 @@ class _Seen:
         return str(self.spec.get("holderIdentity") or "")
 
     def left(self, now: float) -> float:
-        """Seconds for which a process can still believe that it holds the Lease; 0 or less if none can."""
+        """Returns the seconds until the holder must assume that it lost the Lease; 0 or less if it must already."""
         return self.at + float(self.spec.get("leaseDurationSeconds") or 0) - now if self.holder else 0.0
 
 
 class LeaderElection:
-    """One candidate. `kube` must not be fenced by this election itself; `settings.identity` is unique per process."""
+    """One candidate. `kube` must not be fenced by this election; `settings.identity` must be unique per process."""
 
     def __init__(self, kube: Kube, settings: LeaderSettings, clock: Clock = SYSTEM) -> None:
         self.settings = settings
@@ -65,16 +65,16 @@ class LeaderElection:
 
     @property
     def is_leader(self) -> bool:
-        """Whether the Lease is proved to be ours right now."""
+        """Reports whether this process can prove now that it holds the Lease."""
         return self._proved is not None and self._clock.now() < self._proved + self.settings.renew_deadline
 
     @property
     def leader(self) -> str:
-        """The holder of the Lease as far as we have seen; empty for none."""
+        """The last known holder of the Lease; empty if none."""
         return self._seen.holder if self._seen else ""
 
     def fence(self) -> None:
-        """For `Kube.fenced`: raises NotLeader unless the Lease is proved to be ours right now."""
+        """Raises NotLeader unless this process can prove that it holds the Lease; for `Kube.fenced`."""
         if not self.is_leader:
             since = "never" if self._proved is None else f"{self._clock.now() - self._proved:.1f} s ago"
             raise NotLeader(
@@ -85,9 +85,9 @@ class LeaderElection:
         return f"lease {self.settings.namespace}/{self.settings.name} of {self.settings.identity}"
 
     async def run(self, lead: Callable[[], Awaitable[object]]) -> None:
-        """Runs `lead()` while leading: cancels it on loss and stands again; gives the Lease back at the end.
+        """Runs `lead()` while leading; cancels it on loss and becomes a candidate again; releases the Lease at the end.
 
-        Returns when `lead` returns, raises what it raises.
+        Returns when `lead` returns, and raises what it raises.
         """
         while True:
             while not await self._attempt():
@@ -95,10 +95,10 @@ class LeaderElection:
             if await self._reign(lead):
                 return
 
-    # ---- reigning
+    # ---- leading
 
     async def _reign(self, lead: Callable[[], Awaitable[object]]) -> bool:
-        """Until the work ends (True) or the Lease is lost (False)."""
+        """Leads until the work ends (True) or the Lease is lost (False)."""
         log.info("leading", extra={"lease": str(self)})
         self._metric.set(1)
         work = asyncio.create_task(_call(lead), name="lead")
@@ -107,7 +107,8 @@ class LeaderElection:
             await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
             ended = self.is_leader and work.done() and not work.cancelled()
         finally:
-            # The work first, and still renewing: what it finishes on its way out may be written. But not for ever: work
+            # Stop the work first, while still renewing, so that its last writes succeed. Limit the wait: work that does not end
+            # would prevent all other processes from leading.
             # that does not end would keep everybody else from leading.
             await _stop(work, self.settings.renew_deadline)
             await _stop(renewing)
@@ -118,7 +119,7 @@ class LeaderElection:
         return ended
 
     async def _renew(self, work: asyncio.Task[None]) -> None:
-        """Returns when the Lease is lost; the work is cancelled at once, also while a renewal hangs."""
+        """Renews until the Lease is lost, then cancels the work, even if a renewal hangs."""
         self._arm(work)
         while self.is_leader:
             await self._clock.sleep(self._pause())
@@ -128,7 +129,7 @@ class LeaderElection:
         work.cancel()
 
     def _arm(self, work: asyncio.Task[None]) -> None:
-        """Plans the end of the work for the moment at which the fence closes."""
+        """Schedules the cancellation of the work for when the fence closes."""
         self._disarm()
         if self._proved is not None:
             left = self._proved + self.settings.renew_deadline - self._clock.now()
@@ -140,7 +141,7 @@ class LeaderElection:
             self._watchdog = None
 
     async def _resign(self) -> None:
-        """Gives a Lease that is still ours back, so that the next leader need not wait."""
+        """Releases the Lease if still held, so that the next leader need not wait."""
         self._disarm()
         self._metric.set(0)
         held, self._proved = self.is_leader, None
@@ -152,7 +153,7 @@ class LeaderElection:
 
     async def _give_back(self) -> None:
         if self._seen is not None and not self._seen.version:
-            await self._look()  # a renewal has failed just now: only a fresh read tells the version
+            await self._look()  # the last renewal failed: only a new read returns the version
         seen = self._seen
         if seen is not None and seen.holder == self.settings.identity:
             await self._put({**seen.spec, "holderIdentity": "", "leaseDurationSeconds": 1}, seen.version)
@@ -160,7 +161,7 @@ class LeaderElection:
     # ---- the Lease
 
     async def _attempt(self) -> bool:
-        """Takes or renews the Lease; False when it is another's, or when it did not work this time."""
+        """Takes or renews the Lease. Returns False if another process holds it, or if the attempt failed."""
         try:
             return await self._claim()
         except (Conflict, AlreadyExists):
@@ -196,13 +197,13 @@ class LeaderElection:
             self._see(lease)
 
     def _see(self, lease: dict[str, Any]) -> None:
-        """Keeps the time of the first sight as long as nothing in the Lease changes."""
+        """Stores the Lease; the time of first sight stays while its spec is unchanged."""
         spec, version = lease.get("spec") or {}, lease["metadata"]["resourceVersion"]
         at = self._seen.at if self._seen is not None and self._seen.spec == spec else self._clock.now()
         self._seen = _Seen(spec, version, at)
 
     def _forget(self) -> None:
-        """Our idea of the version is stale: the next attempt reads first."""
+        """Marks the stored version as stale, so that the next attempt reads first."""
         if self._seen is not None:
             self._seen = _Seen(self._seen.spec, "", self._seen.at)
 
@@ -233,7 +234,7 @@ class LeaderElection:
         return jittered(self.settings.retry_period, self.settings.jitter)
 
     def _pause_until_free(self) -> float:
-        """Less than a pause where the Lease runs out before: its holder may be dead."""
+        """Returns the pause before the next attempt, shortened to when the Lease expires: its holder may be dead."""
         pause, left = self._pause(), self._seen.left(self._clock.now()) if self._seen is not None else 0.0
         return left if 0.0 < left < pause else pause
 
@@ -247,7 +248,7 @@ def _cancel(task: asyncio.Task[None]) -> None:
 
 
 async def _stop(task: asyncio.Task[None], patience: float | None = None) -> None:
-    """Cancels and waits, for so many seconds at most; what the task raised is for its owner to ask."""
+    """Cancels a task and waits, at most `patience` seconds. The task's owner handles its exception."""
     task.cancel()
     _, late = await asyncio.wait({task}, timeout=patience)
     if late:

@@ -1,7 +1,7 @@
-"""Logging of a process: one JSON object a line on stderr, or plain lines for people.
+"""Logging of a process to stderr: JSON lines, or plain text.
 
-Modules log through the standard library and put facts into `extra`; the formatter only writes them down. The names of
-LogRecord itself (name, process, module, args ...) cannot be facts: the standard library raises (ruff: G101).
+Modules log with the standard library and pass fields in `extra`; the formatters write them. Names of LogRecord attributes
+(name, process, module, args ...) are not allowed as fields: the standard library raises an error (ruff: G101).
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any, Final
 
 import msgspec
 
-# What every LogRecord has by itself; anything else came in through `extra`.
+# Attributes of every LogRecord; all others came from `extra`.
 _STANDARD: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 def facts(record: logging.LogRecord) -> dict[str, Any]:
-    """What the caller gave as `extra`."""
+    """Returns the fields that the caller passed in `extra`."""
     return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
 
 
 class JsonFormatter(logging.Formatter):
-    """`{"time", "level", "logger", "message", ...facts, "exception"}`; values that are no JSON become their str()."""
+    """Formats `{"time", "level", "logger", "message", ...fields, "exception"}`; other values than JSON become strings."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Returns one JSON line."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -43,10 +43,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """`12:00:01.123 INFO logger: message fact=value`."""
+    """Formats `12:00:01.123 INFO logger: message field=value`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the traceback below it where there is one."""
+        """Returns one line, followed by the traceback if there is one."""
         stamp = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
         details = "".join(f" {name}={value}" for name, value in facts(record).items())
         line = f"{stamp} {record.levelname} {record.name}: {record.getMessage()}{details}"
@@ -54,10 +54,10 @@ class PlainFormatter(logging.Formatter):
 
 
 def configure(level: str = "INFO", *, as_json: bool = True) -> None:
-    """Sets up the root logger; called once, by process.serve or a command line."""
+    """Sets up the root logger. Called once, by process.serve or a command."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if as_json else PlainFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
-    # A line for each request of a probe or scrape is noise.
+    # Access logs of probes and scrapes are noise.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the IO layer, in the default registry. Observed by the modules beside it; served by health.py."""
+"""Prometheus metrics of API access, in the default registry. The modules beside it set them; health.py serves them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RETRIES: Final = Counter(
     "stowage_api_retries_total", "Requests repeated after an error that allows it.", ("verb", "resource")
 )
 
-# `selection`: the namespace and selectors of the informer, empty where it sees all; a process may have several of a resource.
+# `selection` is the informer's namespace and selectors, empty for all objects; a resource may have several informers.
 INFORMER_OBJECTS: Final = Gauge("stowage_informer_objects", "Objects in an informer's copy.", ("resource", "selection"))
 INFORMER_VERSION: Final = Gauge(
     "stowage_informer_resource_version",
@@ -52,7 +52,7 @@ RECONCILE_ERRORS: Final = Counter(
 EVENTS_SENT: Final = Counter("stowage_events_sent_total", "Events written.", ("component",))
 EVENTS_DROPPED: Final = Counter("stowage_events_dropped_total", "Events lost, by why.", ("component", "why"))
 
-# Up to the lease's duration. A step that holds the loop for more than 50 ms is a defect.
+# Up to the Lease's duration. A step that blocks the loop for more than 50 ms is a defect.
 _LAGS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 LOOP_LAG: Final = Histogram(
     "stowage_loop_lag_seconds",

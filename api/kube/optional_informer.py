@@ -1,4 +1,4 @@
-"""Job kinds that are installed separately: the controller runs without them, and watches each from when it is served."""
+"""An informer of a kind that may not be installed: the controller runs without it, and watches it once it is served."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from api.kube.resources import Resource
 log = logging.getLogger(__name__)
 
 _ASK_AGAIN = 15.0
-"""Seconds: how long after its installation a kind is taken up at the latest."""
+"""Seconds between checks whether the kind is installed."""
 _NO_ANSWER = 1.0
 _NO_RIGHTS = 5.0
 
 
 class OptionalInformer(Informer[dict[str, Any]]):
-    """An informer whose kind the API server may not know (yet): empty until then, which counts as synced.
+    """An informer of a kind that the API server may not know (yet); until then it is empty and counts as synced.
 
-    `ask_again`: seconds until it is asked for again.
+    `ask_again` is the time between checks in seconds.
     """
 
     def __init__(
@@ -32,10 +32,10 @@ class OptionalInformer(Informer[dict[str, Any]]):
         self._asked, self._ask_again = asyncio.Event(), ask_again
         self.served = False
         self.problem = ""
-        """Why it is unknown whether the kind is served, or the empty string."""
+        """Why it is unknown whether the kind is served, or an empty string."""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Waits until the kind is served, then lists and watches until cancelled."""
         while not self.served:
             pause = await self._ask()
             await asyncio.sleep(pause)
@@ -43,11 +43,11 @@ class OptionalInformer(Informer[dict[str, Any]]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the first list is held, or the API server has said that it does not know the kind."""
+        """Reports whether the first list is complete, or the API server does not know the kind."""
         return self.has_synced if self.served else self._asked.is_set()
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - as Informer's
-        """Returns when the first list is held, or the API server has said that it does not know the kind."""
+        """Waits until the first list is complete, or until the API server says that it does not know the kind."""
         try:
             async with asyncio.timeout(timeout):
                 await self._asked.wait()
@@ -59,7 +59,7 @@ class OptionalInformer(Informer[dict[str, Any]]):
             await super().synced(timeout)
 
     async def _ask(self) -> float:
-        """Seconds after which to go on."""
+        """Checks whether the kind is served. Returns the seconds until the next step."""
         try:
             await self._kube.list(self.resource, limit=1)
         except NotFound:

@@ -1,4 +1,4 @@
-"""What each of the three processes does the same: the loop, the logs, the signals, the health server, an orderly end.
+"""The common frame of the three processes: event loop, logs, signals, health server, orderly shutdown.
 
     def main() -> None:
         sys.exit(serve(run, ProcessSettings(name="controller")))
@@ -8,7 +8,7 @@
         process.ready = lambda: None if informer.has_synced else "workloads are not listed yet"
         ...
 
-`run` works until it is cancelled (SIGTERM or SIGINT) and cleans up in its `finally`s. Leader election is in leader.py.
+`run` works until it is cancelled (SIGTERM or SIGINT) and cleans up in `finally` blocks. leader.py has leader election.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(slots=True)
 class Process:
-    """What `main` gets: set `ready` as soon as it means something; `stopping` is set at the first signal.
+    """State of a process, passed to `main`, which sets `ready`. `stopping` is set by the first signal.
 
-    `pages` are served beside health and metrics, by name; `may_read` is asked where the settings say so.
+    `pages` maps names to pages that are served beside health and metrics; `may_read` authorizes readers if enabled.
     """
 
     settings: ProcessSettings
@@ -51,19 +51,19 @@ class Process:
     may_read: MayRead = not_yet
 
     def readiness(self) -> str | None:
-        """What /readyz answers."""
+        """Returns the reason for /readyz to fail, or None."""
         return "stopping" if self.stopping.is_set() else self.ready()
 
 
 Main = Callable[[Process], Awaitable[None]]
 
-# Decoding allocates fast and leaves few reference cycles: with Python's own thresholds (700, 10, 10) a ninth of the
-# controller's CPU went into looking for them.
+# Decoding allocates fast and leaves few reference cycles: with Python's default thresholds (700, 10, 10) a ninth of the
+# controller's CPU time went into garbage collection.
 _COLLECT: Final = (20_000, 20, 20)
 
 
 def serve(main: Main, settings: ProcessSettings) -> int:
-    """Runs `main` until it returns, fails or a signal comes; the process's exit code (0 for an orderly end)."""
+    """Runs `main` until it returns, fails or a signal arrives. Returns the exit code, 0 for an orderly end."""
     logs.configure(settings.log_level, as_json=settings.log_json)
     gc.set_threshold(*_COLLECT)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -90,7 +90,7 @@ async def _serve(main: Main, settings: ProcessSettings) -> int:
 
 
 def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """An exception that no task awaited. uvloop calls it fatal when an answer comes on a closed connection."""
+    """Handles exceptions that no task awaited. uvloop reports one if a response arrives on a closed connection."""
     error = context.get("exception")
     if isinstance(error, RuntimeError) and str(error).endswith("the handler is closed"):
         log.info("an answer came on a closed connection", extra={"error": str(error)})
@@ -99,7 +99,7 @@ def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 def _listen(process: Process) -> None:
-    """The first signal asks for an orderly end, the second one does not wait for it."""
+    """Installs signal handlers: the first signal starts an orderly shutdown, a second one ends the process at once."""
 
     def heard(name: str) -> None:
         if process.stopping.is_set():
@@ -140,7 +140,7 @@ async def _call(main: Main, process: Process) -> None:
 
 
 def _end_hard(why: str) -> None:
-    """Leaves without another word: a task that refuses its cancellation would hold any politer end."""
+    """Ends the process without cleanup: a task that ignores its cancellation would block any orderly end."""
     log.critical("ending at once", extra={"why": why})
     logging.shutdown()
     os._exit(FAILED)

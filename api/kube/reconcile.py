@@ -1,9 +1,9 @@
-"""A keyed queue and its workers: the heart of every controller.
+"""A keyed queue and its workers, the core of every controller.
 
-A key stands in the queue once, however often it is added; one worker at a time holds it; added while held, it comes
-again afterwards. Keys planned for later come when due; of several plans, and of a plan and "now", the earliest wins:
-a reconcile looks at the whole state and plans again. Urgent keys overtake the others, so that the end of what was begun
-never waits for a thousand beginnings. What a reconcile does, and with which objects, is its own.
+A key is in the queue once, however often it is added. One worker at a time holds a key; a key added meanwhile is queued again
+afterwards. A key added with a delay is queued when due; of several additions the earliest counts, because a reconcile reads the
+whole state and schedules its next run itself. Urgent keys precede others, so that finishing started work never waits for a
+thousand new keys.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from api.kube.clock import SYSTEM, Clock, Timer
 log = logging.getLogger(__name__)
 
 Reconcile = Callable[[str], Awaitable[float | None]]
-"""Makes the world fit one key. Returns the seconds after which to look again, or None; raises to be called again soon."""
+"""Reconciles one key. Returns the seconds until it runs again, or None; if it raises, it is retried after a backoff."""
 
 
 class Queue:
-    """The keys; see the module for its rules. Not thread-safe: for the tasks of one loop."""
+    """The queue of keys; see the module for its rules. Not thread-safe: for tasks of one loop."""
 
     def __init__(self, name: str, clock: Clock = SYSTEM) -> None:
         self.name = name
         self._clock = clock
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._urgent: OrderedDict[str, None] = OrderedDict()
-        self._hurried: set[str] = set()  # held, and urgent when they come again
-        self._since: dict[str, float] = {}  # due and not yet taken, or held and to come again
+        self._hurried: set[str] = set()  # held keys that were added again as urgent
+        self._since: dict[str, float] = {}  # due time of keys that wait, or that are held and were added again
         self._held: set[str] = set()
         self._plans: dict[str, tuple[float, Timer]] = {}
         self._filled = asyncio.Event()
         self._depth, self._waited = metrics.QUEUE_DEPTH.labels(name), metrics.QUEUE_SECONDS.labels(name)
 
     def __len__(self) -> int:
-        """Keys that wait for a worker now."""
+        """Returns the number of keys that wait for a worker now."""
         return len(self._ready) + len(self._urgent)
 
     @property
     def planned(self) -> int:
-        """Keys that are to be looked at later."""
+        """Number of keys that are scheduled for later."""
         return len(self._plans)
 
     @property
     def idle(self) -> bool:
-        """Nothing waits and nothing is held; plans for later do not count."""
+        """Reports whether no key waits or is held; scheduled keys do not count."""
         return not self._since and not self._held
 
     def add(self, key: str, *, urgent: bool = False) -> None:
-        """Now; drops a plan for later. An urgent key comes before all that are not, also when it waits already."""
+        """Queues the key now and drops its schedule. An urgent key precedes others, even if it waits already."""
         plan = self._plans.pop(key, None)
         if plan is not None:
             plan[1].cancel()
@@ -71,7 +71,7 @@ class Queue:
             self._push(key, urgent=urgent)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Later, unless it waits already or an earlier plan is there. 0 or less is now."""
+        """Queues the key after `seconds`, unless it waits or is scheduled earlier. 0 or less queues it now."""
         if seconds <= 0:
             self.add(key)
             return
@@ -84,7 +84,7 @@ class Queue:
         self._plans[key] = (due, self._clock.call_later(seconds, lambda: self.add(key)))
 
     async def take(self) -> str:
-        """The key that waits longest, of the urgent ones if there are any; the caller holds it until `done`."""
+        """Waits for a key and returns it, urgent and longest-waiting first; the caller holds it until `done`."""
         while not len(self):
             self._filled.clear()
             await self._filled.wait()
@@ -95,7 +95,7 @@ class Queue:
         return key
 
     def done(self, key: str) -> None:
-        """Lets go of a key; if it was added meanwhile it waits again."""
+        """Releases a key, and queues it again if it was added meanwhile."""
         self._held.discard(key)
         urgent = key in self._hurried
         self._hurried.discard(key)
@@ -103,7 +103,7 @@ class Queue:
             self._push(key, urgent=urgent)
 
     def recall(self) -> None:
-        """Turns every plan for later into now: no timer is left, no key is forgotten."""
+        """Queues all scheduled keys now, so that no timer is left and no key is lost."""
         for key in list(self._plans):
             self.add(key)
 
@@ -114,7 +114,7 @@ class Queue:
 
 
 class Reconciler:
-    """A queue with `workers` tasks that call `reconcile` for its keys; failures come again after a growing delay."""
+    """A queue with `workers` tasks that call `reconcile` for its keys; failed keys are retried with a backoff."""
 
     def __init__(
         self,
@@ -134,15 +134,15 @@ class Reconciler:
         self._took = metrics.RECONCILE_SECONDS.labels(name)
 
     def add(self, key: str, *, urgent: bool = False) -> None:
-        """Look at the key now, urgent ones first; a plan for later is dropped (earliest wins)."""
+        """Queues the key now, urgent ones first, and drops its schedule."""
         self.queue.add(key, urgent=urgent)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Look at the key later; of several the earliest wins."""
+        """Queues the key after `seconds`; the earliest of several schedules counts."""
         self.queue.add_after(key, seconds)
 
     async def run(self) -> None:
-        """Until cancelled; ends when its workers have. What was queued, planned or under way waits for the next run."""
+        """Runs the workers until cancelled. Keys that were queued, scheduled or held wait for the next run."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
@@ -152,15 +152,15 @@ class Reconciler:
 
     async def _work(self) -> None:
         task = asyncio.current_task()
-        # A cancellation comes as an exception once only; should anything below lose it, the worker ends all the same.
+        # A cancellation is raised only once; if code below swallows it, the worker still ends.
         while task is None or not task.cancelling():
             key = await self.queue.take()
             try:
                 await self._one(key)
             finally:
                 self.queue.done(key)
-            # A reconcile that fails at once has waited for nothing, and `take` does not where keys stand: without this
-            # a long queue of such keys would keep everybody else from the loop, the Lease's renewal among them.
+            # A reconcile that fails at once never awaits, and neither does `take` while keys wait: without this, a long queue
+            # of such keys would block the loop, including the renewal of the Lease.
             await asyncio.sleep(0)
 
     async def _one(self, key: str) -> None:
@@ -170,10 +170,10 @@ class Reconciler:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
-                self.queue.add(key)  # cut off in the middle: the next run of the queue looks again
+                self.queue.add(key)  # interrupted: the next run reconciles it again
                 raise
             self._failed(key, RuntimeError("the reconcile cancelled itself"))
-        except Exception as error:  # noqa: BLE001 - the edge of a worker: one bad key must not stop the others
+        except Exception as error:  # noqa: BLE001 - outermost handler: one bad key must not stop the others
             self._failed(key, error)
         else:
             self._failures.pop(key, None)

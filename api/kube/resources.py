@@ -1,7 +1,7 @@
-"""The table of resources that Stowage touches: group, version, plural, kind, scope; and their paths.
+"""The resources that Stowage uses: group, version, plural, kind, scope; and their URL paths.
 
-Nothing is discovered at run time: what is not in this table is not asked for. The client, the informers, the embedded
-API server and the RBAC check all read it.
+Resources are not discovered at run time; only those in this table are requested. The client, the informers, the embedded API
+server and the RBAC check read it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from api.names import (
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of object at the API server, in the one version that Stowage speaks."""
+    """A kind of objects at the API server, in the one version that Stowage uses."""
 
     group: str
     version: str
@@ -35,11 +35,13 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """`v1` for the core group, else `group/version`: what stands in an object's apiVersion."""
+        """The apiVersion: `v1` for the core group, else `group/version`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
-        """The URL path. Without a namespace a namespaced resource means all namespaces (list and watch only).
+        """Returns the URL path. A namespaced resource without a namespace means all namespaces (list and watch only).
+
+        Raises ValueError for the name of a namespaced object without its namespace.
 
         >>> Resource("batch", "v1", "jobs", "Job").path("team", "train", "status")
         '/apis/batch/v1/namespaces/team/jobs/train/status'
@@ -115,7 +117,7 @@ SIGS_ELASTIC_QUOTAS: Final = Resource(ELASTIC_SIGS_GROUP, ELASTIC_VERSION, "elas
 POD_GROUPS: Final = Resource(COSCHEDULING, COSCHEDULING_VERSION, "podgroups", "PodGroup")
 SIGS_POD_GROUPS: Final = Resource(COSCHEDULING_SIGS, COSCHEDULING_VERSION, "podgroups", "PodGroup")
 
-# Kinds that users give a queue name and that Stowage queues by their pods or parts; not asked for.
+# Kinds to which users give a queue name, but whose pods or parts Stowage queues instead; never requested.
 NOT_MANAGED: Final[Mapping[str, Resource]] = {
     "argoproj.io/workflow": Resource("argoproj.io", "v1alpha1", "workflows", "Workflow"),
     "disaggregatedset.x-k8s.io/disaggregatedset": Resource(

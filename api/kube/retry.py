@@ -1,14 +1,14 @@
-"""When a request may be sent again, and how long to wait first. Policy only; the client does the sending.
+"""Decides when a request may be repeated, and after how long. The transport sends.
 
-| what happened                             | repeated                                             |
-|-------------------------------------------|------------------------------------------------------|
-| 429, or 5xx with Retry-After              | always: the server did nothing; after the time named |
-| connection refused                        | always: nothing was sent                             |
-| other 5xx, connection cut, no answer      | only if sending twice equals sending once            |
-| other 4xx, 410, fence                     | never                                                |
+| failure                                     | repeated                                                  |
+|---------------------------------------------|-----------------------------------------------------------|
+| 429, or 5xx with Retry-After                | always: the server did nothing; after the given time      |
+| connection refused                          | always: nothing was sent                                  |
+| other 5xx, broken connection, no response   | only if sending twice equals sending once                 |
+| other 4xx, 410, fence                       | never                                                     |
 
-Sending twice equals sending once for reads, for writes with a precondition (resourceVersion or uid: the second one
-conflicts instead of overwriting), for apply, and where the caller says so.
+Sending twice equals sending once for reads, for writes with a precondition (resourceVersion or uid: the second write conflicts
+instead of overwriting), for apply, and where the caller says so.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from api.kube.backoff import Backoff, jittered
 from api.kube.settings import ClientSettings
 
 NOT_SENT: Final = "NotSent"
-"""Reason of an Unreachable whose request never left."""
+"""Reason of Unreachable if the request was never sent."""
 NO_ANSWER: Final = "NoAnswer"
 
 
 def may_repeat(error: BaseException, repeatable: bool, longest: float) -> bool:
-    """The table above; `longest` is the largest Retry-After that is waited for."""
+    """Applies the module's table. `longest` is the largest Retry-After (seconds) to wait for."""
     if isinstance(error, Unreachable):
         return repeatable or error.reason == NOT_SENT
     if isinstance(error, TooManyRequests):
@@ -39,13 +39,13 @@ def may_repeat(error: BaseException, repeatable: bool, longest: float) -> bool:
 
 
 def pause(error: BaseException | None, failures: int, backoff: Backoff) -> float:
-    """Seconds before the next try: what the server asks for (a little more, spread), else the backoff."""
+    """Returns the seconds before the next attempt: slightly more than the server's Retry-After, else the backoff."""
     asked = error.retry_after if isinstance(error, ApiError) else None
     return jittered(asked * 1.1, 0.09) if asked else backoff.delay(failures)
 
 
 def retrying(settings: ClientSettings, repeatable: bool) -> AsyncRetrying:
-    """The loop around one request; raises the last error as it is."""
+    """Returns the retry loop for one request, which raises the last error unchanged."""
     backoff = Backoff(settings.backoff_base, settings.backoff_max)
 
     def wait(state: RetryCallState) -> float:
@@ -60,7 +60,7 @@ def retrying(settings: ClientSettings, repeatable: bool) -> AsyncRetrying:
 
 
 def has_precondition(body: Mapping[str, Any] | Sequence[Any]) -> bool:
-    """Whether a body only applies to one version of the object: metadata.resourceVersion, or a JSON patch's test of it."""
+    """Reports whether the body applies to one version only: by metadata.resourceVersion, or by a JSON patch's test of it."""
     if isinstance(body, Mapping):
         return bool((body.get("metadata") or {}).get("resourceVersion"))
     return any(

@@ -1,6 +1,6 @@
-"""Settings of the IO layer as frozen values. Nothing here reads the environment: the processes do, once, at start.
+"""Settings of API access as frozen values. The processes read the environment once at start and construct them.
 
-All durations are seconds. The defaults are those of a production process; tests make smaller ones.
+Durations are in seconds. The defaults are for production; tests use smaller values.
 """
 
 from __future__ import annotations
@@ -11,53 +11,53 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class InformerSettings:
-    """How an informer lists, watches and comes back."""
+    """How an informer lists, watches and recovers."""
 
     page_size: int = 500
     watch_list: bool = False
-    """Stream the first list through the watch where the server supports it (Kubernetes 1.34 and later)."""
+    """Streams the first list through the watch if the server supports it (Kubernetes 1.34 and later)."""
     watch_min: float = 300.0
     watch_max: float = 600.0
-    """The server ends each watch after a random time between the two, so that informers do not return all at once."""
+    """The server ends each watch after a random time between both, so that informers do not reconnect at once."""
     silence: float = 150.0
-    """Nothing at all for so long means a dead connection: bookmarks come about once a minute."""
+    """Time without any data after which a connection is considered dead; bookmarks arrive about once a minute."""
     backoff_base: float = 0.2
     backoff_max: float = 30.0
     relist_after: int = 5
-    """Failures in a row, without one event between them, after which the resourceVersion is given up."""
+    """Failures in a row without an event after which the informer lists again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """How to reach the API server and how hard to try."""
+    """How to reach the API server, and limits of requests."""
 
     kubeconfig: Path | None = None
-    """None means in-cluster: the ServiceAccount that is mounted into the pod."""
+    """None means in-cluster: the ServiceAccount mounted into the pod."""
     context: str | None = None
     """None means the kubeconfig's current context."""
     user_agent: str = "stowage"
     timeout: float = 30.0
-    """Of one try, from sending to the last byte of the answer."""
+    """Time of one attempt, from sending to the last byte of the response."""
     attempts: int = 6
-    """Tries of one request in all, the first included; only where a repetition is safe (see client.py)."""
+    """Attempts of one request including the first; only if repeating is safe (see retry.py)."""
     backoff_base: float = 0.1
     backoff_max: float = 10.0
     retry_after_max: float = 30.0
-    """A server that asks for a longer pause than this gets none: the error goes to the caller, who requeues."""
+    """Longest Retry-After to wait for; beyond it the error is raised, and the caller requeues."""
     concurrency: int = 64
-    """Requests in flight at once; watches do not count."""
+    """Most requests in flight, not counting watches."""
     qps: float = 0.0
     """Client-side limit of requests per second; 0 leaves it to the server's priority and fairness."""
     burst: int = 100
     compress: bool = False
-    """Ask for gzip. Off: the answers come over a fast network and unpacking costs more than it saves."""
+    """Whether to request gzip. On a fast network, decompression costs more than it saves."""
     informers: InformerSettings = InformerSettings()
-    """For the informers of this client that are given none of their own."""
+    """Default for informers of this client."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderSettings:
-    """The Lease and its timing; must hold: lease_duration > renew_deadline > retry_period > 0."""
+    """The Lease and its timing. Raises ValueError unless lease_duration > renew_deadline > retry_period > 0."""
 
     namespace: str
     name: str
@@ -77,15 +77,15 @@ class LeaderSettings:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSettings:
-    """What the three processes share."""
+    """Settings of a process's frame."""
 
     name: str
     health_host: str = "0.0.0.0"
     health_port: int = 8081
-    """0 picks a free one."""
+    """0 selects a free port."""
     authenticate: bool = False
-    """Metrics and pages are for bearers of tokens that the API server lets read them; never asked on loopback."""
+    """Whether metrics and pages require a token that the API server authorizes; not on loopback."""
     log_level: str = "INFO"
     log_json: bool = True
     grace: float = 20.0
-    """From the first signal to the hard end; the pod's terminationGracePeriodSeconds must be longer."""
+    """Time from the first signal to the hard end; the pod's terminationGracePeriodSeconds must be longer."""

@@ -1,9 +1,8 @@
-"""The copy that an informer keeps: objects by key, indexes over them, handlers of their changes. No IO, no waiting.
+"""The copy of an informer: objects by key, indexes, and handlers of changes. No IO, and never waits.
 
-It turns what comes over the wire, with repetitions, leftovers of a broken connection and whole new lists, into a clean
-sequence of changes: each object ADDED, then MODIFIED any number of times, then DELETED; an object that was deleted and
-made again under its name is DELETED and ADDED. Called by informer.py; handlers are called in order, after the copy
-holds the change.
+It turns watch events, with repetitions, leftovers of broken connections and complete lists, into a clean sequence of changes
+per object: ADDED, then MODIFIED any number of times, then DELETED. An object that was deleted and created again under the
+same name is DELETED and ADDED. informer.py calls it; handlers run in order, after the copy has changed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class ChangeType(StrEnum):
-    """What happened to an object."""
+    """The kind of a change."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -31,7 +30,7 @@ class ChangeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change(Generic[T]):
-    """One change, as handlers get it; `old` is None for ADDED, `object` is the last known state for DELETED."""
+    """A change for handlers. `old` is None for ADDED; `object` is the last known state for DELETED."""
 
     type: ChangeType
     key: str
@@ -43,7 +42,7 @@ Handler = Callable[[Change[T]], None]
 
 
 class Index(Generic[T]):
-    """The keys of the objects by the values that a function gives for them."""
+    """Keys of objects by the values that a function returns for them."""
 
     def __init__(self, values_of: Callable[[T], Iterable[str]]) -> None:
         self._values_of = values_of
@@ -51,7 +50,7 @@ class Index(Generic[T]):
         self._keys: dict[str, dict[str, None]] = {}
 
     def put(self, key: str, obj: T) -> None:
-        """Files the object again; one whose values are what they were keeps its place."""
+        """Indexes the object again; with unchanged values it keeps its position."""
         values = tuple(self._values_of(obj))
         if self._values.get(key) == values:
             return
@@ -61,7 +60,7 @@ class Index(Generic[T]):
             self._keys.setdefault(value, {})[key] = None
 
     def drop(self, key: str) -> None:
-        """Forgets the object."""
+        """Removes the object."""
         for value in self._values.pop(key, ()):
             keys = self._keys[value]
             keys.pop(key, None)
@@ -69,12 +68,12 @@ class Index(Generic[T]):
                 del self._keys[value]
 
     def keys(self, value: str) -> Collection[str]:
-        """In the order in which they were filed."""
+        """Returns the keys with this value, in the order of indexing."""
         return self._keys.get(value, {})
 
 
 class Store(Generic[T]):
-    """See the module. `label` names the resource in logs and metrics, `selection` which part of it is kept."""
+    """The copy; see the module. `label` names the resource in logs and metrics, `selection` the watched part of it."""
 
     def __init__(self, label: str, selection: str = "") -> None:
         self._label = label
@@ -86,37 +85,37 @@ class Store(Generic[T]):
 
     @property
     def objects(self) -> Mapping[str, T]:
-        """A live view."""
+        """The objects by key, as a live view."""
         return self._objects
 
     def add_handler(self, fn: Handler[T]) -> None:
-        """Objects already known are shown to it as ADDED at once."""
+        """Adds a handler. It receives known objects as ADDED at once."""
         self._handlers.append(fn)
         for key, obj in list(self._objects.items()):
             self._show(fn, Change(ChangeType.ADDED, key, obj, None))
 
     def add_index(self, name: str, values_of: Callable[[T], Iterable[str]]) -> None:
-        """Groups the objects, also those already known, by the values given."""
+        """Indexes all objects, also known ones, by the values that `values_of` returns."""
         index = self._indexes[name] = Index(values_of)
         for key, obj in self._objects.items():
             self._file(name, index, key, obj)
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """The objects filed under the value."""
+        """Returns the objects with this value in the index."""
         return [self._objects[key] for key in self._indexes[name].keys(value)]
 
     def filed(self, name: str, value: str) -> Iterator[T]:
-        """The same one by one, for callers that need a few of many; the store must not change meanwhile."""
+        """Yields these objects one by one, for callers that need few of many. The store must not change meanwhile."""
         return (self._objects[key] for key in self._indexes[name].keys(value))
 
     def count(self, name: str, value: str) -> int:
-        """How many objects are filed under the value."""
+        """Returns the number of objects with this value in the index."""
         return len(self._indexes[name].keys(value))
 
     def observe(self, obj: T) -> None:
-        """Takes the answer to a write of ours, so that the copy is never older than what we wrote ourselves.
+        """Stores the response of a write, so that the copy is never older than this process's own writes.
 
-        Only of an object that is here: an answer that comes after the object's end must not bring it back.
+        Ignores objects that are not in the copy: a response that arrives after a deletion must not restore the object.
         """
         object_identity = identity(obj)
         old = self._objects.get(object_identity.key)
@@ -124,7 +123,7 @@ class Store(Generic[T]):
             self.upsert(obj)
 
     def holds(self, object_identity: ObjectIdentity) -> bool:
-        """Whether the copy has this version, or a later one: so it is when the watch shows a write that was observed."""
+        """Reports whether the copy has this version or a later one, as when the watch delivers an observed write."""
         old = self._objects.get(object_identity.key)
         if old is None or not object_identity.resource_version:
             return False
@@ -134,25 +133,25 @@ class Store(Generic[T]):
         )
 
     def upsert(self, obj: T) -> None:
-        """Takes an ADDED or MODIFIED; repetitions and older states change nothing."""
+        """Handles ADDED or MODIFIED; repetitions and older states change nothing."""
         for change in self._upsert(obj):
             self._emit(change)
 
     def delete(self, obj: T) -> None:
-        """Takes a DELETED; `obj` is the state at deletion."""
+        """Handles DELETED; `obj` is the state at deletion."""
         object_identity = identity(obj)
         old = self._objects.get(object_identity.key)
         if old is not None and not _is_older(object_identity, identity(old)):
             self._emit(Change(ChangeType.DELETED, object_identity.key, obj, old))
 
     def delete_key(self, key: str) -> None:
-        """Takes a DELETED whose object did not decode: the last known state stands for it."""
+        """Handles DELETED of an object that did not decode, with its last known state."""
         old = self._objects.get(key)
         if old is not None:
             self._emit(Change(ChangeType.DELETED, key, old, old))
 
     def replace(self, items: Mapping[str, T]) -> Iterator[Change[T]]:
-        """Takes a whole list: yields each change after it was made; deletions come first, to free before filling."""
+        """Applies a complete list and yields each change after making it; deletions first, to release capacity early."""
         for key in [key for key in self._objects if key not in items]:
             change = Change(ChangeType.DELETED, key, self._objects[key], self._objects[key])
             yield self._emit(change)
@@ -191,7 +190,7 @@ class Store(Generic[T]):
         return change
 
     def _file(self, name: str, index: Index[T], key: str, obj: T) -> None:
-        """One object that an index cannot take is found by its key alone; it must not end the watch of all others."""
+        """Indexes one object. If that fails the object is only found by key; the failure must not end the watch."""
         try:
             index.put(key, obj)
         except Exception:
@@ -208,14 +207,14 @@ class Store(Generic[T]):
 
 
 def _is_same(new: ObjectIdentity, was: ObjectIdentity, obj: object, old: object) -> bool:
-    """Equal versions; types that carry none are compared whole."""
+    """Reports whether the versions are equal; objects without versions are compared as a whole."""
     if new.resource_version or was.resource_version:
         return new.resource_version == was.resource_version and new.uid == was.uid
     return obj == old
 
 
 def _is_older(new: ObjectIdentity, was: ObjectIdentity) -> bool:
-    """Kubernetes orders resourceVersions of one resource as integers; what is no integer is never called older."""
+    """Reports whether `new` is older. Kubernetes orders a resource's resourceVersions as integers; others never compare."""
     if new.resource_version.isdigit() and was.resource_version.isdigit():
         return int(new.resource_version) < int(was.resource_version)
     return False

@@ -1,7 +1,7 @@
-"""The wire of a watch: bytes to lines to events; and errors out of the server's Status objects. No IO.
+"""The wire format of a watch: bytes to lines to events; and errors from Status objects. No IO.
 
-A watch answers with one JSON object per line, `{"type": ..., "object": {...}}`, cut anywhere by the network. The object
-stays raw here, so that only its own type's decoder ever reads it.
+A watch returns one JSON object per line, `{"type": ..., "object": {...}}`, in chunks of any size. The object stays undecoded,
+so that only the decoder of its type reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ERROR: Final = "ERROR"
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
-    """One line of a watch. `type` is ADDED, MODIFIED, DELETED or BOOKMARK (ERROR is raised, never handed out)."""
+    """One event of a watch. `type` is ADDED, MODIFIED, DELETED or BOOKMARK; ERROR is raised instead."""
 
     type: str
     object: msgspec.Raw
@@ -41,13 +41,13 @@ _status_decoder = msgspec.json.Decoder(_Status)
 
 
 class Lines:
-    """Cuts a byte stream into lines. A line of many chunks is joined once, at its end, so its cost stays linear."""
+    """Splits a byte stream into lines. A line of many chunks is joined once, so its cost is linear."""
 
     def __init__(self) -> None:
         self._open: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes, without their newline; empty ones are left out."""
+        """Returns the lines that this chunk completes, without newlines and empty lines."""
         if b"\n" not in chunk:
             self._open.append(chunk)
             return []
@@ -59,7 +59,7 @@ class Lines:
 
 
 async def events(chunks: AsyncIterable[bytes]) -> AsyncGenerator[WatchEvent, None]:
-    """The events in a watch's body. Raises the ApiError that an ERROR event carries (Gone for 410), or of a broken line."""
+    """Yields the events in a watch's body. Raises the ApiError of an ERROR event (Gone for 410) or of a malformed line."""
     lines = Lines()
     async for chunk in chunks:
         for line in lines.feed(chunk):
@@ -78,7 +78,7 @@ def _event(line: bytes) -> WatchEvent:
 
 
 def status_error(data: bytes, http_status: int = 0, retry_after: float | None = None) -> ApiError:
-    """The error of a Status object. Where the body is none (a proxy's page), its beginning is the message."""
+    """Returns the error of a Status object. For another body (such as a proxy's page) its start is the message."""
     try:
         status = _status_decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
@@ -90,6 +90,6 @@ def status_error(data: bytes, http_status: int = 0, retry_after: float | None = 
 
 
 def answer_error(http_status: int, headers: Mapping[str, str], data: bytes) -> ApiError:
-    """The error of an HTTP answer; a Retry-After header (seconds) wins over the one in the Status."""
+    """Returns the error of an HTTP response. A Retry-After header (seconds) takes precedence over the Status."""
     header = headers.get("Retry-After", "")
     return status_error(data, http_status, float(header) if header.isdigit() else None)

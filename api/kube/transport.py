@@ -1,6 +1,6 @@
-"""Sending: limits, timeouts, tokens, retries, counting; every failure leaves as one of api.errors.
+"""Sends requests with limits, timeouts, tokens, retries and metrics; raises every failure as an error of api.errors.
 
-Knows requests, not resources. `client.py` makes the calls, `retry.py` says which may be repeated.
+Knows requests, not resources. `client.py` builds them; `retry.py` decides which may be repeated.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from api.kube.clock import SYSTEM
 from api.kube.connection import Connection
 from api.kube.settings import ClientSettings
 
-# Of the time for a request: a connection that is not there by then was never sent anything, and that is worth knowing.
+# Part of a request's timeout for connecting. If no connection exists by then, nothing was sent and a retry is safe.
 _CONNECTING = 0.8
 
 Fence = Callable[[], None]
-"""Called right before a write leaves; raises NotLeader to stop it."""
+"""Called right before a write is sent; raises NotLeader to prevent it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One request, ready to be sent. `resource` is a label for metrics and messages (`jobs`, `jobs/status`)."""
+    """One request. `resource` is a label for metrics and messages (`jobs`, `jobs/status`)."""
 
     method: str
     verb: str
@@ -49,14 +49,14 @@ class ApiRequest:
 
 
 class Transport:
-    """Sends calls over a connection within the limits of its settings."""
+    """Sends requests over a connection within the limits of its settings."""
 
     def __init__(self, connection: Connection, settings: ClientSettings) -> None:
         self.connection, self.settings = connection, settings
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._bucket = TokenBucket(settings.qps, settings.burst, SYSTEM)
-        # The whole has asyncio's own timeout: aiohttp's loses a cancellation that comes in the same turn of the loop, and
-        # with it a cancelled task goes on for ever.
+        # asyncio.timeout covers the request: aiohttp's timeout loses a cancellation in the same iteration of the loop, and
+        # a cancelled task would continue for ever.
         self._connecting = aiohttp.ClientTimeout(total=None, connect=settings.timeout * _CONNECTING)
         self._headers = {
             "Accept": "application/json",
@@ -65,15 +65,17 @@ class Transport:
         }
 
     async def send(self, call: ApiRequest) -> bytes:
-        """The body of the answer, after as many tries as allowed. Raises ApiError, or what the fence raises."""
+        """Sends a request with retries and returns the body. Raises ApiError, or what the fence raises."""
         try:
             return await self._authorized(call)
         except ApiError as error:
             return await self._again(call, error)
 
     async def _again(self, call: ApiRequest, error: ApiError) -> bytes:
-        """After a first failure. The retry machinery costs a third of a request, so most never enter it; one that does
-        has the failure replayed as the first try."""
+        """Retries after a first failure, which is replayed as the first attempt.
+
+        The retry machinery costs a third of a request, so requests that succeed at once skip it.
+        """
         failures = [error]
 
         async def again() -> bytes:
@@ -85,7 +87,7 @@ class Transport:
         return await retry.retrying(self.settings, call.repeatable)(again)
 
     async def stream(self, call: ApiRequest, silence: float | None) -> AsyncGenerator[stream.WatchEvent, None]:
-        """The events of a watch, sent once; `silence` is the longest wait for the next byte."""
+        """Yields the events of a watch, sent once; `silence` is the longest wait for data in seconds."""
         connect = self.settings.timeout
         patience = aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect, sock_read=silence)
         token = await self.connection.authorization()
@@ -107,7 +109,7 @@ class Transport:
             raise _unreachable(call, error, silence) from error
 
     async def _authorized(self, call: ApiRequest) -> bytes:
-        """One try; after a refused token one more with a fresh token, if there is another."""
+        """Makes one attempt, and a second one if the token was refused and has changed."""
         token = await self.connection.authorization()
         try:
             return await self._try(call, token)
@@ -156,7 +158,7 @@ class Transport:
 
 
 def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Cuts a watch that is not at its end: TLS's goodbye would leave the socket open after the client is closed."""
+    """Aborts a watch that has not ended: an orderly TLS shutdown would keep the socket open after the client is closed."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -167,7 +169,7 @@ def _count(call: ApiRequest, status: int) -> None:
 
 
 def _unreachable(call: ApiRequest, error: Exception, seconds: float | None) -> Unreachable:
-    """Whether the request left at all decides what may be repeated."""
+    """Returns the error; its reason says whether the request was sent, which decides about retries."""
     not_sent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
     what = f"no answer within {seconds} s" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
     return Unreachable(0, retry.NOT_SENT if not_sent else retry.NO_ANSWER, f"{call}: {what}")

@@ -1,7 +1,6 @@
-"""Keys of Kueue's Configuration that our processes do not have, and the answer to each. Values only.
+"""Keys of Kueue's Configuration that Stowage does not have, with an answer for each. Values only.
 
-None of them is taken and then ignored: each is an error, and this is the part of it that says what there is instead. Called by
-environment.py.
+None is ignored silently: each is an error, to which this module adds the alternative. environment.py calls it.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ _OF_OTHERS: Final = frozenset(("ungater", "placement", "controller", "webhook", 
 
 
 def said_of(where: Sequence[Any]) -> str:
-    """What is said of a key that is not known, by the parts of its path."""
+    """Returns the answer for an unknown key, given the parts of its path."""
     path = ".".join(to_camel(part) if isinstance(part, str) and "_" in part else str(part) for part in where)
     if path in INSTEAD:
         return INSTEAD[path]

@@ -33,7 +33,7 @@ class Api:
         self._context = context
 
     def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Object:
-        """The answer's object. Raises RequestError unless it is 2xx."""
+        """Returns the answer's object. Raises RequestError unless it is 2xx."""
         with closing(self._connection()) as connection:
             return _exchange(connection, method, path, body, content_type)
 
@@ -44,7 +44,7 @@ class Api:
         return self.request("POST", path, body)
 
     def merge(self, path: str, body: Object) -> Object:
-        """A JSON merge patch."""
+        """Returns a JSON merge patch."""
         return self.request("PATCH", path, body, MERGE)
 
     def delete(self, path: str) -> Object:

@@ -121,13 +121,13 @@ def current_key(recipe: Recipe = CONTROL_PLANE) -> str:
 
 
 def installed(root: Path | None = None, recipe: Recipe = CONTROL_PLANE) -> Tools | None:
-    """The finished build of the checked-out go.mod, if there is one."""
+    """Returns the finished build of the checked-out go.mod, if there is one."""
     builds = sorted(((root or cache_root()) / recipe.name).glob(f"{current_key(recipe)}-go*/bin"))
     return Tools(builds[-1].parent) if builds else None
 
 
 def ensure(root: Path | None = None, recipe: Recipe = CONTROL_PLANE) -> Tools:
-    """The finished build; makes it first where it is missing. Raises BuildError."""
+    """Returns the finished build; makes it first where it is missing. Raises BuildError."""
     root = root or cache_root()
     if (tools := installed(root, recipe)) is not None:
         return tools

@@ -106,7 +106,7 @@ class ControlPlane:
             self._processes.send_signal(name, signal.SIGCONT)
 
     def logs(self, lines: int = 30) -> str:
-        """The tails of all logs."""
+        """Returns the tails of all logs."""
         return "\n".join(processes.tail(log, lines) for log in sorted(self.folder.glob("*.log")))
 
     # ---- for users of the cluster
@@ -126,7 +126,7 @@ class ControlPlane:
         )
 
     def user(self, name: str, groups: tuple[str, ...] = ()) -> Path:
-        """A kubeconfig of a user by client certificate; no rights of its own, unless a group has some."""
+        """Returns a kubeconfig of a user by client certificate; no rights of its own, unless a group has some."""
         credentials = kubeconfig.certificate_user(self.authority.client(f"user-{name}", name, groups))
         return kubeconfig.write(
             self.folder / f"user-{name}.kubeconfig", self.server, self.authority.certificate, credentials

@@ -26,7 +26,7 @@ from hack.controlplane.options import ClusterOptions
 
 @pytest.fixture(scope="session")
 def control_plane_tools() -> Tools:
-    """The built programs. Missing ones are built if STOWAGE_E2E is set; else the test is skipped."""
+    """Returns the built programs. Missing ones are built if STOWAGE_E2E is set; else the test is skipped."""
     tools = build.installed()
     if tools is None and not os.environ.get("STOWAGE_E2E"):
         pytest.skip("the control plane is not built: `make controlplane` builds it, `make e2e` builds it and runs this")

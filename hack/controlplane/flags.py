@@ -104,7 +104,7 @@ def scheduler(site: ClusterPaths, options: ClusterOptions) -> list[str]:
 
 
 def scheduler_config(site: ClusterPaths) -> dict[str, Any]:
-    """The KubeSchedulerConfiguration: stock profile, short backoff so that tests of waiting pods are quick."""
+    """Returns the KubeSchedulerConfiguration: stock profile, short backoff so that tests of waiting pods are quick."""
     connection = {"kubeconfig": str(site.kubeconfig("scheduler")), "qps": 1000, "burst": 2000}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -139,7 +139,7 @@ def jobset(site: ClusterPaths, options: ClusterOptions) -> list[str]:
 
 
 def jobset_config(site: ClusterPaths) -> dict[str, Any]:
-    """The JobSet controller's Configuration: its webhook on loopback with our certificate (from `jobset-certs`)."""
+    """Returns the JobSet controller's Configuration: its webhook on loopback with our certificate (from `jobset-certs`)."""
     webhook = {"port": site.ports.jobset_webhook, "host": "127.0.0.1", "certDir": str(site.folder / "jobset-certs")}
     return {
         "apiVersion": "config.jobset.x-k8s.io/v1alpha1",

@@ -51,7 +51,7 @@ def probe(api: Api) -> None:
 
 
 def example(name: str) -> Object:
-    """The smallest JobSet: one Job of one pod."""
+    """Returns the smallest JobSet: one Job of one pod."""
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
     job = {"name": "main", "template": {"spec": {"template": {"spec": pod}}}}
     return {

@@ -21,7 +21,7 @@ def token_user(token: str) -> dict[str, str]:
 
 
 def write(path: Path, server: str, ca: Path, user: dict[str, str], namespace: str = "default") -> Path:
-    """A kubeconfig with one cluster, one user and one context; readable by its owner only. Returns `path`."""
+    """Returns a kubeconfig with one cluster, one user and one context; readable by its owner only. Returns `path`."""
     content: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -55,7 +55,7 @@ def probe(api: Api) -> None:
 
 
 def example(name: str) -> Object:
-    """The smallest: one group of one pod."""
+    """Returns the smallest: one group of one pod."""
     worker = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",

@@ -22,23 +22,23 @@ Manifest = dict[str, Any]
 
 
 def jobset_crds(module: Path) -> list[Manifest]:
-    """The plain CRDs, without the conversion webhook that the module's kustomization would add."""
+    """Returns the plain CRDs, without the conversion webhook that the module's kustomization would add."""
     return [crd for path in sorted((module / "config/components/crd/bases").glob("*.yaml")) for crd in read(path)]
 
 
 def jobset_webhooks(module: Path) -> list[Manifest]:
-    """The mutating and the validating registration, patched and named as an installation has them."""
+    """Returns the mutating and the validating registration, patched and named as an installation has them."""
     folder = module / "config/components/webhook"
     return _registrations(folder / "manifests.yaml", folder / "patches", "jobset-")
 
 
 def lws_crds(module: Path) -> list[Manifest]:
-    """All kinds that the module's controllers watch."""
+    """Returns all kinds that the module's controllers watch."""
     return [crd for path in sorted((module / "config/crd/bases").glob("*.yaml")) for crd in read(path)]
 
 
 def lws_webhooks(module: Path) -> list[Manifest]:
-    """The same of LeaderWorkerSet."""
+    """Returns the same of LeaderWorkerSet."""
     folder = module / "config/webhook"
     return _registrations(folder / "manifests.yaml", folder, "lws-")
 
@@ -55,7 +55,7 @@ def _registrations(path: Path, patches: Path, prefix: str) -> list[Manifest]:
 
 
 def patched(registration: Manifest, operations: Iterable[Manifest]) -> Manifest:
-    """A copy with whole webhooks replaced: `{op: replace, path: /webhooks/1, value: ...}`. Others raise BuildError."""
+    """Returns a copy with whole webhooks replaced: `{op: replace, path: /webhooks/1, value: ...}`. Others raise BuildError."""
     result = copy.deepcopy(registration)
     for operation in operations:
         place = re.fullmatch(r"/webhooks/(\d+)", operation["path"])

@@ -18,7 +18,7 @@ def node(
     capacity: Mapping[str, str] | None = None,
     taints: Sequence[Mapping[str, str]] = (),
 ) -> Object:
-    """A Node, Ready from the start, with its hostname label. `capacity` is added to 32 CPUs, 256 GiB and 110 pods."""
+    """Returns a Node, Ready from the start, with its hostname label. `capacity` is added to 32 CPUs, 256 GiB and 110 pods."""
     size = {"cpu": "32", "memory": "256Gi", "pods": "110", **(capacity or {})}
     return {
         "apiVersion": "v1",

@@ -74,7 +74,7 @@ class ClusterPaths:
 
     @property
     def server(self) -> str:
-        """The API server's URL."""
+        """Returns the API server's URL."""
         return f"https://127.0.0.1:{self.ports.apiserver}"
 
     def pki(self, name: str) -> Path:

@@ -42,17 +42,17 @@ class Authority:
         self.certificate.write_bytes(self._self_signed().public_bytes(serialization.Encoding.PEM))
 
     def serving(self, name: str, common_name: str, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> KeyPairFiles:
-        """A certificate for a server on `hosts` (addresses or DNS names); a client certificate as well."""
+        """Returns a certificate for a server on `hosts` (addresses or DNS names); a client certificate as well."""
         return self._issue(
             name, _name(common_name, ()), hosts, ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
         )
 
     def client(self, name: str, user: str, groups: tuple[str, ...] = ()) -> KeyPairFiles:
-        """A client certificate that the API server reads as `user` in `groups`."""
+        """Returns a client certificate that the API server reads as `user` in `groups`."""
         return self._issue(name, _name(user, groups), (), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def signing_key(self, name: str) -> tuple[Path, Path]:
-        """A private key and its public half, as files: `<name>.key` and `<name>.pub`."""
+        """Returns a private key and its public half, as files: `<name>.key` and `<name>.pub`."""
         key = ec.generate_private_key(ec.SECP256R1())
         public = self._folder / f"{name}.pub"
         public.write_bytes(

@@ -88,7 +88,7 @@ class ServerProcesses:
             time.sleep(_POLL_SECONDS)
 
     def tail(self, name: str, lines: int = 30) -> str:
-        """The end of a server's log, under its path."""
+        """Returns the end of a server's log, under its path."""
         return tail(self._folder / f"{name}.log", lines)
 
     def stop(self) -> None:
@@ -100,7 +100,7 @@ class ServerProcesses:
 
 
 def answers(url: str, context: ssl.SSLContext) -> bool:
-    """Whether a GET of `url` gives 200."""
+    """Reports whether a GET of `url` gives 200."""
     try:
         with urllib.request.urlopen(url, context=context, timeout=3) as answer:
             return bool(answer.status == 200)
@@ -143,7 +143,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; a zombie does not."""
+    """Reports whether the process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -151,7 +151,7 @@ def alive(pid: int) -> bool:
 
 
 def runs_in(pid: int, folder: Path) -> bool:
-    """Whether the process works in `folder`: tells a cluster's server from a stranger that got the same pid later."""
+    """Reports whether the process works in `folder`: tells a cluster's server from a stranger that got the same pid later."""
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == folder
     except OSError:

@@ -42,7 +42,7 @@ class Progress:
             self._print(self.text(now - self._started))
 
     def text(self, elapsed: float) -> str:
-        """The line, such as `control plane: compiling 12/2874 · k8s.io/api · 0:42 elapsed, usually ...`."""
+        """Returns the line, such as `control plane: compiling 12/2874 · k8s.io/api · 0:42 elapsed, usually ...`."""
         count = f"{self._count}/{self._total}" if self._total else (str(self._count) if self._count else "")
         doing = f"{self._stage} {count}".strip()
         parts = [doing, *([self._now] if self._now else []), f"{clock(elapsed)} elapsed, {self._usual}"]

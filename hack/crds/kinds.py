@@ -29,7 +29,7 @@ AGE = Column("Age", ".metadata.creationTimestamp", "date", description="Time sin
 
 
 def condition(name: str, kind: str, description: str) -> Column:
-    """The status of a condition as a column."""
+    """Returns the status of a condition as a column."""
     return Column(name, f".status.conditions[?(@.type=='{kind}')].status", description=description)
 
 
@@ -49,7 +49,7 @@ class CrdKind:
 
     @property
     def name(self) -> str:
-        """The kind's own name."""
+        """Returns the kind's own name."""
         return self.model.KIND
 
     @property
@@ -59,7 +59,7 @@ class CrdKind:
 
     @property
     def version(self) -> str:
-        """The one version that is served."""
+        """Returns the one version that is served."""
         return self.model.API_VERSION.partition("/")[2]
 
 

@@ -46,7 +46,7 @@ def file_name(kind: CrdKind) -> str:
 
 
 def manifest(kind: CrdKind) -> dict[str, Any]:
-    """The CustomResourceDefinition object."""
+    """Returns the CustomResourceDefinition object."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -78,7 +78,7 @@ def _categories(kind: CrdKind) -> tuple[str, ...]:
 
 @functools.cache
 def text(kind: CrdKind) -> str:
-    """The file's text; the same types give the same bytes."""
+    """Returns the file's text; the same types give the same bytes."""
     return HEADER + yaml.dump(manifest(kind), Dumper=_NoAnchors, sort_keys=False, width=120)
 
 

@@ -19,7 +19,7 @@ _NAME: Schema = {"type": "string", "maxLength": 253, "pattern": DNS_SUBDOMAIN}
 
 
 def older(kind: str, schema: Schema) -> Schema:
-    """A copy of the v1beta2 schema of the whole object, as v1beta1 has it."""
+    """Returns a copy of the v1beta2 schema of the whole object, as v1beta1 has it."""
     made = copy.deepcopy(schema)
     change = _CHANGES.get(kind)
     if change is not None:

@@ -21,7 +21,7 @@ _OPEN = f"{_EXTENSION}preserve-unknown-fields"
 
 
 def structural(model: type[BaseModel]) -> Schema:
-    """The schema of the whole type, in wire names."""
+    """Returns the schema of the whole type, in wire names."""
     document = model.model_json_schema(by_alias=True)
     return _convert(document, document.get("$defs", {}))
 

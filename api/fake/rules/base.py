@@ -16,7 +16,7 @@ class ClusterLookup(Protocol):
     """The little that rules ask of the rest of the cluster."""
 
     def now(self) -> str:
-        """The given clock as RFC 3339, whole seconds."""
+        """Returns the given clock as RFC 3339, whole seconds."""
         ...
 
     def find(self, group: str, plural: str, name: str, namespace: str | None = None) -> Obj | None: ...
@@ -57,7 +57,7 @@ class StorageRules:
         return None
 
     def orphans_by_default(self) -> bool:
-        """Whether a deletion that names no propagation policy leaves the dependents."""
+        """Reports whether a deletion that names no propagation policy leaves the dependents."""
         return False
 
 
@@ -82,7 +82,7 @@ def fixed(new: Obj, old: Obj, field: str, *names: str) -> list[Cause]:
 
 
 def condition(obj: Obj, kind: str) -> Obj | None:
-    """A condition of the object's status by type."""
+    """Returns a condition of the object's status by type."""
     conditions = obj.get("status", {}).get("conditions") or ()
     return next((item for item in conditions if item.get("type") == kind), None)
 

@@ -164,7 +164,7 @@ def _check_template(spec: Obj, old: Obj) -> list[Cause]:
 
 
 def _with_directives(new: Obj, was: Obj) -> Obj:
-    """The old template with the new scheduling directives, labels and annotations."""
+    """Returns the old template with the new scheduling directives, labels and annotations."""
     meta = {
         **was.get("metadata", {}),
         **{name: new.get("metadata", {}).get(name) for name in ("labels", "annotations")},
@@ -179,7 +179,7 @@ def _with_directives(new: Obj, was: Obj) -> Obj:
 
 
 def _with_resources(new: Obj, was: Obj) -> Obj:
-    """The old pod spec with the new containers' resources, where the containers are the same in number."""
+    """Returns the old pod spec with the new containers' resources, where the containers are the same in number."""
     pod = dict(was)
     for name in ("containers", "initContainers"):
         ours, theirs = was.get(name) or [], new.get(name) or []

@@ -71,7 +71,7 @@ def _default_network(spec: Obj) -> None:
 
 
 def _with_directives(was: Obj, new: Obj) -> Obj:
-    """The old child with the new one's five mutable fields."""
+    """Returns the old child with the new one's five mutable fields."""
     job, template = was["template"]["spec"], was["template"]["spec"]["template"]
     given = new["template"]["spec"]["template"]
     meta = _replaced(template.get("metadata") or {}, given.get("metadata") or {}, _TEMPLATE_META)

@@ -88,7 +88,7 @@ class Worker:
             self.look_at(heapq.heappop(self._timers)[1])
 
     def at(self, kind: Resource, key: str) -> Obj | None:
-        """The object of a key, if it is there."""
+        """Returns the object of a key, if it is there."""
         record = self.store.record(kind, key)
         return record.obj if record else None
 
@@ -121,13 +121,13 @@ class Dependents:
 
 
 def controller_of(obj: Obj) -> Obj | None:
-    """The owner reference that says controller, if any."""
+    """Returns the owner reference that says controller, if any."""
     refs: list[Obj] = obj["metadata"].get("ownerReferences") or []
     return next((ref for ref in refs if ref.get("controller")), None)
 
 
 def controller_ref(owner: Obj) -> Obj:
-    """The reference that a controller puts into what it creates."""
+    """Returns the reference that a controller puts into what it creates."""
     meta = owner["metadata"]
     ref = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"]}
     return {**ref, "controller": True, "blockOwnerDeletion": True}
@@ -148,5 +148,5 @@ def set_condition(status: Obj, kind: str, value: str, reason: str, message: str,
 
 
 def holds(status: Obj, *kinds: str) -> bool:
-    """Whether any of these conditions is True."""
+    """Reports whether any of these conditions is True."""
     return any(item["type"] in kinds and item["status"] == "True" for item in status.get("conditions") or ())

@@ -48,7 +48,7 @@ def _mark(meta: Obj, marks: dict[str, str]) -> None:
 
 
 def _marks(jobset: Obj, replicated: Obj, index: int, global_index: int, restarts: int, name: str) -> dict[str, str]:
-    """The labels, and annotations as well, of a child Job and of its pods."""
+    """Returns the labels, and annotations as well, of a child Job and of its pods."""
     meta, every = jobset["metadata"], jobset["spec"]["replicatedJobs"]
     group = [item for item in every if item.get("groupName") == replicated.get("groupName")]
     before = sum(item["replicas"] for item in group[: group.index(replicated)])
@@ -75,7 +75,7 @@ def restart_of(job: Obj) -> int:
 
 
 def merged(jobset: Obj, job: Obj) -> Obj:
-    """The child's template with the five mutable fields of the JobSet's template merged in."""
+    """Returns the child's template with the five mutable fields of the JobSet's template merged in."""
     name = job["metadata"]["labels"][_NAME]
     replicated = next(item for item in jobset["spec"]["replicatedJobs"] if item["name"] == name)
     given: Obj = replicated["template"]["spec"]["template"]
@@ -129,7 +129,7 @@ def _is_ready(job: Obj) -> bool:
 
 
 def is_complete(jobset: Obj, jobs: Sequence[Obj]) -> bool:
-    """The success policy: All or Any of the targeted children (all of them when none is named)."""
+    """Returns the success policy: All or Any of the targeted children (all of them when none is named)."""
     policy = jobset["spec"].get("successPolicy") or {}
     targets = policy.get("targetReplicatedJobs")
     every = [item for item in jobset["spec"].get("replicatedJobs") or () if not targets or item["name"] in targets]

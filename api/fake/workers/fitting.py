@@ -45,13 +45,13 @@ def shortage(wanted: Mapping[str, int], free: Mapping[str, int]) -> str:
 
 
 def unschedulable(reasons: Iterable[str], nodes: int) -> str:
-    """The message of PodScheduled=False."""
+    """Returns the message of PodScheduled=False."""
     counted = sorted(f"{number} {reason}" for reason, number in Counter(reasons).items())
     return f"0/{nodes} nodes are available: {', '.join(counted)}." if counted else "no nodes available to schedule pods"
 
 
 def named_nodes(pod: PodSpec) -> tuple[str, ...] | None:
-    """The nodes that every term of required affinity names by matchFields; None when the pod is not bound so."""
+    """Returns the nodes that every term of required affinity names by matchFields; None when the pod is not bound so."""
     names: list[str] = []
     for term in _terms(pod):
         found = next((field for field in term.match_fields if field.operator == "In"), None)

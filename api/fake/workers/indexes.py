@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def parse(text: str | None) -> set[int]:
-    """The indexes of `0-2,5`."""
+    """Returns the indexes of `0-2,5`."""
     found: set[int] = set()
     for part in (text or "").split(","):
         if part:
@@ -16,7 +16,7 @@ def parse(text: str | None) -> set[int]:
 
 
 def text(indexes: Iterable[int]) -> str:
-    """The shortest form, in order.
+    """Returns the shortest form, in order.
 
     >>> text([5, 0, 1, 2])
     '0-2,5'

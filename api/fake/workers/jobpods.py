@@ -12,7 +12,7 @@ from api.names import JOB_COMPLETION_INDEX, JOB_TRACKING_FINALIZER
 
 
 def new_pod(job: Obj, index: int | None) -> Obj:
-    """A pod of the Job's template, for one index of an Indexed Job."""
+    """Returns a pod of the Job's template, for one index of an Indexed Job."""
     template = clone(job["spec"]["template"])
     name, given = job["metadata"]["name"], template.get("metadata") or {}
     meta = {key: given[key] for key in ("labels", "annotations") if given.get(key)}
@@ -96,7 +96,7 @@ def surplus(job: Obj, status: Obj, active: Sequence[Obj]) -> list[Obj]:
 
 
 def missing(job: Obj, status: Obj, pods: Sequence[Obj]) -> list[int | None]:
-    """The indexes to create pods for; None, once a pod, where pods have no index."""
+    """Returns the indexes to create pods for; None, once a pod, where pods have no index."""
     slow = job["spec"].get("podReplacementPolicy") == "Failed"
     running = [pod for pod in pods if is_active(pod) or (slow and is_terminating(pod))]
     number = _wanted(job, status, len(running)) - len(running)

@@ -123,7 +123,7 @@ def _epoch(time: str) -> float:
 
 
 def _merged(pod: Obj, changes: Iterable[Obj]) -> list[Obj]:
-    """The pod's conditions with these in place of those of the same types."""
+    """Returns the pod's conditions with these in place of those of the same types."""
     by_type = {item["type"]: item for item in pod.get("status", {}).get("conditions") or ()}
     by_type |= {item["type"]: item for item in changes}
     return list(by_type.values())

@@ -63,11 +63,11 @@ class Operator:
         return Recipe(self.name, HERE / self.name, (self.name,), renamed, {self.module: self._shipped})
 
     def health(self, ports: OperatorPorts) -> str:
-        """The URL that answers 200 when it is ready."""
+        """Returns the URL that answers 200 when it is ready."""
         return f"http://127.0.0.1:{self.health_port or ports.health}/{self.health_path}"
 
     def variables(self, site: ClusterPaths) -> dict[str, str]:
-        """The environment of the process. Webhook servers look for their certificate below TMPDIR."""
+        """Returns the environment of the process. Webhook servers look for their certificate below TMPDIR."""
         kubeconfig = str(site.kubeconfig(self.name))
         return {"KUBECONFIG": kubeconfig, "TMPDIR": str(site.folder / self.name), **self.environment}
 
