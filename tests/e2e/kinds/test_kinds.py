@@ -18,7 +18,7 @@ from hack.controlplane.operators import OPERATORS
 from hack.controlplane.options import ClusterOptions
 from tests.e2e.kinds.samples import PODS as COUNT
 from tests.e2e.kinds.samples import SAMPLES, Object, Sample
-from tests.scenarios import test_sakkara as sakkara
+from tests.scenarios import sakkara
 from tests.scenarios.site import Site, eventually, never
 from tests.scenarios.stage import Stage
 from tests.scenarios.tenants import prioritized
