@@ -1,1 +1,1 @@
-"""Which workloads start now: one admission cycle, the steps it is made of, and what may change its order."""
+"""The admission cycle: which workloads start now, and what reserves, orders or limits their starts."""

@@ -1,9 +1,8 @@
-"""Would the ledger as it stands admit this workload, if it were its turn? The question behind every claim of an explanation.
+"""Tests whether the ledger as it stands would admit a workload if it were the head of its queue.
 
-The same steps as the cycle's (solve.py, and fewer pods where it can start with fewer), for one workload and without
-charging anything. Ask inside a trial to learn what a change would do. No queue is looked at: whether others come first
-is not the question here. Called by explain.py, trials.py and capacity_changes.py; `cannot_run` also by cycle/cycle.py,
-with the decision that it makes.
+Runs the steps of the cycle (solve.py, then fewer pods if the workload can start with fewer) for one workload and charges
+nothing. Ask inside a trial to learn the effect of a change. The order of the queues is ignored. Called by explain.py,
+trials.py and capacity_changes.py; cycle/cycle.py calls `cannot_run` with the decision that it makes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,9 @@ FOREVER = 10.0**12
 
 @dataclass(frozen=True, slots=True)
 class AttemptResult:
-    """How it ends: `fits`, or `reason` and `message` as the condition would say them. `usage`: what quota it would take."""
+    """The result of an attempt: `fits`, or the `reason` and `message` that the condition would have. `usage` is the quota
+    that the workload would take.
+    """
 
     fits: bool
     reason: Reason = Reason.PENDING_EVALUATION
@@ -36,10 +37,10 @@ class AttemptResult:
 def attempt(
     ledger: Ledger, workload: Workload, now: float, *, empty: bool = False, nodes: bool = True
 ) -> AttemptResult:
-    """The workload (not charged yet) on the ledger at `now`, epoch seconds, with as many pods as can start.
+    """Tries the workload, which must not be charged yet, with as many pods as can start at `now` (epoch seconds).
 
-    `empty`: nodes as if no workload were admitted, for all pods. `nodes` False: by quota alone, for all pods. The
-    message counts what there is now; the condition's, what an empty cluster would hold where not even that is enough
+    `empty` places all pods on nodes without admitted workloads. `nodes` False tests all pods against quota alone. The message
+    counts the capacity of now; the condition's message counts that of an empty cluster if not even that suffices
     (cycle_decision.py).
     """
     queue = ledger.quota.spec(workload.cluster_queue)
@@ -65,10 +66,11 @@ def _fits(found: Nomination) -> AttemptResult:
 
 
 def cannot_run(ledger: Ledger, workload: Workload) -> AttemptResult | None:
-    """Why the workload would not fit if it were alone, with all quota free and every level relaxed that ever will be.
+    """Returns why the workload would not fit even if it were alone, all quota were free and its levels were relaxed as far as
+    they ever will be.
 
-    None where it would, be it with as few pods as it can start with. Nodes, foreign pods, quotas and flavors
-    are as they are now.
+    Returns None if it would fit, possibly with its minimum of pods. Nodes, foreign pods, quotas and flavors count as they are
+    now.
     """
     with ledger.trial():
         for name in {workload.cluster_queue, *ledger.quota.relatives(workload.cluster_queue)}:
@@ -79,6 +81,6 @@ def cannot_run(ledger: Ledger, workload: Workload) -> AttemptResult | None:
 
 
 def fewest(workload: Workload) -> Workload:
-    """The workload with as few pods as it can start with; itself where it starts with all of them only."""
+    """The workload with the fewest pods that it can start with; unchanged if it needs all of them."""
     pod_sets = (p if p.min_count is None else replace(p, count=min(p.count, p.min_count)) for p in workload.pod_sets)
     return replace(workload, pod_sets=tuple(pod_sets))

@@ -1,11 +1,11 @@
-"""The heads that borrow and wait for their turn: whose answer may have changed since something was taken in their cohort tree.
+"""Borrowing heads that wait for their turn, filed so that an admission re-evaluates only those that it affects.
 
-Usage only grows during a cycle. So a head for which each resource group had exactly one flavor that fits, and none for which
-others might be evicted, keeps that flavor as long as what it asks for is still free for its queue, and never borrows less far
-than it did. What is free for a queue beyond its own part depends on its parent alone while the queue itself is not charged: for
-each parent and resource these heads stand in a heap, the most demanding first. So an admission costs as many steps as there are
-parents, plus those that no longer fit, however many heads borrow. All other heads are evaluated again after each admission, and
-so are all of a tree in which workloads are about to leave (reservations.py). Called by head_order.py.
+Usage only grows during a cycle. If exactly one flavor of each resource group fits a head, and no other flavor could be freed
+by preemption, the head keeps these flavors as long as the requested amounts are free for its queue, and its borrowing level
+never falls. The free quota of a queue beyond its own part depends on its parent alone while the queue is not charged. So each
+parent and resource has a heap of such heads, the most demanding first: an admission costs one step per parent, plus one per
+head that no longer fits, however many heads borrow. All other heads are evaluated again after each admission, and so are all
+heads of a tree in which victims are about to leave (reservations.py). Called by head_order.py.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from admission.engine.quota.cohorts import QuotaNode
 
 
 def settled(workload: Workload, found: FlavorAssignment) -> bool:
-    """Whether the flavors stay the same while as much as they take is free."""
+    """Whether the flavors stay the same while the amounts that they take are free."""
     return workload.gang is None and found.mode is Mode.FIT and all(map(_one_way, found.pod_sets))
 
 
 def _one_way(pod_set: PodSetFlavors) -> bool:
-    """Whether one flavor in each resource group fits, and all others can only be in vain."""
+    """Whether exactly one flavor of each resource group fits and no other could."""
     fitting = [attempt.flavor for attempt in pod_set.attempts if attempt.mode is Mode.FIT]
     others = (attempt.mode for attempt in pod_set.attempts if attempt.mode is not Mode.FIT)
     chosen = {pick.flavor for pick in pod_set.picks.values()}
@@ -35,9 +35,10 @@ def _one_way(pod_set: PodSetFlavors) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Borrowers:
-    """Of one tree, by queue. `_since`: how often something had been taken when the head's flavors were found.
+    """The settled borrowing heads of one cohort tree, by queue.
 
-    `_needs`: by parent, for each resource how much has to be free there, as a heap (negative amount, since, queue).
+    `_since` counts the admissions in the tree up to the moment when a head's flavors were found. `_needs` has, for each
+    parent and resource, a heap of (negative required amount, since, queue).
     """
 
     taken: int = 0
@@ -46,7 +47,7 @@ class Borrowers:
     _needs: dict[QuotaNode, dict[FlavorResource, list[tuple[int, int, str]]]] = field(default_factory=dict)
 
     def add(self, queue: QuotaNode, workload: Workload, found: FlavorAssignment | None) -> None:
-        """The head of the queue borrows, with these flavors."""
+        """Adds the head of a queue that borrows with these flavors."""
         self.discard(queue.name)
         if found is None or queue.parent is None or not settled(workload, found):
             self._unsettled.add(queue.name)
@@ -58,26 +59,26 @@ class Borrowers:
             heappush(needs.setdefault(fr, []), (-above, self.taken, queue.name))
 
     def discard(self, queue: str) -> bool:
-        """It has another head, or is to be looked at again. True if it was here."""
+        """Removes the head of a queue. Returns True if there was one."""
         known = self._since.pop(queue, None) is not None or queue in self._unsettled
         self._unsettled.discard(queue)
         return known
 
     def current(self, queue: str) -> bool:
-        """Whether nothing was taken since the flavors of its head were found."""
+        """Whether nothing was admitted in the tree since the flavors of this head were found."""
         return self._since.get(queue, self.taken) == self.taken
 
     def take(self, queue: str, *, leaving: bool) -> list[str]:
-        """Usage of the queue has grown: the queues whose heads have to be looked at again; they are no longer here.
+        """Removes and returns the queues whose heads must be evaluated again because the usage of `queue` has grown.
 
-        `leaving`: some of the tree are about to leave.
+        `leaving`: victims in this tree are about to leave.
         """
         self.taken += 1
         outdated = {queue, *self._unsettled, *(self._since if leaving else ()), *self._short()}
         return [name for name in sorted(outdated) if self.discard(name)]
 
     def _short(self) -> Iterator[str]:
-        """The queues for whose heads too little is free by now."""
+        """The queues whose heads no longer have enough free quota at one of these parents."""
         for parent, needs in self._needs.items():
             for fr, heap in needs.items():
                 free = cohorts.available(parent, fr) if heap else 0

@@ -1,6 +1,6 @@
-"""One cycle as the running system makes it: with preemption, and by fair shares where those are on.
+"""One cycle as the running system makes it: with preemption, and with fair sharing where it is on.
 
-The controller and every world that plays one decide through here, so that they decide alike.
+The controller and every simulation call `decide`, so that both decide alike.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def decide(
     *,
     startable: int | None = None,
 ) -> CycleReport:
-    """As `run_cycle`; `sharing` is None where fair sharing is off."""
+    """Runs one cycle (`run_cycle`). `sharing` is None if fair sharing is off."""
     spare_hosts.hold_missing(ledger)
     preemptor = Preemptor(ledger, now, sharing)
     return run_cycle(ledger, queues, now, budget, preemptor, fair=sharing is not None, startable=startable)

@@ -1,9 +1,9 @@
-"""An elastic job that grows: how many of its new pods start now, and where. Pure; called by cycle.py.
+"""Growth of an elastic job: how many of its new pods start now, and where. Pure; called by cycle.py.
 
-The job's new Workload (its slice) asks for all pods, old and new, and takes the place of the admitted one. So it is judged as
-if the admitted one were gone: its quota counts as free, and its pods keep their flavors and places (topology/resize.py). The
-slice starts if at least one pod more fits; it gets as many of the new pods as fit, found by bisection, and the job asks for the
-others with its next slice. No other workload is evicted for it.
+The new Workload of the job (its slice) requests all pods, old and new, and replaces the admitted one. It is evaluated as if
+the admitted one were gone: the quota of the latter counts as free, and its pods keep their flavors and places
+(topology/resize.py). The slice starts if at least one more pod fits. It gets as many of the new pods as fit, found by
+bisection; the job requests the rest with its next slice. No workload is evicted for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NOTHING_MORE = "it asks for no pod more than {} has"
 
 @contextmanager
 def slice_released(ledger: Ledger, workload: Workload) -> Iterator[Admission | None]:
-    """A trial in which the slice that the workload replaces holds nothing; yields what that one had."""
+    """A trial in which the replaced slice holds nothing; yields the admission that the replaced slice had."""
     held = ledger.admission(workload.replaces)
     if held is None:
         yield None
@@ -47,9 +47,9 @@ def grow(
     *,
     fair: bool = False,
 ) -> Nomination | Unsolved:
-    """What the slice gets, with the most pods that fit; or why not even one more does. `now` in epoch seconds.
+    """Returns the slice with the largest number of pods that fit, or why not even one more fits. `now` is epoch seconds.
 
-    `workload.replaces` has to be charged to the ledger.
+    `workload.replaces` must be charged to the ledger.
     """
     with slice_released(ledger, workload) as held:
         if held is None or held.cluster_queue != queue.name:
@@ -74,14 +74,16 @@ def grow(
 
 
 def one_pod_more(workload: Workload, held: Admission) -> Workload:
-    """The slice with one pod more than the one that it replaces has: the least that it waits for. As a workload of its own."""
+    """The slice with one pod more than the slice that it replaces: the least that would let it start. It replaces no other
+    workload.
+    """
     had = {pod_set.name: pod_set.count for pod_set in held.pod_sets}
     more = [max(0, pod_set.count - had.get(pod_set.name, 0)) for pod_set in workload.pod_sets]
     return replace(_without(workload, more, max(0, sum(more) - 1)), replaces="")
 
 
 def _without(workload: Workload, more: list[int], left_out: int) -> Workload:
-    """With so many of the new pods less, taken from the pod sets in proportion to what each asks for."""
+    """The slice without this many of its new pods, taken from the pod sets in proportion to their requests."""
     total, cut = sum(more), list[int]()
     for each in more:
         share = -(-left_out * each // total) if total else 0
@@ -118,7 +120,7 @@ def _fit(
 
 
 def _places(ledger: Ledger, requests: Sequence[PlacementRequest]) -> dict[str, Assignment] | str:
-    """Places of each pod set, or why one has none. Each is placed beside what all the others keep and got."""
+    """The places of each pod set, or why one has none. Each is placed beside the pods that the others keep and got."""
     found: dict[str, Assignment] = {}
     for request in requests:
         if request.previous is None:
@@ -143,7 +145,7 @@ def _places(ledger: Ledger, requests: Sequence[PlacementRequest]) -> dict[str, A
 
 
 def _together(requests: Sequence[PlacementRequest]) -> list[list[PlacementRequest]]:
-    """Pod sets of one placement group together, where the first of them stands."""
+    """Groups the pod sets of one placement group, at the position of the first of them."""
     groups: dict[str, list[PlacementRequest]] = {}
     for request in requests:
         ask = request.pod_set.topology

@@ -1,8 +1,8 @@
-"""Whether the members of a GangGroup fit, all of them at once: flavors for each, and one placement for all their pod sets.
+"""Tests whether all members of a GangGroup fit at once: flavors for each, and one joint placement of all pod sets.
 
-solve.py answers it for one order of the members. A member that does not fit goes first in the next try, as long as another
-one is left to blame: what a member takes may be what only another one can use. Nothing is changed but in the trial of
-`charged`. Called by gangs.py and gang_preemption.py.
+solve.py answers this for one order of the members. A member that does not fit goes first in the next try, because a member
+before it may have taken the only capacity that it can use; each member is moved once. The ledger is changed only inside the
+trial of `charged`. Called by gangs.py and gang_preemption.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fitting = tuple[Nomination, ...]
 
 @dataclass(frozen=True, slots=True)
 class GroupNotStarted:
-    """The group does not start: of which member it is said why. `stranded`: members whose quota has to go back."""
+    """Why a group does not start, and because of which member. `stranded` are members whose quota must be released."""
 
     member: str
     reason: Reason
@@ -31,21 +31,22 @@ class GroupNotStarted:
     stranded: tuple[str, ...] = ()
 
     def told_to(self, key: str) -> str:
-        """The message for that member."""
+        """The message for this member."""
         return self.message if key == self.member else f"gang {self.member} of the group: {self.message}"
 
 
 class GroupFit:
-    """Looks at the ledger as it stands. `now` in epoch seconds."""
+    """Fits groups on the ledger as it stands. `now` is epoch seconds."""
 
     def __init__(self, ledger: Ledger, now: float, leaves_quota: LeavesQuota, delays: Delays, *, fair: bool) -> None:
         self._ledger, self._now, self._fair = ledger, now, fair
         self._leaves_quota, self._delays = leaves_quota, delays
 
     def charged(self, members: Iterable[Workload], *, spare: bool = True) -> Fitting | GroupNotStarted:
-        """What each member gets, charged to the ledger; or why one gets nothing, and then nothing is changed.
+        """Charges all members to the ledger and returns their nominations, or returns why one does not fit and changes
+        nothing.
 
-        `spare`: beside capacity reserved for others; otherwise what was reserved for others counts as usage.
+        `spare`: quota that is reserved for other workloads must stay free. Otherwise reservations are charged already.
         """
         line = sorted(members, key=order_of)
         blamed: set[str] = set()

@@ -1,19 +1,19 @@
-"""The victims whose eviction lets a whole GangGroup start: none, unless every member then provably fits.
+"""The victims whose eviction lets a whole GangGroup start. It evicts nothing unless every member then provably fits.
 
-The group evicts as its least important and youngest member would. Its members of one ClusterQueue request capacity as one
-workload of all their pod sets, so that the preemption engine chooses for all of them at once. The members of the next queue
-follow when the first ones are charged. Then
+The group preempts with the priority and age of its least important and youngest member. Its members of one ClusterQueue
+request capacity as one workload with all their pod sets, so that the preemption engine chooses victims for all of them at
+once. The members of the next queue follow after the first ones are charged. Then:
 
-1. *whole*: a victim's GangGroup and the late members of its gang are evicted with it, because they started together. Where no
-   member of this group may evict one of them, all of them stay.
-2. *proved*: with all of them gone the members are fitted again, all at once (gang_fit.py); only if they fit does it count.
-3. *spared*: of several queues' victims some may not be needed beside the others. A victim that the group fits beside stays, the
-   dearest first.
+1. *whole*: the GangGroup of a victim, and the late joiners of its gang, are evicted with it, because they started together. If
+   no member of this group may evict one of them, all of them stay.
+2. *proved*: the members are fitted again, all at once, with all victims removed (gang_fit.py). Only then do the victims count.
+3. *spared*: victims for several queues may make each other unnecessary. A victim beside which the group fits stays, the most
+   expensive one first.
 
-What one queue's members took may be what another's needed; where that way leads nowhere all whom the members may evict in their
-own queues go, and as many as possible stay.
+The members of one queue may take capacity that only another queue's members can use. If the search fails for that reason,
+every workload that the members may evict in their own queues is removed, and as many as possible are put back.
 
-All of it happens in trials; the ledger is left as it was. Called by gangs.py, for groups that did not fit.
+The search runs in trials and leaves the ledger as it was. Called by gangs.py for groups that do not fit.
 """
 
 from __future__ import annotations
@@ -45,19 +45,25 @@ MOST_CHECKS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class GangPreemption:
-    """What each member gets once the victims have left; without victims: once those of others have."""
+    """The nominations of all members once the victims have left.
+
+    Without victims: once the victims of other preemptors have left.
+    """
 
     nominations: Fitting
     victims: tuple[Victim, ...] = ()
 
     @property
     def message(self) -> str:
-        """What the victims are for."""
+        """The message for the condition: what the victims make room for."""
         return f"{len(self.nominations)} gangs of the group start together"
 
 
 class GangPreemptor:
-    """Looks at the ledger as it stands. `fit` charges all members, or says why not. `now` in epoch seconds."""
+    """Searches on the ledger as it stands.
+
+    `fit` charges all members or returns why one does not fit. `now` is epoch seconds.
+    """
 
     def __init__(self, ledger: Ledger, preemptions: Preemptions, now: float, fit: Fit, *, fair: bool) -> None:
         self._ledger, self._now, self._fit, self._fair = ledger, now, fit, fair
@@ -65,7 +71,10 @@ class GangPreemptor:
         self._nominator = Nominator(ledger, preemptions, now, partial=False)
 
     def choose(self, members: Sequence[Workload], *, others_leave: bool) -> GangPreemption | None:
-        """For the members that wait; None where no eviction would help. `others_leave`: more is free than there was."""
+        """The preemption for the waiting members; None if no eviction would help.
+
+        `others_leave`: victims of other preemptors free more capacity than there was.
+        """
         if others_leave and (found := self._without((), members)) is not None:
             return GangPreemption(found)
         parts = self._parts(members)
@@ -89,7 +98,7 @@ class GangPreemptor:
         return GangPreemption(found, tuple(victim for group in groups.values() for victim in group))
 
     def _parts(self, members: Iterable[Workload]) -> list[Part]:
-        """One workload a queue, of all its members' pod sets."""
+        """One workload for each queue, with the pod sets of all its members."""
         by_queue: dict[str, list[Workload]] = {}
         line = sorted(members, key=order_of)
         for member in line:
@@ -103,10 +112,10 @@ class GangPreemptor:
     # ---- chosen
 
     def _chosen(self, parts: Sequence[Part]) -> VictimGroups | None:
-        """The victims, each with those that leave with it. A workload that may not leave with all of these is
-        sheltered, and others are looked for.
+        """The victims, each with the workloads that leave with it.
 
-        The part that finds no victims goes first in the next try, as in gang_fit.py.
+        A workload whose group may not be evicted is protected, and the search is repeated without it. The part that finds no
+        victims goes first in the next try, as in gang_fit.py.
         """
         line, blamed = list(parts), set[str]()
         while True:
@@ -123,7 +132,7 @@ class GangPreemptor:
             line.sort(key=lambda part: part is not found)
 
     def _all(self, parts: Sequence[Part]) -> VictimGroups | None:
-        """All workloads in the members' own queues that they may evict: what one part took may be what another one needs."""
+        """Every workload that the members may evict in their own queues, because one part may take the capacity of another."""
         if len(parts) < 2:
             return None
         groups: VictimGroups = {}
@@ -158,7 +167,7 @@ class GangPreemptor:
         return groups
 
     def _victim_group(self, victim: Victim, parts: Sequence[Part]) -> tuple[Victim, ...] | None:
-        """The workloads that leave with the victim, itself first; None where one of them may not."""
+        """The workloads that leave with the victim, the victim first; None if one of them may not be evicted."""
         first = self._ledger.workload(victim.workload)
         if first is None or first.gang is None or first.gang.joins:
             return (victim,)
@@ -182,7 +191,7 @@ class GangPreemptor:
         )
 
     def _policy(self, queue: ClusterQueue, holder: str) -> str | None:
-        """What lets workloads of the holder's queue be evicted for this one's."""
+        """The policy that lets this queue evict workloads of the holder's queue."""
         policy = queue.preemption
         if holder == queue.name:
             return policy.within_cluster_queue
@@ -197,16 +206,17 @@ class GangPreemptor:
                 self._ledger.vacate(key)
 
     def _without(self, groups: Collection[Iterable[str]], members: Sequence[Workload]) -> Fitting | None:
-        """What the members get when these are gone; None where they do not all fit."""
+        """The nominations of the members with these victims removed; None if they do not all fit."""
         with self._ledger.trial():
             self._leave(groups)
             found = self._fit(members)
         return None if isinstance(found, GroupNotStarted) else found
 
     def _spared(self, groups: VictimGroups, members: Sequence[Workload]) -> VictimGroups:
-        """Only those that are needed. The dearest stay, as many as can; the next one is needed, and so on with the others.
+        """Only the victims that are needed. As many of the most expensive as possible stay; the next one is needed; then the
+        same with the rest.
 
-        More capacity never makes a place impossible, so that number is found by halves.
+        More capacity never makes a placement impossible, so bisection finds that number.
         """
         line, needed, checks = self._dearest_first(groups), list[frozenset[str]](), MOST_CHECKS
         while line and self._without(needed, members) is None:
@@ -233,12 +243,12 @@ class GangPreemptor:
 
 
 def _as_one(members: Sequence[Workload], line: Sequence[Workload]) -> Workload:
-    """All their pod sets, with the priority and the age of the last of the whole line."""
+    """One workload with all pod sets of the members, and the priority and age of the last of the group."""
     pod_sets = tuple(_renamed(index, pod_set) for index, one in enumerate(members) for pod_set in one.pod_sets)
     last = line[-1]
     return replace(members[0], pod_sets=pod_sets, priority=last.priority, queued=max(each.queued for each in line))
 
 
 def _renamed(index: int, pod_set: PodSet) -> PodSet:
-    """Of another name than those of other members; it starts with all its pods."""
+    """The pod set under a name that no other member has; it starts with all its pods."""
     return replace(pod_set, name=f"{index}.{pod_set.name}", min_count=None)

@@ -1,18 +1,19 @@
 """GangGroups: workloads that start in one cycle or not at all, whatever their namespaces and queues.
 
-Each member names the whole group (`Gang.together`: keys, itself included). The group has the place of its last member in the
-order of the cycle, so no member overtakes another workload; then the other members are taken from anywhere in their queues. A
-group is decided in one step while it holds nothing, so two groups never wait for each other.
+Each member names the whole group (`Gang.together`: keys, its own included). The group has the place of its last member in the
+order of the cycle, so no member overtakes another workload; the other members are then taken from anywhere in their queues. A
+group holds nothing while it waits, so two groups never wait for each other.
 
-1. *gather*: every member exists, names the same group and may be evaluated. Else the group waits and says what is missing.
+1. *gather*: every member exists, names the same group and may be evaluated. Otherwise the group waits, and its message names
+   what is missing.
 2. *fit*: all members at once (gang_fit.py); they are charged to the ledger together or not at all.
 3. *preempt*: if they do not fit and one of their queues may preempt, victims for all members together (gang_preemption.py). The
-   group as a whole gets a capacity reservation; no member is tried again until the victims have left.
+   group gets one capacity reservation, and no member is evaluated again until the victims have left.
 
-A member with quota that has not started has lost the rest of its group (a failed write, a crash half way). If the rest neither
-fits nor can preempt, the member loses its quota: no gang that cannot start holds capacity. Running members count as present,
-but no member starts or evicts others to join one that is being evicted: they start together when it has left.
-Called by cycle.py, which writes the decisions.
+A member that has quota but has not started has lost the rest of its group (a failed write, a crash between two writes). If
+the rest neither fits nor can preempt, the member loses its quota, so that no gang holds capacity that cannot start. Running
+members count as present, but no member starts or evicts workloads to join a member that is being evicted: they start together
+after it has left. Called by cycle.py, which turns the result into decisions.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ _LEAVING = "others are still to leave for the whole group"
 
 
 def is_grouped(workload: Workload) -> bool:
-    """Whether the workload starts together with others."""
+    """Whether the workload starts together with other workloads."""
     return workload.gang is not None and bool(workload.gang.together)
 
 
 def group_order(workload: Workload, queues: PendingQueues) -> Order:
-    """The workload's place in the order of a cycle: that of the last member of its group."""
+    """The place of the workload in the order of a cycle: that of the last member of its group."""
     own = order_of(workload)
     if workload.gang is None:
         return own
@@ -52,7 +53,7 @@ def group_order(workload: Workload, queues: PendingQueues) -> Order:
 
 
 class GangGroups:
-    """Decides on groups against the ledger as it stands in one cycle; what it starts is charged. `now` in epoch seconds."""
+    """Decides on groups on the ledger as it stands, and charges those that start. `now` is epoch seconds."""
 
     def __init__(
         self,
@@ -76,9 +77,9 @@ class GangGroups:
         return self._fit.charged(members, spare=False)
 
     def start(self, workload: Workload) -> Fitting | GangPreemption | GroupNotStarted:
-        """Charge the group of a pending workload to the ledger, or return its victims, or why it waits.
+        """Charges the group of a pending workload to the ledger, or returns its victims, or why it waits.
 
-        Usage only grows in a cycle, so no group is tried twice.
+        Usage only grows in a cycle, so a group is tried at most once.
         """
         together = workload.gang.together if workload.gang else ()
         if (owner := next((key for key in together if self._queues.holds_reservation(key)), None)) is not None:
@@ -98,7 +99,7 @@ class GangGroups:
         return replace(found, stranded=stranded)
 
     def _beside_reservations(self, pending: list[Workload]) -> Fitting | None:
-        """What fits after all reservations are used, if it fits now as well; charged to the ledger."""
+        """Charges the members if they fit both now and after all reservations are used."""
         if not self._reservations:
             return None
         with self._reservations.afterwards(), self._ledger.trial():
@@ -126,7 +127,7 @@ class GangGroups:
     def _standing(self, together: tuple[str, ...]) -> tuple[list[Workload], tuple[str, ...]]:
         """The pending members, and the keys of members that have quota but have not started.
 
-        A member that names other gangs is neither.
+        Leaves out members that name another group.
         """
         pending, stranded = [], []
         for key in together:

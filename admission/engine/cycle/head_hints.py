@@ -26,13 +26,13 @@ from admission.engine.queue.queueing_hints import (
 
 
 class HeadHints:
-    """For the heads of one cycle. Under fair sharing workloads that may preempt get no hint: the shares decide there."""
+    """The hints of one cycle. Under fair sharing workloads that may preempt get no hint, because shares decide for them."""
 
     def __init__(self, ledger: Ledger, reservations: Reservations, preemptions: Preemptions, *, fair: bool) -> None:
         self._ledger, self._reservations, self._preemptions, self._fair = ledger, reservations, preemptions, fair
 
     def free(self, queue: ClusterQueue) -> Free:
-        """The free quota of the queue; for workloads that may preempt, after victims have left and reservations are used."""
+        """The free quota of the queue; if it may preempt, after all victims have left and all reservations are used."""
 
         def free(fr: FlavorResource, priority: int | None) -> int:
             if priority is None or not self._reservations:
@@ -43,7 +43,7 @@ class HeadHints:
         return free
 
     def of(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
-        """The hint for a failed search; None: any change may help."""
+        """The hint for a failed flavor search; None means that any change may help."""
         if not queue.preemption.evicts:
             return queueing_hint(queue, found)
         return None if self._fair else queueing_hint_of_preemptor(queue, found, workload.priority)
@@ -51,8 +51,9 @@ class HeadHints:
     def beside_reservations(
         self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment
     ) -> tuple[FlavorAssignment, bool]:
-        """Its flavors beside all capacity reservations (`found` if there are none); and whether quota would still be short
-        after evicting every eligible victim."""
+        """The flavors beside all capacity reservations (`found` if there are none), and whether quota would be short even
+        after every eligible victim is evicted.
+        """
         with self._reservations.afterwards(queue.name, nodes=False):
             if self._reservations:
                 about, scope = self._preemptions.about(workload), Scope(fair=self._fair)
@@ -67,7 +68,7 @@ class HeadHints:
     ) -> QueueingHint | None:
         """The hint for a workload without enough victims, however full the nodes are.
 
-        `found` and `beyond`: the results of `beside_reservations`.
+        `found` and `beyond` are the results of `beside_reservations`.
         """
         hint = self.of(workload, queue, found)
         if found.mode is Mode.NO_CANDIDATES and len(found.usage) == 1 and not self._reservations:
@@ -75,5 +76,5 @@ class HeadHints:
         return hint if beyond else None
 
     def until_then(self, queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
-        """The quota without which it cannot start before the victims of its reservation have left."""
+        """The quota without which the workload cannot start before the victims of its reservation have left."""
         return None if self._fair else queueing_hint(queue, found)

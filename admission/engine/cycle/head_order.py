@@ -1,12 +1,12 @@
-"""Whose turn it is in a cycle: the heads of the queues in order, found out as late as possible.
+"""The order in which a cycle evaluates the heads of the queues, computed as late as possible.
 
-`ClassicalOrder` is the classical order: the least borrowing first, then the higher priority, then the older. How far a
-head borrows is only known once its flavors have been looked for; until then it counts as not borrowing, which is the
-least it can be. So only heads that could be next are looked at; one that turns out to borrow queues up again. When
-something is taken in its tree it is evaluated again, unless its answer cannot have changed (borrowers.py).
+`ClassicalOrder` puts the head first that borrows least, then the one with the highest priority, then the oldest. The
+borrowing level of a head is known only after its flavor search; until then it counts as not borrowing, the lowest level. So
+only heads that could be next are evaluated, and a head that turns out to borrow more goes back into the order. After an
+admission in its cohort tree a head is evaluated again, unless its answer cannot have changed (borrowers.py).
 
-`FairOrder` goes by fair shares in each cohort tree (tournament.py): every head of a tree is looked at, and again whenever
-something was taken in the tree. Called by cycle.py.
+`FairOrder` orders by fair shares in each cohort tree (tournament.py). Every head of a tree is evaluated, and again after each
+admission in the tree. Called by cycle.py.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from admission.engine.queue.cluster_queue import Order, order_of
 
 @dataclass(slots=True, eq=False)
 class Head:
-    """A queue's head. `level` is how far it borrows, or the least it could while `assignment` is None.
+    """The head of a queue. `level` is its borrowing level, or a lower bound of it while `assignment` is None.
 
-    `refused`: flavors whose nodes did not hold a pod set, with the placement's message; `hopeless`: not even empty ones.
-    `first`: it comes before those that are not first, as long as it borrows no further than this; None: it does not.
-    `settled`: it is no head any more.
+    `refused` maps flavors whose nodes have no room for a pod set to the message of the placement. `hopeless`: not even empty
+    nodes have room. `first`: the head comes before all others whose `first` is None, as long as it borrows no further than
+    this level. `settled`: the head has its decision.
     """
 
     workload: Workload
@@ -45,42 +45,47 @@ class Head:
 
     @classmethod
     def of(cls, workload: Workload) -> Head:
-        """One that was not looked at yet."""
+        """A head that was not evaluated yet."""
         return cls(workload, order_of(workload))
 
     @property
     def queue(self) -> str:
-        """Its ClusterQueue."""
+        """The name of its ClusterQueue."""
         return self.workload.cluster_queue
 
 
 class HeadOrder(Protocol):
-    """The heads of a cycle, at most one a queue."""
+    """The heads of a cycle, at most one per queue."""
 
     def enter(self, head: Head) -> None:
-        """It is a head from now on."""
+        """Adds a head."""
 
     def again(self, head: Head) -> None:
-        """It was next and is not settled: it has its turn again."""
+        """Puts the head that was returned last, and is not settled, back into the order."""
 
     def leave(self, head: Head) -> None:
-        """It is settled. A queue that was requeued in this cycle may have no head here, only a gang that starts."""
+        """Removes a settled head.
+
+        A queue that was requeued in this cycle may have no head here while a member of a group starts from it.
+        """
 
     def next(self) -> Head | None:
-        """Whose turn it is."""
+        """The next head to evaluate; None if there is none."""
 
     def yields(self, head: Head, level: int) -> bool:
-        """It borrows as far as `level`: whether others may come first; then it has queued up again."""
+        """Whether other heads come first now that this head borrows up to `level`; if so, it is back in the order."""
 
     def taken(self, queue: str) -> None:
-        """Usage of the queue has grown: its relatives may do better or worse than they thought."""
+        """The usage of the queue has grown: drops the flavors of heads in its tree that may have changed."""
 
     def __len__(self) -> int:
-        """How many heads there are."""
+        """The number of heads."""
 
 
 class ClassicalOrder:
-    """By borrowing, priority and age. `leaving`: whether workloads of that tree (`QuotaTree.tree_of`) are about to leave."""
+    """Orders by borrowing level, priority and age. `leaving` reports whether victims in this tree (`QuotaTree.tree_of`) are
+    about to leave.
+    """
 
     def __init__(self, ledger: Ledger, leaving: Callable[[str], bool] = lambda tree: False) -> None:
         self._ledger, self._leaving = ledger, leaving
@@ -89,26 +94,26 @@ class ClassicalOrder:
         self._line: list[tuple[int, Order, str]] = []
 
     def __len__(self) -> int:
-        """How many heads there are."""
+        """The number of heads."""
         return len(self._heads)
 
     def enter(self, head: Head) -> None:
-        """It is a head from now on."""
+        """Adds a head."""
         self._heads[head.queue] = head
         if head.first is not None:
             head.level = -1
         self.again(head)
 
     def again(self, head: Head) -> None:
-        """It queues up."""
+        """Puts the head back into the order."""
         heappush(self._line, (head.level, head.order, head.queue))
 
     def leave(self, head: Head) -> None:
-        """It is settled."""
+        """Removes a settled head."""
         self._heads.pop(head.queue, None)
 
     def next(self) -> Head | None:
-        """The foremost; what became outdated in the line drops out here."""
+        """The first head; outdated entries are dropped on the way."""
         while self._line:
             level, order, queue = heappop(self._line)
             head = self._heads.get(queue)
@@ -122,7 +127,7 @@ class ClassicalOrder:
         return self._borrowers.setdefault(self._ledger.quota.tree_of(queue), Borrowers())
 
     def yields(self, head: Head, level: int) -> bool:
-        """Borrowing further than was thought, it goes behind those that borrow less."""
+        """Whether the head goes back because it borrows more than was known."""
         if level <= head.level or (head.first is not None and level <= head.first):
             return False
         head.first = None
@@ -133,7 +138,7 @@ class ClassicalOrder:
         return True
 
     def taken(self, queue: str) -> None:
-        """Less is left for the relatives: one that meant to borrow might now do better in another flavor."""
+        """Less quota is left in the tree: a head that meant to borrow may fit better in another flavor."""
         tree = self._ledger.quota.tree_of(queue)
         if (borrowers := self._borrowers.get(tree)) is None:
             return
@@ -145,9 +150,9 @@ class ClassicalOrder:
 
 
 class FairOrder:
-    """By fair shares within each tree; between trees, which share no quota, by priority and age.
+    """Orders by fair shares within each tree. Trees share no quota; between trees it orders by priority and age.
 
-    `look` finds the head's flavors (kept in it), or leaves it as it is: then its turn comes at once.
+    `look` finds and keeps the flavors of a head, or leaves the head unchanged; then it comes next at once.
     """
 
     def __init__(self, ledger: Ledger, look: Callable[[Head], None]) -> None:
@@ -156,21 +161,21 @@ class FairOrder:
         self._winners: dict[str, Head] = {}
 
     def __len__(self) -> int:
-        """How many heads there are."""
+        """The number of heads."""
         return sum(map(len, self._trees.values()))
 
     def enter(self, head: Head) -> None:
-        """It is a head from now on."""
+        """Adds a head."""
         tree = self._ledger.quota.tree_of(head.queue)
         self._trees.setdefault(tree, {})[head.queue] = head
         self._winners.pop(tree, None)
 
     def again(self, head: Head) -> None:
-        """It still is."""
+        """Drops the winner of the tree; the head is still in the order."""
         self._winners.pop(self._ledger.quota.tree_of(head.queue), None)
 
     def leave(self, head: Head) -> None:
-        """It is settled."""
+        """Removes a settled head."""
         tree = self._ledger.quota.tree_of(head.queue)
         self._winners.pop(tree, None)
         heads = self._trees.get(tree, {})
@@ -179,7 +184,7 @@ class FairOrder:
             self._trees.pop(tree, None)
 
     def next(self) -> Head | None:
-        """The foremost of the trees' winners."""
+        """The first of the winners of all trees."""
         for tree, heads in self._trees.items():
             if tree not in self._winners:
                 self._winners[tree] = self._winner(heads)
@@ -199,12 +204,12 @@ class FairOrder:
         return heads[winner(candidates, self._ledger).workload.cluster_queue]
 
     def yields(self, head: Head, level: int) -> bool:
-        """How far it borrows has been counted already."""
+        """Always False: the tournament has counted the borrowing level already."""
         head.level = level
         return False
 
     def taken(self, queue: str) -> None:
-        """Forget what was nominated in the tree."""
+        """Drops the winner and the flavors of all heads in the tree."""
         tree = self._ledger.quota.tree_of(queue)
         self._winners.pop(tree, None)
         for head in self._trees.get(tree, {}).values():

@@ -1,11 +1,12 @@
-"""Quota that the refused head of a StrictFIFO queue keeps from others, as in Kueue (cycle.md 4.2).
+"""Quota that the refused head of a StrictFIFO queue keeps from borrowers, as in Kueue (cycle.md 4.2).
 
-A queue that may not reclaim the quota that it has lent would wait until its borrowers end. So while its head waits, and could
-start if workloads left, workloads whose turn comes later cannot borrow as much of the queue's unused nominal quota as the head
-requests. A head that would borrow also keeps what it would borrow, up to its limit. A head of a BestEffortFIFO queue keeps
-nothing: it lets others pass. Nor does a head of a queue with backfill, which reserves its start by itself (backfill.py).
+A queue that may not reclaim lent quota would have to wait until its borrowers end. So while its head waits, and could start
+if workloads left, later workloads cannot borrow as much of the queue's unused nominal quota as the head requests. A head that
+would borrow also keeps the quota that it would borrow, up to its limit. The head of a BestEffortFIFO queue keeps nothing,
+because later workloads may pass it. The head of a queue with backfill keeps nothing either: it has a start reservation
+(backfill.py).
 
-The ledger counts kept quota under a name of its own during a cycle. A head that is considered again keeps nothing until it is
+During a cycle the ledger counts kept quota under a separate key. A head that is evaluated again keeps nothing until it is
 refused. Called by cycle.py.
 """
 
@@ -25,7 +26,7 @@ from admission.engine.queue.queues import PendingQueues
 
 
 def keepable(ledger: Ledger, queue: str, level: int, usage: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:
-    """How much of the usage the queue has itself and does not use; with what it may borrow, where that is the `level`."""
+    """The part of the usage that unused nominal quota covers; with borrowable quota up to `level`."""
     used, found = ledger.quota.usage(queue), {}
     for fr, amount in usage.items():
         limit = ledger.quota.borrowing_limit(queue, fr) if level > 0 else 0
@@ -35,7 +36,7 @@ def keepable(ledger: Ledger, queue: str, level: int, usage: Mapping[FlavorResour
 
 
 def limited(admission: Admission, amounts: Mapping[FlavorResource, int]) -> Admission:
-    """The admission with no more usage than these amounts in all."""
+    """The admission with its total usage reduced to at most these amounts."""
     left = dict(amounts)
     pod_sets = []
     for pod_set in admission.pod_sets:
@@ -49,13 +50,15 @@ def limited(admission: Admission, amounts: Mapping[FlavorResource, int]) -> Admi
 
 
 def keeps(queue: ClusterQueue) -> bool:
-    """Whether its refused head keeps quota."""
+    """Whether the refused head of this queue keeps quota."""
     strict = queue.strategy is QueueingStrategy.STRICT_FIFO and not queue.backfill
     return strict and queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Any"
 
 
 class KeptQuota:
-    """Of one cycle. Under fair sharing turns are not known beforehand: it is kept from all, and no borrowed quota is kept."""
+    """Quota that this cycle keeps for the heads of StrictFIFO queues. Under fair sharing the order of heads is not known in
+    advance, so kept quota is withheld from every workload, and borrowed quota is never kept.
+    """
 
     def __init__(self, ledger: Ledger, queues: PendingQueues, *, fair: bool) -> None:
         self._ledger, self._queues, self._fair = ledger, queues, fair
@@ -67,7 +70,9 @@ class KeptQuota:
             self._wait(workload, kept)
 
     def hold_until(self, level: int, order: Order) -> list[str]:
-        """Hold what those keep whose turn comes before this one (under fair sharing, all); tells their queues."""
+        """Charges the quota kept by heads that come before this place in the order (under fair sharing by all heads). Returns
+        their queues.
+        """
         names = []
         while self._due and (self._fair or self._due[0] < (level, order)):
             at, (*_, key) = heappop(self._due)
@@ -80,7 +85,7 @@ class KeptQuota:
         return names
 
     def keep(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment | None) -> None:
-        """The head was refused, with these flavors if others left; from now on it keeps what it may."""
+        """The head was refused; with these flavors it would fit if workloads left. It keeps their quota from now on."""
         if found is None or found.mode is Mode.NO_FIT or not keeps(queue):
             return
         kept = KeptRequest(Nomination(workload, found).admission(), found.level)
@@ -88,7 +93,10 @@ class KeptQuota:
         self._wait(workload, kept)
 
     def replaced(self, head: Workload) -> bool:
-        """Whether another workload kept quota as the head of this queue: only the head does, so that one no longer keeps it."""
+        """Whether another workload kept quota as the head of this queue.
+
+        Only the head keeps quota, so the other one stops.
+        """
         key = self._keeper.get(head.cluster_queue, head.key)
         if key == head.key:
             return False
@@ -98,13 +106,13 @@ class KeptQuota:
         return True
 
     def drop(self, key: str) -> None:
-        """The workload is considered again: nothing is held for it."""
+        """The workload is evaluated again: releases the quota that it keeps."""
         self._waiting.pop(key, None)
         if (held := self._held.pop(key, None)) is not None:
             self._ledger.unhold(held)
 
     def end(self) -> None:
-        """The cycle is over."""
+        """Ends the cycle: the ledger no longer counts kept quota."""
         for key in tuple(self._held):
             self.drop(key)
 

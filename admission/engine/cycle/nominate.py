@@ -1,16 +1,16 @@
-"""What a workload would get as things stand: flavors, domains, victims; and with fewer pods, if it can do so.
+"""Nomination: the flavors, domains and victims of a workload as things stand, with fewer pods if need be.
 
-1. *flavors* that fit the quota (solve.py).
-2. *domains*: where they fit, the pod sets are placed. Where they do not, or the nodes do not hold them, the workload needs
-   others to leave; if not even a cluster without admitted workloads would hold it, it fits nowhere.
-3. *victims*: the workloads that preemption would evict; and the domains that the workload would take then. Where nobody can be
-   evicted these are the domains of an empty cluster: to keep them free of later workloads, if the cycle wants that.
-4. *other flavors*: where quota might have done but there is no victim for it, or nodes are in the way of any victims, the
-   flavors that failed are passed over and the rest is looked through. Kueue comes to them in its next cycles.
-5. *fewer pods*: where none of it helped, pod sets with a `minCount` give pods up, evenly, the fewest that suffice, found by
-   bisection (cycle.md 4.7).
+1. *flavors* that quota allows (solve.py).
+2. *domains*: if the flavors fit, the pod sets are placed. If flavors or nodes do not fit, other workloads must leave. If
+   not even a cluster without admitted workloads has room, the workload fits nowhere.
+3. *victims*: the workloads that preemption would evict, and the domains after that. If nothing can be evicted, the domains of
+   an empty cluster, so that the cycle can keep them free of later workloads.
+4. *other flavors*: if quota would fit but preemption finds no victims, or nodes are in the way of any victims, the flavors that
+   failed are refused and the search goes on. Kueue tries these flavors in its next cycles.
+5. *fewer pods*: if all that fails, pod sets with a `minCount` give up pods evenly, as few as possible, found by bisection
+   (cycle.md 4.7).
 
-Nothing is changed: cycle.py charges what it takes. Source: cycle.md 4.2, 4.5, 4.7.
+Nothing is charged; cycle.py does that. Source: cycle.md 4.2, 4.5, 4.7.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ DEFERRED = f"{OVERLAP}, but will fit after these preemptions complete"
 
 
 class Nominator:
-    """Nominates against the ledger as it stands. `partial`: pod sets may start with fewer pods; `thorough`: step 4 is made."""
+    """Nominates workloads on the ledger as it stands.
+
+    `partial`: pod sets may start with fewer pods. `thorough`: step 4 is run.
+    """
 
     def __init__(
         self, ledger: Ledger, preemptions: Preemptions, now: float, *, partial: bool = True, thorough: bool = False
@@ -52,9 +55,9 @@ class Nominator:
         scope: Scope = EVERYWHERE,
         known: FlavorAssignment | None = None,
     ) -> Nomination:
-        """The best for all pods, or else the most pods that can start; for all pods again where no number can.
+        """The best nomination for all pods; else for the most pods that can start; else again the one for all pods.
 
-        `known`: what a search for all pods finds in this scope, where it was made already.
+        `known` is the result of a search for all pods in this scope, if it was made before.
         """
         full = self._best(workload, queue, scope, known)
         if full.starts or not self._partial:
@@ -79,7 +82,7 @@ class Nominator:
         return None
 
     def at_once(self, workload: Workload, queue: ClusterQueue, known: FlavorAssignment) -> Nomination | None:
-        """With these flavors, on nodes as they are; None where there is no capacity or that is not the question."""
+        """The nomination with these flavors on nodes as they are; None if they have no room or the flavors do not fit."""
         if known.mode is not Mode.FIT:
             return None
         requests = placement_requests(workload, queue, known, self._ledger.flavors, self._now)
@@ -87,7 +90,7 @@ class Nominator:
         return Nomination(workload, known, placed.assignments) if placed.fits else None
 
     def fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE) -> Nomination | None:
-        """With the most pods, less than all, that can start; None where no number can."""
+        """The nomination for the largest number of pods, below all, that can start; None if there is none."""
         deltas = [0 if p.min_count is None else max(0, p.count - p.min_count) for p in workload.pod_sets]
         total = sum(deltas)
         best = None
@@ -127,7 +130,7 @@ class Nominator:
         requests: Sequence[PlacementRequest],
         preemption: VictimFinder,
     ) -> Nomination:
-        """It fits only when others leave: the victims, and what it would take then."""
+        """The nomination after evictions: the victims, and the domains that the workload would take then."""
         failed = _failed(found)
         empty = place(self._ledger, requests, empty=True)
         if not empty.fits:
@@ -148,7 +151,7 @@ class Nominator:
 
 
 def _failed(found: FlavorAssignment) -> dict[tuple[str, str], str]:
-    """The flavors that cannot help without victims; none where quota has no candidates, so that no other flavor has any."""
+    """The flavors that cannot fit without victims; empty if quota has no candidates, since then no other flavor has any."""
     if found.mode is Mode.NO_CANDIDATES:
         return {}
     return {
@@ -160,9 +163,9 @@ def _failed(found: FlavorAssignment) -> dict[tuple[str, str], str]:
 
 
 def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode: Mode) -> FlavorAssignment:
-    """The placement's words for the first pod set that has no place, and what that makes of it.
+    """The message for the first pod set without a place, and whether it fits nowhere.
 
-    What an empty cluster does not hold is said instead of what this one does not: it is the lack that stays.
+    If an empty cluster has no room either, the message counts the capacity of an empty cluster, because that shortage lasts.
     """
     name = next(p.name for p in found.pod_sets if p.name in failures)
     message = failures[name].message
@@ -184,7 +187,7 @@ def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode
 
 
 def _all_placed_preempt(found: FlavorAssignment) -> FlavorAssignment:
-    """Pod sets on a topology compete with the victims for nodes, whether or not their quota fits."""
+    """Marks pod sets with topology as preempting: they compete with the victims for nodes even if their quota fits."""
 
     def at_most(pod_set: PodSetFlavors) -> PodSetFlavors:
         if pod_set.topology is None:

@@ -1,4 +1,4 @@
-"""What a workload would get: flavors, domains, and the victims that have to leave first. A value."""
+"""A nomination: flavors, domains, and the victims that must leave first. A value."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from admission.engine.model import Admission, Assignment, PodSetAdmission, Workl
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """What a workload would get. `workload` has the pod counts that this is for; `victims` have to leave first.
+    """The flavors and domains of a workload. `workload` has the pod counts of this nomination; `victims` must leave first.
 
-    `places`: domains by pod set; of a nomination that is no Fit, those that it would take once others have left.
-    `homeless`: not even nodes without any workload hold it. `failed`: by pod set and flavor, why that is in vain if nobody can
-    go, where quota might have done.
+    `places` has the domains by pod set; if the mode is not Fit, those that the workload would take after evictions.
+    `homeless`: not even nodes without any workload have room. `failed` maps (pod set, flavor) to the reason for which the
+    flavor fails if no workload can be evicted, although its quota might fit.
     """
 
     workload: Workload
@@ -28,16 +28,16 @@ class Nomination:
 
     @property
     def mode(self) -> Mode:
-        """How well it fits."""
+        """How well the flavors fit."""
         return self.assignment.mode
 
     @property
     def starts(self) -> bool:
-        """Whether it can start, at once or after its victims."""
+        """Whether the workload can start, now or after its victims have left."""
         return self.mode is Mode.FIT or bool(self.victims)
 
     def admission(self) -> Admission:
-        """The admission as the ledger takes it."""
+        """The admission in the form that the ledger charges."""
         got = {pod_set.name: pod_set for pod_set in self.assignment.pod_sets}
         return Admission(
             self.workload.cluster_queue,

@@ -1,4 +1,4 @@
-"""What a running workload asked for, with the places that it has: for its replacement, its spare hosts, its levels."""
+"""The placement requests of a running workload with its present places: for replacement, spare hosts and level checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from admission.engine.requests import in_force
 
 
 def placed_requests(ledger: Ledger, workload: Workload, admission: Admission) -> Iterator[PlacementRequest]:
-    """What the placed pod sets of an admitted workload ask for, with their places."""
+    """The requests of the placed pod sets of an admitted workload, with their present places."""
     pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     queue = ledger.quota.spec(admission.cluster_queue) or ClusterQueue(admission.cluster_queue)
     implied = topology_implied(queue, ledger.flavors)

@@ -1,10 +1,11 @@
-"""The ledger as it will be when running workloads have ended, for one head after the other.
+"""The ledger as it will be when running workloads have ended, for one backfill head after the other.
 
-The ends are sorted once (`Departures`), with the capacity that each gives back as arrays; all heads of a cycle share them. A
-`ProjectedLedger` adds the reservations of the heads before this one: each takes its capacity now and gives it back at its own
-end. It stands at a position: 0 is now, n is after the first n ends. It moves forward and back by the ends in between.
+`Departures` has the ends in order, with the capacity that each frees as arrays; all heads of a cycle share it. A
+`ProjectedLedger` adds the reservations of earlier heads: each charges its capacity now and frees it at its own end. The
+ledger stands at a position: 0 is now, n is after the first n ends. Moving to another position applies or reverts the ends in
+between.
 
-Leaving it restores the ledger. Called by backfill.py.
+Leaving the context restores the ledger. Called by backfill.py.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ Usage = Mapping[FlavorResource, int]
 
 @dataclass(frozen=True, slots=True)
 class FutureReservation:
-    """Capacity reserved for another head. `charged`: the ledger has it already, since only the packing tells its nodes.
+    """Capacity reserved for another head.
 
-    `end`: when it gives the capacity back; None where that is unknown.
+    `charged`: the ledger counts it already, because only the packing names its nodes.
+
+    `end` is when it frees the capacity, None if that is unknown.
     """
 
     key: str
@@ -40,7 +43,7 @@ class FutureReservation:
 
 
 class Departures:
-    """The ends of running workloads, the first first, and what each of them frees."""
+    """The ends of running workloads in order, and the capacity that each frees."""
 
     def __init__(self, ledger: Ledger, steps: Sequence[Step]) -> None:
         self.keys = frozenset().union(*(ended for _, ended in steps))
@@ -59,13 +62,13 @@ class Departures:
         self._cells = {flavor: joined(prints, flavor) for flavor in ledger.capacity.trees}
 
     def free(self, first: int, last: int, sign: int) -> None:
-        """The nodes of the ends from `first` up to, and without, `last` become free (1), or are taken again (-1)."""
+        """Frees (1) or charges again (-1) the nodes of the ends from `first` to `last`, without `last`."""
         for flavor, (cells, offsets) in self._cells.items():
             part = cells.part(int(offsets[self._first[first]]), int(offsets[self._first[last]]))
             self._ledger.shift_free(flavor, part, sign)
 
     def usage(self, tree: str, first: int, last: int) -> dict[str, dict[FlavorResource, int]]:
-        """The quota that these ends give back in the quota's tree, by queue."""
+        """The quota in this cohort tree that these ends free, by queue."""
         given = self._usage.get(tree, [])
         low = bisect_left(given, first, key=lambda each: each[0])
         total: dict[str, dict[FlavorResource, int]] = {}
@@ -78,7 +81,7 @@ class Departures:
 
 
 class ProjectedLedger:
-    """For one head of the quota's tree `tree`. Use `opened`; positions from 0 to `len(future)`."""
+    """For one head in the cohort tree `tree`. Use inside `opened`; positions are 0 to `len(future)`."""
 
     def __init__(
         self, ledger: Ledger, departures: Departures, holds: Sequence[FutureReservation], tree: str, now: float
@@ -94,19 +97,19 @@ class ProjectedLedger:
         return len(self._departures.times) + len(self._ending)
 
     def time(self, position: int) -> float:
-        """When the position (at least 1) is reached, epoch seconds."""
+        """The time of a position of at least 1, in epoch seconds."""
         index = bisect_left(self._places, position - 1)
         if index < len(self._places) and self._places[index] == position - 1:
             return self._ends[index]
         return self._departures.times[position - 1 - index]
 
     def position(self, moment: float) -> int:
-        """How many ends are over by then."""
+        """The number of ends up to this time."""
         return bisect_right(self._departures.times, moment) + bisect_right(self._ends, moment)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Inside, the reservations of other heads take their capacity."""
+        """A context in which the reservations of other heads are charged."""
         with self._ledger.trial():
             mine = [hold for hold in self._holds if not hold.charged]
             self._hold(mine, -1)
@@ -119,7 +122,7 @@ class ProjectedLedger:
                 self._free(mine, 1)
 
     def go(self, position: int) -> None:
-        """Stand there."""
+        """Moves the ledger to a position."""
         low, high = sorted((self._at, position))
         sign = 1 if position > self._at else -1
         (first, held), (last, still) = self._split(low), self._split(high)
@@ -130,12 +133,12 @@ class ProjectedLedger:
         self._at = position
 
     def _split(self, position: int) -> tuple[int, int]:
-        """Of so many ends: how many are departures, and how many are ends of holds."""
+        """Splits a number of ends into ends of workloads and ends of reservations."""
         index = bisect_left(self._places, position)
         return position - index, index
 
     def _hold(self, holds: Sequence[FutureReservation], sign: int) -> None:
-        """They are taken (-1), or given back (1), quota with them."""
+        """Charges (-1) or frees (1) these reservations, with their quota."""
         self._free(holds, sign)
         for hold in holds:
             if self._ledger.quota.tree_of(hold.queue) == self._tree:

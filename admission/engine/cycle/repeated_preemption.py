@@ -1,6 +1,6 @@
-"""When a workload may not evict the same victims again: each such pair may start over only so often within some minutes.
+"""Limits how often a workload evicts the same victim: a pair may repeat only so often within some minutes.
 
-The bounds are in queue/evictions.py; the cycle asks before a preemption.
+queue/evictions.py has the bounds; the cycle asks before each preemption.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def may_not_evict(
     leaving: Set[str],
     now: float,
 ) -> tuple[str, float] | None:
-    """Why the workload may not evict one of them, and from when on it may (epoch seconds).
+    """Returns why the workload may not evict one of the victims, and from when on it may (epoch seconds).
 
-    None where it may evict all: then the evictions are recorded of those that are not in `leaving` already.
+    Returns None if it may evict all of them, and then records the evictions of those that are not in `leaving` already.
     """
     stay = {victim.workload for victim in victims} - leaving
     stay = {key for key in stay if (admitted := ledger.workload(key)) is not None and not admitted.evicted}
@@ -41,6 +41,6 @@ def may_not_evict(
 
 
 def _evicts_as(workload: Workload) -> str:
-    """The key under which its victims are remembered: for a group the same, whichever of its gangs is its head."""
+    """The key under which evictions are recorded: the same for every member of a group."""
     gang = workload.gang
     return min(gang.together) if gang is not None and gang.together else workload.key

@@ -33,13 +33,13 @@ FURTHEST: Final = sys.maxsize
 
 
 def starting_together(workload: Workload) -> tuple[str, ...]:
-    """The keys of those that start when it starts, itself among them."""
+    """The keys of the workloads that start together with this one, its own included."""
     together = () if workload.gang is None else workload.gang.together
     return together if workload.key in together else (workload.key, *together)
 
 
 class Reservations:
-    """The reservations of one cycle. `projected_quota`: the quota after the victims of all reservations have left."""
+    """The reservations of one cycle. `projected_quota` is the quota after the victims of all reservations have left."""
 
     def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
         self._ledger, self._queues = ledger, queues
@@ -66,31 +66,32 @@ class Reservations:
         self._due.sort(key=lambda each: each[:2], reverse=True)
 
     def _of_preemptors(self) -> Iterator[tuple[Workload, CapacityReservation]]:
-        """The reservations of preemptors that wait no longer for victims and that will be evaluated again."""
+        """The reservations of preemptors whose victims have all left and that will be evaluated again."""
         for key, reservation in self._queues.preemptors.items():
             owner = self._queues.workload(key)
             if owner is not None and not self._queues.holds_reservation(key):
                 yield owner, reservation
 
     def __bool__(self) -> bool:
-        """Whether there is a reservation, so that `afterwards` differs from now."""
+        """Whether there is a reservation; without one the ledger `afterwards` is the ledger of now."""
         return bool(self.projected_quota)
 
     @property
     def leaving(self) -> frozenset[str]:
-        """The victims, by key."""
+        """The keys of all victims that have not left yet."""
         return self.projected_quota.leaving
 
     def free(self, workload: Workload) -> CapacityReservation | None:
-        """Its reservation, or that of its group, if all of the victims that were evicted for it have left."""
+        """The reservation of the workload or its group, if all victims that were evicted for it have left; else None."""
         held = self._queues.preemptors
         reservation = next((held[key] for key in starting_together(workload) if key in held), None)
         return None if reservation is None or reservation.victims else reservation
 
     def first(self, workload: Workload, *, fair: bool) -> int | None:
-        """Up to which level of borrowing it comes before others, since those that were evicted for it have all left.
+        """The borrowing level up to which the workload comes before other heads, because all its victims have left; None if
+        it does not.
 
-        So do those that have come since with a higher priority: they may still go before it.
+        A workload with a higher priority that was queued since comes first as well and may still go before it.
         """
         if self.free(workload) is not None:
             return FURTHEST
@@ -106,12 +107,12 @@ class Reservations:
         return None
 
     def keep_until(self, level: int, order: Order) -> None:
-        """Apply the reservations of owners that come before this place in the order."""
+        """Charges the reservations of owners that come before this place in the order."""
         while self._due and self._due[-1][:2] < (level, order):
             self._keep_next()
 
     def keep_from(self, other: Workload) -> None:
-        """Apply the reservations that `other` may not use."""
+        """Charges the reservations whose capacity `other` may not use."""
         barring = [owner.key for owner, reservation in self._own if self.bars(owner, reservation, other)]
         if not barring:
             return
@@ -123,13 +124,13 @@ class Reservations:
                 self._keep(workload, admission)
 
     def bars(self, owner: Workload, reservation: CapacityReservation, other: Workload) -> bool:
-        """Whether `other` may not use the owner's reservation, even if it comes earlier in the order."""
+        """Whether `other` may not use the capacity of the owner's reservation, even if `other` comes first in the order."""
         queue = self._ledger.quota.spec(owner.cluster_queue)
         strict = queue is not None and queue.strategy is QueueingStrategy.STRICT_FIFO
         return reservation.bars(owner, other, strict=strict)
 
     def keep_all(self) -> None:
-        """Apply every reservation: under fair sharing its owner had the smallest share when it was made."""
+        """Charges every reservation. Under fair sharing each owner had the smallest share when its reservation was made."""
         while self._due:
             self._keep_next()
 
@@ -147,10 +148,10 @@ class Reservations:
         evicted: frozenset[str] = frozenset(),
         now: float = 0.0,
     ) -> None:
-        """Reserve `found` for the pending workload of that key, and `others` for those that start with it.
+        """Reserves `found` for the pending workload of this key, and `others` for the workloads that start with it.
 
-        The reservation lasts until `victims` leave. `hint`: the quota that would let it start earlier. `evicted`: the victims
-        that it evicts itself, at `now` (epoch seconds).
+        The reservation lasts until `victims` have left. `hint` is the quota that would let the owner start earlier. `evicted`
+        are the victims that the owner itself evicts, at `now` (epoch seconds).
         """
         self.projected_quota.leave(victims)
         admission = found.admission()
@@ -170,7 +171,7 @@ class Reservations:
         self.projected_quota.take(admission)
 
     def drop(self, key: str) -> None:
-        """Release the reservation of a workload, and of those that start with it, because it is evaluated again.
+        """Releases the reservation of a workload and of those that start with it, because it is evaluated again.
 
         Its victims still leave.
         """
@@ -182,10 +183,10 @@ class Reservations:
                 self.projected_quota.take(admission, -1)
 
     def restore(self, workload: Workload) -> None:
-        """Apply its reservation again: its turn ended without a decision, and others are evaluated before it.
+        """Charges the reservation again: the turn of its owner ended without a decision, and other heads are evaluated first.
 
-        The reservation binds workloads with an earlier turn as before: they may fit only in what its victims, or those of other
-        preemptors, leave.
+        The reservation binds workloads with an earlier turn as before: they may fit only in capacity that its victims, or
+        those of other preemptors, free.
         """
         reservation = self._queues.preemptors.get(workload.key)
         if reservation is not None and reservation.victims and workload.key not in self._names:
@@ -195,23 +196,23 @@ class Reservations:
 
     @contextmanager
     def afterwards(self, queue: str | None = None, *, nodes: bool = True) -> Iterator[None]:
-        """Inside, the ledger is as it will be when all victims have left and all reservations are used.
+        """A context with the ledger as it will be when all victims have left and all reservations are used.
 
-        `queue`: only the quota of this queue's cohort tree matters. `nodes` False: node capacity does not matter.
+        `queue` restricts this to the quota of that queue's cohort tree. `nodes` False leaves node capacity as it is.
         """
         with self._ledger.away(self.leaving, nodes=nodes):
             self.projected_quota.apply(queue)
             yield
 
     def leave_quota_for(self, queue: str, assignment: FlavorAssignment) -> bool:
-        """Whether the quota is enough afterwards as well."""
+        """Whether the quota suffices afterwards, too."""
         if not self:
             return True
         with self.projected_quota.held(queue):
             return self._ledger.quota.fits(queue, assignment.usage)
 
     def must_wait(self, found: Nomination) -> bool:
-        """Whether what fits afterwards does not fit now, because victims have not left yet."""
+        """Whether a nomination that fits afterwards does not fit now, because victims have not left yet."""
         if not self:
             return False
         if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
@@ -219,11 +220,11 @@ class Reservations:
         return not self._ledger.fits(found.workload, found.admission())
 
     def end(self) -> None:
-        """Remove everything that this cycle holds in the ledger."""
+        """Ends the cycle: removes every reservation from the ledger."""
         for key in self._held:
             self._ledger.unhold(key)
 
 
 def _beside(workload: Workload) -> Workload:
-    """The workload under a key of its own, so that its hold is not mistaken for an admission."""
+    """The workload under a key of its own, so that what is held for it is not mistaken for an admission."""
     return replace(workload, key=f"{workload.key} (promised)")

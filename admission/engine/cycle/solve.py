@@ -1,14 +1,14 @@
-"""With which flavors, and on which nodes, do these workloads fit? The question that all decisions and explanations ask.
+"""Searches flavors and domains for workloads: the question that every decision and explanation asks.
 
 1. *flavors* (`flavors_of`): by quota alone, for one workload.
 2. *places* (`place`): domains for all its pod sets, in these flavors.
-3. *both* (`solve`): flavors for each workload, each seeing the quota of those before it, and one joint placement for the
-   pod sets of all; those that bear the same `podset-group-name` lie in one domain, whatever workload they are of. Where the
-   nodes do not hold a pod set, its flavor is refused to it and the search goes on.
+3. *both* (`solve`): flavors for each workload, which see the quota of the workloads before it, and one joint placement of all
+   pod sets. Pod sets with the same `podset-group-name` share a domain, also across workloads. If nodes have no room for a pod
+   set, its flavor is refused and the search goes on.
 
-The cycle takes steps 1 and 2 one at a time, since other heads may come first between them; preemption asks between them which
-victims would help (nominate.py). Gangs of a group (gang_fit.py), expected starts (backfill.py) and explanations
-(admission_attempt.py) ask `solve`. Nothing is charged. Source: cycle.md 4.2.
+The cycle runs steps 1 and 2 separately, because other heads may come first between them; so does preemption, which tests in
+between which victims would help (nominate.py). Groups of gangs (gang_fit.py), expected starts (backfill.py) and explanations
+(admission_attempt.py) call `solve`. The ledger is not charged. Source: cycle.md 4.2.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NOTHING_TO_PLACE: Final = PlacementResult({}, {})
 
 
 class Nodes(Enum):
-    """Which nodes a question is about."""
+    """The nodes that a search may use."""
 
     AS_THEY_ARE = auto()
     EMPTY = auto()  # as if no workload were admitted
@@ -47,7 +47,7 @@ class Nodes(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unsolved:
-    """One of the workloads does not fit, for this reason. `assignment`: its flavors as far as they were found."""
+    """One of the workloads does not fit, for this reason. `assignment` has its flavors as far as they were found."""
 
     workload: str
     reason: Reason
@@ -62,18 +62,21 @@ def flavors_of(
     scope: Scope = EVERYWHERE,
     preemption: PreemptionOracle | None = None,
 ) -> FlavorAssignment:
-    """The flavors that quota allows. `preemption`: asked whether evicting would help; None: nothing is evicted."""
+    """The flavors that quota allows.
+
+    `preemption` is asked whether evictions would help; None means that nothing is evicted.
+    """
     oracle = NoPreemption(ledger.quota) if preemption is None else preemption
     return FlavorSearch(queue, ledger.flavors, ledger.quota, oracle, scope).assign(workload)
 
 
 def place(ledger: Ledger, requests: Sequence[PlacementRequest], *, empty: bool = False) -> PlacementResult:
-    """Domains for all of them together; a workload without topology asks for none. `empty`: see Nodes.EMPTY."""
+    """Domains for all requests together. Without requests the result is empty. `empty`: place on nodes without workloads."""
     return ledger.place(requests, simulate_empty=empty) if requests else _NOTHING_TO_PLACE
 
 
 def refusals(requests: Sequence[PlacementRequest], failures: Mapping[str, NoPlacement]) -> Refused:
-    """The flavors whose nodes do not hold a pod set."""
+    """The flavors whose nodes have no room for a pod set, with the message of the placement."""
     names = ((request.pod_set.name, request.flavor) for request in requests)
     return {(name, flavor): failures[name].message for name, flavor in names if name in failures}
 
@@ -87,7 +90,9 @@ def solve(
     fair: bool = False,
     leaves_quota: LeavesQuota | None = None,
 ) -> tuple[Nomination, ...] | Unsolved:
-    """What each of them gets if all fit at `now` (epoch seconds) without evicting; else the first that does not, and why."""
+    """Returns the nominations of all workloads if they fit together at `now` (epoch seconds) without evictions; else the
+    first that does not fit, and why.
+    """
     refused: dict[str, Refused] = {member.key: {} for member in members}
     while True:
         found = _flavors(ledger, members, refused, leaves_quota, fair=fair)
@@ -140,13 +145,13 @@ def _flavors(
 
 
 def _group_names(member: Workload) -> dict[str, str]:
-    """Its pod sets that are of a placement group, with the group's name."""
+    """The placement group of each pod set that has one."""
     asks = ((pod_set.name, pod_set.topology) for pod_set in member.pod_sets)
     return {name: ask.group for name, ask in asks if ask is not None and ask.group is not None}
 
 
 def _elsewhere(member: Workload, queue: ClusterQueue, homes: Mapping[str, str]) -> Refused:
-    """The flavors that its pod sets cannot use, since others of their placement group are on another one."""
+    """The flavors that its pod sets cannot use, because their placement group is on another flavor."""
     if not homes:
         return {}
     return {
@@ -158,7 +163,7 @@ def _elsewhere(member: Workload, queue: ClusterQueue, homes: Mapping[str, str]) 
 
 
 def _settle(member: Workload, got: FlavorAssignment, homes: dict[str, str]) -> None:
-    """On which flavors the placement groups of this workload are from now on."""
+    """Records the flavors of the placement groups of this workload."""
     groups = _group_names(member)
     for pod_set in got.pod_sets:
         if pod_set.name in groups and pod_set.topology is not None:
@@ -171,7 +176,7 @@ def _settle(member: Workload, got: FlavorAssignment, homes: dict[str, str]) -> N
 def _places(
     ledger: Ledger, found: _Found, now: float, *, empty: bool
 ) -> tuple[dict[str, Mapping[str, Assignment]], dict[str, Refused]]:
-    """By workload: its places, and the flavors whose nodes do not hold a pod set."""
+    """By workload: its places, and the flavors whose nodes have no room for a pod set."""
     asked = {member.key: placement_requests(member, queue, got, ledger.flavors, now) for member, queue, got in found}
     if len(found) == 1:
         ((key, requests),) = asked.items()
@@ -196,5 +201,5 @@ def _places(
 
 
 def _named(name: str, request: PlacementRequest) -> PlacementRequest:
-    """The request under a name that no pod set of another workload has."""
+    """The request under a name that is unique across workloads."""
     return replace(request, pod_set=replace(request.pod_set, name=name))

@@ -1,8 +1,8 @@
-"""Which head is processed next by fair shares (cycle.md 4.2).
+"""The next head under fair sharing (cycle.md 4.2).
 
-From the root of each cohort tree down, the child wins whose dominant share is smallest once its candidate has what it asks
-for; a subtree that stays within its quota of what is asked for comes before any that borrows. What was taken meanwhile
-counts, so each pick is a tournament of its own. Ties go by name. Called by head_order.py.
+The search descends from the root of each cohort tree. The child wins whose dominant resource share is smallest with the
+request of its candidate added; a subtree that stays within its quota comes before any that borrows. Each pick is a new
+tournament, because usage has grown since the last one. Ties break by name. Called by head_order.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ Score = tuple[bool, Share, Order]
 
 
 def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool = True) -> Nomination:
-    """Whose turn it is in the tree of the first queue by name; `left`: a candidate a queue, not empty."""
+    """The candidate that is next in the cohort tree of the first queue by name.
+
+    `left` maps each queue to its candidate and must not be empty.
+    """
     first = min(left)
     node = ledger.quota.node(first)
     if node is None or node.parent is None:
@@ -37,7 +40,7 @@ def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool =
 
 
 def _scores(queue: QuotaNode, candidate: Nomination, ledger: Ledger) -> Iterator[tuple[QuotaNode, Score]]:
-    """The candidate's standing in each cohort above its queue, its usage added."""
+    """The score of the candidate in each cohort above its queue, with its usage added."""
     usage, order = candidate.assignment.usage, order_of(candidate.workload)
     found: list[tuple[QuotaNode, Score]] = []
     with ledger.trial():
