@@ -1,1 +1,1 @@
-"""Which flavor each pod set would use: eligible flavors, free quota, and the result of the attempt."""
+"""Flavor assignment: the flavor of each pod set, by eligibility and free quota."""

@@ -1,7 +1,7 @@
-"""What an attempt to assign flavors comes to, as values: per resource, per pod set, for the workload; with its message.
+"""The result of a flavor search as values: per resource, per pod set and for the workload, with its message.
 
-Modes, severities and texts are Kueue's (cycle.md 4.4 and 4.6). The search that makes them is search.py, cycle/nominate.py
-adds what the placement says; the cycle reads them. The preemption engine answers to the two protocols of this module.
+Modes, severities and texts are those of Kueue (cycle.md 4.4 and 4.6). search.py produces these values, cycle/nominate.py adds
+the messages of the placement, and the cycle reads them. The preemption engine implements the two protocols of this module.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ SEVERITY = (
 
 
 def most_severe(reasons: Iterable[Reason | None]) -> Reason | None:
-    """What is said of several parts that all have to fit."""
+    """The reason to report when several parts must all fit."""
     return max((reason for reason in reasons if reason is not None), key=SEVERITY.index, default=None)
 
 
 def mildest(reasons: Iterable[Reason | None]) -> Reason | None:
-    """What is said of several ways of which one has to work."""
+    """The reason to report when one of several alternatives must fit."""
     return min((reason for reason in reasons if reason is not None), key=SEVERITY.index, default=None)
 
 
 class Mode(IntEnum):
-    """How well a request fits, worst first. Preempt: by evicting also own workloads; Reclaim: only the relatives'."""
+    """How well a request fits, worst first. PREEMPT may evict workloads of the own queue, too; RECLAIM evicts only those of
+    other queues.
+    """
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -45,28 +47,28 @@ class Mode(IntEnum):
 
 
 class PreemptionOracle(Protocol):
-    """Knows whether evicting could make room for one resource, by quota alone (the preemption engine)."""
+    """Answers whether evictions could free one resource, by quota alone. Implemented by the preemption engine."""
 
     def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-        """NO_CANDIDATES, PREEMPT or RECLAIM, and the borrowing level that would remain."""
+        """Returns NO_CANDIDATES, PREEMPT or RECLAIM, and the borrowing level after the evictions."""
 
 
 class VictimFinder(PreemptionOracle, Protocol):
-    """Finds victims as well (the preemption engine)."""
+    """Also finds the victims. Implemented by the preemption engine."""
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
-        """The victims whose eviction makes the workload fit, quota and placement both, in order; none if nothing helps.
+        """Returns the victims whose eviction makes quota and placement fit, in the order chosen; empty if nothing helps.
 
-        `workload` has the pod counts that `assignment` was found for. Asked where the assignment's mode is below Fit and
-        above NoFit; the resources that need capacity are those whose pick is not Fit. Leaves the ledger as it is.
+        `workload` has the pod counts of `assignment`, whose mode is below Fit and above NoFit. The resources that are short
+        are those whose pick is not Fit. Leaves the ledger as it is.
         """
 
 
 class Preemptions(Protocol):
-    """The victims that each workload could evict now."""
+    """Finds the victims that workloads could evict at one moment."""
 
     def about(self, workload: Workload) -> VictimFinder:
-        """For this one."""
+        """The `VictimFinder` of this workload."""
 
 
 class NoPreemption:
@@ -76,15 +78,15 @@ class NoPreemption:
         self._quota = quota
 
     def about(self, workload: Workload) -> VictimFinder:
-        """The same for all."""
+        """Returns itself: the answer is the same for all workloads."""
         return self
 
     def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-        """No candidates; the borrowing level as it is."""
+        """Always NO_CANDIDATES, at the present borrowing level."""
         return Mode.NO_CANDIDATES, self._quota.borrowing(queue, fr, amount).level
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
-        """No victims."""
+        """Always empty."""
         return ()
 
 
@@ -99,9 +101,9 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """How one flavor did for a pod set: `reasons` why it is less than a fit, `reason` what kind of lack that is.
+    """The result of one flavor for a pod set. `reasons` says why it does not fit at once; `reason` classifies that.
 
-    `needed_quota`: of which resource how much has to be free at least, where quota is short.
+    `needed_quota` maps resources that are short of quota to the least amount that must be free.
     """
 
     flavor: str
@@ -112,7 +114,7 @@ class Attempt:
     needed_quota: tuple[FlavorResource, int] | None = None
 
     def text(self) -> str:
-        """As events word it."""
+        """The text for an event."""
         mode = _WORDS[self.mode]
         borrowing = [f"borrow={self.level}"] if self.level else []
         return f"{self.flavor}({';'.join([mode, *borrowing, *self.reasons])})"
@@ -120,7 +122,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """The flavor for one resource. `tried`: where in the queue's list the search ended, -1 if at the list's end."""
+    """The flavor of one resource.
+
+    `tried` is the position in the queue's list where the search ended, -1 at the end of the list.
+    """
 
     flavor: str
     mode: Mode
@@ -130,11 +135,13 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class PodSetFlavors:
-    """What one pod set would get. `requests` are totals; `reasons` why it is less than a fit; `error` that it cannot be.
+    """The flavors of one pod set.
 
-    `topology`: the flavor on whose nodes it is to be placed, None where no topology is wanted. `attempts`: the flavors that
-    were tried, in order; of a pod set that gets nothing, those of the resource group that failed. `unplaced`: which of the
-    reasons is the placement's.
+    `requests` are totals, `reasons` says why they do not fit at once, `error` why the pod set is invalid.
+
+    `topology` is the flavor on whose nodes the pod set is placed, None if it is not placed. `attempts` are the flavors that
+    were tried, in order; if the pod set gets none, those of the resource group that failed. `unplaced` is the reason that the
+    placement gave.
     """
 
     name: str
@@ -149,13 +156,13 @@ class PodSetFlavors:
 
     @property
     def mode(self) -> Mode:
-        """The worst over its resources."""
+        """The worst mode of its resources."""
         if self.error is not None or (self.reason is not None and not self.picks):
             return Mode.NO_FIT
         return min((pick.mode for pick in self.picks.values()), default=Mode.FIT)
 
     def message(self) -> str | None:
-        """Its part of the condition's message."""
+        """Its part of the message of the condition."""
         if self.error is not None:
             return f"failed to assign flavors to pod set {self.name}: {self.error}"
         if not self.reasons:
@@ -165,33 +172,33 @@ class PodSetFlavors:
 
 @dataclass(frozen=True, slots=True)
 class FlavorAssignment:
-    """What the whole workload would get; the pod sets after the first that gets nothing are left out."""
+    """The flavors of the whole workload. Pod sets after the first one that gets none are left out."""
 
     pod_sets: tuple[PodSetFlavors, ...]
     usage: Mapping[FlavorResource, int]
 
     @property
     def mode(self) -> Mode:
-        """The worst over the pod sets."""
+        """The worst mode of its pod sets."""
         return min((pod_set.mode for pod_set in self.pod_sets), default=Mode.FIT)
 
     @property
     def level(self) -> int:
-        """How far up the cohort tree it borrows."""
+        """The borrowing level: how far up the cohort tree it borrows."""
         return max((pick.level for pod_set in self.pod_sets for pick in pod_set.picks.values()), default=0)
 
     @property
     def tried(self) -> dict[tuple[str, str], int]:
-        """Where the search ended, by pod set and resource: what the next search goes on from."""
+        """The positions where the search ended, by pod set and resource; the next search continues behind them."""
         return {(p.name, resource): pick.tried for p in self.pod_sets for resource, pick in p.picks.items()}
 
     @property
     def reason(self) -> Reason:
-        """The most severe of the pod sets' reasons."""
+        """The most severe reason of its pod sets."""
         return most_severe(pod_set.reason for pod_set in self.pod_sets) or Reason.WAITING_FOR_QUOTA
 
     def considered(self) -> str:
-        """What the event of the admission adds: flavors that did not simply fit; empty where all did at once."""
+        """The text that the admission event adds: flavors that did not fit at once; empty if all did."""
         considered = [
             f"{pod_set.name}: {', '.join(attempt.text() for attempt in notable)}"
             for pod_set in self.pod_sets
@@ -200,5 +207,5 @@ class FlavorAssignment:
         return f"; Flavors considered: {' | '.join(considered)}" if considered else ""
 
     def message(self) -> str:
-        """The text for the condition."""
+        """The message of the condition."""
         return "; ".join(text for pod_set in self.pod_sets if (text := pod_set.message()) is not None)

@@ -1,8 +1,8 @@
-"""Whether a flavor suits a pod set at all, whatever capacity there is: topology, taints, node labels.
+"""Tests whether a flavor suits a pod set, whatever capacity is free: topology, taints, node labels.
 
-A flavor that does not suit is described in Kueue's words (cycle.md 4.4, step 2) and never changes by waiting. Flavors are
-judged by their own node labels and taints, not by nodes: which nodes serve is the placement's question
-(topology/tree/match.py). Called by search.py.
+The message for a flavor that does not suit is that of Kueue (cycle.md 4.4, step 2); waiting never changes it. A flavor is
+tested by its own node labels and taints. Which nodes can take the pods is up to the placement (topology/tree/match.py).
+Called by search.py.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from admission.engine.topology.tree.match import int64, untolerated
 
 
 def wants_topology(pod_set: PodSet, implied: bool) -> bool:
-    """Whether the pod set is placed on a topology: it asks for one, or its queue has nothing else."""
+    """Whether the pod set is placed on a topology: it requests one, or all flavors of its queue have one."""
     return implied or (pod_set.topology is not None and pod_set.topology.explicit)
 
 
 def unsuitable(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...], implied: bool) -> str | None:
-    """Why the pod set can never use the flavor, None if it can. `covered`: the resources of the flavor's group."""
+    """Returns why the pod set can never use the flavor, None if it can. `covered`: the resources of the flavor's group."""
     reason = _topology_mismatch(pod_set, flavor, covered, implied)
     if reason is not None:
         return reason
@@ -50,7 +50,7 @@ def _topology_mismatch(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...]
 
 
 def _has_levels(ask: TopologyAsk, levels: tuple[str, ...]) -> bool:
-    """Whether the topology has every level that is named; a request that names none at all has nothing to match."""
+    """Whether the topology has every level that the request names."""
     named = ask.required or ask.preferred
     if named is None and not ask.unconstrained and not ask.slices:
         return False
@@ -63,12 +63,12 @@ def _named(ask: TopologyAsk) -> set[str]:
 
 
 def named_levels(pod_set: PodSet) -> list[str]:
-    """The levels that a flavor's topology has to have for the pod set, by name."""
+    """The level names that the pod set requires of the topology of a flavor."""
     return sorted(_named(pod_set.topology)) if pod_set.topology is not None else []
 
 
 def _labels_match(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
-    """Node selector, required affinity and volumes, as far as they speak of the flavor's labels."""
+    """Whether node selector, required affinity and volumes agree with the flavor's labels."""
     if any(key in labels and labels[key] != value for key, value in pod_set.node_selector.items()):
         return False
     if not all(any(_term_matches(term, labels) for term in terms) for terms in pod_set.volumes):

@@ -1,6 +1,6 @@
-"""How flavors compare, and when the search over them ends: the fungibility policy of a ClusterQueue (cycle.md 4.4).
+"""Ranks flavors and decides when the search over them ends: the fungibility policy of a ClusterQueue (cycle.md 4.4).
 
-Called by search.py for each flavor it tries.
+Called by search.py for each flavor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from admission.engine.model import FlavorResource, FungibilityPolicy
 
 @dataclass(frozen=True, slots=True)
 class FlavorTrial:
-    """How one flavor (or one resource of it, or a whole resource group) does."""
+    """The result of trying one flavor, one of its resources, or a whole resource group."""
 
     mode: Mode
     level: int = 0
@@ -27,12 +27,12 @@ class FlavorTrial:
 
     @classmethod
     def refusal(cls, text: str, reason: Reason) -> FlavorTrial:
-        """Not this one, and why."""
+        """The result of a flavor that cannot be used, with the reason."""
         return cls(Mode.NO_FIT, reasons=(text,), reason=reason)
 
 
 def rank(tried: FlavorTrial, policy: FungibilityPolicy) -> tuple[bool, bool, int, int]:
-    """What the policy prefers ranks higher: any fit, then victims, then mode and borrowing in the chosen order."""
+    """The sort key of a trial, the best last: any fit, then victims, then mode and borrowing in the order of the policy."""
     first, second = int(tried.mode), -tried.level
     if policy.preference == "PreemptionOverBorrowing":
         first, second = second, first
@@ -40,7 +40,7 @@ def rank(tried: FlavorTrial, policy: FungibilityPolicy) -> tuple[bool, bool, int
 
 
 def search_ends(tried: FlavorTrial, policy: FungibilityPolicy) -> bool:
-    """Whether no further flavor is tried."""
+    """Whether the search stops at this flavor."""
     if tried.mode <= Mode.NO_CANDIDATES:
         return False
     if tried.mode < Mode.FIT and policy.when_can_preempt == "TryNextFlavor":

@@ -1,14 +1,14 @@
-"""Which flavor each pod set would use, and how well that fits the quota: cycle.md 4.4, with its messages (4.6).
+"""Searches the flavor of each pod set by quota: cycle.md 4.4, with its messages (4.6).
 
-Pod sets are taken in order, those of one placement group together; each resource group of the queue gives them one flavor.
-The flavors are tried in the queue's order, and the search ends where the fungibility policy says. What earlier pod sets of
-the workload took counts against the quota. It looks at quota only: whether the nodes of the flavor hold the pods is asked
-afterwards (cycle/). A flavor that failed there comes back in `refused` and is passed over like one without quota, its
-message among the reasons; so a workload gets into the second flavor when the first is too full or too torn to hold it,
-and hears of both when neither does. (Kueue tries no other flavor in that case.)
+Pod sets are assigned in order, those of one placement group together. Each resource group of the queue gives them one flavor.
+Flavors are tried in the queue's order, and the search ends where the fungibility policy says. Earlier pod sets of the
+workload count against the quota. The search ignores nodes: the cycle places the pods afterwards and passes a flavor without
+room in `refused`. Such a flavor is skipped like one without quota, and its message is one of the reasons. So a workload gets
+the second flavor if the nodes of the first have no room, and its message names both if neither has. (Kueue tries no other
+flavor then.)
 
-A request beyond the free quota might be met by evicting others: the `oracle` is asked. The result is in assign.py,
-the policy in fungibility.py.
+If a request exceeds the free quota, the `oracle` says whether evictions could help. assign.py has the result, fungibility.py
+the policy.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ Refused = Mapping[tuple[str, str], str]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a search looks.
+    """Limits of a search.
 
-    `refused`: flavors that are passed over, with what the placement said. `tried`: where the last search ended, by pod set
-    and resource (`FlavorAssignment.tried`); this one goes on behind it. `pinned`: the only flavor that is considered, by pod
-    set and resource. `kept`: likewise, the flavor that the pods of an elastic job have already. `fair`: fair sharing is on,
-    which lets a queue that reclaims preempt while it borrows.
+    `refused`: flavors to skip, with the message of the placement. `tried`: where the last search ended, by pod set and
+    resource (`FlavorAssignment.tried`); the search continues behind it. `pinned`: the only flavor to consider, by pod set and
+    resource. `kept`: likewise, the flavor that pods of an elastic job have already. `fair`: fair sharing is on, which lets a
+    queue that reclaims preempt while it borrows.
     """
 
     refused: Refused = field(default_factory=dict)
@@ -74,7 +74,7 @@ def topology_implied(queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> bool
 
 
 def total_requests(queue: ClusterQueue, pod_set: PodSet) -> dict[str, int]:
-    """What the whole pod set requests, as far as 64 bits hold it; pods are counted where the queue gives quota for them."""
+    """The total requests of the pod set, saturated at 64 bits. Pods are counted if the queue has quota for them."""
     single = pod_set.requests if pod_set.charged is None else pod_set.charged
     totals = {resource: min(LARGEST, amount * pod_set.count) for resource, amount in single.items()}
     if queue.group_of(PODS) is not None:
@@ -83,7 +83,7 @@ def total_requests(queue: ClusterQueue, pod_set: PodSet) -> dict[str, int]:
 
 
 class FlavorSearch:
-    """One workload's search through the flavors of its queue."""
+    """The search for one workload in the flavors of its queue."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class FlavorSearch:
         self.implied = topology_implied(queue, flavors)
 
     def assign(self, workload: Workload) -> FlavorAssignment:
-        """Flavors for the workload's pod sets."""
+        """Returns the flavors of the workload."""
         usage: dict[FlavorResource, int] = {}
         found: list[PodSetFlavors] = []
         for members in _groups(workload.pod_sets):
@@ -158,7 +158,7 @@ class FlavorSearch:
         total: Mapping[str, int],
         usage: Mapping[FlavorResource, int],
     ) -> FlavorTrial:
-        """The flavor for the group's resources; `resource` is the one that is considered first."""
+        """The flavor for the resources of the group; the search starts with `resource`."""
         wanted = {name: total[name] for name in sorted(group.resources) if name in total}
         policy, best, reasons, why = self.queue.fungibility, FlavorTrial(Mode.NO_FIT), list[str](), None
         attempts: list[Attempt] = []
@@ -214,7 +214,7 @@ class FlavorSearch:
         return None
 
     def _kept_elsewhere(self, name: str, members: Sequence[PodSet], wanted: Iterable[str]) -> str | None:
-        """The other flavor that one of the pod sets has already (cycle.md 4.4)."""
+        """The other flavor that pods of one of the pod sets have already (cycle.md 4.4)."""
         kept = (self.scope.kept.get((member.name, resource), name) for member in members for resource in wanted)
         return next((flavor for flavor in kept if flavor != name), None)
 
@@ -271,7 +271,7 @@ class FlavorSearch:
 
 
 def _both(one: FlavorTrial, other: FlavorTrial) -> FlavorTrial:
-    """Two resource groups of the same pod sets together."""
+    """Combines two resource groups of the same pod sets."""
     return FlavorTrial(
         min(one.mode, other.mode),
         max(one.level, other.level),
@@ -291,7 +291,7 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _groups(pod_sets: Sequence[PodSet]) -> Iterator[list[PodSet]]:
-    """Pod sets of one placement group together, where the first of them stands."""
+    """Groups the pod sets of one placement group, at the position of the first of them."""
     keys: dict[str, int] = {}
 
     def place(item: tuple[int, PodSet]) -> int:
