@@ -1,9 +1,10 @@
-"""Pods that no node takes where they were sent: whose place is given up, and which of them are ended so that another comes.
+"""Decides which pods, that no node accepts at their place, lose the place, and which are ended to be replaced. Pure.
 
-Pure. A pod that was let through cannot be sent elsewhere. So its place is given up and another one found (second_pass.py); then
-the pod is ended, and its owner makes one more, which the ungater sends there. That is done only for pods whose owner makes a
-successor and does not end by it (`successors`), only where another host could help (`helps`), and only while the rest of
-the gang holds its places: the workload goes back whole otherwise, as the settings say. Called by `unbound`, which acts.
+`unbound` calls it through pod_mover.py, which acts. An ungated pod cannot be assigned elsewhere. So its place is given up and
+another one found (second_pass.py); then the pod is ended, and its owner creates a replacement, which the ungater sends there.
+That is done only for pods whose owner creates a replacement and survives the end (`successors`), only where another host could
+help (`helps`), and only while the rest of the gang keeps its places: otherwise the whole workload is evicted, as the settings
+say.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from admission.controllers.node_replacement import hosts_and_counts
 from api.workloads import Workload
 
 DISRUPTION: Final = "DisruptionTarget"
-"""The condition by which a Job's failure policy knows a pod that is ended for no fault of its own."""
+"""The condition by which a Job's failure policy recognizes a pod that ended without its own fault."""
 
 Place = tuple[str, str]
 """(pod set, hostname)."""
 
 _ELSEWHERE: Final = ("persistentvolumeclaim", "resourceclaim", "storageclass", "no nodes available")
-"""What the scheduler's words have in them where no other host would do better."""
+"""Parts of kube-scheduler's messages for which no other host would help."""
 
 
 @dataclass(frozen=True, slots=True)
 class StuckPod:
-    """A pod that was let through to a host and that the scheduler refuses."""
+    """A pod that was ungated for a host and that kube-scheduler refuses."""
 
     name: str
     place: Place
@@ -37,16 +38,16 @@ class StuckPod:
 
 @dataclass(frozen=True, slots=True)
 class Displacement:
-    """`end`: names of pods whose place is given up already. `lost`: how many pods of each place are to get another one."""
+    """`end` names the pods whose place is given up already; `lost` is how many pods of each place need another place."""
 
     end: tuple[str, ...] = ()
     lost: Mapping[Place, int] = field(default_factory=dict)
 
 
 def displacement(workload: Workload, stuck: Iterable[StuckPod], bound: Mapping[Place, int]) -> Displacement:
-    """What to do about the stuck pods of a workload. `bound`: its pods that hold a node, by place.
+    """Decides about a workload's stuck pods; `bound` counts its pods that occupy a node, by place.
 
-    Each place counts for a bound pod first, so where there are more pods than places the rest have none any more.
+    Places are attributed to bound pods first; stuck pods beyond the remaining places have none any more.
     """
     places, waiting = Counter[Place](), dict[Place, list[StuckPod]]()
     for pod_set in workload.status.admission.pod_set_assignments if workload.status.admission else ():
@@ -65,13 +66,13 @@ def displacement(workload: Workload, stuck: Iterable[StuckPod], bound: Mapping[P
 
 
 def helps(says: str) -> bool:
-    """Whether another host may take a pod of which the scheduler says this."""
+    """Reports whether another host may accept a pod with this message of kube-scheduler."""
     words = says.lower()
     return not any(each in words for each in _ELSEWHERE)
 
 
 def successors(owner: Mapping[str, Any], failing: int) -> bool:
-    """Whether the owner makes as many pods anew as are ended here, and goes on; of a Job by its failure policy and limits."""
+    """Reports whether the owner replaces `failing` ended pods and continues, for a Job by its failure policy and limits."""
     kind, spec, status = owner.get("kind"), owner.get("spec") or {}, owner.get("status") or {}
     if kind in ("ReplicaSet", "StatefulSet"):
         return True
@@ -89,7 +90,7 @@ def successors(owner: Mapping[str, Any], failing: int) -> bool:
 
 
 def _by_policy(rules: Sequence[Mapping[str, Any]]) -> str:
-    """The action of the first rule that matches a pod with the condition DisruptionTarget; Count where none does."""
+    """Returns the action of the first rule that matches the condition DisruptionTarget, or Count."""
     for rule in rules:
         for pattern in rule.get("onPodConditions") or ():
             if pattern.get("type") == DISRUPTION and pattern.get("status", "True") == "True":

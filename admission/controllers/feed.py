@@ -1,9 +1,9 @@
-"""From the watch to the ledger: every change of the cluster becomes an event of the ledger and of the pending queues.
+"""Feeds the ledger: converts every change of the watched objects into events of the ledger and the pending queues.
 
-Wire objects are converted here (engine/convert.py), once per change. Changes that do not matter to the engine (a node's
-heartbeat, a status that we wrote ourselves) go no further. A change requeues every workload that it could help and requests a
-cycle. An object that cannot be converted is logged by name and field, and its last good state stays in force; the status of a
-Workload then shows the validation error.
+Objects are converted here (engine/convert.py), once per change. Changes without effect on the engine (a node's heartbeat, a
+status that Stowage wrote itself) end here. A change requeues every workload that it could help and requests a cycle. An object
+that cannot be converted is logged with name and field, and its last valid state stays in force; for a Workload, the status
+reports the validation error.
 
 The capacity of an evicted workload is free when its pods have left (`_lingers`). While an admission or an eviction is being
 written, the scheduler owns the Workload: older states that the watch still shows are ignored (`hold`, `let_go`).
@@ -44,14 +44,14 @@ from api.workloads import Workload, WorkloadSpec
 log = logging.getLogger(__name__)
 
 _DELETED = ChangeType.DELETED
-# Specs whose conversion is kept: as many as there are kinds of jobs; each costs what one Workload costs.
+# The number of specs whose conversion is cached, about one per kind of job; each takes as much memory as a Workload.
 _SPECS = 4096
 
 
 class Feed:
-    """Keeps ledger and queues in line with the informers; `request_cycle` is called when a cycle could do something.
+    """Keeps ledger and queues current with the informers; `request_cycle` is called when a cycle could decide something.
 
-    `rules` and `by_eviction`: as `convert.workload` takes them.
+    `rules` and `by_eviction` are arguments of `convert.workload`.
     """
 
     def __init__(
@@ -92,15 +92,15 @@ class Feed:
         views.outside.add_handler(self._outside_changed)
 
     def validation_error(self, workload: Workload) -> str | None:
-        """What is wrong with a Workload that the engine cannot take, None if it can."""
+        """Returns the error that keeps the engine from accepting the Workload, or None."""
         return self._validation_errors.get(workload.key)
 
     def count_in_steps(self) -> None:
-        """On a loop that others share: workloads whose pods have terms wait until the pods that are there are counted."""
+        """Counts bound pods for pod terms in steps, for a loop that others share: workloads with pod terms wait until then."""
         self._state.ledger.count_in_steps(self._count)
 
     def _count(self, counting: Iterator[None]) -> None:
-        """Pods are counted for terms in short steps: all of them take a second at scale."""
+        """Counts pods in short steps, since counting all of them takes a second at scale."""
 
         def steps() -> Iterator[None]:
             yield from counting
@@ -153,7 +153,7 @@ class Feed:
         self._requeue_all()
 
     def _requeue_all(self) -> None:
-        """Flavors, topologies, checks and cohorts change seldom: every queue is evaluated again."""
+        """Evaluates every queue again, since flavors, topologies, checks and cohorts change rarely."""
         for queue in self._views.cluster_queues.objects.values():
             self._set_cluster_queue(queue)
         self._state.requeue_all()
@@ -189,7 +189,7 @@ class Feed:
         self._request_cycle()
 
     def _outside_changed(self, namespace: str) -> None:
-        """An elastic quota counts every pod of its namespace."""
+        """Updates the queue of an elastic quota, which counts every pod of its namespace."""
         queue = self._views.cluster_queues.objects.get(queue_name(namespace))
         if queue is not None:
             self._set_cluster_queue(queue)
@@ -215,7 +215,7 @@ class Feed:
         self._request_cycle()
 
     def kinds_changed(self) -> None:
-        """Other kinds of job are managed now: look at every workload that names an owner."""
+        """Converts every workload with an owner again, after a change of the managed job kinds."""
         self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.owner_references)
         self._request_cycle()
 
@@ -249,7 +249,7 @@ class Feed:
             self._set_node(change.object)
 
     def _set_node(self, given: Node) -> None:
-        """The node, with the labels that trees of ConfigMaps give it."""
+        """Passes the node to the ledger, with the labels from trees of ConfigMaps and its extra capacity."""
         try:
             node = convert.node(given)
         except InvalidObject as bad:
@@ -276,7 +276,7 @@ class Feed:
             self._retake((self._slices.current(change.old.bound.workload) or "",))
 
     def _counted(self, seen: ProjectedPod, pod: model.BoundPod) -> model.BoundPod:
-        """The pod as the ledger counts it: with its devices and volumes, as one of its workload's present slice."""
+        """Returns the pod as the ledger counts it: with its devices and volumes, for its workload's present slice."""
         if (key := self._slices.current(pod.workload)) != pod.workload:
             pod = replace(pod, workload=key)
         more = self._views.more_taken(seen)
@@ -299,11 +299,11 @@ class Feed:
     # ---- workloads
 
     def hold(self, key: str) -> None:
-        """The scheduler writes this Workload's admission or eviction: nothing of it is taken until `let_go`."""
+        """Ignores changes of the Workload until `let_go`, because the scheduler writes its admission or eviction."""
         self._held.add(key)
 
     def let_go(self, key: str) -> None:
-        """The write is through or given up: what is seen of the Workload now is what holds."""
+        """Ends `hold` after the write or its failure: the state that the informer shows now is in force."""
         self._held.discard(key)
         workload = self._views.workloads.objects.get(key)
         if workload is None:
@@ -355,11 +355,10 @@ class Feed:
                 self._tell(pod)
 
     def _lingers(self, key: str) -> bool:
-        """An evicted workload has given its quota back, and pods of it still hold nodes that run: it is not gone yet.
+        """Reports whether pods of an evicted workload without quota still occupy usable nodes.
 
-        Its allocation stays, marked as leaving, until they have left: so they do not count as foreign pods in the way
-        of the workload that it was evicted for, and evicts more for that one. Pods on a node that does not answer may
-        stay for ever.
+        Its allocation stays, marked as leaving, until they have left. Otherwise they would count as foreign pods in the way of
+        the preemptor, which would evict more. Pods on nodes that do not respond are ignored, since they may stay forever.
         """
         ledger = self._state.ledger
         admitted = ledger.workload(key)
@@ -373,14 +372,14 @@ class Feed:
         self._refresh([seen[key] for key in keys if key in self._lingering and key in seen])
 
     def _leave_out(self, workload: Workload) -> None:
-        """One that cannot be taken does not wait; its allocation stays as long as it holds quota."""
+        """Removes an invalid workload from the queue; its allocation stays as long as it has quota."""
         if is_true(workload.status.conditions, QUOTA_RESERVED):
             self._state.queues.remove(workload.key)
         else:
             self._tell(model.ObjectRemoved(model.RemovedKind.WORKLOAD, workload.key))
 
     def converted(self, workload: Workload) -> model.Workload:
-        """The Workload as the engine takes it, with what keeps it from being considered. Raises InvalidObject."""
+        """Returns the Workload as the engine's value, with what keeps it from being considered. Raises InvalidObject."""
         local = self._views.local_queue_of(workload)
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
         given, workload = workload, self._completed(workload, reserved=reserved)
@@ -400,7 +399,7 @@ class Feed:
         return self._views.devices.counted(workload, self._views.volumes.placed(workload, made))
 
     def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
-        """Converted once for all Workloads that share a spec (reading.py) as it stands, however often they change."""
+        """Converts pod sets once for all Workloads that share a spec object (reading.py), however often they change."""
         spec = workload.spec
         if not convert.same_for_all(spec):
             return convert.pod_sets(workload, self._rules)
@@ -414,9 +413,9 @@ class Feed:
         return [limit for each in sorted(found, key=lambda each: each.metadata.name) for limit in each.spec.limits]
 
     def _completed(self, workload: Workload, *, reserved: bool) -> Workload:
-        """With what the API server gives its pods; once it holds quota, only with what decides where they may run.
+        """Adds what the API server gives the pods; with quota, only what decides where they may run.
 
-        What cannot be read the intake names.
+        Unreadable fields are left to the conversion, which reports them.
         """
         classes = self._views.runtime_classes.objects
         try:
@@ -427,7 +426,7 @@ class Feed:
             return workload
 
     def _defect(self, workload: Workload) -> str | None:
-        """What of its pods' resources the API server would refuse. What cannot be read at all the intake names."""
+        """Returns what the API server would reject of the pods' resources; the conversion reports unreadable fields."""
         try:
             return defect(workload, self._limits(workload))
         except (msgspec.ValidationError, InvalidObject):

@@ -1,10 +1,9 @@
-"""Which running workloads have lost nodes and need others: those whose assignment names an unhealthy node.
+"""Finds running workloads that lost nodes and need replacements, or whose pods no node accepts.
 
-`nodes` marks the Workloads; engine/cycle/second_pass.py searches for other nodes. Nodes often fail together, as when a rack
-loses power, and are marked one after the other, so a node that is gone counts as failed as soon as another node of the
-workload is marked. A workload is checked whenever it changes, and again (`again`) when a write of the result has failed. Pods
-that no node takes where they were sent get other places likewise (`displace`; pod_mover.py). The scheduler calls this before
-each cycle.
+The scheduler calls it before each cycle. `nodes` marks the Workloads; engine/cycle/second_pass.py searches for other nodes.
+Nodes often fail together, as when a rack loses power, and are marked one after the other, so a missing node counts as failed
+as soon as another node of the workload is marked. A workload is checked whenever it changes, and again (`again`) when a write
+of the result has failed. Pods that no node accepts at their place are moved likewise (`displace`; pod_mover.py).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from api.workloads import PodSetAssignment, Workload
 
 
 class NodeReplacements:
-    """What is to be repaired. `request_cycle` is called when there is something new."""
+    """The workloads to repair; `request_cycle` is called when one is added."""
 
     def __init__(self, views: Views, ledger: Ledger, request_cycle: Callable[[], None]) -> None:
         self._views, self._ledger, self._request_cycle = views, ledger, request_cycle
@@ -33,22 +32,22 @@ class NodeReplacements:
         views.workloads.add_handler(self._changed)
 
     def again(self, key: str) -> None:
-        """Look at the workload once more."""
+        """Checks the workload once more."""
         self._due[key] = None
         self._request_cycle()
 
     def displace(self, key: str, lost: Lost, avoid: frozenset[str]) -> None:
-        """Find other places for pods that no node took, on none of the hosts `avoid`; the others stay where they are."""
+        """Finds other places for pods that no node accepted, on none of the hosts `avoid`; the other pods stay."""
         self._displaced[key] = lost, avoid
         self._request_cycle()
 
     def written(self, key: str) -> None:
-        """A write of the workload has ended: handle a failure that occurred meanwhile."""
+        """Handles the end of a write of the workload: a failure may have occurred meanwhile."""
         if key in self._due or key in self._displaced:
             self._request_cycle()
 
     def due(self, busy: Container[str]) -> dict[str, list[str]]:
-        """The workloads to look at next, with their failed nodes; `busy` as in `decisions`, which takes them."""
+        """Returns the failed nodes of the workloads to repair next; `busy` is as in `decisions`, which removes them."""
         return {key: nodes for key in self._due if (nodes := self._lost(key, busy))}
 
     def _lost(self, key: str, busy: Container[str]) -> list[str]:
@@ -64,13 +63,13 @@ class NodeReplacements:
         return sorted(set(hostnames(workload)))
 
     def _alive(self, host: str) -> bool:
-        """Whether there is a node of that hostname: its pods may run, even where it is not ready."""
+        """Reports whether a node of that hostname exists: its pods may run, even if it is not ready."""
         return self._views.node_named(host) is not None
 
     def decisions(self, busy: Container[str]) -> Iterator[Decision]:
-        """What to do about each workload that is due: it moves, or it is evicted. No other workload is evicted for it.
+        """Yields the decision on each workload due: it gets other nodes, or is evicted. No other workload is preempted for it.
 
-        `busy`: workloads of which something is being written; they stay due until `written`.
+        `busy` holds workloads with a write in progress; they stay due until `written`.
         """
         due, self._due = self._due, {}
         for key in due:
@@ -84,7 +83,7 @@ class NodeReplacements:
         yield from self._moves(busy)
 
     def _moves(self, busy: Container[str]) -> Iterator[Decision]:
-        """Of workloads that lost no node."""
+        """Yields the decisions on displaced pods of workloads that lost no node."""
         displaced, self._displaced = self._displaced, {}
         for key, (lost, avoid) in displaced.items():
             workload = self._views.workloads.objects.get(key)
@@ -100,7 +99,7 @@ class NodeReplacements:
 
 
 def failed_nodes(workload: Workload) -> list[str]:
-    """The unhealthy nodes (by hostname) on which the running workload still has a place."""
+    """Returns the unhealthy nodes (by hostname) of the running workload's assignment."""
     states = workload.status.conditions
     if not is_true(states, ADMITTED) or is_true(states, EVICTED) or is_true(states, FINISHED):
         return []
@@ -109,18 +108,18 @@ def failed_nodes(workload: Workload) -> list[str]:
 
 
 def hostnames(workload: Workload) -> Iterator[str]:
-    """The hosts of its assignment; none where the topology ends above them, or where it cannot be read."""
+    """Yields the hosts of the assignment; nothing if the topology ends above hosts or the assignment is unreadable."""
     for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
         yield from hosts_of(psa)
 
 
 def hosts_of(given: PodSetAssignment) -> Iterator[str]:
-    """The hosts of one pod set, as `hostnames`."""
+    """Yields the hosts of one pod set's assignment, like `hostnames`."""
     yield from (host for host, _ in hosts_and_counts(given))
 
 
 def hosts_and_counts(given: PodSetAssignment) -> Iterator[tuple[str, int]]:
-    """The hosts of one pod set with how many of its pods they have."""
+    """Yields the hosts of one pod set's assignment with their numbers of pods."""
     placed = given.topology_assignment
     if placed is None or tuple(placed.levels[-1:]) != (HOSTNAME_LABEL,):
         return

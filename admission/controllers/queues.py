@@ -1,8 +1,8 @@
-"""Status of ClusterQueues and LocalQueues, and the finalizers that keep used objects: kept current, at most once a period.
+"""Maintains the status of ClusterQueues, LocalQueues and Cohorts, and the finalizers of objects in use.
 
-Counts and usage are read from the Workloads as they are seen, so the status says what the API server says. Activity comes
-from `active_conditions`. A queue is deleted only when no Workload holds its quota, a flavor when no queue names it, a Topology
-when no flavor does.
+Counts and usage come from the Workloads as the informer shows them, so the status agrees with the API server.
+`active_conditions` computes the Active conditions. Each status is written at most once per period. A queue is deleted only
+when no Workload reserves quota in it, a flavor when no queue names it, a Topology when no flavor names it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from api.queues import ClusterQueue, Cohort, CohortStatus, LocalQueue, QueueStat
 from api.topology import ResourceFlavor
 from api.workloads import Workload
 
-# Where many queues change at once their statuses would take the API server's time from the admissions themselves: about so
+# Where many queues change at once, writing their statuses would delay admissions, so this many are written per second, each
+# after at most this many seconds.
 # many are written in a second, and each after so many seconds at most.
 _STATUSES_A_SECOND = 20
 _LONGEST = 10.0
@@ -58,7 +59,7 @@ Held = TypeVar("Held", bound=KubeObject)
 
 
 class QueueController:
-    """Writes queue status, and sets the gauges, while it runs. `pending` and `quota` are read only."""
+    """Writes queue status and sets the gauges while it runs. `pending` and `quota` are only read."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class QueueController:
         shown: GaugeOptions = USUAL,
         beside: Callable[[str], Usage] = lambda key: NOTHING_BESIDE,
     ) -> None:
-        """`beside`: what quota counts for a Workload, by its key, that its status does not say."""
+        """`beside` returns usage that quota counts for a Workload, by key, in addition to its status."""
         self._shares, self._quota, self._shown, self._sheet = shares, quota, shown, QueueGauges()
         self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
         self._cluster_queues = Reconciler("clusterqueues", self._cluster_queue, workers=2)
@@ -95,13 +96,13 @@ class QueueController:
         views.outside.add_handler(self._outside_changed)
 
     def reconcilers(self) -> Iterable[Reconciler]:
-        """What has to run."""
+        """Returns the reconcilers to run."""
         return self._cluster_queues, self._local_queues, self._cohorts, self._used
 
-    # ---- what wakes it
+    # ---- watch handlers
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        """Its queues count it: the one that it waits in, and the one that it holds quota of, whose LocalQueue may be gone."""
+        """Queues the Workload's LocalQueue and ClusterQueue, and the ClusterQueue of its admission, which may differ."""
         touched: set[str] = set()
         for workload in (change.object, change.old):
             if workload is None:
@@ -120,7 +121,7 @@ class QueueController:
         return patience(self._period, self._cluster_queues.queue.planned + self._local_queues.queue.planned)
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
-        """A change of the status alone is mostly our own write: handled at once, it would cause the next write."""
+        """Handles changes of the status alone after a delay: they are mostly own writes, and would cause the next write."""
         if only_status(change):
             self._cluster_queues.add_after(change.key, self._patience())
         else:
@@ -140,7 +141,7 @@ class QueueController:
         self._cluster_queues.add_after(change.object.spec.cluster_queue, self._patience())
 
     def _cohort_changed(self, change: Change[Cohort]) -> None:
-        """Parents that change may close a circle, or open one, anywhere below."""
+        """Queues every cohort, since changed parents may close or open a cycle anywhere below."""
         if only_status(change):
             self._cohorts.add_after(change.key, self._patience())
             return
@@ -148,7 +149,7 @@ class QueueController:
             self._cohorts.add(name)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
-        """The Topology that it names, or named, may be free now: also where no ClusterQueue is left that would wake it."""
+        """Queues the flavor and its Topologies, which may be unused now even if no ClusterQueue event follows."""
         self._used.add(f"flavor/{change.key}")
         for flavor in (change.object, change.old):
             if flavor is not None and flavor.spec.topology_name:
@@ -169,7 +170,7 @@ class QueueController:
             self._used.add(f"topology/{name}")
 
     def _above(self, name: str) -> list[str]:
-        """The cohorts above a ClusterQueue, its own one first, the root last."""
+        """Returns the cohorts above a ClusterQueue, its own cohort first, the root last."""
         queue = self._views.cluster_queues.objects.get(name)
         return cohorts_above(queue.spec.cohort_name, self._views.cohorts.objects) if queue is not None else []
 
@@ -222,7 +223,7 @@ class QueueController:
         await self._write(COHORTS, cohort, self._noted(status, [], cohort))
 
     def _measure_cohort(self, name: str, share: int | None) -> None:
-        """Of one that members name, too, though there is no object of that name."""
+        """Sets the gauges of a cohort, also of one that only its members name."""
         node, owner = self._quota.cohort(name), f"cohort {name}"
         if node is None:
             self._sheet.forget(owner)
@@ -260,7 +261,7 @@ class QueueController:
             await self._hold(self._views.topologies, topology, used)
 
     async def _hold(self, informer: Informer[Held], obj: Held | None, used: bool) -> None:
-        """Put the finalizer on a living object; take it off a deleted one that is no longer in use."""
+        """Adds the finalizer to a living object; removes it from a deleted object that is not in use."""
         if obj is None:
             return
         held, dying = IN_USE_FINALIZER in obj.metadata.finalizers, bool(obj.metadata.deletion_timestamp)
@@ -274,13 +275,13 @@ class QueueController:
         answer = await self._kube.patch(
             informer.resource, obj.metadata.name, body, kind=PatchKind.MERGE, decode=type(obj)
         )
-        if not dying:  # one that is going may be gone with this
+        if not dying:  # a deleted object may be gone after this patch
             informer.observe(answer)
 
 
 @dataclass(frozen=True, slots=True)
 class _QueueStatus:
-    """What a queue's status is made of. `outside`: what pods that no Workload counts hold of its quota."""
+    """The figures of a queue's status; `outside` is usage of its quota by pods that no Workload counts."""
 
     activity: Activity
     tally: QueueTotals
@@ -290,7 +291,7 @@ class _QueueStatus:
     outside: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def on(self, old: QueueStatus, generation: int, now: float) -> QueueStatus:
-        """The status that follows the old one."""
+        """Returns the status that follows the old one."""
         return old.model_copy(
             update={
                 "conditions": set_condition(old.conditions, _active(self.activity, generation, now)),
@@ -319,7 +320,7 @@ def _active(activity: Activity, generation: int, now: float) -> Condition:
 
 
 def only_status(change: Change[Any]) -> bool:
-    """Whether an object is what it was but for its status."""
+    """Reports whether nothing but the object's status has changed."""
     old, new = change.old, change.object
     if old is None or change.type is ChangeType.DELETED:
         return False
@@ -328,7 +329,8 @@ def only_status(change: Change[Any]) -> bool:
 
 
 def patience(period: float, planned: int) -> float:
-    """Seconds until a status is written: the period, or as long as those that are planned already take at their rate."""
+    """Returns the seconds until a status is written: the period, or the time for the statuses planned already, at their
+    rate."""
     return max(period, min(_LONGEST, planned / _STATUSES_A_SECOND)) if period > 0 else 0.0
 
 

@@ -1,6 +1,6 @@
-"""Tells which spare hosts are held: in the condition SpareHosts of each Workload that asks for some, and in a metric.
+"""Reports held spare hosts: in the condition SpareHosts of each Workload that requests some, and in a metric.
 
-The cycle holds them (engine/cycle/spare_hosts.py) and calls `cycle_ended`. Each workload is a key of its own.
+The cycle holds the hosts (engine/cycle/spare_hosts.py) and calls `cycle_ended`. Each workload is a key of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class SpareHostsController:
-    """Keeps the condition SpareHosts right while it runs."""
+    """Maintains the condition SpareHosts while it runs."""
 
     def __init__(self, kube: Kube, views: Views, ledger: Ledger, now: Callable[[], float] = time.time) -> None:
         self._kube, self._views, self._ledger, self._now = kube, views, ledger, now
@@ -35,7 +35,7 @@ class SpareHostsController:
         views.workloads.add_handler(self._workload_changed)
 
     def cycle_ended(self) -> None:
-        """Look which hosts are held now."""
+        """Compares the held hosts with those of the last cycle; queues changed workloads and sets the metric."""
         seen, self._seen = self._seen, {key: held(self._ledger, key) for key in self._ledger.sparing}
         for key, now in self._seen.items():
             if seen.get(key) != now:
@@ -45,7 +45,7 @@ class SpareHostsController:
         metrics.SPARE_HOSTS.labels("lacking").set(sum(each.asked for each in self._seen.values()) - names)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        """Its admission is written after the cycle in which its hosts were held."""
+        """Queues the workload, since its admission is written after the cycle that held its hosts."""
         if change.type is not ChangeType.DELETED and change.key in self._ledger.sparing:
             self.reconciler.add(change.key)
 

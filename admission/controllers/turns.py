@@ -1,8 +1,8 @@
-"""Runs a long computation on the loop's own data in turns, so that it holds the loop for no longer than one turn.
+"""Runs a long computation on the event loop's own data in turns, so that it occupies the loop for at most one turn.
 
-The computation runs in a thread, and the loop stands still while it does: the two never run at once, so neither needs a lock.
-Between two turns the loop does its other work, which may change the data. Used by explainer.py: an explanation tries a hundred
-placements on the ledger, and each of them starts from the ledger as it is then.
+explainer.py uses it: an explanation tries a hundred placements, each of which starts from the ledger as it is then. The
+computation runs in a thread while the loop stands still: they never run at once, so neither needs a lock. Between two turns
+the loop does other work, which may change the data.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class _Abandoned(BaseException):
 
 
 class Turns(Generic[T]):
-    """One computation: `what(pause)`, which calls `pause` often.
+    """One computation `what(pause)`, which must call `pause` often.
 
-    `seconds`: a turn. `rest`: after each second of a turn so many follow in which the loop does other work. `spent`: the
-    seconds of all turns so far, also of a computation that failed.
+    `seconds` is the length of a turn. `rest` is the number of seconds left to the loop for each second of a turn. `spent` is
+    the total of all turns so far in seconds, also of a failed computation.
     """
 
     def __init__(self, what: Callable[[Callable[[], None]], T], seconds: float, rest: float) -> None:
@@ -35,7 +35,7 @@ class Turns(Generic[T]):
         self.spent = 0.0
 
     async def result(self) -> T:
-        """Raises what the computation raises; when it is cancelled, the computation ends first."""
+        """Runs the computation; raises what it raises. On cancellation the computation ends first."""
         with ThreadPoolExecutor(1, thread_name_prefix="turns") as pool:
             future = pool.submit(self._run)
             try:
@@ -50,7 +50,7 @@ class Turns(Generic[T]):
                     self._turn()
 
     def _turn(self) -> float:
-        """The seconds that it took."""
+        """Runs one turn; returns its seconds."""
         began = time.perf_counter()
         self._until = began + self._seconds
         self._go.release()

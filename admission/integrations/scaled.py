@@ -1,12 +1,11 @@
-"""Kinds that a JobKind declares by their scale: nothing suspends them, so their pods wait at the gate as one group. Pure.
+"""The adapter of kinds that a JobKind declares by their scale: nothing suspends them, so their pods are gated as one group.
+Pure.
 
-The group has pod set `main` with as many pods as the object's scale says. Its template is the object's, where the JobKind says
-where that stands, else that of one of its pods. The object names the queue; the webhook writes it into the template, or, where
-there is none to write into, its pods name the queue themselves. With the annotation `elastic-job` it grows and shrinks while it
-runs (controllers/pods/set_slices.py).
-
-A pod is of an object that is its controller, or, where the template was marked, whose name stands in its annotation: then
-objects in between (a ReplicaSet) may have made it.
+The group has one pod set `main` with as many pods as the object's scale says. Its template is the object's, if the JobKind has
+a path to it, else that of one of its pods. The object names the queue; the webhook writes it into the template, or, without a
+template to write into, pods name the queue themselves. With the annotation `elastic-job` the object may be resized while it
+runs (controllers/pods/set_slices.py). A pod belongs to the object that is its controller or, if the template was marked, that
+its annotation names: then other objects (a ReplicaSet) may be in between.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _WHOLE: Final = f"must be a whole number from 0 to {MOST_PODS}"
 
 
 class ScaledSet:
-    """The adapter of one such kind. See SetKind for its methods."""
+    """The adapter of one scaled kind; SetKind documents the methods."""
 
     def __init__(self, spec: JobKindSpec) -> None:
         self.spec = spec
@@ -53,7 +52,7 @@ class ScaledSet:
         short: bool = False,
         example: Mapping[str, Any] | None = None,
     ) -> tuple[ReplicaGroup, ...]:
-        """See SetKind. None where it has no template and no pod that stands for all."""
+        """See SetKind. Returns nothing without a template or an example pod."""
         workload, replicas = self._workload(obj, short), self.replicas(obj)
         self.selector(obj)
         if not replicas:
@@ -88,30 +87,31 @@ class ScaledSet:
         """See SetKind."""
         return PodMembership(self._workload(obj, short), MAIN)
 
-    # ---- what the object says
+    # ---- fields of the object
 
     def replicas(self, obj: Mapping[str, Any]) -> int:
-        """How many pods it asks for. Raises InvalidObject."""
+        """Returns the number of pods that the object asks for. Raises InvalidObject."""
         factor = self.scale.replicas
         found = value_at(obj, fields(factor.path))
         number = factor.default if found is None else _whole(factor.path, found, obj)
         return number if factor.least is None else max(number, factor.least)
 
     def template(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Its pod template. Raises InvalidObject."""
+        """Returns the object's pod template. Raises InvalidObject."""
         found = value_at(obj, self.template_at)
         if not isinstance(found, Mapping):
             raise InvalidObject(self.scale.template or "", found, "must be a pod template", _name(obj))
         return found
 
     def selector(self, obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Which labels its pods have; None where it does not say so (yet). Raises InvalidObject."""
+        """Returns the selector of the object's pods, or None if it does not state one. Raises InvalidObject."""
         path = self.scale.selector
         found = value_at(obj, fields(path)) if path else None
         return None if path is None or found in (None, "") else parse_selector(found, path, _name(obj))
 
     def pod_fault(self, pod: Mapping[str, Any], obj: Mapping[str, Any]) -> str:
-        """Why the pod is none of the object's, or nothing. A selector that cannot be read is the controller's to tell."""
+        """Returns why the pod does not belong to the object, or an empty string; the controller reports unreadable
+        selectors."""
         try:
             wanted = self.selector(obj)
         except InvalidObject:
@@ -120,7 +120,7 @@ class ScaledSet:
         return "" if wanted is None or matches(wanted, labels) else f"has only pods that {self.scale.selector} selects"
 
     def least(self, obj: Mapping[str, Any]) -> int | None:
-        """With how many pods it may start, where it is elastic and says so. Raises InvalidObject."""
+        """Returns the number of pods with which an elastic object may start, or None. Raises InvalidObject."""
         path = self.scale.minimum
         found = value_at(obj, fields(path)) if path and self.is_elastic(obj) else None
         return None if path is None or found is None else max(1, _whole(path, found, obj))

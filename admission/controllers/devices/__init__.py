@@ -1,6 +1,6 @@
 """Devices of dynamic resource allocation (DRA), counted as whole devices of a node.
 
-requests.py  what the pods of a Workload ask for, or what of it cannot be counted
-slices.py    how many devices of each kind a node has
-view.py      the copies of slices, classes and templates, and what they mean for Workloads, pods and nodes
+requests.py  the devices that a Workload's pods request, or why these cannot be counted
+slices.py    the number of devices of each kind on a node
+view.py      the watched slices, classes and templates, and their effect on Workloads, pods and nodes
 """

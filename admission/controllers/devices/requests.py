@@ -1,4 +1,4 @@
-"""What pods ask for by their ResourceClaims: how many whole devices of which kind, or what of it cannot be counted. Pure."""
+"""Reads the devices that pods request by ResourceClaims: whole devices by kind, or why these cannot be counted. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from api.cel import CelError, compile_cel
 from api.devices import DeviceClass, DeviceRequest, ResourceClaimTemplate, Selector
 
 PREFIX: Final = "devices of "
-"""How the names of kinds of devices begin. No resource has such a name."""
+"""Prefix of device kinds' names, which no resource name has."""
 _MOST: Final = 32
 
 
 class CannotCount(Exception):
-    """Why nobody can tell now whether a node has the devices: the reason and message of the wait."""
+    """Whether a node has the devices cannot be decided now; holds reason and message of the wait."""
 
     def __init__(self, message: str, reason: Reason = Reason.UNSUPPORTED_POD_TERMS) -> None:
         super().__init__(message)
@@ -27,21 +27,21 @@ class CannotCount(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """Devices of a class that also meet the conditions `selectors` (CEL) of a request."""
+    """Devices of a class that also satisfy the selectors (CEL) of a request."""
 
     device_class: str
     selectors: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """As amounts of nodes and pods have it."""
+        """The name in the amounts of nodes and pods."""
         if not self.selectors:
             return f"{PREFIX}{self.device_class}"
         return f"{PREFIX}{self.device_class} {sha256(repr(self.selectors).encode()).hexdigest()[:12]}"
 
 
 def claim_templates(spec: Any) -> Iterator[tuple[str, str]]:
-    """(name, ResourceClaimTemplate) of each resource claim of a pod's spec; the template is empty for a claim by name."""
+    """Yields (name, ResourceClaimTemplate) of each resource claim of a pod spec; the template is empty for a claim by name."""
     claims = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
     for claim in claims[:_MOST] if isinstance(claims, (list, tuple)) else ():
         if isinstance(claim, Mapping):
@@ -53,7 +53,7 @@ def claim_templates(spec: Any) -> Iterator[tuple[str, str]]:
 
 
 def kinds_of(template: ResourceClaimTemplate, classes: Mapping[str, DeviceClass]) -> Counter[DeviceKind]:
-    """How many devices of each kind one pod gets by the template. Raises CannotCount."""
+    """Returns the number of devices of each kind that one pod gets from the template. Raises CannotCount."""
     said, found = f"ResourceClaimTemplate {template.metadata.name}", Counter[DeviceKind]()
     if template.devices.constraints:
         raise CannotCount(f"{said}: constraints between devices are not counted")
@@ -81,7 +81,7 @@ def _count(request: DeviceRequest) -> int:
 
 
 def expressions(selectors: tuple[Selector, ...], said: str) -> tuple[str, ...]:
-    """The CEL expressions. Raises CannotCount for one that is not understood here."""
+    """Returns the CEL expressions of the selectors. Raises CannotCount for an unsupported expression."""
     texts = tuple(each.cel.expression if each.cel is not None else "" for each in selectors)
     for text in texts:
         try:

@@ -1,8 +1,8 @@
-"""How many devices of each kind a node has, by its ResourceSlices. Pure.
+"""Counts a node's devices of each kind from its ResourceSlices. Pure.
 
-A pool counts by its newest generation, and only once all slices of that are there, as kube-scheduler has it. Devices that
-share counters, bear a taint, go to several pods or need conditions to be bound are left out: a node may be refused for
-it, and is never promised wrongly.
+As in kube-scheduler, a pool counts by its newest generation, and only once all slices of that generation exist. Devices that
+share counters, have a taint, go to several pods or have binding conditions are left out: a node may be refused because of
+that, but is never promised wrongly.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from api.devices import Device, DeviceClass, ResourceSlice
 def counted(
     slices: Iterable[ResourceSlice], kinds: Iterable[DeviceKind], classes: Mapping[str, DeviceClass]
 ) -> tuple[Counter[DeviceKind], set[frozenset[DeviceKind]]]:
-    """The devices of each kind among a node's slices, and which pairs of kinds have a device in common."""
+    """Returns the number of a node's devices by kind, and the pairs of kinds that share a device."""
     wanted = [(kind, [*_texts(kind, classes)]) for kind in kinds if kind.device_class in classes]
     found, shared = Counter[DeviceKind](), set[frozenset[DeviceKind]]()
     for driver, device in _devices(slices):

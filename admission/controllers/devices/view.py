@@ -1,11 +1,9 @@
-"""Devices as the cluster has them, and what they mean for Workloads, bound pods and nodes. No IO.
+"""The cluster's devices, and their effect on Workloads, bound pods and nodes. No IO.
 
-A kind of devices is counted from the first Workload on that asks for it, so a cluster whose jobs ask for none pays nothing.
-Each kind is an amount like a resource: nodes offer it, pods take it. Two kinds that have a device in common count together: a
-pod that takes of one takes of the other as well, so a node may be refused, and no device is promised twice. Counting all
-nodes is done in steps; a Workload whose kind is not counted yet waits.
-
-`add_handler` tells which Workloads, nodes and pods to look at again.
+A kind of devices is counted once the first Workload requests it, so a cluster whose jobs request none has no cost. Each kind
+is an amount like a resource: nodes offer it, pods use it. Kinds that share a device count together: a pod that uses one kind
+also uses the other, so a node may be refused, but no device is promised twice. Nodes are counted in steps; a Workload waits
+while its kind is not counted. `add_handler` reports the Workloads, nodes and pods to evaluate again.
 """
 
 from __future__ import annotations
@@ -35,13 +33,13 @@ _BY_NODE: Final = "node"
 _BY_TEMPLATE: Final = "template"
 _ANY: Final = "any"
 _MOST_KINDS: Final = 64
-"""Kinds that are counted at a time; any user writes them, and each costs a look at every device."""
+"""The maximum number of counted kinds: any user can request kinds, and each requires an evaluation of every device."""
 _MOST_GONE: Final = 1024
-"""Templates that are remembered after their deletion: pods that were made by them still have their devices."""
+"""The number of deleted templates to remember, since pods created from them still have their devices."""
 
 
 class DeviceView:
-    """See the module."""
+    """Counts devices of the requested kinds."""
 
     def __init__(
         self,
@@ -72,13 +70,13 @@ class DeviceView:
             each.on_synced(self._recount)
 
     def add_handler(self, fn: Callable[[AmountsChanged], None]) -> None:
-        """`fn` is called after each change that matters."""
+        """Calls `fn` after each relevant change."""
         self._handlers.append(fn)
 
-    # ---- what is asked
+    # ---- queries
 
     def refusal(self, workload: Workload) -> tuple[str, str] | None:
-        """Why nobody can tell which nodes have the Workload's devices: (reason, message); None where it is known."""
+        """Returns why it is unknown which nodes have the Workload's devices, as (reason, message), or None."""
         asking = [p for p in workload.spec.pod_sets if any(True for _ in claim_templates(p.template.get("spec")))]
         if not asking:
             return None
@@ -95,7 +93,7 @@ class DeviceView:
         return None
 
     def counted(self, workload: Workload, made: model.Workload) -> model.Workload:
-        """The Workload with the devices that its pods take; the same object where these are none. Quota does not count them."""
+        """Returns the Workload with its pods' devices, which quota does not count; the same object without devices."""
         found = dict[str, Mapping[str, int]]()
         for pod_set in workload.spec.pod_sets:
             if any(True for _ in claim_templates(pod_set.template.get("spec"))):
@@ -110,7 +108,7 @@ class DeviceView:
         )
 
     def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
-        """The devices that a bound pod takes of its node."""
+        """Returns the devices that a bound pod uses on its node."""
         if not pod.devices or not self._kinds:
             return NOTHING
         total = Counter[DeviceKind]()
@@ -124,7 +122,7 @@ class DeviceView:
         return self._named(Counter({kind: n for kind, n in total.items() if kind in self._kinds}))
 
     def offered(self, node: str) -> Mapping[str, int]:
-        """The devices that a node has."""
+        """Returns the devices that a node has."""
         return self._offers.get(node, NOTHING)
 
     def _amounts(self, namespace: str | None, spec: Any, *, runs: bool) -> Mapping[str, int]:
@@ -138,7 +136,7 @@ class DeviceView:
         return self._named(asked)
 
     def _asked(self, namespace: str | None, spec: Any, *, runs: bool = False) -> Counter[DeviceKind]:
-        """`runs`: its pods are there, so a template that is gone counts as it was. Raises CannotCount."""
+        """Returns the devices requested by a pod spec; with `runs`, deleted templates still count. Raises CannotCount."""
         total = Counter[DeviceKind]()
         for name, template in claim_templates(spec):
             if not template:
@@ -152,7 +150,7 @@ class DeviceView:
         return total
 
     def _named(self, asked: Mapping[DeviceKind, int]) -> dict[str, int]:
-        """By name, what is asked of kinds that have a device in common added to each."""
+        """Returns amounts by name, adding to each kind the requests of kinds that share a device with it."""
         found = {kind.name: number for kind, number in asked.items()}
         for kind in self._kinds:
             more = sum(n for other, n in asked.items() if other != kind and frozenset((kind, other)) in self._shared)
@@ -160,7 +158,7 @@ class DeviceView:
                 found[kind.name] = found.get(kind.name, 0) + more
         return dict(sorted(found.items()))
 
-    # ---- what is counted
+    # ---- counting
 
     def _known(self) -> bool:
         for each in self._lazy:
@@ -168,7 +166,7 @@ class DeviceView:
         return all(each.has_synced for each in self._lazy)
 
     def _count(self, asked: Iterable[DeviceKind]) -> None:
-        """From now on these kinds are counted. Raises CannotCount where there are too many."""
+        """Starts to count these kinds. Raises CannotCount if there are too many."""
         new = [kind for kind in asked if kind not in self._kinds]
         if not new:
             return
@@ -178,7 +176,7 @@ class DeviceView:
         self._recount()
 
     def _check_counted(self, asked: Iterable[DeviceKind]) -> None:
-        """Raises CannotCount where it has to be waited for."""
+        """Raises CannotCount while a kind is not counted yet."""
         asked = list(asked)
         self._count(asked)
         for kind in asked:
@@ -189,7 +187,7 @@ class DeviceView:
         self._steps.start(self._recounting())
 
     def _recounting(self) -> Iterator[None]:
-        """Counts every node, then looks again at the pods and Workloads that take devices."""
+        """Counts every node, then reports the pods and Workloads that use devices."""
         kinds = list(self._kinds)
         if kinds:
             nodes = {each.spec.node_name for each in self._slices.objects.values() if each.spec.node_name}

@@ -1,8 +1,8 @@
-"""A set that grows and shrinks while it runs (annotation `elastic-job`): its slices. Pure; part of `setplan`.
+"""Resizes a set while it runs (annotation `elastic-job`), by means of Workload slices. Pure; part of `setplan`.
 
-As the slices of an elastic job (jobs/elastic.py): a further Workload asks for all pods and takes the place of the one that has
-quota, of which the counts go down when the set shrinks. The set's pods name the first slice as their group for ever. Pods
-beyond those that were admitted wait at the admission gate, which `startable` opens for no more of them.
+It works like an elastic job (jobs/elastic.py): a further Workload requests all pods and replaces the one that has quota, whose
+counts decrease when the set shrinks. The set's pods always name the first slice as their group. Pods beyond the admitted
+number wait at the admission gate, which `startable` does not open for them.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ _TOLD: Final = (
     names.POD_GROUP_SERVING,
     names.POD_GROUP_INDEX_SOURCE,
 )
-"""Annotations that the webhook writes on pods: they ask for nothing."""
+"""Annotations that the webhook writes on pods and that request nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextNames:
-    """Names of the next slice: `usual`, and `other` where that one is taken."""
+    """Names of the next slice: `usual`, and `other` if the former is taken."""
 
     usual: str
     other: str
 
 
 def chain_of(workload: Workload) -> str:
-    """The name of its first slice: the group of the set's pods."""
+    """Returns the name of the Workload's first slice, which is the group of the set's pods."""
     return split_key(first_key(workload))[1]
 
 
 def is_elastic(workload: Workload) -> bool:
-    """Whether it is a slice."""
+    """Reports whether the Workload is a slice."""
     return workload.metadata.annotations.get(names.ELASTIC_JOB) == "true"
 
 
 def acting(workloads: Sequence[Workload]) -> Workload | None:
-    """The slice that the set's pods follow: the one that has quota, else the one that waits for it."""
+    """Returns the slice that the set's pods follow: the one with quota, else the one that waits for it, or None."""
     slices = slices_of(workloads)
     return slices.current or next(iter(slices.others), None)
 
 
 def settled(slices: Slices, now: float) -> SetPlan:
-    """What was replaced is Finished and let go; what waits in vain goes."""
+    """Plans for superseded slices: replaced ones are Finished and released, stale ones deleted."""
     made = SetPlan(tuple(action for workload in slices.over for action in let_go(workload)))
     for old, new in slices.replaced:
         reason, message = names.FinishedReason.WORKLOAD_SLICE_REPLACED, replacement_message(new)
@@ -76,7 +76,7 @@ def settled(slices: Slices, now: float) -> SetPlan:
 
 
 def resized(current: Workload, following: Workload | None, wanted: Counts) -> SetPlan | None:
-    """The slice that has quota shrinks with the set, and the next one follows it; None where they are as the set is."""
+    """Shrinks the slice with quota and updates the next slice; None if both match the set."""
     if (patch := shrunk(current, wanted)) is not None:
         return _patched(current, patch)
     if following is None:
@@ -95,13 +95,13 @@ def _patched(workload: Workload, patch: dict[str, Any]) -> SetPlan:
 
 
 def example_of(pod: QueuedPod) -> dict[str, Any]:
-    """The template that the pod would have been made from, as far as it says what its pods ask for."""
+    """Returns a template of the pod, with what affects its requests."""
     annotations = {key: value for key, value in pod.annotations.items() if key not in _TOLD}
     return {"metadata": {"annotations": annotations}, "spec": pod.read_spec()}
 
 
 def startable(waiting: Iterable[QueuedPod], pods: Iterable[QueuedPod], workload: Workload) -> list[QueuedPod]:
-    """The gated pods that may start: so many as the slice was admitted for beside those that have, the oldest first."""
+    """Returns the gated pods that may start: as many as the slice was admitted for beyond started pods, the oldest first."""
     room = admitted_counts(workload)
     for pod in pods:
         if pod.started and pod.counts and pod.role in room:
@@ -115,7 +115,7 @@ def startable(waiting: Iterable[QueuedPod], pods: Iterable[QueuedPod], workload:
 
 
 def dropped(workload: Workload) -> Iterator[PatchWorkload | DeleteWorkload]:
-    """It goes."""
+    """Releases and deletes the Workload."""
     yield from let_go(workload)
     if not workload.metadata.deletion_timestamp:
         event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")

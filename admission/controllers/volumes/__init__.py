@@ -1,6 +1,6 @@
-"""Volumes that decide which nodes take a pod, as kube-scheduler's filters have it.
+"""Volumes that restrict the nodes of a pod, following kube-scheduler's filters.
 
-pod_claims.py  which claims the pods of a Workload use
-binding.py     what one claim means for its pods: nodes, or why it cannot be bound
-view.py        the copies of claims, volumes and classes, and what they mean for each Workload
+pod_claims.py  the claims that a Workload's pods use
+binding.py     the nodes that a claim allows its pods, or why it cannot be bound
+view.py        the watched claims, volumes and classes, and their effect on each Workload
 """

@@ -1,9 +1,9 @@
-"""How many volumes of a CSI driver a node may still attach: kube-scheduler's filter NodeVolumeLimits. No IO.
+"""Counts how many more volumes of a CSI driver a node can attach: kube-scheduler's filter NodeVolumeLimits. No IO.
 
-A driver is counted from the first Workload on whose pods use a claim of it, and only if some CSINode says how many volumes its
-node can have; a node without such a number takes any number. Each pod counts for its own claims. A claim that pods of several
-nodes can share (ReadWriteMany, ReadOnlyMany) is not counted: drivers of such volumes seldom attach any, and a node attaches
-it once, however many pods use it.
+A driver is counted once pods of a Workload use a claim of it, and only if a CSINode limits its volumes; a node without a limit
+accepts any number. Each pod counts for its own claims. A claim that pods of several nodes can share (ReadWriteMany,
+ReadOnlyMany) is not counted: drivers of such volumes rarely attach any, and a node attaches one once, however many pods use
+it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from api.pods import Node
 from api.volumes import CsiNode
 
 PREFIX: Final = "attachable-volumes-csi-"
-"""How such amounts are called, as in a node's allocatable of old."""
+"""Prefix of the amounts' names, as formerly in a node's allocatable."""
 _MOST: Final = 32
-"""Drivers that are counted; a cluster has a few."""
+"""The maximum number of counted drivers; a cluster has a few."""
 
 
 class Attachments:
-    """See the module. `driver_of`: the driver of a claim that is to be counted, by its key; empty for another."""
+    """Counts attachable volumes; `driver_of` returns the driver of a claim by key, or an empty string if it does not count."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class Attachments:
         csi_nodes.add_handler(self._csi_node_changed)
 
     def add_handler(self, fn: Callable[[AmountsChanged], None]) -> None:
-        """`fn` is called after each change that matters."""
+        """Calls `fn` after each relevant change."""
         self._handlers.append(fn)
 
     def counts(self, driver: str) -> bool:
-        """Whether the driver's volumes are counted; from now on they are, if a node has a limit for it."""
+        """Reports whether the driver's volumes are counted; starts to count them if a node has a limit for the driver."""
         if driver in self._drivers:
             return True
         if driver not in self._limited or len(self._drivers) >= _MOST:
@@ -67,7 +67,7 @@ class Attachments:
             yield
 
     def offered(self, node: str) -> Mapping[str, int]:
-        """How many volumes of each driver that counts the node can have."""
+        """Returns the number of volumes that the node can attach, for each counted driver."""
         if not self._drivers:
             return NOTHING
         found = self._csi_nodes.objects.get(node)
@@ -75,7 +75,7 @@ class Attachments:
         return {f"{PREFIX}{driver}": limits.get(driver, LARGEST) for driver in self._drivers}
 
     def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
-        """How many a bound pod takes."""
+        """Returns the number of volumes that a bound pod uses, for each counted driver."""
         if not self._drivers or not pod.claims:
             return NOTHING
         found = dict[str, int]()
@@ -85,7 +85,7 @@ class Attachments:
         return found
 
     def claim_changed(self, pods: Iterable[ProjectedPod]) -> None:
-        """The volume of a claim of these pods is another one now."""
+        """Reports pods whose claim has another volume now."""
         if self._drivers and (found := list(pods)):
             self._tell(AmountsChanged(pods=found))
 

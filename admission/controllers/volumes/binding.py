@@ -1,14 +1,14 @@
-"""What one claim means for the pods that use it: the nodes that reach its volume, or why it cannot be bound now. Pure.
+"""Decides which nodes a claim allows the pods that use it, or why it cannot be bound now. Pure.
 
-The rules are those of kube-scheduler's filters VolumeBinding, VolumeZone and VolumeRestrictions (Kubernetes 1.36):
+It follows kube-scheduler's filters VolumeBinding, VolumeZone and VolumeRestrictions (Kubernetes 1.36):
 
-    bound                       the node affinity and the zone labels of its volume
-    unbound, class waits        a volume that is there and matches, or one that the class makes: its allowed topologies
-    unbound, class does not     no pod that uses it is bound before the claim is
+    bound                          the node affinity and the zone labels of its volume
+    unbound, class waits           an existing matching volume, or a provisioned one within the class's allowed topologies
+    unbound, class does not wait   no pod that uses the claim is bound before the claim is
 
-A claim that several pods share and that is to get one of several local volumes goes with the smallest that matches, as the
-scheduler picks it. Not asked: whether a driver has the capacity (CSIStorageCapacity), and in which part of the cluster a
-volume will be made for a class that does not wait for its pod; how many local volumes a node has for claims of each pod.
+A claim that several pods share and that gets one of several local volumes is expected to get the smallest that matches, as
+kube-scheduler chooses it. Not considered are driver capacity (CSIStorageCapacity), the topology of a volume that is
+provisioned without waiting for its pod, and the number of local volumes that a node has for claims of each pod.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from api.quantity import to_int
 from api.volumes import SELECTED_NODE, Claim, ClaimSpec, StorageClass, Volume
 
 Selector = tuple[NodeSelectorTerm, ...]
-"""Terms, ORed, as a pod's required node affinity has them."""
+"""Node selector terms, ORed, as in a pod's required node affinity."""
 
 _MOST_TERMS: Final = 64
-"""Terms of one selector that are kept: others are dropped, so a node may be refused, and is never taken wrongly."""
+"""The maximum number of terms of a selector; dropping the rest may refuse a node, but never accepts one wrongly."""
 _STORAGE: Final = "storage"
 
 
 class CannotBind(Exception):
-    """Why no pod that uses the claim can be bound now: the reason and message of the wait."""
+    """No pod that uses the claim can be bound now; holds reason and message of the wait."""
 
     def __init__(self, message: str, reason: Reason = Reason.WAITING_FOR_OBJECTS) -> None:
         super().__init__(message)
@@ -42,31 +42,31 @@ class CannotBind(Exception):
 
 
 class Storage(Protocol):
-    """What is looked up: the copies of the cluster's objects."""
+    """Lookups of the cluster's storage objects."""
 
     def claim(self, key: str) -> Claim | None:
-        """The claim of that key (`namespace/name`)."""
+        """Returns the claim with that key (`namespace/name`), or None."""
 
     def volume(self, name: str) -> Volume | None:
-        """The PersistentVolume."""
+        """Returns the PersistentVolume, or None."""
 
     def storage_class(self, name: str | None) -> StorageClass | None:
-        """The class of that name; the default class for None."""
+        """Returns the class of that name, or the default class for None."""
 
     def volumes_of_class(self, name: str) -> Sequence[Volume]:
-        """The volumes of the class that no claim has, or that are kept for one."""
+        """Returns the class's volumes that are unclaimed or reserved for a claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundTo:
-    """The nodes that reach the claim's volume: all selectors hold. `driver`: what attaches it, empty where unknown."""
+    """The nodes that reach the claim's volume: all selectors must match. `driver` attaches it; empty if unknown."""
 
     selectors: tuple[Selector, ...] = ()
     driver: str = ""
 
 
 def of_named(key: str, pods: int, storage: Storage) -> BoundTo:
-    """A claim that `pods` pods name. Raises CannotBind."""
+    """Resolves a claim that `pods` pods name. Raises CannotBind."""
     claim = storage.claim(key)
     name = key.partition("/")[2]
     if claim is None:
@@ -86,9 +86,9 @@ def of_named(key: str, pods: int, storage: Storage) -> BoundTo:
 
 
 def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
-    """Claims that are made for each pod. Raises CannotBind.
+    """Resolves claims that are created for each pod. Raises CannotBind.
 
-    Those that outlive their pods may be bound already, so that nothing is waited for.
+    Claims that outlive their pods may be bound already, so nothing is waited for.
     """
     name = spec.storage_class_name
     found = storage.storage_class(name) if name != "" else None
@@ -129,7 +129,7 @@ def _to_be_bound(
 
 
 def _one_of(reached: Sequence[Selector | None], driver: str) -> BoundTo:
-    """The nodes that one of these allows."""
+    """Returns the nodes that at least one of the selectors allows."""
     if any(each is None for each in reached):
         return BoundTo((), driver)
     return BoundTo((_merged(term for each in reached for term in each or ()),), driver)
@@ -140,13 +140,13 @@ def _selectors(terms: Selector | None) -> tuple[Selector, ...]:
 
 
 def _reach(volume: Volume) -> Selector | None:
-    """The nodes that reach the volume; None: all."""
+    """Returns the nodes that reach the volume; None for all."""
     required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
     return required.node_selector_terms[:_MOST_TERMS] if required else None
 
 
 def _zone(volume: Volume) -> Selector | None:
-    """The nodes with the volume's zone labels, and those that have no such labels at all."""
+    """Returns the nodes with the volume's zone labels, and those without any such labels; None for all."""
     zones = volume.zones
     if not zones:
         return None
@@ -156,7 +156,7 @@ def _zone(volume: Volume) -> Selector | None:
 
 
 def _allowed(found: StorageClass) -> Selector | None:
-    """The nodes for which the class makes volumes; None: all."""
+    """Returns the nodes for which the class provisions volumes; None for all."""
     terms = tuple(
         NodeSelectorTerm(
             match_expressions=tuple(
@@ -174,7 +174,7 @@ def _named_node(name: str) -> NodeSelectorTerm:
 
 
 def _fits(volume: Volume, spec: ClaimSpec, key: str) -> bool:
-    """Whether the volume can be bound to the claim of that key."""
+    """Reports whether the volume can be bound to the claim with that key."""
     has, ref = volume.spec, volume.spec.claim_ref
     if volume.metadata.deletion_timestamp or has.volume_mode != spec.volume_mode:
         return False
@@ -195,7 +195,7 @@ def _selected(spec: ClaimSpec, volume: Volume) -> bool:
 
 
 def _size(volume: Volume) -> tuple[bool, int, str]:
-    """Those that are kept for the claim come first, then the smallest."""
+    """Returns the sort key of volumes: those reserved for the claim first, then the smallest."""
     return volume.spec.claim_ref is None, _amount(volume.spec.capacity), volume.key
 
 
@@ -211,7 +211,7 @@ def _driver(volume: Volume) -> str:
 
 
 def _merged(terms: Iterable[NodeSelectorTerm]) -> Selector:
-    """The same nodes in fewer terms: those that only name values of one label are one."""
+    """Returns an equivalent selector with fewer terms: terms that only list values of one label are merged."""
     values, others = dict[str, dict[str, None]](), dict[NodeSelectorTerm, None]()
     for term in terms:
         one = term.match_expressions[0] if len(term.match_expressions) == 1 and not term.match_fields else None

@@ -1,4 +1,4 @@
-"""What is used of a local copy of one kind of objects."""
+"""The part of an informer that volumes use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ T = TypeVar("T")
 
 
 class Copy(Protocol[T]):
-    """A local copy, by key."""
+    """A local copy of one resource."""
 
     @property
     def objects(self) -> Mapping[str, T]:
-        """A live view, by key."""
+        """A live view of the objects by key."""
 
     def add_handler(self, fn: Callable[[Change[T]], None], /) -> None:
-        """Called for every change, and for what is there already."""
+        """Calls `fn` for every change and for every object already present."""
 
     def add_index(self, name: str, fn: Callable[[T], Iterable[str]], /) -> None:
-        """Files the objects by the values that `fn` gives for each."""
+        """Indexes the objects by the values that `fn` returns."""
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """The objects filed under the value."""
+        """Returns the objects indexed under the value."""

@@ -1,4 +1,4 @@
-"""Which PersistentVolumeClaims the pods of a Workload use: by name, or one made for each pod. Pure."""
+"""Reads the PersistentVolumeClaims that a Workload's pods use: by name, or one created for each pod. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from api.volumes import ClaimPerPod, ClaimSpec
 from api.workloads import Workload
 
 _MOST: Final = 128
-"""Volumes of one pod that are looked at. No node attaches more, and any user writes them."""
+"""The maximum number of a pod's volumes that are read: no node attaches more, and any user can write them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimUse:
-    """One volume of a pod set that is a claim. `claim`: its name; empty where each pod gets one of its own, by `spec`.
+    """One volume of a pod set that is a claim.
 
-    `pods`: of how many pods. `example`: they may differ, and this is the volume of one of them (a group of pods). `lasting`:
-    a pod's own claim outlives it (a StatefulSet), so it may be bound already.
+    `claim` is its name, or empty if each pod gets its own claim by `spec`. `pods` is the number of pods that use it. `example`
+    means that it belongs to one pod of a group whose pods may differ. `lasting` means that a pod's own claim outlives the pod
+    (StatefulSet), so it may be bound already.
     """
 
     pod_set: str
@@ -35,7 +36,7 @@ class ClaimUse:
 
 
 def claim_uses(workload: Workload) -> list[ClaimUse]:
-    """In the order of pod sets and volumes. What cannot be read is left out: such a pod is never made."""
+    """Returns the uses in the order of pod sets and volumes, without unreadable volumes: such a pod is never created."""
     grouped = bool({IS_GROUP_WORKLOAD, GANG} & workload.metadata.annotations.keys())
     uses = (
         _use(volume, pod_set.name, pod_set.count, grouped and pod_set.count > 1)
@@ -46,13 +47,13 @@ def claim_uses(workload: Workload) -> list[ClaimUse]:
 
 
 def claim_keys(workload: Workload) -> list[str]:
-    """`namespace/name` of the claims that the Workload's pods name, each once."""
+    """Returns the distinct `namespace/name` of claims that the Workload's pods name."""
     named = {use.claim for use in claim_uses(workload) if use.claim}
     return [object_key(workload.metadata.namespace, name) for name in sorted(named)]
 
 
 def volumes_of(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The volumes of a template that are claims."""
+    """Yields the volumes of a template that are claims."""
     spec = template.get("spec")
     volumes = spec.get("volumes") if isinstance(spec, Mapping) else None
     for volume in volumes[:_MOST] if isinstance(volumes, (list, tuple)) else ():

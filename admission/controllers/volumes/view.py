@@ -1,7 +1,7 @@
-"""Claims, volumes and storage classes as the cluster has them, and what they mean for each Workload that uses some. No IO.
+"""The cluster's claims, volumes and storage classes, and their effect on Workloads that use claims. No IO.
 
-The copies are made when the first Workload with a claim comes, so a cluster whose jobs have none pays nothing; until they hold
-their first list such a Workload waits. `add_handler` tells which Workloads to look at again.
+The informers start with the first Workload that has a claim, so a cluster without claims has no cost; until they have synced
+such a Workload waits. `add_handler` reports the Workloads to evaluate again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHARED: Final = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 
 
 class VolumeView:
-    """See the module."""
+    """Resolves claims of Workloads to nodes."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class VolumeView:
             each.on_synced(lambda: self._changed(_ANY))
 
     def add_handler(self, fn: Callable[[Collection[Workload]], None]) -> None:
-        """`fn` gets the Workloads whose volumes have changed."""
+        """Calls `fn` with the Workloads whose volumes have changed."""
         self._handlers.append(fn)
 
-    # ---- what is asked
+    # ---- queries
 
     def refusal(self, workload: Workload) -> tuple[str, str] | None:
-        """Why no pod of the Workload, or not every one, can be bound now: (reason, message); None where nothing is known."""
+        """Returns why some pod of the Workload cannot be bound now, as (reason, message), or None."""
         uses = claim_uses(workload)
         if not uses:
             return None
@@ -89,14 +89,14 @@ class VolumeView:
         return None
 
     def placed(self, workload: Workload, made: model.Workload) -> model.Workload:
-        """The Workload with what its volumes require of nodes; the same object where that is nothing."""
+        """Returns the Workload with its volumes' requirements on nodes; the same object without any."""
         uses = claim_uses(workload)
         if not uses or not self._known():
             return made
         found, attached = dict[str, list[tuple[model.NodeSelectorTerm, ...]]](), dict[str, Counter[str]]()
         for use in uses:
             if use.example and use.claim:
-                continue  # of one pod of a group, and other pods have other volumes
+                continue  # one pod's claim, which other pods of the group do not share
             try:
                 bound = self._bound_to(workload, use)
             except CannotBind:
@@ -110,13 +110,13 @@ class VolumeView:
         return replace(made, pod_sets=tuple(with_amounts(p, attached.get(p.name, {})) for p in reached))
 
     def _is_shared(self, workload: Workload, use: ClaimUse) -> bool:
-        """Whether pods of several nodes may have the claim, or those of this workload have it together."""
+        """Reports whether pods of several nodes, or all pods of the workload, share the claim."""
         claim = self.claim(object_key(workload.metadata.namespace, use.claim)) if use.claim else None
         spec = claim.spec if claim is not None else use.spec
         return bool(use.claim and use.pods > 1) or spec is None or bool(_SHARED & set(spec.access_modes))
 
     def _driver_of(self, key: str) -> str:
-        """What attaches the volume of a claim that one node has at a time; empty for another, or where it is unknown."""
+        """Returns the driver of a claim that only one node has at a time; an empty string for others or if unknown."""
         claim = self.claim(key)
         if claim is None or _SHARED & set(claim.spec.access_modes):
             return ""
@@ -132,7 +132,7 @@ class VolumeView:
         return binding.of_named(object_key(workload.metadata.namespace, use.claim), use.pods, self)
 
     def _check_alone(self, workload: Workload, name: str, uses: Sequence[ClaimUse]) -> None:
-        """A claim that only one pod may use. Raises CannotBind."""
+        """Checks a claim that only one pod may use. Raises CannotBind."""
         key = object_key(workload.metadata.namespace, name)
         claim = self.claim(key)
         if claim is None or _ALONE not in claim.spec.access_modes:
@@ -148,12 +148,12 @@ class VolumeView:
                 raise CannotBind(f"{said}, and Workload {other.metadata.name} uses it")
 
     def _known(self) -> bool:
-        """Whether the copies hold what there is; from now on they will."""
+        """Starts the informers if necessary; reports whether they have synced."""
         for each in self._lazy:
             each.wake()
         return all(each.has_synced for each in self._lazy)
 
-    # ---- what binding.py looks up
+    # ---- lookups of binding.py
 
     def claim(self, key: str) -> Claim | None:
         """See binding.Storage."""
@@ -164,7 +164,7 @@ class VolumeView:
         return self._volumes.objects.get(name)
 
     def storage_class(self, name: str | None) -> StorageClass | None:
-        """See binding.Storage. Of several default classes the newest is taken, as the API server does."""
+        """See binding.Storage. Of several default classes the newest wins, as in the API server."""
         if name is not None:
             return self._classes.objects.get(name)
         default = [each for each in self._classes.objects.values() if each.is_default]
@@ -175,7 +175,7 @@ class VolumeView:
         """See binding.Storage."""
         return self._volumes.by_index(_BY_CLASS, name)
 
-    # ---- what changes
+    # ---- watch handlers
 
     def _changed(self, value: str, but: str = "") -> None:
         found = [each for each in self._workloads.by_index(_BY_CLAIM, value) if each.key != but]
@@ -202,7 +202,7 @@ class VolumeView:
                 self._changed(key)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        """Others wait for the claim that this one has alone."""
+        """Reports other Workloads that wait for a claim that this one holds exclusively."""
         if change.old is None or _runs(change.old) == _runs(change.object) or not _has_claims(change.object):
             return
         for key in claim_keys(change.object):
@@ -222,17 +222,17 @@ def _has_claims(workload: Workload) -> bool:
 
 
 def _runs(workload: Workload) -> bool:
-    """Whether its pods may run: it has quota, or is being evicted."""
+    """Reports whether the Workload's pods may run: it has quota, or is being evicted."""
     states = workload.status.conditions
     return is_true(states, QUOTA_RESERVED) and not is_true(states, FINISHED)
 
 
 def _is_free(volume: Volume) -> bool:
-    """Whether no claim has it; a volume that is kept for a claim is free for that one."""
+    """Reports whether the volume is unclaimed or reserved for a claim."""
     return volume.status.phase in ("", "Available", "Pending")
 
 
 def _said(claim: Claim) -> tuple[object, ...]:
-    """All that matters of a claim."""
+    """Returns the parts of a claim that affect scheduling."""
     meta = claim.metadata
     return claim.spec, claim.status, meta.annotations, meta.deletion_timestamp
