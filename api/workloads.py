@@ -104,6 +104,7 @@ class TopologyRequest(KubeModel):
             "Hosts that are kept free for pods whose host fails (an extension of Stowage).",
             format="int32",
             minimum=1,
+            maximum=100,
         ),
     ] = None
 

@@ -56,7 +56,8 @@ class Ledger:
     """One cluster's ledger.
 
     `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` what is known of each flavor
-    by name, `admissions` what is allocated by workload, `sparing` the workloads that ask for spare hosts.
+    by name, `admissions` what is allocated by workload, `sparing` the workloads that ask for spare hosts,
+    with the generation of their flavors in which there were too few; 0 for none.
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
@@ -66,7 +67,7 @@ class Ledger:
         self.usage_by_priority = UsageByPriority(self.journal)
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
-        self.sparing: set[str] = set()
+        self.sparing: dict[str, int] = {}
         self._held: set[str] = set()
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
@@ -214,7 +215,7 @@ class Ledger:
         self._allocations.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
         if any(pod_set.topology is not None and pod_set.topology.spare_hosts for pod_set in workload.pod_sets):
-            self.journal.add(self.sparing, workload.key)
+            self.journal.put(self.sparing, workload.key, 0)
 
     def charge_instead(self, old: str, workload: Workload, admission: Admission) -> None:
         """Charge the admission in the place of that of the workload `old`, whose bound pods are this workload's from now on.
@@ -248,7 +249,7 @@ class Ledger:
     def release(self, key: str) -> Admission | None:
         """Release what the workload was charged, its spare hosts too; returns it, None where that was nothing."""
         if key in self.sparing:
-            self.journal.discard(self.sparing, key)
+            self.journal.drop(self.sparing, key)
             self.release(spare_key(key))
         allocation = self._allocations.by_workload.get(key)
         admission = self._allocations.release(key)

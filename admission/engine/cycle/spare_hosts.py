@@ -69,6 +69,8 @@ def hold(ledger: Ledger, key: str) -> str:
     if holds:
         own = replace(workload, key=spare_key(key), admission=None, gang=None)
         ledger.hold(own, Admission(admission.cluster_queue, holds))
+    if key in ledger.sparing:
+        ledger.journal.put(ledger.sparing, key, 0 if found.lacking is None else _generation(ledger, key))
     return "" if found.lacking is None else found.lacking.message
 
 
@@ -81,15 +83,24 @@ def release(ledger: Ledger, key: str) -> list[str]:
 
 
 def hold_missing(ledger: Ledger) -> None:
-    """Hold spare hosts for the workloads that lack some, or whose own are gone."""
+    """Hold spare hosts for the workloads whose own are gone, or that lack some where there may be room by now."""
     for key in sorted(ledger.sparing):
         if _lacks(ledger, key):
             hold(ledger, key)
 
 
 def _lacks(ledger: Ledger, key: str) -> bool:
+    if not ledger.knows(spare_key(key)):
+        return True
     now = held(ledger, key)
-    return len(now.names) < now.asked or not ledger.knows(spare_key(key))
+    return len(now.names) < now.asked and ledger.sparing[key] != _generation(ledger, key)
+
+
+def _generation(ledger: Ledger, key: str) -> int:
+    """Grows whenever its flavors may have more room; above 0."""
+    admission = ledger.admission(key)
+    placed = admission.pod_sets if admission is not None else ()
+    return 1 + sum(ledger.generation(ledger.allocations.flavor_of(got)) for got in placed)
 
 
 def lacking_quota(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple[str, str] | None:

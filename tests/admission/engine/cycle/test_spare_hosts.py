@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,7 +14,8 @@ from admission.engine.cycle.second_pass import moved_pods, second_pass
 from admission.engine.cycle.spare_hosts import held, hold_missing
 from admission.engine.decision import Admit
 from admission.engine.ledger import Ledger, spare_key
-from admission.engine.model import BoundPod, ObjectRemoved, RemovedKind, TopologyAsk, Workload
+from admission.engine.model import BoundPod, ObjectRemoved, PlacementRequest, RemovedKind, TopologyAsk, Workload
+from admission.engine.topology.spares import SpareHosts
 from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, domains, host, queue, racks, waits, workload
 from tests.admission.engine.cycle.evicting_cluster import evicting, preempted, running
 
@@ -188,6 +190,26 @@ def test_a_preemptor_evicts_for_its_spare_host_too_and_for_nothing_in_vain(spare
     urgent = replace(gang("urgent", 2, ask=TopologyAsk(required=RACK, spare_hosts=spares)), priority=9)
     here.tell(urgent)
     assert len(preempted(here.cycle()).get("urgent", [])) == victims
+
+
+def test_who_lacks_a_spare_host_is_looked_at_again_only_where_there_may_be_room() -> None:
+    here, before = start(hosts=(3,))
+    here.tell(ObjectRemoved(RemovedKind.NODE, min(before)))
+    second_pass(here.ledger, "gang", (min(before),), fail_fast=True)
+    asked = here.ledger.spare_hosts
+    looks: list[int] = []
+
+    def counted(requests: Sequence[PlacementRequest]) -> SpareHosts:
+        looks.append(len(requests))
+        return asked(requests)
+
+    here.ledger.spare_hosts = counted  # type: ignore[method-assign]
+    for _ in range(3):
+        hold_missing(here.ledger)
+    assert looks == []
+    here.tell(host("r0h9", "r0", 4))
+    hold_missing(here.ledger)
+    assert looks == [1]
 
 
 def test_two_spare_hosts_are_two_hosts() -> None:
