@@ -12,6 +12,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import chain
+from typing import Final
 
 from admission.engine.decision import PlacementResult
 from admission.engine.journal import Journal, Trial
@@ -50,6 +51,8 @@ from admission.engine.topology.replace import Replacer, on_hosts
 from admission.engine.topology.spares import SpareHosts
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree, Values
+
+_SPARE: Final = " (spare hosts)"
 
 
 class Ledger:
@@ -452,7 +455,12 @@ class Ledger:
 
 def spare_key(key: str) -> str:
     """Under which the spare hosts of the workload are held; no Workload has such a name."""
-    return f"{key} (spare hosts)"
+    return key + _SPARE
+
+
+def owner_of(key: str) -> str:
+    """The workload that ends what is charged under this key: of spare hosts the one that they are held for."""
+    return key.removesuffix(_SPARE)
 
 
 def _takes(workload: Workload) -> list[tuple[str, dict[str, int], PodFacts]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from api.meta import Condition, find_condition
 from api.names import REQUIRE_TOPOLOGY
 from api.names import SPARE_HOSTS as ASKED
 from tests.scenarios.site import GPU, RACK, Site, eventually
+from tests.scenarios.test_explain import explain
 from tests.scenarios.test_node_failure import assigned, node_dies, patient
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -41,6 +43,12 @@ async def test_pods_of_a_dead_node_go_to_the_spare_host_that_nobody_else_got(sit
     assert (await told(here, "gang", "True")).message == f"main: {spare}"
     await here.submit(here.job("other", 1, {REQUIRE_TOPOLOGY: RACK}))
     await here.waits("other", "TopologyPlacementFailed", "doesn't allow to fit any of 1 pod(s)")
+
+    assert f"spare hosts, free of pods: main: {spare}" in await explain(here, "gang", as_json=False)
+    gang, found = await here.workload_of("gang"), json.loads(await explain(here, "other"))
+    assert gang is not None
+    changes = [remedy["changes"] for remedy in found["remedies"]]
+    assert [{"kind": "Finish", "workloads": [gang.key]}] in changes, "the spare host is free when the gang has ended"
 
     dead, kept = sorted(before.values())
     await node_dies(here, dead)

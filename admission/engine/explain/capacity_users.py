@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind
-from admission.engine.ledger import Ledger
+from admission.engine.ledger import Ledger, owner_of
 from admission.engine.topology.allocation.entries import EntryUsage, held
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree
@@ -28,7 +28,7 @@ class CapacityUsers:
         self._workloads: list[tuple[int, str, Vector, int]] = []
         for key, allocation in ledger.allocations.by_workload.items():
             for entry in allocation.entries.values():
-                self._workloads += ((row, key, entry.vector, count) for row, count in self._rows(entry))
+                self._workloads += ((row, owner_of(key), entry.vector, count) for row, count in self._rows(entry))
         rows, belonging = tree.row_of_node, ledger.allocations.slot_of
         self._pods = [
             (row, pod)

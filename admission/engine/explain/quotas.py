@@ -12,7 +12,7 @@ from admission.engine.explain.capacity_users import TOP
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind, QuotaUser, QuotaView
 from admission.engine.explain.trials import TrialBudget
 from admission.engine.flavors.search import total_requests
-from admission.engine.ledger import Ledger
+from admission.engine.ledger import Ledger, owner_of
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
 
 _AT_ONCE = 5000
@@ -49,7 +49,8 @@ class RelatedQueues:
             if admission.cluster_queue in self.queues:
                 for fr, amount in admission.usage().items():
                     if amount > 0:
-                        found.setdefault(fr, {})[key] = amount
+                        users, owner = found.setdefault(fr, {}), owner_of(key)
+                        users[owner] = users.get(owner, 0) + amount
         return found
 
 
