@@ -67,7 +67,10 @@ def hold(ledger: Ledger, key: str) -> str:
     found = ledger.spare_hosts(list(placed_requests(ledger, workload, admission)))
     holds = tuple(_spares(admission, found.held))
     if holds:
-        own = replace(workload, key=spare_key(key), admission=None, gang=None)
+        pod_sets = tuple(
+            replace(pod_set, topology=None) for pod_set in workload.pod_sets
+        )  # a hold asks for nothing itself
+        own = replace(workload, key=spare_key(key), pod_sets=pod_sets, admission=None, gang=None)
         ledger.hold(own, Admission(admission.cluster_queue, holds))
     if key in ledger.sparing:
         ledger.journal.put(ledger.sparing, key, 0 if found.lacking is None else _generation(ledger, key))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import moved_pods, second_pass
 from admission.engine.cycle.spare_hosts import held, hold_missing
-from admission.engine.decision import Admit
-from admission.engine.ledger import Ledger, spare_key
+from admission.engine.decision import Admit, Evict
+from admission.engine.ledger import Ledger, owner_of, spare_key
 from admission.engine.model import BoundPod, ObjectRemoved, PlacementRequest, RemovedKind, TopologyAsk, Workload
 from admission.engine.topology.spares import SpareHosts
 from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, domains, host, queue, racks, waits, workload
@@ -50,7 +52,7 @@ def test_a_host_of_the_same_rack_is_held_and_nobody_else_gets_it() -> None:
     run(here)
     here.finish("gang")
     run(here, "other")
-    assert here.ledger.admission(spare_key("gang")) is None, "given back with the gang"
+    assert here.ledger.admissions.keys() == {"other"}, "given back with the gang"
     assert here.ledger.audit() == []
 
 
@@ -108,8 +110,8 @@ def start(pods: int = 2, ask: TopologyAsk = ONE, hosts: tuple[int, ...] = (5, 5)
     return here, Counter(domains(report, "gang"))
 
 
-def places(ledger: Ledger) -> set[str]:
-    admission = ledger.admission("gang")
+def places(ledger: Ledger, key: str = "gang") -> set[str]:
+    admission = ledger.admission(key)
     assert admission is not None
     assert admission.pod_sets[0].assignment is not None
     return {domain.values[-1] for domain in admission.pod_sets[0].assignment.domains}
@@ -252,3 +254,62 @@ def test_whoever_starts_has_its_spare_hosts_and_whoever_waits_could_not(
 def _holds(free: int, pods: int, cpus: int, spares: int) -> bool:
     a_host = 2 // cpus
     return free >= -(-pods // a_host) + spares
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_happens_spare_hosts_are_free_of_others_and_in_the_rack_of_their_gang(seed: int) -> None:
+    """Gangs come and go, nodes fail and come back, pods from elsewhere take places."""
+    dice, here, serial = random.Random(seed), cluster(hosts=(4, 4, 3)), 0
+    nodes = {
+        name: rack
+        for rack, count in (("r0", 4), ("r1", 4), ("r2", 3))
+        for name in (f"{rack}h{h}" for h in range(count))
+    }
+    alive, foreign = set(nodes), dict[str, str]()
+    for _ in range(60):
+        match dice.choice(("comes", "ends", "fails", "returns", "foreign", "leaves")):
+            case "comes":
+                serial += 1
+                ask = TopologyAsk(required=RACK, spare_hosts=dice.randint(0, 2))
+                here.tell(workload(f"g{serial}", dice.randint(1, 3), dice.choice((2, 4)), ask=ask))
+            case "ends" if here.ledger.admissions:
+                here.finish(owner_of(dice.choice(sorted(here.ledger.admissions))))
+            case "fails" if alive:
+                lost = dice.choice(sorted(alive))
+                alive.discard(lost)
+                here.tell(ObjectRemoved(RemovedKind.NODE, lost))
+                for key in sorted({owner_of(key) for key in here.ledger.admissions}):
+                    if lost in places(here.ledger, key):
+                        for decision in second_pass(here.ledger, key, (lost,), fail_fast=True):
+                            if isinstance(decision, Evict):
+                                here.finish(key)
+            case "returns" if alive != set(nodes):
+                name = dice.choice(sorted(set(nodes) - alive))
+                alive.add(name)
+                here.tell(host(name, nodes[name], 4))
+            case "foreign" if alive:
+                serial += 1
+                foreign[f"elsewhere/p{serial}"] = at = dice.choice(sorted(alive))
+                here.tell(BoundPod(f"elsewhere/p{serial}", at, {"cpu": CPU}))
+            case "leaves" if foreign:
+                gone = dice.choice(sorted(foreign))
+                del foreign[gone]
+                here.tell(ObjectRemoved(RemovedKind.POD, gone))
+        decide(here.ledger, here.queues, 0.0, 10)
+        _all_hold(here.ledger, nodes)
+    assert serial > 5
+
+
+def _all_hold(ledger: Ledger, nodes: Mapping[str, str]) -> None:
+    assert ledger.audit() == []
+    taken: Counter[str] = Counter()
+    for key, admission in ledger.admissions.items():
+        for got in admission.pod_sets:
+            assert got.assignment is not None
+            for domain in got.assignment.domains:
+                taken[domain.values[-1]] += domain.count * (got.usage["cpu"] // got.count)
+        assert not key.endswith("hosts) (spare hosts)"), "a hold asks for none itself"
+        spares, own = set(held(ledger, key).names), places(ledger, owner_of(key))
+        assert not spares & own
+        assert len({nodes[name] for name in spares | own}) == 1
+    assert all(amount <= 4 * CPU for amount in taken.values()), taken
