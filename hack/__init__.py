@@ -1,1 +1,2 @@
-"""Tools for development: generated CRDs (`crds`), a real control plane (`controlplane`), the lock files."""
+"""Development tools: generated CRDs (`crds`), rules of job kinds (`kinds`), reference pages (`reference`), a real control plane
+(`controlplane`), and the lock files."""

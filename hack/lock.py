@@ -1,7 +1,7 @@
-"""Resolves the dependencies into requirements.lock, and the installer into hack/bootstrap.lock.
+"""Resolves dependencies to requirements.lock, and the installer to hack/bootstrap.lock.
 
-Versions with hashes, for every supported Python, naming no host. Run by `make lock`; the resolver (uv) is fetched by pip
-into a folder that is thrown away afterwards.
+The locks have versions with hashes for every supported Python, and name no host. Run by `make lock`; pip installs the resolver
+(uv) into a temporary folder.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 # the installer itself
 BOOTSTRAP = ROOT / "hack" / "bootstrap.lock"
-# the build backend of the editable install, so that it needs no isolation and nothing but the lock
+# the build backend for the editable install, which then needs no build isolation
 EXTRA = "hatchling>=1.27\neditables\n"
 
 
 def main() -> None:
-    """Writes the lock; exits with the resolver's code when it fails."""
+    """Writes the locks. Raises CalledProcessError if the resolver fails."""
     with tempfile.TemporaryDirectory() as folder:
         pip = [
             sys.executable,

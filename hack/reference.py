@@ -1,4 +1,4 @@
-"""`python -m hack.reference [--check]`: write docs/reference from the code, or say which page differs (exit code 1)."""
+"""`python -m hack.reference [--check]`: writes docs/reference from the code, or reports pages that differ (exit code 1)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _type(kind: Any) -> str:
-    """The same text on every Python: without modules and without what validates it."""
+    """Returns a type's text without modules and validators, the same for every Python version."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _type(inner[0])
@@ -109,7 +109,7 @@ def _rows(model: type[BaseModel], above: str = "") -> Iterator[list[str]]:
 
 
 def settings() -> str:
-    """Settings of both files."""
+    """Returns the page of settings of all processes."""
     head = ("setting", "type", "default", "bounds", "description")
     return page(
         "Settings, by type",
@@ -122,7 +122,7 @@ def settings() -> str:
 
 
 def metrics() -> str:
-    """Metrics of the three processes, from the registry that the processes serve."""
+    """Returns the page of metrics, from the Prometheus registry."""
     assert METRIC_MODULES
     found = {m.name: m for m in REGISTRY.collect() if m.name.startswith(("kueue_", "stowage_"))}
     rows = [[f"`{name}`", m.type, m.documentation] for name, m in sorted(found.items())]
@@ -135,7 +135,7 @@ def _texts(holder: Any) -> list[tuple[str, str]]:
 
 
 def meanings() -> dict[tuple[str, str], str]:
-    """What stands below a constant of api/names.py, by its class (empty for none) and name."""
+    """Returns the strings below constants of api/names.py, by class (or empty) and name."""
     found = {}
     for holder in ast.walk(ast.parse(inspect.getsource(names))):
         if not isinstance(holder, ast.Module | ast.ClassDef):
@@ -150,7 +150,7 @@ def meanings() -> dict[tuple[str, str], str]:
 
 
 def conditions() -> str:
-    """Returns the enum of reasons why a workload waits, and the classes of reasons in api/names.py."""
+    """Returns the page of reasons: why a workload waits, and the reason classes of api/names.py."""
     rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in Reason]
     parts = [
         "## Why a workload waits",
@@ -172,7 +172,7 @@ def conditions() -> str:
 
 
 def labels() -> str:
-    """Names with a domain, in the order of api/names.py."""
+    """Returns the page of names with a domain, in the order of api/names.py."""
     said = meanings()
     rows = [
         [f"`{value}`", said.get(("", key), "")]
@@ -184,7 +184,7 @@ def labels() -> str:
 
 
 def cli() -> str:
-    """Commands and options."""
+    """Returns the page of commands and options."""
     group = typer.main.get_command(stowage)
     parts = []
     for name, command in sorted(getattr(group, "commands", {}).items()):
@@ -199,7 +199,7 @@ def cli() -> str:
 
 
 def wanted() -> dict[str, str]:
-    """Text by file name."""
+    """Returns the content of each page by file name."""
     return {
         "settings.md": settings(),
         "metrics.md": metrics(),
@@ -210,7 +210,7 @@ def wanted() -> dict[str, str]:
 
 
 def drift() -> list[str]:
-    """Pages that differ from the code."""
+    """Returns the names of pages that differ from the code."""
     return [
         name for name, text in wanted().items() if not (FOLDER / name).is_file() or (FOLDER / name).read_text() != text
     ]

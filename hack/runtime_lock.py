@@ -1,7 +1,7 @@
-"""`python -m hack.runtime_lock requirements.lock`: the part of the lock that the three processes need, on stdout.
+"""`python -m hack.runtime_lock requirements.lock`: prints the part of the lock that the three processes need.
 
-Reads what the installed `stowage` asks for, and their requirements in turn, without extras that are not requested.
-The image is built from it, so that it holds no test tools. Run where the whole lock is installed.
+Follows the requirements of the installed `stowage`, without extras that nothing requests. The image is built from the result,
+so that it contains no test tools. Run it where the whole lock is installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==")
 
 
 def closure(project: str) -> set[str]:
-    """Names of all packages that it needs, without itself. Raises PackageNotFoundError where one is not installed."""
+    """Returns the names of all required packages without `project`. Raises PackageNotFoundError if one is not installed."""
     found: set[tuple[str, str]] = set()
     todo = [(project, "")]
     while todo:
@@ -31,7 +31,7 @@ def closure(project: str) -> set[str]:
 
 
 def _needs(name: str, extra: str) -> Iterator[tuple[str, str]]:
-    """(package, extra) of every requirement that holds here when `name[extra]` was asked for."""
+    """Yields (package, extra) for each requirement of `name[extra]` that applies here."""
     for line in requires(name) or ():
         need = Requirement(line)
         if need.marker is None or need.marker.evaluate({"extra": extra}):
@@ -40,7 +40,7 @@ def _needs(name: str, extra: str) -> Iterator[tuple[str, str]]:
 
 
 def entries(lock: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(package, its lines) for each entry of a lock with hashes."""
+    """Yields (package, its lines) for each entry of a lock with hashes."""
     name, lines = "", [""]
     for line in lock:
         pinned = _PINNED.match(line)
@@ -54,7 +54,7 @@ def entries(lock: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def main(path: str) -> None:
-    """Print the entries of those that are needed."""
+    """Prints the required entries of the lock at `path`."""
     needed = closure("stowage")
     with Path(path).open() as lock:
         sys.stdout.writelines(text for name, text in entries(lock) if name in needed)

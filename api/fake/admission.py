@@ -1,10 +1,10 @@
-"""Admission webhooks, asked like the real server asks them: over TLS, with AdmissionReviews, in the same order.
+"""Calls admission webhooks as the real server does: over TLS, with AdmissionReviews, in the same order.
 
-Reads the Mutating- and ValidatingWebhookConfigurations that are stored in the server itself. Honours clientConfig (url, or
-service through a map given to the server), caBundle, rules with operations, subresources and scope, namespaceSelector,
-objectSelector, failurePolicy, timeoutSeconds, matchConditions (the part of CEL in cel.py), JSONPatch answers, warnings and
-reinvocationPolicy IfNeeded. Left out: matchPolicy Equivalent across versions (a rule must name the version that is asked
-for), sideEffects checks on dry runs, audit annotations.
+Reads the Mutating- and ValidatingWebhookConfigurations that the server stores. Supports clientConfig (url, or service through a
+map given to the server), caBundle, rules with operations, subresources and scope, namespaceSelector, objectSelector,
+failurePolicy, timeoutSeconds, matchConditions (as far as cel.py goes), JSONPatch responses, warnings and reinvocationPolicy
+IfNeeded. Not supported: matchPolicy Equivalent across versions (a rule must name the requested version), sideEffects checks on
+dry runs, and audit annotations.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from api.fake.status import Obj, StatusError, internal
 from api.fake.store import Storage
 
 Services = Mapping[str, str]  # "namespace/name" of a Service -> "https://127.0.0.1:PORT"
-# Called with the name of the webhook that is about to be called; the call's timeout runs meanwhile. The seam for faults.
+# Called with the name of the webhook that is about to be called, within the call's timeout. Used to inject faults.
 OnReview = Callable[[str], Awaitable[None]]
 _GROUP = "admissionregistration.k8s.io"
 
 
 class Webhooks:
-    """Holds one HTTP session for all calls; `close` ends it."""
+    """Calls webhooks in one HTTP session, which `close` ends."""
 
     def __init__(self, store: Storage, services: Services, on_review: OnReview | None = None) -> None:
         self._store, self.services, self._on_review = store, services, on_review
@@ -48,7 +48,7 @@ class Webhooks:
 
     async def review(self, review: Review, context: Context) -> Obj | None:
         if review.target.kind.group == _GROUP:
-            return review.obj  # webhooks are never asked about webhook configurations
+            return review.obj  # webhooks are never called for webhook configurations
         if review.mutating:
             return await self._mutate(review, context)
         hooks = self._hooks(review)
@@ -58,7 +58,7 @@ class Webhooks:
         return review.obj
 
     async def _mutate(self, review: Review, context: Context) -> Obj | None:
-        """One after the other in the order of names; those that ask for it once more when a later one changed something."""
+        """Calls mutating webhooks in order of name, then those with reinvocation again if a later one changed the object."""
         obj = review.obj
         asked: list[tuple[Obj, Obj | None]] = []
         for hook in self._hooks(review):
@@ -91,7 +91,7 @@ class Webhooks:
         return matches(from_object(hook.get("namespaceSelector")), labels_of)
 
     async def _ask(self, hook: Obj, review: Review, context: Context) -> Obj | None:
-        """Returns the object after this webhook. Raises the webhook's refusal, or 500 when it fails under policy Fail."""
+        """Returns the object after this webhook. Raises the webhook's denial, or status 500 if it fails under policy Fail."""
         request = _request(review, context)
         name = hook["name"]
         try:
@@ -149,7 +149,7 @@ class Webhooks:
         return base.rstrip("/") + "/" + (service.get("path") or "/").lstrip("/"), self._trust(config)
 
     def _url(self, config: Obj) -> str:
-        """For messages: the real server names a service by its DNS name."""
+        """Returns the URL for messages; the real server names a service by its DNS name."""
         if config.get("url"):
             return str(config["url"])
         service = config["service"]
@@ -157,7 +157,7 @@ class Webhooks:
         return f"https://{service['name']}.{service['namespace']}.svc:{port}{service.get('path') or ''}"
 
     def _trust(self, config: Obj) -> ssl.SSLContext | bool:
-        """Trust in the caBundle alone. The certificate's names are checked only for URLs: a mapped service has another."""
+        """Returns a TLS context that trusts the caBundle only. Names are checked for URLs only; mapped services differ."""
         bundle, by_service = config.get("caBundle") or "", "service" in config
         key = f"{by_service}{bundle}"
         if key not in self._contexts:
@@ -226,7 +226,7 @@ def _shown(target: RequestTarget, obj: Obj | None) -> Obj | None:
 
 
 def _conditions_hold(hook: Obj, review: Review, request: Obj) -> bool:
-    """False decides over errors; an error alone is the webhook's failure."""
+    """Reports whether all matchConditions hold. A false condition wins over errors; otherwise an error fails the webhook."""
     scope = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
     failed: CelError | None = None
     for item in hook.get("matchConditions") or ():
@@ -241,7 +241,7 @@ def _conditions_hold(hook: Obj, review: Review, request: Obj) -> bool:
 
 
 def _why(error: BaseException) -> str:
-    """Returns the error as Go's client words the usual ones."""
+    """Returns the error in the words of Go's HTTP client, for common errors."""
     if isinstance(error, TimeoutError):
         return "context deadline exceeded"
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
@@ -250,7 +250,7 @@ def _why(error: BaseException) -> str:
 
 
 def _denial(name: str, status: Obj) -> StatusError:
-    """Returns the webhook's own code and reason, under the real server's words."""
+    """Returns the webhook's code and reason in the real server's words."""
     why, reason = status.get("message"), str(status.get("reason") or "")
     denied = f'admission webhook "{name}" denied the request'
     message = f"{denied}: {why or reason}" if why or reason else f"{denied} without explanation"

@@ -1,12 +1,10 @@
 """Server-side apply: field ownership, conflicts, and the merge.
 
-Ownership is kept by leaf field, field manager, subresource and operation, from the first apply on; before it the whole
-object counts as the last writer's. An apply sets its fields, drops those that it owned alone and no longer names, and
-clashes (409) with a field of another owner whose value it would change, unless forced. Any other write takes over the
-fields it changes.
+Ownership is tracked by leaf field, field manager, subresource and operation from the first apply; before it the last writer
+owns the whole object. An apply sets its fields, and removes those that it owned alone and no longer names. It conflicts (409)
+with another owner whose field it would change, unless forced. Any other write takes ownership of the fields that it changes.
 
-Left out: metadata.managedFields is not shown, and a container that is named empty owns nothing below it.
-Called by change.py.
+Not supported: metadata.managedFields is not shown, and an empty container owns nothing below it. Called by change.py.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ def apply(
 
 
 def _tracked(record: StoredObject, lists: ListType) -> Owners:
-    """Field ownership; of an object that was never applied, its last writer owns all."""
+    """Returns field ownership; the last writer owns all fields of an object that was never applied."""
     if record.owners:
         return record.owners
     return {FieldManager(record.writer, "", False): frozenset(path for path, _ in leaves(record.obj, lists))}
@@ -56,7 +54,7 @@ def _clashes(
 
 
 def _label(owner: FieldManager, version: str) -> str:
-    """`"kubectl" with subresource "status" using v1`, as the real server names an owner."""
+    """Returns the owner's name as the real server prints it: `"kubectl" with subresource "status" using v1`."""
     subresource = f' with subresource "{owner.subresource}"' if owner.subresource else ""
     return f'"{owner.manager}"{subresource}' + ("" if owner.applies else f" using {version}")
 
@@ -91,7 +89,7 @@ def _merge_list(live: list[Any], config: list[Any], lists: ListType, path: Path)
 
 
 def _drop(tree: Any, path: Path) -> None:
-    """Removes a leaf, the item whose key it is, and what it leaves empty. `tree` is ours down to the path."""
+    """Removes a leaf, its list item if the leaf is the item's key, and containers that become empty. Changes `tree`."""
     step, rest = path[0], path[1:]
     if isinstance(tree, dict) and step in tree:
         if rest:
@@ -116,7 +114,7 @@ def _drop_item(tree: list[Any], at: int, step: str, rest: Path) -> None:
 
 
 def take_over(owners: Owners, owner: FieldManager, old: Obj, new: Obj, lists: ListType) -> Owners:
-    """Ownership after a write by other means than apply: `owner` gets what changed."""
+    """Returns the ownership after a write other than apply: `owner` gets the changed fields."""
     if not owners:
         return owners
     before, after = dict(leaves(old, lists)), dict(leaves(new, lists))

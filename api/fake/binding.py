@@ -1,6 +1,6 @@
-"""The pod subresources by which others act on a pod: binding (a scheduler's) and eviction.
+"""The pod subresource binding, which schedulers call.
 
-Rules of registry/core/pod/storage in kubernetes 1.36. Called by store.py and calls.py.
+Follows registry/core/pod/storage of Kubernetes 1.36. Called by store.py and calls.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from api.fake.table import StoredObject
 
 
 def bind(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> StoredObject:
-    """Assigns the pod to `body.target.name`. 409 while gated, when already assigned, or on its way out."""
+    """Binds the pod to `body.target.name`. Raises status 409 if it is gated, bound already, or being deleted."""
     kind, name = target.kind, target.name or ""
     old = desk.record(kind, target.key)
     if old is None:

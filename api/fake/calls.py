@@ -1,7 +1,7 @@
-"""Requests as the real server carries them out: the writes of change.py with admission webhooks in between.
+"""Requests as the real server handles them: the writes of change.py with admission webhooks in between.
 
-The asynchronous sibling of `Storage`'s write methods. Called by http.py, and by workers whose objects must pass our own
-webhooks (the JobSet stand-in creates Jobs through it).
+The asynchronous counterpart of `Storage`'s write methods. Called by http.py, and by workers whose objects must pass webhooks
+(the JobSet stand-in creates Jobs through it).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """The user of the request, as webhooks see it."""
+    """The user of a request, as webhooks see it."""
 
     name: str = "system:admin"
     groups: tuple[str, ...] = ("system:masters", "system:authenticated")
@@ -34,7 +34,7 @@ class UserInfo:
 
 @dataclass(slots=True)
 class Context:
-    """One request's user, and the warnings that webhooks leave for it."""
+    """One request's user, and the warnings of webhooks."""
 
     user: UserInfo = field(default_factory=UserInfo)
     warnings: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Context:
 
 class AdmissionReviewer(Protocol):
     async def review(self, review: Review, context: Context) -> Obj | None:
-        """Returns the object as webhooks leave it. Raises Refusal when one denies."""
+        """Returns the object after the webhooks. Raises StatusError if one denies it."""
         ...
 
 

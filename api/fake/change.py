@@ -1,8 +1,8 @@
-"""The way of one write: from the body that came in to the object that is stored, in the real server's order.
+"""The steps of one write, from the request body to the stored object, in the real server's order.
 
-Each operation is a generator that yields a `Review` where the real server would ask admission webhooks (first to mutate,
-then to validate) and gets the object back. `Storage` runs it without webhooks, `calls.py` with them; so both take the very
-same way. A write that meets a newer version starts over (at most five times) unless it named a resourceVersion.
+Each operation is a generator. It yields a `Review` where the real server calls admission webhooks (mutating, then validating)
+and receives the object back. `Storage` runs it without webhooks, `calls.py` with them, so both take the same steps. A write
+that meets a newer version is retried up to five times, unless it has a resourceVersion.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ATTEMPTS = 5
 
 
 def create(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> Steps:
-    """POST. The body becomes the server's own."""
+    """Creates an object (POST). The store takes ownership of the body."""
     kind = target.kind
     meta.match_request(kind, body, target.version, target.namespace, None)
     _check_namespace(desk, target, str(meta.meta_of(body).get("name") or ""))
@@ -60,7 +60,7 @@ def create(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOpt
 
 
 def _check_namespace(desk: WriteStore, target: RequestTarget, name: str) -> None:
-    """404 when the namespace is missing, 403 while it goes."""
+    """Raises status 404 if the namespace is missing, 403 if it is being deleted."""
     if not target.kind.namespaced:
         return
     if not target.namespace:
@@ -82,7 +82,7 @@ _NAMESPACE = ResourceRef("", "namespaces", "Namespace")
 def _mutated(
     target: RequestTarget, operation: str, obj: Obj, old: Obj | None, options: WriteOptions
 ) -> Generator[Review, Obj, Obj]:
-    """Asks the mutating webhooks; what they change is decoded again."""
+    """Calls mutating webhooks, and decodes the object again if they changed it."""
     left = yield Review(True, operation, target, obj, old, options.dry_run)
     if left is not obj:
         normalize(target.kind, left, target.version)
@@ -94,14 +94,14 @@ def _finish(desk: WriteStore, kind: ServedKind, record: StoredObject, options: W
 
 
 def update(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> Steps:
-    """PUT on an object or on its status."""
+    """Replaces an object or its status (PUT)."""
     meta.match_request(target.kind, body, target.version, target.namespace, target.name)
     body = decoded(target.kind, body, target.version, strict=options.strict)
     return (yield from _change(desk, target, options, lambda record: clone(body)))
 
 
 def patch(desk: WriteStore, target: RequestTarget, body: Any, content: str, options: WriteOptions) -> Steps:
-    """PATCH in one of the four forms, on an object or on its status."""
+    """Patches an object or its status, with one of the four patch types."""
     kind = target.kind
     if content == APPLY:
         return (yield from _apply(desk, target, body, options))
@@ -161,7 +161,7 @@ def _store_change(
 ) -> StoredObject:
     record.obj["metadata"]["resourceVersion"] = str(old.rv)
     if record.obj == old.obj and record.owners == old.owners:
-        return old  # nothing changed: no new version, no event
+        return old  # unchanged: no new version and no event
     if is_over(record.obj):
         return record if options.dry_run else desk.erase(kind, record)
     return _finish(desk, kind, record, options)
@@ -210,13 +210,13 @@ def _check_config(target: RequestTarget, config: Any, options: WriteOptions) -> 
 
 
 def _owned(record: StoredObject, owners: Owners) -> StoredObject:
-    """Returns the record of an object that apply created, with its fields' owner. Same object, same version."""
+    """Returns the record of an object that apply created, with field ownership; the same object and version."""
     record.owners = owners
     return record
 
 
 def _erase(desk: WriteStore, kind: ServedKind, record: StoredObject) -> StoredObject:
-    """A kind with grace is first marked, even with none left: its watchers see MODIFIED, then DELETED."""
+    """Removes an object. Kinds with a grace period are marked first, so that watches see MODIFIED, then DELETED."""
     obj = record.obj
     if "deletionTimestamp" in obj["metadata"]:
         desk.write(kind, record)
@@ -227,7 +227,7 @@ def _erase(desk: WriteStore, kind: ServedKind, record: StoredObject) -> StoredOb
 def delete(
     desk: WriteStore, target: RequestTarget, options: DeleteOptions
 ) -> Generator[Review, Obj, tuple[StoredObject, bool]]:
-    """DELETE: the record as it is after, and whether it is gone."""
+    """Deletes an object. Returns the record afterwards, and whether it was removed."""
     kind = target.kind
     old = _existing(desk, target)
     check_preconditions(kind, old, options)

@@ -1,6 +1,6 @@
-"""The server's own part in a write, after mutating webhooks: system metadata, status isolation, generation, judgement.
+"""The server's own part of a write, after mutating webhooks: system metadata, status isolation, generation, validation.
 
-Raises the refusal when versions clash or anything is invalid. Called by change.py; the rules of single kinds are in rules/.
+Raises StatusError if versions conflict or a field is invalid. Called by change.py; rules/ has the rules of single kinds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _check_schema(kind: ServedKind, obj: Obj) -> list[Cause]:
 
 
 def check_version(target: RequestTarget, old: StoredObject, obj: Obj) -> None:
-    """409 on a stale resourceVersion or another uid; 422 where a version must be named."""
+    """Raises status 409 for a stale resourceVersion or another uid, 422 if a version is required."""
     kind, name = target.kind, target.name or ""
     given = str(obj["metadata"].get("resourceVersion") or "")
     if not given or given == "0":
@@ -59,7 +59,7 @@ def check_version(target: RequestTarget, old: StoredObject, obj: Obj) -> None:
 
 
 def complete_change(desk: WriteStore, target: RequestTarget, obj: Obj, old: Obj) -> None:
-    """Isolation of the status, system metadata, generation, and the checks."""
+    """Completes an update in place: isolates the status, keeps system metadata, sets the generation, and validates."""
     kind = target.kind
     _isolate(target, obj, old)
     meta.keep_system(obj, old)
@@ -86,7 +86,7 @@ def _check_change(desk: WriteStore, target: RequestTarget, obj: Obj, old: Obj) -
 
 
 def _refused(kind: ServedKind, name: str, causes: list[Cause]) -> StatusError:
-    """Invalid; in a webhook's name where a webhook refuses it in a real cluster."""
+    """Returns status 422, worded as a webhook's denial if a webhook validates this kind in a real cluster."""
     refusal = invalid(kind, name, causes)
     if kind.rules.webhook:
         message = f'admission webhook "{kind.rules.webhook}" denied the request: {refusal.message}'
@@ -113,5 +113,5 @@ def _isolate(target: RequestTarget, obj: Obj, old: Obj) -> None:
 
 
 def _spec(kind: ServedKind, obj: Obj) -> Obj:
-    """What a generation counts the changes of."""
+    """Returns the part of the object whose changes increment the generation."""
     return meta.without(obj, "metadata", *(("status",) if kind.status else ()))

@@ -1,6 +1,6 @@
-"""From a body as it came to an object as the server reads it: pruned, tidied, defaulted.
+"""Decodes a request body as the server does: prunes unknown fields, drops empty values, sets defaults.
 
-Runs when a body comes in, on the result of a patch, and again on what mutating webhooks leave. Called by change.py.
+Runs on request bodies, on the result of a patch, and again after mutating webhooks. Called by change.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAPS = _TEXTS | {"limits", "requests"}
 
 
 def decoded(kind: ServedKind, obj: Obj, version: str, *, strict: bool) -> Obj:
-    """Prunes and defaults in place. 400 for unknown fields when the request is strict."""
+    """Prunes and defaults in place. Raises status 400 for unknown fields if the request is strict."""
     meta.meta_of(obj)
     gone = normalize(kind, obj, version)
     if gone and strict:
@@ -27,7 +27,7 @@ def decoded(kind: ServedKind, obj: Obj, version: str, *, strict: bool) -> Obj:
 
 
 def normalize(kind: ServedKind, obj: Obj, version: str) -> list[str]:
-    """Returns the paths of the fields that were pruned."""
+    """Prunes and defaults in place; returns the paths of pruned fields."""
     gone: list[str] = []
     schema = kind.schemas.get(version)
     if schema is not None:
@@ -41,9 +41,9 @@ def normalize(kind: ServedKind, obj: Obj, version: str) -> list[str]:
 
 
 def _tidy(tree: Any) -> None:
-    """Drops null and empty lists as the built-in types do when they are written; empty objects stay, but for maps.
+    """Drops null values and empty lists as built-in types do when encoded; empty objects stay, except maps.
 
-    A null in a map of texts is the empty text: `labels: {sakkara.group: }` bears the label.
+    A null in a map of strings is the empty string: `labels: {sakkara.group: }` sets the label.
     """
     if isinstance(tree, dict):
         for name in list(tree):

@@ -1,6 +1,6 @@
-"""What a deletion does to one object: removed at once, or marked and left to its finalizers or its kubelet.
+"""Deletion of one object: removed at once, or marked for its finalizers or kubelet.
 
-Pure: record in, marked object or None out. Called by change.py and gc.py.
+Pure: from a record to a marked object. Called by change.py and gc.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OPTIONS = ResourceRef("meta.k8s.io", "options", "DeleteOptions")
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """The body and parameters of a DELETE. `grace` in seconds; `propagation` Background, Foreground or Orphan."""
+    """The body and parameters of a DELETE. `grace` is in seconds; `propagation` is Background, Foreground or Orphan."""
 
     propagation: str | None = None
     grace: int | None = None
@@ -30,7 +30,7 @@ class DeleteOptions:
 
 
 def check_preconditions(kind: ServedKind, record: StoredObject, options: DeleteOptions) -> None:
-    """409 when the object is another one than the caller means."""
+    """Raises status 409 if the object is not the one that the preconditions name."""
     name = record.obj["metadata"]["name"]
     if options.uid and options.uid != record.uid:
         why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({record.uid})"
@@ -42,7 +42,7 @@ def check_preconditions(kind: ServedKind, record: StoredObject, options: DeleteO
 
 
 def marked(kind: ServedKind, record: StoredObject, options: DeleteOptions, clock: float) -> tuple[Obj, bool]:
-    """Returns a copy of the object as it is now, and whether it stays for a while. A kind with grace is marked even if not."""
+    """Returns a marked copy of the object, and whether it stays. Kinds with a grace period are marked even if removed."""
     obj = record.obj
     meta = dict(obj["metadata"])
     finalizers = _finalizers(kind, meta, options)
@@ -66,7 +66,7 @@ def _finalizers(kind: ServedKind, meta: Obj, options: DeleteOptions) -> list[str
         raise invalid(_OPTIONS, "", [unsupported("propagationPolicy", options.propagation, allowed)])
     wanted = _POLICIES[options.propagation]
     finalizers = list(meta.get("finalizers") or ())
-    if wanted is None:  # not said: what stands there stays, else the kind's own default
+    if wanted is None:  # no policy given: existing finalizers stay, else the kind's default applies
         kept = any(item in (ORPHAN, FOREGROUND) for item in finalizers)
         return finalizers if kept or not kind.rules.orphans_by_default() else [*finalizers, ORPHAN]
     rest = [item for item in finalizers if item not in (ORPHAN, FOREGROUND)]
@@ -76,7 +76,7 @@ def _finalizers(kind: ServedKind, meta: Obj, options: DeleteOptions) -> list[str
 def _mark(meta: Obj, grace: int, clock: float) -> None:
     if "deletionTimestamp" in meta:
         if grace >= meta.get("deletionGracePeriodSeconds", 0):
-            return  # a grace period only ever gets shorter
+            return  # a grace period can only be shortened
     elif "generation" in meta:
         meta["generation"] += 1
     meta["deletionTimestamp"] = rfc3339(clock + grace)
@@ -84,7 +84,7 @@ def _mark(meta: Obj, grace: int, clock: float) -> None:
 
 
 def is_over(obj: Obj) -> bool:
-    """An object whose deletion began and that nothing holds any more."""
+    """Reports whether the object is being deleted and neither a finalizer nor a grace period holds it."""
     meta = obj["metadata"]
     if "deletionTimestamp" not in meta or meta.get("finalizers"):
         return False

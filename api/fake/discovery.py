@@ -1,7 +1,7 @@
-"""What the server says about itself: groups, versions, resources, health. Enough for our client and for kubectl.
+"""Discovery: groups, versions, resources and health, sufficient for Stowage's client and for kubectl.
 
-Left out: OpenAPI (kubectl needs `--validate=false`) and the aggregated form of discovery.
-Called by http.py for every path that is no resource.
+Not supported: OpenAPI (kubectl needs `--validate=false`) and aggregated discovery. Called by http.py for paths that are not
+resources.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
 def answer(store: Storage, path: str) -> Obj | str | None:
-    """Returns the body, a string for plain text; None when the path is unknown."""
+    """Returns the response body (a string for plain text), or None for an unknown path."""
     if path in _HEALTH:
         return "ok"
     parts = path.strip("/").split("/")

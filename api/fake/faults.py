@@ -1,20 +1,21 @@
-"""Faults on request: what an API server under stress, a network and a webhook do to their clients, by rates and by a seed.
+"""Injects faults of an overloaded API server, a network and webhooks, by rates and a seed.
 
-`FaultInjector` sits at the seams of a FakeServer (`FakeSettings(**faults.seams())`) and does nothing until `storm` begins; it
-spares clients that are not among its victims (the tests' own), and counts what it did, so that a test can prove that
-the faults happened. What strikes is decided by the seed, the fault, and the number of the request among those of one
-client to one path: the same requests meet the same faults in every run, however the clients interleave.
+`FaultInjector` hooks into a FakeServer (`FakeSettings(**faults.seams())`) and does nothing until `storm` starts. It spares
+clients that are not among its victims (such as the test itself), and counts faults, so that a test can prove that they
+happened. The seed, the fault, and the number of the request from one client to one path decide what happens: the same
+requests meet the same faults in every run, however clients interleave.
 
-What is done, and what is not, because no API server does it:
+Faults are limited to what an API server does:
 
-- Refusals (409, 410, 429, 500, 503) come before anything was done; CUT comes after: the write holds, its answer is lost.
-- A watch that is dropped or silenced loses nothing that a client cannot fetch from the version it saw last: what was
-  held back is not sent later, and a silent watch never speaks again.
-- REORDER holds one watch back while others go on (there is no order between kinds), and swaps neighbouring events about
-  different objects; the history of one object always comes in order, and no bookmark overtakes an event.
+- Refusals (409, 410, 429, 500, 503) come before anything was done. CUT comes afterwards: the write stays, its response is
+lost. - A dropped or silent watch loses nothing that a client cannot fetch from the last version it saw. Events that were held
+back are
+  not sent later, and a silent watch stays silent.
+- REORDER delays one watch while others continue (there is no order between kinds), and swaps adjacent events about different
+  objects. The events of one object stay in order, and no bookmark overtakes an event.
 - DUPLICATE sends a line twice in a row.
 
-Called by server.py's parts while a storm rages; the running path never imports it.
+Production code never imports it.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _WRITES: Final = frozenset(("POST", "PUT", "PATCH", "DELETE"))
 
 
 class InjectedFault(StrEnum):
-    """What can happen; the value is its name in test ids and counters."""
+    """The kinds of faults; the value is the name in test ids and counters."""
 
     GONE = "gone"
-    """410 to a watch that starts from a version, or as an ERROR event in its midst; 410 to a list's continue token."""
+    """410 to a watch that starts from a version, or as an ERROR event during it; 410 to a list's continue token."""
     DROPPED = "dropped"
-    """A watch's connection is cut, or its answer ends."""
+    """A watch's connection is broken, or its response ends."""
     SILENT = "silent"
-    """A watch goes on without a word, not even bookmarks."""
+    """A watch continues without any data, not even bookmarks."""
     DUPLICATE = "duplicate"
     REORDER = "reorder"
     CONFLICT = "conflict"
@@ -57,11 +58,11 @@ class InjectedFault(StrEnum):
     UNAVAILABLE = "unavailable"
     """503, with Retry-After every other time."""
     SLOW = "slow"
-    """The request waits before it is looked at, or its answer does before it is sent; perhaps longer than the client."""
+    """The request waits before it is handled, or its response before it is sent, perhaps longer than the client does."""
     CUT = "cut"
-    """A write is done, but its answer is cut off, or a 504 stands in for it."""
+    """A write is done, but its response is lost, or replaced by a 504."""
     HANG = "hang"
-    """A webhook takes the connection and says nothing until the API server's patience with it is over."""
+    """A webhook accepts the connection and does not answer until the API server's timeout."""
 
 
 class _Meta(msgspec.Struct):
@@ -83,7 +84,7 @@ Rates = Mapping[InjectedFault, float]
 
 
 class FaultInjector:
-    """See the module. `victims` says of a bearer token whether its requests may suffer; the durations are seconds."""
+    """The injector; see the module. `victims` reports whether requests with a token may fail; durations are in seconds."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class FaultInjector:
         self.struck: Counter[InjectedFault] = Counter()
 
     def seams(self) -> dict[str, Any]:
-        """Returns the arguments of FakeSettings that let it work."""
+        """Returns the arguments for FakeSettings that install this injector."""
         return {
             "intercept": self.intercept,
             "on_answer": self.on_answer,
@@ -111,7 +112,7 @@ class FaultInjector:
 
     @contextlib.contextmanager
     def storm(self, rates: Rates, seed: int = 0) -> Iterator[Counter[InjectedFault]]:
-        """Faults strike at these rates (0 to 1, at every place where they can) until the end; yields what struck."""
+        """Injects faults at these rates (0 to 1 per opportunity) while the block runs; yields the counter of faults."""
         self.begin(rates, seed)
         try:
             yield self.struck
@@ -119,19 +120,19 @@ class FaultInjector:
             self.end()
 
     def begin(self, rates: Rates, seed: int = 0) -> None:
-        """A new storm, counted again."""
+        """Starts a new storm and resets the counters."""
         self._rates, self._seed = dict(rates), seed
         self._chances.clear()
         self.struck = Counter()
 
     def end(self) -> None:
-        """Calm. Watches that fell silent stay silent: a dead connection does not come back."""
+        """Ends the storm. Silent watches stay silent, because a dead connection does not recover."""
         self._rates = {}
 
     # ---- chance
 
     def _roll(self, fault: InjectedFault, lane: str) -> random.Random | None:
-        """What further choices are made by, if the fault strikes this time."""
+        """Returns a random generator for further choices if the fault happens this time, else None."""
         rate = self._rates.get(fault, 0.0)
         if rate <= 0.0:
             return None
@@ -149,7 +150,7 @@ class FaultInjector:
     # ---- before a request is carried out
 
     async def intercept(self, request: web.Request) -> web.StreamResponse | None:
-        """The seam before: a refusal in the real answer's place, or a wait."""
+        """Hook before a request: returns a refusal instead of the real response, or delays it."""
         if not self._rates or self._spared(request):
             return None
         lane, method = _lane(request), request.method
@@ -170,10 +171,10 @@ class FaultInjector:
             await asyncio.sleep(dice.random() * self._slowness)
         return None
 
-    # ---- when it was carried out
+    # ---- after a request
 
     async def on_answer(self, request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-        """The seam after: the answer comes late, or never."""
+        """Hook after a request: delays the response, or drops it."""
         if not self._rates or self._spared(request):
             return response
         lane = f"answer {_lane(request)}"
@@ -189,7 +190,7 @@ class FaultInjector:
     # ---- watches
 
     async def on_send(self, request: web.Request, target: RequestTarget, data: bytes) -> bytes | None:
-        """The seam of a watch's lines."""
+        """Hook for the lines of a watch."""
         if self._silent.get(id(request)) is request:
             return None if _is_over(request) else b""
         if not self._rates or self._spared(request):
@@ -216,7 +217,7 @@ class FaultInjector:
     # ---- webhooks
 
     async def on_review(self, webhook: str) -> None:
-        """The seam of calls to webhooks: everybody's, since the API server makes them."""
+        """Hook before calls of webhooks by the API server, for any client."""
         if self._roll(InjectedFault.HANG, webhook):
             await asyncio.Event().wait()  # the caller's timeout ends it
 
@@ -226,7 +227,7 @@ def _lane(request: web.Request) -> str:
 
 
 def _swapped(lines: list[bytes], dice: random.Random) -> list[bytes]:
-    """Neighbours changed about where both are events about different objects."""
+    """Swaps adjacent lines at random if both are events about different objects."""
     lines = list(lines)
     for n in range(1, len(lines)):
         before, after = _subject(lines[n - 1]), _subject(lines[n])

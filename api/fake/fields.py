@@ -1,7 +1,7 @@
-"""The leaf fields of an object, as server-side apply counts them, and how its lists and maps merge.
+"""The leaf fields of an object for server-side apply, and the merge types of its lists and maps.
 
-A path is a tuple of steps: field names, `[{"name":"a"}]` for a list item by its key, `[="a"]` for an item of a set.
-Which lists have keys comes from a table for built-in kinds and from the schema for custom ones. Called by apply.py.
+A path is a tuple of steps: field names, `[{"name":"a"}]` for a list item by its key, `[="a"]` for an item of a set. List keys
+come from a table for built-in kinds and from the schema for custom kinds. Called by apply.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from api.fake.status import Obj, shown
 from api.fake.table import Path
 
-# How lists of the built-in kinds merge: by key fields, or as sets; all others are atomic.
+# Merge types of lists in built-in kinds: by key fields, or as sets; all others are atomic.
 _LIST_KEYS: dict[str, tuple[str, ...]] = {
     "containers": ("name",),
     "initContainers": ("name",),
@@ -31,7 +31,7 @@ _LIST_KEYS: dict[str, tuple[str, ...]] = {
 }
 _SETS = frozenset(("finalizers",))
 _ATOMIC_MAPS = frozenset(("nodeSelector", "selector", "nodeSelectorTerms", "securityContext"))
-# Identity and what the server owns: no field manager owns these fields.
+# Identity, and fields that the server owns: no field manager owns these.
 _SKIPPED = {("apiVersion",), ("kind",)} | {
     ("metadata", name)
     for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
@@ -41,7 +41,7 @@ ListType = Callable[[Path], "tuple[str, ...] | str"]
 
 
 def builtin_lists(path: Path) -> tuple[str, ...] | str:
-    """Key fields of the list at `path`, or "set", or "atomic". For maps: "atomic" or "granular"."""
+    """Returns the key fields of the list at `path`, "set" or "atomic"; for maps "atomic" or "granular"."""
     name = path[-1]
     if name in _SETS:
         return "set"
@@ -51,7 +51,7 @@ def builtin_lists(path: Path) -> tuple[str, ...] | str:
 
 
 def schema_lists(at: Callable[[Path], Obj]) -> ListType:
-    """Returns the same for a CRD: x-kubernetes-list-type and x-kubernetes-map-type of its schema."""
+    """Returns the merge types of a CRD, from x-kubernetes-list-type and x-kubernetes-map-type in its schema."""
 
     def kind(path: Path) -> tuple[str, ...] | str:
         if path[:1] == ("metadata",):
@@ -65,7 +65,7 @@ def schema_lists(at: Callable[[Path], Obj]) -> ListType:
 
 
 def leaves(obj: Any, lists: ListType, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every leaf field with its value. A list item by key is the step `[{"name":"a"}]`."""
+    """Yields every leaf field with its value. A list item with a key is the step `[{"name":"a"}]`."""
     if path in _SKIPPED:
         return
     if isinstance(obj, dict) and obj and (not path or lists(path) != "atomic"):
@@ -86,7 +86,7 @@ def item_step(item: Obj, keys: tuple[str, ...] | str) -> str:
 
 
 def field_name(path: Path) -> str:
-    """`.spec.template.spec.containers[name="c"].image`, as conflicts name a field."""
+    """Returns a field's name as conflicts print it: `.spec.template.spec.containers[name="c"].image`."""
     return "".join(step if step.startswith("[") else f".{step}" for step in map(_pretty, path))
 
 
@@ -98,12 +98,12 @@ def _pretty(step: str) -> str:
 
 
 def keys_of(step: str) -> tuple[str, ...]:
-    """Returns the key fields of a list item's step; none for other steps."""
+    """Returns the key fields of a list item's step; empty for other steps."""
     return tuple(msgspec.json.decode(step[1:-1])) if step.startswith("[{") else ()
 
 
 def is_item(item: Any, step: str) -> bool:
-    """Reports whether a list item is the one that `step` names."""
+    """Reports whether `step` names this list item."""
     if step.startswith("[="):
         return step == f"[={shown(item)}]"
     return isinstance(item, dict) and item_step(item, keys_of(step)) == step

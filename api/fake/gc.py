@@ -1,7 +1,7 @@
-"""The garbage collector: dependents follow their owners, namespaces take their content along.
+"""The garbage collector: deletes dependents with their owners, and the content of namespaces.
 
-Background, foreground and orphan propagation as the real collector does them, but at the end of the very write that
-makes them due instead of some time later. Called by store.py with every event.
+Supports background, foreground and orphan propagation like the real collector, but at the end of the write that triggers them
+instead of later. store.py calls it for every event.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Place = tuple[str, str, str]  # group, plural, key
 
 
 class CollectorStore(Protocol):
-    """What the collector may do to the store."""
+    """The operations of the collector on the store."""
 
     def record_at(self, place: Place) -> StoredObject | None: ...
     def kind_at(self, place: Place) -> ServedKind: ...
@@ -29,7 +29,7 @@ class CollectorStore(Protocol):
 
 
 class GarbageCollector:
-    """Knows which objects live (by uid) and their dependents."""
+    """Tracks live objects by uid, and their dependents."""
 
     def __init__(self, hands: CollectorStore) -> None:
         self._hands = hands
@@ -40,7 +40,7 @@ class GarbageCollector:
         self._busy = False
 
     def note(self, place: Place, event: StoreEvent) -> None:
-        """Keeps the index and remembers what is due; `settle` does it."""
+        """Updates the index and queues affected objects, which `settle` processes."""
         obj, old = event.record.obj, event.old.obj if event.old else None
         refs, was = _owners(obj), _owners(old) if old else []
         gone = event.type == "DELETED"
@@ -74,7 +74,7 @@ class GarbageCollector:
             self._leaving.discard(place[2])
 
     def settle(self) -> None:
-        """Works until nothing is due. A call from within is a no-op: the outer one goes on."""
+        """Processes the queue until it is empty. A recursive call does nothing: the outer one continues."""
         if self._busy:
             return
         self._busy = True
@@ -94,7 +94,7 @@ class GarbageCollector:
             self._owned(place, record)
 
     def _owned(self, place: Place, record: StoredObject) -> None:
-        """Deletes an object all of whose owners are gone (or wait for it), else drops the refs that point nowhere."""
+        """Deletes an object whose owners are all gone (or wait for it), else removes references to missing owners."""
         refs = record.obj["metadata"]["ownerReferences"]
         solid = [ref for ref in refs if ref["uid"] in self._living and not self._waits_for(ref)]
         waited = [ref for ref in refs if ref["uid"] in self._living and self._waits_for(ref)]
@@ -128,7 +128,7 @@ class GarbageCollector:
         self._drop_finalizer(place, ORPHAN)
 
     def _foreground(self, place: Place, record: StoredObject) -> None:
-        """Deletes the dependents; the owner goes when none is left that blocks it."""
+        """Deletes dependents; removes the owner's finalizer when none is left that blocks it."""
         dependents = sorted(self._dependents.get(record.uid, ()))
         for dependent in dependents:
             found = self._hands.record_at(dependent)

@@ -1,7 +1,7 @@
-"""The REST API: requests in, JSON out. A thin layer over `Calls` (writes) and `Storage` (reads).
+"""The REST API over `Calls` (writes) and `Storage` (reads).
 
-Maps methods to verbs and bearer tokens to users ( there is no RBAC here: `config/rbac` is tested on the real
-control plane). Called by server.py.
+Maps methods to verbs and bearer tokens to users. There is no RBAC: `config/rbac` is tested on the real control plane. Called by
+server.py.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from api.fake.stream import Stream, WatchSettings
 from api.fake.table import StoredObject
 
 log = logging.getLogger(__name__)
-# Sees every request before it is carried out; a response of its own stands in for the real one. The seam for faults.
+# Called before each request; a response that it returns replaces the real one. Used to inject faults.
 Intercept = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
-# Sees every answer but a watch's before it is sent, when what was asked for is done: returns it, or another in its place.
+# Called with each response except watches before it is sent; returns the response to send. Used to inject faults.
 OnAnswer = Callable[[web.Request, web.StreamResponse], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """`tokens`: bearer token to user name; empty lets everybody in as an administrator."""
+    """`tokens` maps bearer tokens to user names; without tokens every client is an administrator."""
 
     tokens: Mapping[str, str] = field(default_factory=dict)
     watches: WatchSettings = field(default_factory=WatchSettings)
@@ -48,7 +48,7 @@ class RestApi:
         self._store, self._calls, self._settings = store, calls, settings
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Every request ends in an answer: a refusal is a Status object, a bug is a 500."""
+        """Answers every request: a refusal with a Status object, a bug with status 500."""
         context = Context()
         try:
             if self._settings.intercept is not None:
@@ -61,9 +61,9 @@ class RestApi:
             response = web.Response(text="404 page not found\n", status=404)
         except StatusError as refusal:
             response = _json(refusal.body(), refusal.status)
-        except ConnectionResetError:  # the client hung up in the middle of its request
+        except ConnectionResetError:  # the client closed the connection during its request
             response = web.Response(status=499)
-        except Exception as error:  # the outermost edge of a request
+        except Exception as error:  # outermost handler of a request
             log.exception("request failed: %s %s", request.method, request.path)
             response = _json(internal(f"{type(error).__name__}: {error}").body(), 500)
         for warning in context.warnings:
@@ -136,7 +136,7 @@ class RestApi:
         return _record(target, record, 200 if existed else 201)
 
     def _deleted(self, target: RequestTarget, record: StoredObject, gone: bool) -> web.Response:
-        """Pods answer with themselves, other kinds with a Status once they are gone."""
+        """Returns the deleted object for pods, and a Status for other kinds once they are removed."""
         if gone and target.kind.plural != "pods":
             return _json(success(target.kind, target.name or "", record.uid))
         return _record(target, record)

@@ -1,7 +1,7 @@
-"""The kinds that the embedded server serves from the start, and how a posted CRD becomes one more.
+"""The built-in kinds of the embedded server, and the conversion of a CRD to a served kind.
 
-Decides what a kind offers: scope, versions, status subresource, generation, field selectors, rules. Called by store.py
-(registry), discovery.py and http.py.
+Defines scope, versions, status subresource, generation, field selectors and rules of a kind. Called by store.py (registry),
+discovery.py and http.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from api.fake.status import Obj
 
 
 class Ref(Protocol):
-    """Anything that names a resource: a ServedKind, or api.kube.resources.Resource."""
+    """An object that names a resource: a ServedKind, or api.kube.resources.Resource."""
 
     @property
     def group(self) -> str: ...
@@ -30,7 +30,7 @@ class Ref(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ServedKind:
-    """One resource. `unconditional`: a PUT may leave resourceVersion out. `schemas`: of a CRD, by version."""
+    """A served resource. `unconditional` allows a PUT without resourceVersion. `schemas` are those of a CRD, by version."""
 
     group: str
     version: str  # the stored one
@@ -66,7 +66,7 @@ class ServedKind:
             yield from ("binding", "eviction")
 
     def selectable(self, name: str) -> bool:
-        """Reports whether a field selector may name this field."""
+        """Reports whether a field selector may use this field."""
         return name == "metadata.name" or (name == "metadata.namespace" and self.namespaced) or name in self.fields
 
 
@@ -140,9 +140,9 @@ BUILTIN: tuple[ServedKind, ...] = (
 
 
 def from_crd(crd: Obj, rules: StorageRules) -> ServedKind:
-    """Returns the kind that a CustomResourceDefinition adds. `rules` are those of the kind that was there before, if any."""
+    """Returns the kind that a CustomResourceDefinition adds, with `rules` of a previous kind of that name, if any."""
     spec = crd["spec"]
-    # No conversion webhook is asked here: of a kind that needs one only the stored version is served.
+    # Conversion webhooks are not supported: only the stored version of a kind that needs one is served.
     converts = (spec.get("conversion") or {}).get("strategy") == "Webhook"
     served = [each for each in spec["versions"] if each.get("served") and (each.get("storage") or not converts)]
     stored = next(version for version in spec["versions"] if version.get("storage"))

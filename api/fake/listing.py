@@ -1,8 +1,7 @@
-"""Lists over HTTP: selectors, pages that stay consistent, and the continue tokens that carry them on.
+"""Lists over HTTP: selectors, consistent pages, and continue tokens.
 
-A token names the resourceVersion of its first page; later pages are the state at that version, rebuilt from the event
-history. When the history no longer reaches back that far the answer is 410 with a token for an inconsistent rest.
-Called by http.py.
+A token has the resourceVersion of its first page; later pages show the state at that version, rebuilt from the event history.
+If the history no longer covers it, the response is 410 with a token for an inconsistent rest. Called by http.py.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def too_large(asked: int, current: int) -> StatusError:
 
 
 def list_bytes(store: Storage, target: RequestTarget, query: Mapping[str, str]) -> bytes:
-    """Returns the body of a list answer."""
+    """Returns the body of a list response."""
     wanted = store.filter(target.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
     token = _token(query["continue"]) if query.get("continue") else None
     rv, after = _position(store, target, query, token)
@@ -64,7 +63,7 @@ def list_bytes(store: Storage, target: RequestTarget, query: Mapping[str, str]) 
 
 
 def _position(store: Storage, target: RequestTarget, query: Mapping[str, str], token: _Token | None) -> tuple[int, str]:
-    """Returns the resourceVersion to show, and the key after which to start."""
+    """Returns the resourceVersion of the list, and the key after which it starts."""
     current, floor = store.resource_version, store.table(target.kind).floor
     if token is not None:
         if 0 <= token.rv < floor:
@@ -83,7 +82,7 @@ def _position(store: Storage, target: RequestTarget, query: Mapping[str, str], t
 def _page(
     store: Storage, target: RequestTarget, wanted: Filter, rv: int, after: str, limit: int
 ) -> tuple[list[StoredObject], Obj]:
-    """At most `limit` records (0: all) and the list's metadata."""
+    """Returns at most `limit` records (0: all) and the list's metadata."""
     keys, record_at = store.table(target.kind).at(rv, target.namespace, after)
     records = map(record_at, keys)
     matching = filter(lambda record: wanted.matches(record.obj), records) if wanted else records
@@ -93,13 +92,13 @@ def _page(
     page = list(islice(matching, limit))
     if next(matching, None) is not None:
         meta["continue"] = _Token(rv, page[-1].key).text()
-        if not wanted:  # with a selector the real server does not count either
+        if not wanted:  # with a selector the real server does not count the remaining items either
             meta["remainingItemCount"] = len(keys) - limit
     return page, meta
 
 
 def encode(target: RequestTarget, page: list[StoredObject], meta: Obj) -> bytes:
-    """Returns a List object. Items of built-in kinds do not say their type, as in the real server's lists."""
+    """Returns a List object as JSON. Items of built-in kinds omit their type, as on the real server."""
     kind, version = target.kind, target.kind.in_version(target.version)
     items = [item.typed(kind.kind, version) for item in page] if kind.custom else [item.body for item in page]
     head = msgspec.json.encode({"kind": f"{kind.kind}List", "apiVersion": version, "metadata": meta})

@@ -1,6 +1,6 @@
-"""Object metadata as the API server keeps it: names, uids, what a client may set, what stays from version to version.
+"""Object metadata as the API server manages it: names, uids, fields that clients may set, fields that never change.
 
-Called by change.py for every write. Rules of single kinds are in rules/.
+change.py calls it for every write. rules/ has the rules of single kinds.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _SUBDOMAIN_WHY = (
 )
 _FROM_CLIENT = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
 _SYSTEM = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName")
-# Kinds whose names may hold what no DNS subdomain does (system:masters and the like).
+# API groups whose object names may be other than DNS subdomains (such as system:masters).
 _FREE_NAMES = frozenset(("rbac.authorization.k8s.io",))
 
 
 def rfc3339(seconds: float) -> str:
-    """Epoch seconds as the API server writes times (whole seconds, UTC)."""
+    """Formats epoch seconds as the API server does (whole seconds, UTC)."""
     return _rfc3339(int(seconds))
 
 
@@ -49,7 +49,7 @@ def _rfc3339(seconds: int) -> str:
 
 
 def _uid(rng: random.Random) -> str:
-    """A random UUID (version 4), made quicker than by the uuid module: loads of 100,000 objects count."""
+    """Returns a random UUID (version 4), faster than the uuid module, which matters for loads of 100,000 objects."""
     text = f"{rng.getrandbits(128):032x}"
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
@@ -62,7 +62,7 @@ def meta_of(obj: Obj) -> Obj:
 
 
 def match_request(kind: ServedKind, obj: Obj, version: str, namespace: str | None, name: str | None) -> None:
-    """400 unless apiVersion, kind, namespace and name of the body are those of the request; fills them in."""
+    """Raises status 400 unless the body's apiVersion, kind, namespace and name match the request; sets missing ones."""
     _match_type(kind, obj, version)
     meta = meta_of(obj)
     if kind.namespaced and namespace:
@@ -91,7 +91,7 @@ def _match_type(kind: ServedKind, obj: Obj, version: str) -> None:
 
 
 def _match_custom_type(kind: ServedKind, obj: Obj, expected: str) -> None:
-    """Bodies of custom kinds must say what they are."""
+    """Raises StatusError unless a custom object states its matching type."""
     for field, name in (("kind", "Kind"), ("apiVersion", "apiVersion")):
         if not obj.get(field):
             what = f"the object provided is unrecognized (must be of type {kind.kind})"
@@ -115,7 +115,7 @@ def _mistyped(kind: ServedKind, given: str, api_version: str) -> StatusError:
 
 
 def wipe(obj: Obj) -> None:
-    """Leaves only what a creator may say about metadata."""
+    """Removes all metadata that a client cannot set on creation."""
     meta = meta_of(obj)
     if str(meta.get("resourceVersion") or "0") != "0":
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
@@ -123,7 +123,7 @@ def wipe(obj: Obj) -> None:
 
 
 def complete(kind: ServedKind, obj: Obj, now: str, rng: random.Random) -> None:
-    """Name, uid, creationTimestamp and generation of a new object."""
+    """Sets name, uid, creationTimestamp and generation of a new object."""
     meta = meta_of(obj)
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = meta["generateName"][:58] + "".join(rng.choices(_ALPHABET, k=5))
@@ -152,7 +152,7 @@ def _check_labels(meta: Obj) -> list[Cause]:
 
 
 def keep_system(new: Obj, old: Obj) -> None:
-    """What no update changes, taken over from the old version; drops what only the server shows."""
+    """Restores immutable metadata from the old version, and drops fields that only the server sets."""
     meta, was = meta_of(new), old["metadata"]
     for name in _SYSTEM:
         if name in was:

@@ -1,7 +1,7 @@
-"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on plain trees, and the copy they need.
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386) on JSON trees, and a deep copy.
 
-Never changes the tree it is given: stored objects are shared. Strategic merge is in strategic.py, server-side apply in
-apply.py. Called by change.py for requests and by admission.py for the answers of mutating webhooks.
+Input trees are never changed, because stored objects are shared. strategic.py has strategic merge, apply.py server-side apply.
+Called by change.py for requests and by admission.py for responses of mutating webhooks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def clone(tree: Any) -> Any:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Returns the merged tree; null removes a key."""
+    """Returns the merged tree; null in the patch removes a key."""
     if not isinstance(patch, dict):
         return clone(patch)
     merged = dict(target) if isinstance(target, dict) else {}
@@ -35,10 +35,10 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def json_patch(target: Obj, operations: Any) -> Obj:
-    """Returns the patched copy. 422 when a test fails or a path is absent, 400 when the patch itself is malformed."""
+    """Returns a patched copy. Raises status 422 if a test fails or a path is missing, 400 for a malformed patch."""
     if not isinstance(operations, list):
         raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
-    tree = {"": clone(target)}  # a root above the document, so that path "" can be replaced too
+    tree = {"": clone(target)}  # a root above the document, so that path "" can be replaced
     for operation in operations:
         _apply(tree, operation)
     return _document(tree[""])

@@ -1,6 +1,6 @@
-"""What a write is about, said in values: target, options, the points where webhooks are asked, what it needs of the store.
+"""The values of a write: target, options, points at which webhooks are called, and the operations on the store.
 
-Shared by change.py, complete.py, admission.py and the REST face; decides nothing.
+Shared by change.py, complete.py, admission.py and the REST API.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from api.fake.table import StoredObject, key_of
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """What a request is about. `version` is the one in its path."""
+    """The object or collection of a request. `version` is the one in its path."""
 
     kind: ServedKind
     version: str
@@ -42,7 +42,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A point where webhooks are asked. The generator goes on with the object that comes back."""
+    """A point at which webhooks are called; the generator continues with the object that is sent back."""
 
     mutating: bool
     operation: str  # CREATE, UPDATE, DELETE
@@ -53,7 +53,7 @@ class Review:
 
 
 class WriteStore(ClusterLookup, Protocol):
-    """What a write needs of the store."""
+    """The operations of a write on the store."""
 
     def record(self, kind: ServedKind, key: str) -> StoredObject | None: ...
     def stamp(self, kind: ServedKind, obj: Obj) -> None: ...

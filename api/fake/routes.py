@@ -1,7 +1,4 @@
-"""Paths and parameters of requests, read into values.
-
-Decides nothing: what a request may do is up to http.py. Called by http.py.
-"""
+"""Parses paths and parameters of requests. Called by http.py."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from api.fake.store import Storage
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`/api/v1/...` or `/apis/GROUP/VERSION/...`, cut up."""
+    """The parts of `/api/v1/...` or `/apis/GROUP/VERSION/...`."""
 
     group: str
     version: str
@@ -26,7 +23,7 @@ class Route:
     subresource: str
 
     def target(self, store: Storage) -> RequestTarget:
-        """404 unless the resource is served in that version and scope."""
+        """Returns the target. Raises status 404 unless the resource is served in that version and scope."""
         if not any(kind.group == self.group and self.version in kind.served for kind in store.kinds.values()):
             raise NoPage
         kind = store.kind(self)
@@ -40,11 +37,11 @@ class Route:
 
 
 class NoPage(Exception):
-    """A path outside all groups: the real server answers it in plain text."""
+    """The path is outside all API groups; the real server answers in plain text."""
 
 
 def parse(path: str) -> Route:
-    """404 for anything that is no resource path."""
+    """Parses a resource path. Raises NoPage or status 404 for other paths."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     if parts[:1] == ["api"] and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
@@ -75,7 +72,7 @@ def number(query: Mapping[str, str], name: str) -> int | None:
 
 
 def version(query: Mapping[str, str]) -> int | None:
-    """Returns the parameter resourceVersion; None when it is absent."""
+    """Returns the parameter resourceVersion, or None. Raises status 400 if it is not a number."""
     text = query.get("resourceVersion", "")
     if text and not text.isdigit():
         raise bad_request(
@@ -85,7 +82,7 @@ def version(query: Mapping[str, str]) -> int | None:
 
 
 def options(query: Mapping[str, str], agent: str, what: str) -> WriteOptions:
-    """`what` is Create, Update or Patch. Without a fieldManager the name is that of the User-Agent, as in the real server."""
+    """Returns the options; `what` is Create, Update or Patch. The default fieldManager is the User-Agent's name."""
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
         raise invalid(

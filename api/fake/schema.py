@@ -1,8 +1,8 @@
-"""Structural schemas of CRDs: prune what they do not know, fill in defaults, say what breaks them.
+"""Structural schemas of CRDs: prunes unknown fields, sets defaults, validates.
 
-Speaks of types, required fields, enums, patterns, bounds, list-map keys and int-or-string, in the real server's words.
-CEL rules (x-kubernetes-validations) are NOT evaluated: those are the real server's, and the suites that run there test
-them. Formats are not checked either. Called by change.py; apply.py asks for list types.
+Checks types, required fields, enums, patterns, bounds, list-map keys and int-or-string, with the real server's messages. CEL
+rules (x-kubernetes-validations) and formats are NOT checked; the suites on the real server test CEL rules. Called by
+change.py; apply.py reads list types.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from api.fake.status import Cause, Obj, duplicate, invalid_value, required, show
 _KEEP = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
-# The server owns these at the root whatever the schema says.
+# The server owns these fields of the root, whatever the schema says.
 _ROOT = frozenset(("apiVersion", "kind", "metadata"))
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
@@ -33,7 +33,7 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """One version's openAPIV3Schema."""
+    """The openAPIV3Schema of one version."""
 
     root: Obj
 
@@ -42,7 +42,7 @@ class Schema:
         return cls(root if root is not None else {_KEEP: True})
 
     def prune(self, obj: Obj) -> list[str]:
-        """Drops unknown fields in place; the paths of what went."""
+        """Drops unknown fields in place; returns the paths of dropped fields."""
         gone: list[str] = []
         for name in list(obj):
             if name not in _ROOT:
@@ -50,7 +50,7 @@ class Schema:
         return gone
 
     def default(self, obj: Obj) -> None:
-        """Fills in defaults in place; a null where a default stands counts as absent."""
+        """Sets defaults in place; a null counts as absent if the field has a default."""
         _default(self.root, obj)
 
     def check(self, obj: Obj) -> list[Cause]:
@@ -58,7 +58,7 @@ class Schema:
         return list(_check(_without_root_fields(self.root), rest, ""))
 
     def at(self, path: tuple[str, ...]) -> Obj:
-        """Returns the schema of a field by its path of names; list items and map values are passed through with "*"."""
+        """Returns the schema of a field by its path; "*" stands for list items and map values."""
         node = self.root
         for step in path:
             node = _child(node, step)

@@ -1,7 +1,7 @@
-"""Label and field selectors, parsed once and then asked for each object.
+"""Parses label and field selectors, and matches objects.
 
-Decides which objects a list or a watch shows. Does not know which fields a kind offers (kinds.py does).
-Called by table.py and watch.py through `Filter`, and by admission.py for objectSelector and namespaceSelector.
+kinds.py defines which fields a kind supports. Called by table.py and watch.py through `Filter`, and by admission.py for
+objectSelector and namespaceSelector.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMPARE = re.compile(r"^([^!=<>\s]+)\s*(==|=|!=|<|>)\s*([^=!<>\s]*)$")
 
 @dataclass(frozen=True, slots=True)
 class LabelRequirement:
-    """One term. `op` is one of in, notin, exists, absent, gt, lt."""
+    """One requirement. `op` is in, notin, exists, absent, gt or lt."""
 
     key: str
     op: str
@@ -53,7 +53,7 @@ Selector = tuple[LabelRequirement, ...]
 
 
 def parse_labels(text: str) -> Selector:
-    """`a=b,c!=d,e in (f,g),h notin (i),j,!k`. 400 when it is none of these."""
+    """Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k`. Raises status 400 for other text."""
     return tuple(_term(term.strip()) for term in _split(text) if term.strip())
 
 
@@ -82,7 +82,7 @@ def _key(key: str, term: str) -> str:
 
 
 def from_object(selector: Obj | None) -> Selector:
-    """Returns a LabelSelector object (matchLabels, matchExpressions). None and {} both select everything."""
+    """Returns the selector of a LabelSelector object (matchLabels, matchExpressions). None and {} select everything."""
     selector = selector or {}
     terms = [
         LabelRequirement(key, "in", frozenset((value,))) for key, value in (selector.get("matchLabels") or {}).items()
@@ -110,7 +110,7 @@ class FieldTerm:
 
 
 def field_text(obj: Obj, path: tuple[str, ...]) -> str:
-    """Returns a field as selectors see it: absent is "", booleans are lower case."""
+    """Returns a field as selectors compare it: "" if absent, booleans in lower case."""
     value: Any = obj
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
@@ -120,7 +120,7 @@ def field_text(obj: Obj, path: tuple[str, ...]) -> str:
 
 
 def parse_fields(text: str, allowed: Callable[[str], bool]) -> tuple[FieldTerm, ...]:
-    """`metadata.name=a,spec.nodeName!=`. 400 for a field that the kind does not offer."""
+    """Parses `metadata.name=a,spec.nodeName!=`. Raises status 400 for a field that the kind does not support."""
     terms = []
     for term in filter(None, (part.strip() for part in text.split(","))):
         found = re.match(r"^([^!=]+)(==|=|!=)(.*)$", term)
@@ -135,7 +135,7 @@ def parse_fields(text: str, allowed: Callable[[str], bool]) -> tuple[FieldTerm, 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What a list or watch asks for, beside its namespace."""
+    """The selectors of a list or watch."""
 
     labels: Selector = ()
     fields: tuple[FieldTerm, ...] = ()

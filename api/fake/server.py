@@ -1,7 +1,7 @@
 """The embedded API server as one object: `async with FakeServer() as server: server.url, server.store`.
 
-Builds store, admission and REST face, serves them over TLS (or plain HTTP when asked) on a free loopback port, and writes
-kubeconfigs for clients. Used by the demo, the quick suites and `simulate`; the running path never imports it.
+Combines store, admission and REST API, serves them over TLS (or plain HTTP) on a free loopback port, and writes kubeconfigs.
+Used by the demo, the quick test suites and `simulate`; production code never imports it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LARGEST_BODY = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FakeSettings:
-    """How a FakeServer behaves.
+    """Settings of a FakeServer.
 
-    `clock` gives epoch seconds for timestamps (bookmarks and timeouts follow real time). `tokens` maps bearer tokens to
-    user names; `admin_token` is always among them when there are any. `services` maps "namespace/name" of a Service to
-    the base URL where a webhook listens. `history` is the number of events kept for watches, per kind. `intercept`,
-    `on_answer`, `on_send` and `on_review` are the seams for faults (faults.py).
+    `clock` returns epoch seconds for timestamps (bookmarks and timeouts use real time). `tokens` maps bearer tokens to user
+    names; `admin_token` is added if there are any. `services` maps "namespace/name" of a Service to the base URL of a webhook.
+    `history` is the number of events per kind that are kept for watches. `intercept`, `on_answer`, `on_send` and `on_review`
+    are hooks to inject faults (faults.py).
     """
 
     tls: bool = True
@@ -54,7 +54,7 @@ class FakeSettings:
 
 
 class FakeServer:
-    """`url` and `kubeconfig` are good once it is started; `store` and `calls` are good from the start."""
+    """The server. `url` and `kubeconfig` are usable once it has started; `store` and `calls` always."""
 
     def __init__(self, settings: FakeSettings | None = None, store: Storage | None = None) -> None:
         self.settings = settings = settings or FakeSettings()
@@ -98,7 +98,7 @@ class FakeServer:
         await self.stop()
 
     def kubeconfig(self, path: Path, token: str | None = None) -> Path:
-        """Writes a kubeconfig (JSON, which is valid YAML) for the administrator or for the user of `token`."""
+        """Writes a kubeconfig (as JSON, which is valid YAML) for the administrator or the user of `token`; returns the path."""
         cluster = {"server": self.url}
         if self.identity is not None:
             cluster["certificate-authority-data"] = base64.b64encode(self.identity.ca).decode()

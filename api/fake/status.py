@@ -1,7 +1,7 @@
-"""Refusals in the API server's own words: code, reason, message and details of a `Status` object.
+"""Errors in the API server's words: code, reason, message and details of a `Status` object.
 
-Holds the wording of every error that the embedded server can answer (copied in form from a 1.36 server) and nothing of
-when it is due. Called by every module of this package.
+Contains the texts of all errors that the embedded server returns (in the form of a 1.36 server), not when they occur. Called by
+every module of this package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class NamedKind(Protocol):
-    """The part of a kind that an error message needs."""
+    """The fields of a kind that error messages need."""
 
     @property
     def group(self) -> str: ...
@@ -32,7 +32,7 @@ class NamedKind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResourceRef:
-    """The least that can be named, where there is no Kind at hand."""
+    """The names of a resource, if no ServedKind is at hand."""
 
     group: str
     plural: str
@@ -41,7 +41,7 @@ class ResourceRef:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One field error: `field` is a path such as `spec.levels[2].nodeLabel`; `message` leaves the field out."""
+    """One field error: `field` is a path such as `spec.levels[2].nodeLabel`; `message` does not repeat it."""
 
     reason: str
     message: str
@@ -55,7 +55,7 @@ class Cause:
 
 
 class StatusError(ApiError):
-    """An answer other than 2xx. `status` is the HTTP code; `body()` is the Status object that goes over the wire."""
+    """A response other than 2xx. `status` is the HTTP code; `body()` returns the Status object."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: Obj | None = None, meta: Obj | None = None
@@ -76,13 +76,13 @@ class StatusError(ApiError):
 
 
 def success(kind: NamedKind, name: str, uid: str) -> Obj:
-    """Returns the Status of a deletion that is done."""
+    """Returns the Status of a completed deletion."""
     details = {**_details(kind, name), "uid": uid}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
 def qualified(kind: NamedKind) -> str:
-    """`jobs.batch`, or `pods` in the core group."""
+    """Returns `jobs.batch`, or `pods` for the core group."""
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
@@ -117,14 +117,14 @@ def conflict(kind: NamedKind, name: str, why: str = MODIFIED, subresource: str =
 
 
 def other_object(kind: NamedKind, name: str, why: str) -> StatusError:
-    """A failed precondition of a deletion, which the real server words with the kind instead of the resource."""
+    """Returns the error of a deletion's precondition, in which the real server uses the kind instead of the resource."""
     label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = _details(kind, name, by_kind=True)
     return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {label} "{name}": {why}', details)
 
 
 def apply_conflict(clashes: Sequence[tuple[str, str]]) -> StatusError:
-    """Server-side apply: (field manager, field path) for each field that another manager owns."""
+    """Returns the conflict of server-side apply, given (field manager, field path) of each field with another owner."""
     causes = [Cause("FieldManagerConflict", f"conflict with {manager}", field) for manager, field in clashes]
     owners: dict[str, list[str]] = {}
     for manager, field in clashes:
@@ -143,7 +143,7 @@ def apply_conflict(clashes: Sequence[tuple[str, str]]) -> StatusError:
 
 
 def invalid(kind: NamedKind, name: str, causes: Sequence[Cause]) -> StatusError:
-    """422 with every field error."""
+    """Returns status 422 with all field errors."""
     unique = list(dict.fromkeys(causes))
     text = str(unique[0]) if len(unique) == 1 else f"[{', '.join(map(str, unique))}]"
     label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
@@ -152,7 +152,7 @@ def invalid(kind: NamedKind, name: str, causes: Sequence[Cause]) -> StatusError:
 
 
 def invalid_resource(kind: NamedKind, name: str, causes: Sequence[Cause]) -> StatusError:
-    """The same where the real server puts the resource in the kind's place."""
+    """Returns status 422 with the resource in place of the kind, as the real server does for some errors."""
     refusal = invalid(kind, name, causes)
     label = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = {**(refusal.details or {}), "kind": kind.plural}
@@ -184,8 +184,8 @@ def unsupported_media(accepted: Sequence[str]) -> StatusError:
 
 
 def unprocessable(message: str) -> StatusError:
-    """Returns a JSON patch that does not fit the object."""
-    log.debug("unprocessable: %s", message)  # the real server keeps it to itself, too
+    """Returns the error of a JSON patch that does not apply to the object."""
+    log.debug("unprocessable: %s", message)  # the real server does not tell clients either
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
@@ -199,7 +199,7 @@ def internal(message: str) -> StatusError:
 
 
 def shown(value: object) -> str:
-    """Returns a value as field errors print it: quoted strings, JSON for the rest."""
+    """Formats a value as field errors do: strings in quotes, other values as JSON."""
     return msgspec.json.encode(value).decode() if value is not None else "null"
 
 

@@ -1,8 +1,8 @@
 """The embedded API server without HTTP: kinds, objects, versions, watches; get, list, create, update, patch, delete.
 
-Workers, tests and `simulate` use it directly; the HTTP face is a thin layer over the same calls. Everything is
-synchronous and belongs to one thread. Objects that come out are shared with the store and must not be changed; objects
-that go in are copied. Webhooks are not asked here: `calls.Calls` does the same with them.
+Workers, tests and `simulate` use it directly; HTTP is a thin layer above. All methods are synchronous and belong to one thread.
+Returned objects are shared with the store and must not be changed; objects passed in are copied. Webhooks are not called here:
+`calls.Calls` does the same with them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Storage:
-    """`clock` gives epoch seconds; `seed` makes uids and generated names repeat; `history` is events kept per kind."""
+    """The store. `clock` returns epoch seconds; `seed` makes uids and names repeatable; `history` is events kept per kind."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Storage:
         self._tables.setdefault((kind.group, kind.plural), Table(self._history))
 
     def kind(self, ref: Ref) -> ServedKind:
-        """Returns the kind of a Resource, as it is served now. 404 when no CRD has brought it."""
+        """Returns the kind of a resource as currently served. Raises status 404 if there is none."""
         found = self.kinds.get((ref.group, ref.plural))
         if found is None:
             raise no_such_path()
@@ -107,7 +107,7 @@ class Storage:
         return self.table(self.kind(kind)).records.get(key)
 
     def get(self, ref: Ref, name: str, namespace: str | None = None) -> Obj:
-        """Returns the object. 404 when it does not exist."""
+        """Returns an object. Raises status 404 if it does not exist."""
         kind = self.kind(ref)
         record = self.record(kind, key_of(namespace, name))
         if record is None:
@@ -115,7 +115,7 @@ class Storage:
         return record.obj
 
     def list(self, ref: Ref, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Sequence[Obj]:
-        """Objects in key order. Selectors as in a request."""
+        """Returns objects in key order, filtered by selectors as in a request."""
         kind = self.kind(ref)
         return [record.obj for record in self.table(kind).select(namespace, self.filter(kind, labels, fields))]
 
@@ -125,7 +125,7 @@ class Storage:
         return Filter(parse_labels(labels), parse_fields(fields, kind.selectable))
 
     def watch(self, ref: Ref, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Watcher:
-        """Events from now on: `drain()` them or `async for`; `close()` at the end."""
+        """Returns a watch for events from now on: use `drain()` or `async for`, and `close()` at the end."""
         kind = self.kind(ref)
         return Watcher(self.table(kind), namespace, self.filter(kind, labels, fields))
 
@@ -140,7 +140,7 @@ class Storage:
         return _run(change.create(self, RequestTarget(kind, _version(kind, body), namespace), body, options)).obj
 
     def update(self, ref: Ref, obj: Mapping[str, Any], *, subresource: str = "", options: WriteOptions = _PLAIN) -> Obj:
-        """Replaces the object (or its status); metadata.resourceVersion, when given, must be the current one."""
+        """Replaces the object or its status. Raises status 409 if a given metadata.resourceVersion is not current."""
         kind = self.kind(ref)
         body = _typed(kind, obj)
         target = RequestTarget(
@@ -152,24 +152,24 @@ class Storage:
         self, ref: Ref, name: str, body: Any, namespace: str | None = None, *,
         content: str = MERGE, subresource: str = "", options: WriteOptions = _PLAIN,
     ) -> Obj:  # fmt: skip
-        """`content` is the content type of the patch: JSON, MERGE, STRATEGIC or APPLY."""
+        """Patches an object. `content` is the content type: JSON, MERGE, STRATEGIC or APPLY."""
         kind = self.kind(ref)
         target = RequestTarget(kind, kind.version, namespace, name, subresource)
         return _run(change.patch(self, target, clone(body), content, options)).obj
 
     def delete(self, ref: Ref, name: str, namespace: str | None = None, *, options: DeleteOptions = _AT_ONCE) -> bool:
-        """True when the object is gone, False when finalizers or a grace period still hold it."""
+        """Deletes an object. Returns False if finalizers or a grace period still hold it."""
         kind = self.kind(ref)
         return _run(change.delete(self, RequestTarget(kind, kind.version, namespace, name), options))[1]
 
     def bind(self, namespace: str, name: str, node: str) -> Obj:
-        """POST pods/NAME/binding."""
+        """Binds a pod to a node, as POST pods/NAME/binding does."""
         kind = self.kinds["", "pods"]
         target = RequestTarget(kind, kind.version, namespace, name, "binding")
         return bind(self, target, {"target": {"kind": "Node", "name": node}}, WriteOptions()).obj
 
     def seed(self, ref: Ref, objects: Iterable[Obj]) -> None:
-        """Loads objects as they are, status included, past all rules: for large clusters. They become the store's own."""
+        """Loads objects including status without any rules, for large clusters. The store takes ownership of them."""
         kind = self.kind(ref)
         for obj in objects:
             obj.setdefault("apiVersion", kind.api_version)
@@ -180,17 +180,17 @@ class Storage:
             )
 
     def compact(self) -> None:
-        """Forgets all history: older resourceVersions and continue tokens answer 410 from here on."""
+        """Drops the history, so that older resourceVersions and continue tokens get status 410."""
         for table in self._tables.values():
             table.compact(self._rv)
 
     def hang_up(self) -> None:
-        """Ends every watch."""
+        """Ends all watches."""
         for table in self._tables.values():
             for watcher in list(table.watchers):
                 watcher.close()
 
-    # ---- what change.py and gc.py do to the store
+    # ---- operations for change.py and gc.py
 
     def stamp(self, kind: ServedKind, obj: Obj) -> None:
         meta.complete(kind, obj, self.now(), self._rng)
@@ -229,7 +229,7 @@ class Storage:
         _run(change.delete(self, RequestTarget(kind, kind.version, namespace or None, name), options))
 
     def rewrite(self, place: Place, obj: Obj) -> None:
-        """The collector's update: past all rules, and the removal that is due when nothing holds the object any more."""
+        """Updates an object for the collector, without any rules, and removes it if nothing holds it."""
         kind, old = self.kind_at(place), self.record_at(place)
         record = StoredObject(place[2], {**obj, "metadata": dict(obj["metadata"])}, 0, "gc", old.owners if old else {})
         if not record.obj["metadata"].get("finalizers"):
@@ -249,7 +249,7 @@ class Storage:
 
 
 def _typed(kind: ServedKind, obj: Mapping[str, Any]) -> Obj:
-    """Returns a copy that says what it is: callers in this process need not."""
+    """Returns a copy with apiVersion and kind, which callers in this process may omit."""
     body: Obj = clone(dict(obj))
     body.setdefault("apiVersion", kind.api_version)
     body.setdefault("kind", kind.kind)
@@ -257,13 +257,13 @@ def _typed(kind: ServedKind, obj: Mapping[str, Any]) -> Obj:
 
 
 def _version(kind: ServedKind, body: Obj) -> str:
-    """Returns the version that a body speaks; the stored one when it does not say."""
+    """Returns the version of a body, by default the stored version."""
     given = str(body.get("apiVersion") or kind.api_version).rpartition("/")[2]
     return given if given in kind.served else kind.version
 
 
 def _run(steps: Generator[Review, Obj, T]) -> T:
-    """Runs a write without webhooks: every review is answered with the object as it is."""
+    """Runs a write without webhooks: each review returns the object unchanged."""
     try:
         review = next(steps)
         while True:

@@ -1,9 +1,8 @@
-"""Strategic merge patch for the built-in kinds that we touch.
+"""Strategic merge patch for the built-in kinds that Stowage writes.
 
-Decides how lists merge: by key (containers by name, gates by name, conditions by type, ...), as sets (finalizers), else
-replaced whole (tolerations, taints). Understands `$patch: delete | replace`, `$deleteFromPrimitiveList/x` and
-`$retainKeys`; `$setElementOrder/x` is read over.
-Never changes the tree it is given. Called by change.py.
+Lists merge by key (containers by name, gates by name, conditions by type, ...) or as sets (finalizers); others are replaced
+(tolerations, taints). Supports `$patch: delete | replace`, `$deleteFromPrimitiveList/x` and `$retainKeys`; ignores
+`$setElementOrder/x`. Input trees are never changed. Called by change.py.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 from api.fake.patch import clone
 from api.fake.status import Obj, bad_request
 
-# By the name of the field: in the kinds that we serve a name never means two things, but for `ports`.
+# By field name: in the served kinds a name has one meaning only, except `ports`.
 _KEYS = {
     "containers": "name",
     "initContainers": "name",
@@ -39,7 +38,7 @@ _SETS = frozenset(("finalizers", "podCIDRs"))
 
 
 def strategic_merge(target: Obj, patch: Any, kind: str) -> Obj:
-    """Returns the merged copy of `target`, an object of `kind`."""
+    """Returns a merged copy of `target`, an object of `kind`."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}")
     return _maps(target, patch, kind)
@@ -101,9 +100,9 @@ def _lists(field: str, old: list[Any], new: list[Any], kind: str) -> list[Any]:
 
 
 def _ordered(kept: list[Any], named: list[Any], before: list[Any]) -> list[Any]:
-    """Merges items that the patch leaves alone with those it names, as the real server orders them.
+    """Merges untouched items with those in the patch, in the real server's order.
 
-    Two old items keep their order; a new item goes before the next untouched one.
+    Two existing items keep their order; a new item precedes the next untouched one.
     """
     result: list[Any] = []
     kept, named = list(kept), list(named)
@@ -114,7 +113,7 @@ def _ordered(kept: list[Any], named: list[Any], before: list[Any]) -> list[Any]:
 
 
 def merge_key(field: str, kind: str) -> str | None:
-    """Returns the key by which the items of a list merge; None when the list is replaced whole."""
+    """Returns the merge key of a list's items, or None if the list is replaced as a whole."""
     if field == "ports":
         return "port" if kind == "Service" else "containerPort"
     return _KEYS.get(field)

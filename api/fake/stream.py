@@ -1,8 +1,7 @@
-"""Watches over HTTP: where they start, bookmarks, their end.
+"""Watches over HTTP: start, bookmarks and end.
 
-A watch from a resourceVersion that history has lost gets one ERROR event with a 410 Status; one without a version (or
-from 0) starts with everything that is there. `sendInitialEvents` ends the first part by a marked bookmark.
-Called by http.py.
+A watch from a resourceVersion that the history no longer covers gets one ERROR event with a 410 Status. A watch without a
+version (or from 0) starts with all present objects. With `sendInitialEvents` a marked bookmark ends these. Called by http.py.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from api.fake.table import StoreEvent
 from api.fake.watch import Watcher
 
 _LONGEST = 1800.0
-# Given the watch, its target and the lines about to be sent: what to send instead; None hangs the watch up.
+# Called with the watch, its target and the lines to send; returns the lines to send instead, or None to end the watch.
 OnSend = Callable[[web.Request, RequestTarget, bytes], Awaitable[bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """Seconds of silence after which a bookmark is sent to clients that allow them; and the seam for faults."""
+    """`bookmark_seconds` is the idle time after which clients that allow it get a bookmark; `on_send` injects faults."""
 
     bookmark_seconds: float = 10.0
     on_send: OnSend | None = None
@@ -37,7 +36,7 @@ class WatchSettings:
 
 @dataclass(slots=True)
 class Stream:
-    """One watch request on its way."""
+    """One watch request."""
 
     store: Storage
     target: RequestTarget
@@ -59,7 +58,7 @@ class Stream:
         return response
 
     def _backlog(self, watcher: Watcher) -> bytes:
-        """Everything before the first live event. Runs without a pause after the watcher was registered."""
+        """Returns all lines before the first live event. Must run right after the watcher was registered, without an await."""
         asked, current = routes.version(self.query), self.store.resource_version
         initial = self.query.get("sendInitialEvents")
         if initial and self.query.get("resourceVersionMatch") != "NotOlderThan":
@@ -104,7 +103,7 @@ class Stream:
         if data:
             try:
                 await response.write(data)
-            except ConnectionResetError:  # the watcher is gone without a word: killed, or its connection cut
+            except ConnectionResetError:  # the client was killed or its connection broke
                 return False
         return not data.startswith(b'{"type":"ERROR"')
 

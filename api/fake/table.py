@@ -1,7 +1,7 @@
-"""The rows of one kind: objects by key in key order, the history of their changes, and its watches.
+"""The objects of one kind in key order, the history of changes, and the watches.
 
-Objects are treated as immutable: a write replaces a record. Bytes are encoded once a record, when first asked for.
-Holds no rule about objects. Called by store.py alone; watchers read `history`.
+Objects are immutable: a write replaces a record. JSON is encoded once per record, on first use. Contains no rules about
+objects. Called by store.py; watchers read `history`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 
 
 class FieldManager(NamedTuple):
-    """A field manager, the subresource it wrote ("" is the object itself), and whether by apply or otherwise."""
+    """A field manager, its subresource ("" for the main object), and whether it applies or updates."""
 
     manager: str
     subresource: str
@@ -40,7 +40,7 @@ def key_of(namespace: str | None, name: str) -> str:
 
 @dataclass(slots=True)
 class StoredObject:
-    """One stored version of one object. `owners`: of fields; kept only once it was applied."""
+    """One stored version of an object. `owners` tracks field ownership once the object was applied."""
 
     key: str
     obj: Obj
@@ -51,13 +51,13 @@ class StoredObject:
 
     @property
     def body(self) -> bytes:
-        """Returns the object as JSON without kind and apiVersion, encoded once: what stands in lists of built-in kinds."""
+        """The object as JSON without kind and apiVersion, as in lists of built-in kinds; encoded once."""
         if self._body is None:
             self._body = _encode({name: value for name, value in self.obj.items() if name not in _TYPE})
         return self._body
 
     def typed(self, kind: str, api_version: str) -> bytes:
-        """Returns the same with kind and apiVersion, in whichever version was asked for."""
+        """Returns the object as JSON with kind and apiVersion."""
         return b'{"kind":"%b","apiVersion":"%b",%b' % (kind.encode(), api_version.encode(), self.body[1:])
 
     @property
@@ -67,7 +67,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """One change. `old` is the version before, None when added."""
+    """One change. `old` is the previous version, None if added."""
 
     type: str
     record: StoredObject
@@ -75,23 +75,23 @@ class StoreEvent:
 
 
 class Listener(Protocol):
-    """A watch, as far as the table knows it."""
+    """A watch, as the table calls it."""
 
     def push(self, event: StoreEvent) -> None:
-        """Called after each change."""
+        """Receives each change."""
         ...
 
     def close(self) -> None:
-        """Called when the table is deleted, or its server stops."""
+        """Ends the watch when the table is deleted or the server stops."""
         ...
 
 
 class Table:
-    """`floor` is the newest resourceVersion whose event history has lost: nothing older can be watched from."""
+    """The table. `floor` is the newest resourceVersion that history has lost; watches must start at it or later."""
 
     def __init__(self, history: int) -> None:
         self.records: dict[str, StoredObject] = {}
-        self._keys: list[str] = []  # in order, but for those that are new
+        self._keys: list[str] = []  # sorted, without new keys
         self._new: dict[str, None] = {}
         self.history: deque[StoreEvent] = deque(maxlen=history)
         self.floor = 0
@@ -111,7 +111,7 @@ class Table:
             self._new[key] = None
 
     def _ordered(self) -> list[str]:
-        """Returns all keys in order. Insertions are sorted in at the next call, all at once."""
+        """Returns all keys sorted; new keys are merged in at this call."""
         if self._new:
             self._keys += self._new
             self._keys.sort()
@@ -119,7 +119,7 @@ class Table:
         return self._keys
 
     def remove(self, last: StoredObject) -> StoreEvent:
-        """`last` is the final version, which carries the resourceVersion of the deletion."""
+        """Removes an object. `last` is its final version, with the resourceVersion of the deletion."""
         old = self.records.pop(last.key)
         if last.key in self._new:
             del self._new[last.key]
@@ -137,12 +137,12 @@ class Table:
         return event
 
     def compact(self, rv: int) -> None:
-        """Forgets the history, as etcd does every few minutes."""
+        """Drops the history, as etcd does every few minutes."""
         self.history.clear()
         self.floor = rv
 
     def since(self, rv: int) -> list[StoreEvent]:
-        """Events newer than `rv`, oldest first. Only right when rv >= floor."""
+        """Returns events newer than `rv`, oldest first. Complete only if rv >= floor."""
         newer = []
         for event in reversed(self.history):
             if event.record.rv <= rv:
@@ -151,7 +151,7 @@ class Table:
         return newer[::-1]
 
     def span(self, namespace: str | None, after: str = "") -> list[str]:
-        """Keys of a namespace (all without) greater than `after`, in order."""
+        """Returns the keys of a namespace (or all) greater than `after`, in order."""
         keys = self._ordered()
         low = bisect_left(keys, f"{namespace}/") if namespace else 0
         high = bisect_left(keys, f"{namespace}0") if namespace else len(keys)  # "0" follows "/"
@@ -167,7 +167,7 @@ class Table:
                 yield record
 
     def at(self, rv: int, namespace: str | None, after: str) -> tuple[list[str], Callable[[str], StoredObject]]:
-        """Keys of a namespace greater than `after`, and their records, as they were at `rv` (>= floor)."""
+        """Returns the keys of a namespace greater than `after`, and a function to their records, as of `rv` (>= floor)."""
         undo: dict[str, StoredObject | None] = {event.record.key: event.old for event in reversed(self.since(rv))}
         now = self.span(namespace, after)
         if not undo:

@@ -1,6 +1,6 @@
-"""Certificates for the embedded server: a CA of its own and one serving certificate for loopback.
+"""Certificates of the embedded server: a CA and one serving certificate for loopback, for tests and the demo only.
 
-Called by server.py; nothing here is fit for anything but tests and the demo.
+Called by server.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ServerCertificate:
     key: bytes
 
     def context(self) -> ssl.SSLContext:
-        """For a server. The key touches the disk only for a moment: ssl loads from files alone."""
+        """Returns the server's TLS context. The key is on disk only for a moment, because ssl loads from files alone."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "identity.pem"

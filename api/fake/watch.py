@@ -1,7 +1,7 @@
-"""One watch: which events of a table it sees, and how they wait until a client reads them.
+"""One watch: which events of a table it sees, and a queue until a client reads them.
 
-Decides how a filtered watch shows an object that starts or ceases to match (ADDED, DELETED). The HTTP stream, its
-bookmarks and its time limit are in stream.py. Called by store.py; read by stream.py, by workers and by tests.
+Decides how a filtered watch shows an object that starts or ceases to match (ADDED, DELETED). stream.py has the HTTP stream, its
+bookmarks and its time limit. Called by store.py; read by stream.py, workers and tests.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from api.fake.table import StoredObject, StoreEvent, Table
 
 
 class Watcher:
-    """Reads either `drain()` (synchronous, what is there now) or `async for` (waits).
+    """A watch. Read it with `drain()` (synchronous) or `async for` (waits).
 
-    A DELETED event of a filtered watch carries the record that no longer matches, as the real server sends it.
+    A DELETED event of a filtered watch carries the record that no longer matches, as on the real server.
     """
 
     def __init__(self, table: Table, namespace: str | None, wanted: Filter) -> None:
@@ -36,7 +36,7 @@ class Watcher:
             self._ready.set()
 
     def see(self, event: StoreEvent) -> StoreEvent | None:
-        """Returns the event as this watch shows it; None when it does not."""
+        """Returns the event as this watch shows it, or None."""
         if self._prefix and not event.record.key.startswith(self._prefix):
             return None
         if not self._wanted:
@@ -51,14 +51,14 @@ class Watcher:
         return StoreEvent("DELETED", _last_seen(event), event.old) if was else None
 
     def drain(self) -> list[StoreEvent]:
-        """Everything that has happened since the last reading."""
+        """Returns the events since the last call."""
         events = list(self._waiting)
         self._waiting.clear()
         self._ready.clear()
         return events
 
     async def wait(self, seconds: float | None) -> bool:
-        """True when there is something to drain, False after `seconds`."""
+        """Waits for events. Returns False if there are none after `seconds`."""
         try:
             await asyncio.wait_for(self._ready.wait(), seconds)
         except TimeoutError:
@@ -72,14 +72,14 @@ class Watcher:
                 yield event
 
     def close(self) -> None:
-        """No more events; wakes every waiter."""
+        """Ends the watch and wakes all waiters."""
         self.closed = True
         self._table.watchers.discard(self)
         self._ready.set()
 
 
 def _last_seen(event: StoreEvent) -> StoredObject:
-    """For an object that left the selection: its last matching state at the resourceVersion of the change."""
+    """Returns, for an object that ceased to match, its last matching state with the resourceVersion of the change."""
     if event.type == "DELETED" or event.old is None:
         return event.record
     obj = {**event.old.obj, "metadata": {**event.old.obj["metadata"], "resourceVersion": str(event.record.rv)}}

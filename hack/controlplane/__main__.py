@@ -25,7 +25,7 @@ from hack.controlplane.options import STAGES, ClusterOptions
 
 
 class OptionalServer(StrEnum):
-    """The servers that a cluster can do without."""
+    """Servers that a cluster may run without."""
 
     KWOK = "kwok"
     SCHEDULER = "scheduler"
@@ -55,7 +55,7 @@ def build_command(
     lws: Annotated[bool, typer.Option(help="Build the LeaderWorkerSet controller as well.")] = False,
     operators: Annotated[bool, typer.Option(help="Build the operators of all job kinds as well.")] = False,
 ) -> None:
-    """Build the programs if they are missing; print their folder."""
+    """Build missing programs and print their folder."""
     typer.echo(build.ensure().folder)
     if lws:
         typer.echo(build.ensure(recipe=RECIPE).folder)
@@ -110,7 +110,7 @@ def down(folder: Folder = None) -> None:
 
 @app.command()
 def ps(folder: Folder = None) -> None:
-    """Memory of each server, and how long each took to be ready."""
+    """Print the memory of each server, and how long each took to become ready."""
     _, state = _state(folder)
     sizes = [(name, pid, processes.resident_bytes(pid)) for name, pid in state["pids"]]
     for name, pid, size in sizes:
@@ -189,7 +189,7 @@ def _options(
 
 
 def parse_gates(text: str) -> dict[str, bool]:
-    """{"A": True} of `A=true`. Raises typer.BadParameter."""
+    """Parses feature gates: `A=true` becomes {"A": True}. Raises typer.BadParameter."""
     gates: dict[str, bool] = {}
     for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
@@ -216,7 +216,7 @@ def _spelled(times: dict[str, float]) -> str:
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
-    # an ordinary exit, so that the cluster is stopped in order
+    # exits normally, so that the cluster is stopped in order
     raise SystemExit(128 + number)
 
 

@@ -1,7 +1,6 @@
-"""A small blocking client of the API server for starting a cluster and for tests: JSON in and out, one host, client
-certificate.
+"""A small blocking client of the API server, for starting a cluster and for tests: JSON, one host, a client certificate.
 
-Not the client of the product (api/kube), and independent of it on purpose: what tests it must not share its faults.
+Deliberately independent of the product's client (api/kube), so that tests do not share its bugs.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Api:
         self._context = context
 
     def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> Object:
-        """Returns the answer's object. Raises RequestError unless it is 2xx."""
+        """Sends a request and returns the object. Raises RequestError unless the status is 2xx."""
         with closing(self._connection()) as connection:
             return _exchange(connection, method, path, body, content_type)
 
@@ -44,14 +43,14 @@ class Api:
         return self.request("POST", path, body)
 
     def merge(self, path: str, body: Object) -> Object:
-        """Returns a JSON merge patch."""
+        """Applies a JSON merge patch and returns the object. Raises RequestError."""
         return self.request("PATCH", path, body, MERGE)
 
     def delete(self, path: str) -> Object:
         return self.request("DELETE", path)
 
     def stream(self, path: str) -> Iterator[Object]:
-        """The events of a watch, until the server ends it. Raises RequestError unless the answer is 2xx."""
+        """Yields the events of a watch until the server ends it. Raises RequestError unless the status is 2xx."""
         with closing(self._connection()) as connection:
             connection.request("GET", path, headers={"Accept": "application/json"})
             answer = connection.getresponse()
@@ -61,7 +60,7 @@ class Api:
                 yield json.loads(line)
 
     def create_many(self, path: str, bodies: Iterable[Object], workers: int = 8) -> None:
-        """Creates all, over some connections at once; raises the first refusal."""
+        """Creates all objects over several connections. Raises the first error."""
         every = list(bodies)
         with ThreadPoolExecutor(workers) as pool:
             for done in [pool.submit(self._create_slice, path, every[first::workers]) for first in range(workers)]:

@@ -29,17 +29,17 @@ from hack.controlplane.progress import Progress, follow
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = ("etcd", "jobset", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
-KUBERNETES = "v1.36.3"  # what the servers call themselves; equal to k8s.io/kubernetes in go.mod (a test compares them)
+KUBERNETES = "v1.36.3"  # version that the servers report; equals k8s.io/kubernetes in go.mod (a test compares them)
 _VERSION = "k8s.io/component-base/version"
 LDFLAGS = (
     f"-s -w -X {_VERSION}.gitVersion={KUBERNETES} -X {_VERSION}.gitMajor=1 -X {_VERSION}.gitMinor=36"
     f" -X {_VERSION}.gitTreeState=clean -X {_VERSION}.gitCommit=module -X {_VERSION}.buildDate=1970-01-01T00:00:00Z"
 )
 FLAGS = ("-trimpath", f"-ldflags={LDFLAGS}")
-# No cgo: static binaries, no C compiler needed. GOTOOLCHAIN=local: build with the Go that was chosen, fetch no other.
+# No cgo: static binaries without a C compiler. GOTOOLCHAIN=local: build with the selected Go, never download another.
 GO_ENV = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOWORK": "off", "GOTOOLCHAIN": "local"}
 USUAL = "usually 5 to 15 minutes the first time on 2 cores"
-# `go list` says this of a package whose compiled form is in Go's build cache already.
+# `go list` reports this for a package whose compiled form is in Go's build cache.
 _CACHED = "not installed but available in build cache"
 
 
@@ -48,10 +48,10 @@ Extract = Callable[[Path], Mapping[str, list[manifests.Manifest]]]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What is built from one go.mod: its tools, and objects that a module ships.
+    """A build from one go.mod: its tools, and objects that modules contain.
 
-    `name` is that of the folder in the cache. Tools are called by their packages: `renamed` gives them other names.
-    `shipped` maps a module to what is read out of its folder, by the name of the JSON file that keeps it.
+    `name` names the folder in the cache. Tools have the names of their packages, which `renamed` changes. `shipped` maps a
+    module to a function that reads objects from its folder, by the name of the JSON file that stores them.
     """
 
     name: str
@@ -82,11 +82,11 @@ class Tools:
     folder: Path
 
     def program(self, name: str) -> Path:
-        """Path of one of the recipe's programs."""
+        """Returns the path of one of the recipe's programs."""
         return self.folder / "bin" / name
 
     def objects(self, name: str) -> list[manifests.Manifest]:
-        """What a module ships."""
+        """Returns the objects that a module contains, by the name of their file."""
         return _read_list(self.folder / f"{name}.json")
 
     def jobset_crds(self) -> list[manifests.Manifest]:
@@ -102,14 +102,14 @@ def _read_list(path: Path) -> list[manifests.Manifest]:
 
 
 def cache_root() -> Path:
-    """$STOWAGE_CACHE, else stowage/ below the user's cache folder."""
+    """Returns $STOWAGE_CACHE, else stowage/ in the user's cache folder."""
     if own := os.environ.get("STOWAGE_CACHE"):
         return Path(own).resolve()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stowage"
 
 
 def key(module_files: tuple[bytes, ...], flags: tuple[str, ...] = FLAGS, machine: str = platform.machine()) -> str:
-    """Names a build by its inputs. Go's version is not among them: any build of the same sources will do."""
+    """Returns a hash of a build's inputs, without Go's version: any Go may build the same sources."""
     digest = hashlib.sha256()
     for part in (*module_files, *(flag.encode() for flag in flags), machine.encode()):
         digest.update(hashlib.sha256(part).digest())
@@ -121,18 +121,18 @@ def current_key(recipe: Recipe = CONTROL_PLANE) -> str:
 
 
 def installed(root: Path | None = None, recipe: Recipe = CONTROL_PLANE) -> Tools | None:
-    """Returns the finished build of the checked-out go.mod, if there is one."""
+    """Returns the finished build of the current go.mod, or None."""
     builds = sorted(((root or cache_root()) / recipe.name).glob(f"{current_key(recipe)}-go*/bin"))
     return Tools(builds[-1].parent) if builds else None
 
 
 def ensure(root: Path | None = None, recipe: Recipe = CONTROL_PLANE) -> Tools:
-    """Returns the finished build; makes it first where it is missing. Raises BuildError."""
+    """Returns the finished build, after building it if missing. Raises BuildError."""
     root = root or cache_root()
     if (tools := installed(root, recipe)) is not None:
         return tools
     with _lock(root / recipe.name / f"{current_key(recipe)}.lock", recipe.name):
-        # another builder may have finished while this one waited for the lock
+        # another process may have finished the build while this one waited for the lock
         return installed(root, recipe) or _build(root, recipe)
 
 
@@ -151,7 +151,7 @@ def _lock(path: Path, name: str) -> Iterator[None]:
 def _build(root: Path, recipe: Recipe) -> Tools:
     chosen = toolchain.find((recipe.folder / "go.mod").read_text(), root)
     target = root / recipe.name / f"{current_key(recipe)}-go{chosen.version}"
-    partial = target.parent / f"building-{current_key(recipe)}"  # under our lock: else a killed builder left it
+    partial = target.parent / f"building-{current_key(recipe)}"  # a leftover of a killed build, as the lock is held
     shutil.rmtree(partial, ignore_errors=True)
     try:
         _compile(chosen.go, recipe, partial / "bin")
@@ -168,7 +168,7 @@ def _compile(go: Path, recipe: Recipe, out: Path) -> None:
     stale = _run(go, recipe, progress, "list", "-deps", *FLAGS, "-f", "{{.StaleReason}}", "tool").splitlines()
     progress.stage("compiling", sum(reason != _CACHED for reason in stale))
     _run(go, recipe, progress, "build", "-v", *FLAGS, "-o", f"{out}/", "tool")
-    # a folder build names programs by their packages: etcd's main package is called `server`
+    # `go build` names programs by their packages: etcd's main package is called `server`
     for old, new in recipe.renamed.items():
         (out / old).rename(out / new)
     missing = [name for name in recipe.programs if not (out / name).exists()]
@@ -178,7 +178,7 @@ def _compile(go: Path, recipe: Recipe, out: Path) -> None:
 
 
 def _run(go: Path, recipe: Recipe, progress: Progress, *args: str) -> str:
-    """Runs a Go command in the module's folder, its stderr shown as progress; returns its stdout."""
+    """Runs a Go command in the module's folder, shows its stderr as progress, and returns its stdout. Raises BuildError."""
     with tempfile.TemporaryFile("w+") as stdout:
         process = subprocess.Popen(
             [go, *args], cwd=recipe.folder, env={**os.environ, **GO_ENV}, stdout=stdout, stderr=subprocess.PIPE

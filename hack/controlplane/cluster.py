@@ -1,4 +1,4 @@
-"""One control plane: its files, its processes and handles for its users. Started by the commands and the fixtures."""
+"""One control plane: its files, its processes, and access for its users. The commands and the fixtures start it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ STATE = "state.json"
 
 
 class ControlPlane:
-    """A cluster in `folder` (made if missing; used by one cluster at a time). Blocking; also a context manager.
+    """A cluster in `folder` (created if missing; for one cluster at a time). Blocking; also a context manager.
 
-    After start: `kubeconfig` (a path, cluster admin), `server` (URL), `api` (small blocking client as admin),
-    `authority` (makes further certificates), `times` (seconds from the start until each server was ready). Raises
-    ControlPlaneError with the tail of the log.
+    After start: `kubeconfig` (path, cluster admin), `server` (URL), `api` (a small blocking client as admin), `authority`
+    (issues further certificates), `times` (seconds until each server was ready). Raises ControlPlaneError with the end of
+    the log.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ControlPlane:
     # ---- starting and stopping
 
     def start(self) -> None:
-        """Returns when every server is ready, webhooks included. Stops what it started if it fails."""
+        """Starts all servers and returns when they are ready, webhooks included. Stops them if one fails."""
         self._tools = self._tools or build.ensure()
         self._began = time.monotonic()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -79,26 +79,26 @@ class ControlPlane:
             raise
 
     def stop(self) -> None:
-        """Ends every server and drops etcd's data; logs and credentials stay in the folder."""
+        """Stops every server and deletes etcd's data; logs and credentials stay in the folder."""
         self._processes.stop()
         shutil.rmtree(self.site.etcd_data, ignore_errors=True)
         (self.folder / STATE).unlink(missing_ok=True)
 
     def end_apiserver(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ends the API server; its clients and etcd stay."""
+        """Stops the API server; its clients and etcd keep running."""
         self._processes.end("apiserver", number)
 
     def start_apiserver(self) -> None:
-        """Starts it again on the same port; returns when the process runs. By the thread that started the cluster."""
+        """Starts the API server again on the same port, without waiting for readiness. Call it from the starting thread."""
         self._spawn("apiserver", "kube-apiserver", flags.apiserver)
 
     def apiserver_ready(self) -> None:
-        """Returns when it answers."""
+        """Waits until the API server is ready."""
         self._processes.wait_ready("apiserver", f"{self.server}/readyz", self._context)
 
     @contextmanager
     def paused(self, name: str) -> Iterator[None]:
-        """The server stands still meanwhile (SIGSTOP): `etcd`, `apiserver`, `scheduler`, ..."""
+        """Stops a server's process (SIGSTOP) while the block runs: `etcd`, `apiserver`, `scheduler`, ..."""
         self._processes.send_signal(name, signal.SIGSTOP)
         try:
             yield
@@ -106,13 +106,13 @@ class ControlPlane:
             self._processes.send_signal(name, signal.SIGCONT)
 
     def logs(self, lines: int = 30) -> str:
-        """Returns the tails of all logs."""
+        """Returns the ends of all logs."""
         return "\n".join(processes.tail(log, lines) for log in sorted(self.folder.glob("*.log")))
 
     # ---- for users of the cluster
 
     def service_account(self, namespace: str, name: str, seconds: int = 86400) -> Path:
-        """A kubeconfig that acts as an existing ServiceAccount, by a token from the API server: its rights and no more."""
+        """Returns a kubeconfig with a token of an existing ServiceAccount, and so with exactly its rights."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {
             "apiVersion": "authentication.k8s.io/v1",
@@ -126,14 +126,14 @@ class ControlPlane:
         )
 
     def user(self, name: str, groups: tuple[str, ...] = ()) -> Path:
-        """Returns a kubeconfig of a user by client certificate; no rights of its own, unless a group has some."""
+        """Returns a kubeconfig with a user's client certificate; rights come from `groups` alone."""
         credentials = kubeconfig.certificate_user(self.authority.client(f"user-{name}", name, groups))
         return kubeconfig.write(
             self.folder / f"user-{name}.kubeconfig", self.server, self.authority.certificate, credentials
         )
 
     def kubectl(self, *args: str, stdin: str | None = None, seconds: float = 120.0) -> str:
-        """Runs kubectl as admin; its stdout. Raises ControlPlaneError with its stderr."""
+        """Runs kubectl as admin and returns its stdout. Raises ControlPlaneError with its stderr."""
         done = self.try_kubectl(*args, stdin=stdin, seconds=seconds)
         if done.returncode:
             raise ControlPlaneError(f"kubectl {' '.join(args)}: {done.returncode}\n{done.stderr}")
@@ -142,7 +142,7 @@ class ControlPlane:
     def try_kubectl(
         self, *args: str, stdin: str | None = None, seconds: float = 120.0
     ) -> subprocess.CompletedProcess[str]:
-        """Runs kubectl as admin, whatever comes of it."""
+        """Runs kubectl as admin and returns the completed process, also after an error."""
         command = [str(self._built().program("kubectl")), f"--cache-dir={self.folder / 'kubectl-cache'}", *args]
         environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
         return subprocess.run(
@@ -150,10 +150,10 @@ class ControlPlane:
         )
 
     def add_nodes(self, items: Iterable[Object], *, wait: bool = True) -> None:
-        """Posts Node objects (nodes.node makes them) and waits until pods may be scheduled there."""
+        """Creates Node objects (from nodes.node) and waits until pods may be scheduled there."""
         nodes.add_nodes(self.api, items, wait=wait)
 
-    # ---- parts of the start
+    # ---- steps of the start
 
     def _make_credentials(self) -> None:
         self.authority = Authority(self.folder / "pki")
@@ -187,7 +187,7 @@ class ControlPlane:
             (self.folder / "scheduler.json").write_text(json.dumps(flags.scheduler_config(self.site)))
             self._spawn("scheduler", "kube-scheduler", flags.scheduler)
         if self.options.kwok:
-            # HOME: kwok would read the user's own ~/.kwok as well
+            # HOME: otherwise kwok would also read the user's ~/.kwok
             self._spawn("kwok", "kwok", flags.kwok, {"HOME": str(self.folder)})
         if self.options.jobset:
             self._start_jobset(tools)
@@ -266,7 +266,7 @@ class ControlPlane:
         self._save()
 
     def _save(self) -> None:
-        """For `down`, `ps` and benchmarks that measure the servers: `pids` is a list of [name, pid]."""
+        """Writes the state file for `down`, `ps` and benchmarks: `pids` is a list of [name, pid]."""
         state = {
             "pids": self._processes.pids(),
             "etcd_data": str(self.site.etcd_data),

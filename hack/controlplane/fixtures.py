@@ -1,9 +1,8 @@
-"""Pytest fixtures that give each test module a cluster of its own, and `started`, for a fixture that keeps one for longer.
-tests/e2e/conftest.py imports them; other suites may too.
+"""Pytest fixtures that give each test module its own cluster, and `started` for fixtures with a longer lifetime.
 
-A module says what it needs in a constant: `CONTROL_PLANE = ClusterOptions(jobset=True)`. The cluster is gone when the module's
-tests are done; if one of them failed, its run folder (logs, kubeconfigs) stays in pytest's cache folder and the summary
-says where.
+tests/e2e/conftest.py imports them; other suites may too. A module declares its needs in a constant:
+`CONTROL_PLANE = ClusterOptions(jobset=True)`. The cluster ends with the module's tests. If one fails, its run folder (logs,
+kubeconfigs) is kept in pytest's cache folder, and the summary prints the path.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from hack.controlplane.options import ClusterOptions
 
 @pytest.fixture(scope="session")
 def control_plane_tools() -> Tools:
-    """Returns the built programs. Missing ones are built if STOWAGE_E2E is set; else the test is skipped."""
+    """Returns the built programs. Builds missing ones if STOWAGE_E2E is set, else skips the test."""
     tools = build.installed()
     if tools is None and not os.environ.get("STOWAGE_E2E"):
         pytest.skip("the control plane is not built: `make controlplane` builds it, `make e2e` builds it and runs this")
@@ -35,7 +34,7 @@ def control_plane_tools() -> Tools:
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) -> Iterator[ControlPlane]:
-    """A cluster for this module, with the options that its constant CONTROL_PLANE gives."""
+    """A cluster for this module, with the options in its constant CONTROL_PLANE."""
     chosen: ClusterOptions = getattr(request.module, "CONTROL_PLANE", None) or ClusterOptions()
     with started(request, request.module.__name__, chosen, control_plane_tools) as control_plane:
         yield control_plane
@@ -52,9 +51,9 @@ def package_cluster(request: pytest.FixtureRequest, control_plane_tools: Tools) 
 def started(
     request: pytest.FixtureRequest, name: str, chosen: ClusterOptions, tools: Tools | None
 ) -> Iterator[ControlPlane]:
-    """A cluster until the block ends. Its run folder is kept under that name if a test failed meanwhile.
+    """Yields a cluster while the block runs. Keeps its run folder under `name` if a test fails meanwhile.
 
-    Without `tools`, missing programs are built.
+    Builds missing programs if `tools` is None.
     """
     if chosen.lws and build.installed(recipe=lws.RECIPE) is None and not os.environ.get("STOWAGE_E2E"):
         pytest.skip("the LeaderWorkerSet controller is not built: `make e2e` builds it and runs this")
@@ -69,7 +68,7 @@ def started(
 def new_cluster(
     request: pytest.FixtureRequest, control_plane_tools: Tools
 ) -> Iterator[Callable[[ClusterOptions], ControlPlane]]:
-    """Starts clusters for one test that needs other options or breaks things; they end with the test."""
+    """A function that starts clusters for a test with other options or with destructive steps; they end with the test."""
     running: list[ControlPlane] = []
     with _kept_on_failure(request, f"{request.module.__name__}.{request.node.name}") as folder:
 
@@ -88,7 +87,7 @@ def new_cluster(
 
 @contextmanager
 def _kept_on_failure(request: pytest.FixtureRequest, name: str) -> Iterator[Path]:
-    """A run folder; kept in pytest's cache if a test failed, or the cluster did not start, while it was in use."""
+    """Yields a run folder, kept in pytest's cache if a test fails or the cluster does not start while it is used."""
     failed_before = request.session.testsfailed
     folder = Path(tempfile.mkdtemp(prefix="stowage-"))
     complete = False
@@ -103,7 +102,7 @@ def _kept_on_failure(request: pytest.FixtureRequest, name: str) -> Iterator[Path
 
 def _keep(config: pytest.Config, folder: Path, name: str) -> None:
     cache = config.cache
-    if cache is None:  # pytest runs without its cache plugin
+    if cache is None:  # pytest's cache plugin is off
         return
     target = cache.mkdir("stowage-clusters") / name.replace("/", "_")
     shutil.rmtree(target, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The argument lists of every server: pure functions of a site and the options. cluster.py starts what they say."""
+"""The arguments of every server, as pure functions of paths and options. cluster.py starts the servers with them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from hack.controlplane.options import ClusterOptions, ClusterPaths
 
-# Controllers that need a cloud, a network or disks, which a loopback cluster has not.
+# Controllers that need a cloud, a network or disks, which a loopback cluster lacks.
 _LEFT_OUT = (
     "nodeipam",
     "service-lb-controller",
@@ -32,7 +32,7 @@ def etcd(site: ClusterPaths, options: ClusterOptions) -> list[str]:
         "--log-level=warn",
         f"--quota-backend-bytes={8 << 30}",
         "--snapshot-count=50000",
-        # a machine that stalls for a second must not lose its only leader
+        # avoids a new election after a pause of the machine
         "--heartbeat-interval=500",
         "--election-timeout=5000",
     ]
@@ -43,7 +43,7 @@ def apiserver(site: ClusterPaths, options: ClusterOptions) -> list[str]:
         f"--etcd-servers=http://127.0.0.1:{site.ports.etcd}",
         "--bind-address=127.0.0.1",
         f"--secure-port={site.ports.apiserver}",
-        # a loopback address is not allowed in the `kubernetes` Endpoints: do not write them
+        # the `kubernetes` Endpoints cannot contain a loopback address: do not write them
         "--advertise-address=127.0.0.1",
         "--endpoint-reconciler-type=none",
         "--service-cluster-ip-range=10.0.0.0/16",
@@ -62,7 +62,7 @@ def apiserver(site: ClusterPaths, options: ClusterOptions) -> list[str]:
         "--profiling=false",
         "--shutdown-delay-duration=0s",
         "--goaway-chance=0",
-        # compressing large lists on loopback only costs
+        # compressing large lists on loopback only costs time
         _gates({"APIResponseCompression": False, **options.feature_gates}),
     ]
 
@@ -104,7 +104,7 @@ def scheduler(site: ClusterPaths, options: ClusterOptions) -> list[str]:
 
 
 def scheduler_config(site: ClusterPaths) -> dict[str, Any]:
-    """Returns the KubeSchedulerConfiguration: stock profile, short backoff so that tests of waiting pods are quick."""
+    """Returns the KubeSchedulerConfiguration: the stock profile with a short backoff, for fast tests of waiting pods."""
     connection = {"kubeconfig": str(site.kubeconfig("scheduler")), "qps": 1000, "burst": 2000}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -139,7 +139,7 @@ def jobset(site: ClusterPaths, options: ClusterOptions) -> list[str]:
 
 
 def jobset_config(site: ClusterPaths) -> dict[str, Any]:
-    """Returns the JobSet controller's Configuration: its webhook on loopback with our certificate (from `jobset-certs`)."""
+    """Returns the JobSet controller's Configuration: its webhook on loopback with a certificate from `jobset-certs`."""
     webhook = {"port": site.ports.jobset_webhook, "host": "127.0.0.1", "certDir": str(site.folder / "jobset-certs")}
     return {
         "apiVersion": "config.jobset.x-k8s.io/v1alpha1",
@@ -158,7 +158,7 @@ def lws(site: ClusterPaths, options: ClusterOptions) -> list[str]:
 
 
 def lws_config(site: ClusterPaths) -> dict[str, Any]:
-    """The LeaderWorkerSet controller's Configuration: its webhook on loopback with our certificate (from `lws-certs`)."""
+    """Returns the LeaderWorkerSet controller's Configuration: its webhook on loopback, certificate from `lws-certs`."""
     return {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
         "kind": "Configuration",
@@ -176,7 +176,7 @@ def _serving(site: ClusterPaths, name: str) -> list[str]:
 
 
 def _delegated(site: ClusterPaths, name: str) -> list[str]:
-    """What controller manager and scheduler share: the API server authorizes requests to their health port."""
+    """Returns the arguments of controller manager and scheduler by which the API server authorizes health requests."""
     kubeconfig = site.kubeconfig(name)
     return [
         f"--authentication-kubeconfig={kubeconfig}",

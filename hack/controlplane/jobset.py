@@ -1,6 +1,6 @@
-"""Installs JobSet in a fresh cluster: its CRD, its webhook registrations, and a probe that proves that both serve.
+"""Installs JobSet in a new cluster: its CRD, its webhook configurations, and a probe that both work.
 
-The controller process itself is started by cluster.py between `prepare` and `probe`.
+cluster.py starts the controller process between `prepare` and `probe`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 
 
 def prepare(api: Api, site: ClusterPaths, authority: Authority, tools: Tools) -> None:
-    """Everything that the controller reads at its start."""
+    """Creates everything that the controller reads at its start."""
     for crd in tools.jobset_crds():
         establish(api, crd)
     pair = authority.serving("jobset", "jobset-webhook")
@@ -39,19 +39,19 @@ def establish(api: Api, crd: Object) -> None:
 
 
 def register(api: Api, site: ClusterPaths, ca: bytes, tools: Tools) -> None:
-    """The webhooks, called on loopback. After the CRD, before any JobSet."""
+    """Creates the webhook configurations with loopback URLs, after the CRD and before any JobSet."""
     base = f"https://127.0.0.1:{site.ports.jobset_webhook}"
     for registration in manifests.at_url(tools.jobset_webhooks(), base, ca):
         api.create(f"/apis/admissionregistration.k8s.io/v1/{registration['kind'].lower()}s", registration)
 
 
 def probe(api: Api) -> None:
-    """A dry-run create, until it passes: the webhooks serve a moment after the health port, and the first takes 2 s."""
+    """Repeats a dry-run create until it succeeds: the webhooks start after the health port, and the first call takes 2 s."""
     eventually("a JobSet passes its webhooks", lambda: _accepted(api))
 
 
 def example(name: str) -> Object:
-    """Returns the smallest JobSet: one Job of one pod."""
+    """Returns a minimal JobSet: one Job of one pod."""
     pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}
     job = {"name": "main", "template": {"spec": {"template": {"spec": pod}}}}
     return {

@@ -1,4 +1,4 @@
-"""Writes kubeconfig files, as JSON (which is YAML too, and which a benchmark can read without a YAML parser)."""
+"""Writes kubeconfig files as JSON, which is valid YAML and needs no YAML parser to read."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hack.controlplane.pki import KeyPairFiles
 
 
 def certificate_user(pair: KeyPairFiles) -> dict[str, str]:
-    """Credentials by client certificate, embedded."""
+    """Returns credentials with an embedded client certificate."""
     return {"client-certificate-data": _embedded(pair.certificate), "client-key-data": _embedded(pair.key)}
 
 
 def token_user(token: str) -> dict[str, str]:
-    """Credentials by bearer token."""
+    """Returns credentials with a bearer token."""
     return {"token": token}
 
 
 def write(path: Path, server: str, ca: Path, user: dict[str, str], namespace: str = "default") -> Path:
-    """Returns a kubeconfig with one cluster, one user and one context; readable by its owner only. Returns `path`."""
+    """Writes a kubeconfig with one cluster, user and context, readable by its owner only. Returns `path`."""
     content: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,7 +1,7 @@
-"""Installs LeaderWorkerSet in a fresh cluster: its CRDs, its webhook registrations, and a probe that proves that both serve.
+"""Installs LeaderWorkerSet in a new cluster: its CRDs, its webhook configurations, and a probe that both work.
 
-Built from a go.mod of its own (leaderworkerset/), for those tests that ask for it. The controller process itself is started
-by cluster.py between `prepare` and `probe`.
+Built from a separate go.mod (leaderworkerset/), for tests that need it. cluster.py starts the controller process between
+`prepare` and `probe`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RECIPE = Recipe("leaderworkerset", HERE / "leaderworkerset", (PROGRAM,), {"cmd":
 
 
 def prepare(api: Api, site: ClusterPaths, authority: Authority, tools: Tools) -> None:
-    """Everything that the controller reads at its start."""
+    """Creates everything that the controller reads at its start."""
     for crd in tools.objects("lws-crds"):
         establish(api, crd)
     pair = authority.serving("lws", "lws-webhook")
@@ -43,19 +43,19 @@ def prepare(api: Api, site: ClusterPaths, authority: Authority, tools: Tools) ->
 
 
 def register(api: Api, site: ClusterPaths, ca: bytes, tools: Tools) -> None:
-    """The webhooks, called on loopback. After the CRDs, before any LeaderWorkerSet."""
+    """Creates the webhook configurations with loopback URLs, after the CRDs and before any LeaderWorkerSet."""
     base = f"https://127.0.0.1:{site.ports.lws_webhook}"
     for registration in manifests.at_url(tools.objects("lws-webhooks"), base, ca):
         api.create(f"/apis/admissionregistration.k8s.io/v1/{registration['kind'].lower()}s", registration)
 
 
 def probe(api: Api) -> None:
-    """A dry-run create, until it passes."""
+    """Repeats a dry-run create until it succeeds."""
     eventually("a LeaderWorkerSet passes its webhooks", lambda: _accepted(api))
 
 
 def example(name: str) -> Object:
-    """Returns the smallest: one group of one pod."""
+    """Returns a minimal LeaderWorkerSet: one group of one pod."""
     worker = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",

@@ -1,9 +1,8 @@
-"""The objects that a cluster needs of JobSet and of LeaderWorkerSet, taken from their own modules: CRDs, and webhook
-registrations with their patches applied.
+"""Reads CRDs and webhook configurations from the modules of JobSet and LeaderWorkerSet, with patches applied.
 
-Reading (at build time) knows the module's folders; `at_url` (at start) points the registrations at a webhook on
-loopback. No kustomize: a module's two webhook patches are JSON patches that replace whole webhooks, and anything else
-is an error, so that an update is noticed.
+The functions for one module know its folders and run at build time; `at_url` changes the configurations to loopback URLs at
+start. Instead of kustomize: the two webhook patches of a module are JSON patches that replace whole webhooks. Anything else
+is an error, so that changes in a new version are noticed.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ Manifest = dict[str, Any]
 
 
 def jobset_crds(module: Path) -> list[Manifest]:
-    """Returns the plain CRDs, without the conversion webhook that the module's kustomization would add."""
+    """Returns the CRDs without the conversion webhook that the module's kustomization adds."""
     return [crd for path in sorted((module / "config/components/crd/bases").glob("*.yaml")) for crd in read(path)]
 
 
 def jobset_webhooks(module: Path) -> list[Manifest]:
-    """Returns the mutating and the validating registration, patched and named as an installation has them."""
+    """Returns the mutating and validating configuration, with patches and names as in an installation."""
     folder = module / "config/components/webhook"
     return _registrations(folder / "manifests.yaml", folder / "patches", "jobset-")
 
 
 def lws_crds(module: Path) -> list[Manifest]:
-    """Returns all kinds that the module's controllers watch."""
+    """Returns the CRDs of all kinds that the module's controllers watch."""
     return [crd for path in sorted((module / "config/crd/bases").glob("*.yaml")) for crd in read(path)]
 
 
 def lws_webhooks(module: Path) -> list[Manifest]:
-    """Returns the same of LeaderWorkerSet."""
+    """Returns LeaderWorkerSet's mutating and validating configuration, patched and named likewise."""
     folder = module / "config/webhook"
     return _registrations(folder / "manifests.yaml", folder, "lws-")
 
@@ -55,7 +54,7 @@ def _registrations(path: Path, patches: Path, prefix: str) -> list[Manifest]:
 
 
 def patched(registration: Manifest, operations: Iterable[Manifest]) -> Manifest:
-    """Returns a copy with whole webhooks replaced: `{op: replace, path: /webhooks/1, value: ...}`. Others raise BuildError."""
+    """Returns a copy with replaced webhooks: `{op: replace, path: /webhooks/1, value: ...}`. Raises BuildError for others."""
     result = copy.deepcopy(registration)
     for operation in operations:
         place = re.fullmatch(r"/webhooks/(\d+)", operation["path"])
@@ -66,7 +65,7 @@ def patched(registration: Manifest, operations: Iterable[Manifest]) -> Manifest:
 
 
 def at_url(registrations: Sequence[Manifest], base: str, ca: bytes) -> list[Manifest]:
-    """Copies whose webhooks are called at `base` + the path, trusting the PEM `ca`, instead of through a Service."""
+    """Returns copies that call webhooks at `base` + path instead of a Service, and trust the PEM `ca`."""
     result = copy.deepcopy(list(registrations))
     for webhook in (webhook for registration in result for webhook in registration["webhooks"]):
         path = webhook["clientConfig"]["service"].get("path", "/")

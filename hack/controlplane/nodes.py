@@ -1,4 +1,4 @@
-"""Nodes for kwok to play: objects to post, waiting until pods may go there, and playing a node that fails."""
+"""Nodes for kwok: creates them, waits until they are usable, and simulates failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hack.controlplane.api import Api, Object, eventually
 
-DOWN = "stowage.test/node-down"  # kwok-stages.yaml leaves nodes with this label alone
+DOWN = "stowage.test/node-down"  # kwok-stages.yaml ignores nodes with this label
 _NODES = "/api/v1/nodes"
 _NOT_READY = "node.kubernetes.io/not-ready"
 
@@ -18,7 +18,7 @@ def node(
     capacity: Mapping[str, str] | None = None,
     taints: Sequence[Mapping[str, str]] = (),
 ) -> Object:
-    """Returns a Node, Ready from the start, with its hostname label. `capacity` is added to 32 CPUs, 256 GiB and 110 pods."""
+    """Returns a Ready Node with its hostname label. `capacity` is added to 32 CPUs, 256 GiB and 110 pods."""
     size = {"cpu": "32", "memory": "256Gi", "pods": "110", **(capacity or {})}
     return {
         "apiVersion": "v1",
@@ -33,7 +33,7 @@ def node(
 
 
 def add_nodes(api: Api, nodes: Iterable[Object], *, wait: bool = True, seconds: float = 120.0) -> None:
-    """Posts the nodes; with `wait` until each is Ready and rid of the not-ready taint that admission gives to new ones."""
+    """Creates the nodes; with `wait`, waits until they are Ready and have lost the taint of new nodes."""
     every = list(nodes)
     api.create_many(_NODES, every)
     if wait:
@@ -42,20 +42,19 @@ def add_nodes(api: Api, nodes: Iterable[Object], *, wait: bool = True, seconds: 
 
 
 def fail_node(api: Api, name: str, *, wait: bool = True) -> None:
-    """Plays a lost kubelet: Ready becomes False, the controller manager taints the node and evicts by
-    tolerationSeconds.
+    """Simulates a lost kubelet: Ready becomes False, and the controller manager taints the node and evicts its pods.
 
-    In a cluster whose nodes are all down the controller manager gives no NoExecute taint: have at least three.
+    In a cluster whose nodes are all down, the controller manager adds no NoExecute taint: use at least three nodes.
     """
     api.merge(f"{_NODES}/{name}", {"metadata": {"labels": {DOWN: "1"}}})
-    # a list is replaced whole by a merge patch; kwok writes the other conditions again when the node heals
+    # a merge patch replaces lists; kwok restores the other conditions when the node recovers
     api.merge(f"{_NODES}/{name}/status", {"status": {"conditions": [_ready("False", "KubeletNotReady")]}})
     if wait:
         eventually(f"node {name} tainted", lambda: "NoExecute" in _taint_effects(api.get(f"{_NODES}/{name}")))
 
 
 def heal_node(api: Api, name: str, *, wait: bool = True) -> None:
-    """The kubelet comes back: kwok sets the node Ready, the controller manager lifts the taints."""
+    """Ends the failure: kwok sets the node Ready, and the controller manager removes the taints."""
     api.merge(f"{_NODES}/{name}", {"metadata": {"labels": {DOWN: None}}})
     if wait:
         eventually(f"node {name} usable", lambda: not _unusable(api, {name}))

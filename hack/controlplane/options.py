@@ -1,4 +1,4 @@
-"""What a caller may choose about a cluster, and where one cluster's files and ports are."""
+"""The options of a cluster, and the paths and ports of one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ STAGES = Path(__file__).resolve().parent / "kwok-stages.yaml"
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Defaults suit a test with some tens of nodes.
+    """Options of a cluster; the defaults suit a test with some tens of nodes.
 
-    For hundreds of nodes add "TaintNodesByCondition" to `disable_admission` and post nodes that are Ready already
-    (nodes.node does): without the not-ready taint, which the controller manager must lift node by node, 1000 nodes are
-    usable in 2 s instead of 24.
+    For hundreds of nodes add "TaintNodesByCondition" to `disable_admission` and create nodes that are Ready (as nodes.node
+    does). Without the not-ready taint, which the controller manager removes node by node, 1000 nodes are usable in 2 s
+    instead of 24.
     """
 
     jobset: bool = False
@@ -30,7 +30,7 @@ class ClusterOptions:
     controller_manager: bool = True
     tmpfs: bool = False  # etcd's data in memory (/dev/shm)
     gogc: int | None = None  # 400: a quarter less CPU, twice the memory
-    # With ServiceAccount admission on, a pod in a new namespace is refused until the controller manager has made its
+    # With ServiceAccount admission on, a pod in a new namespace is refused until the controller manager has created its
     # default account.
     disable_admission: tuple[str, ...] = ("ServiceAccount",)
     feature_gates: Mapping[str, bool] = field(default_factory=dict, hash=False)
@@ -41,7 +41,7 @@ class ClusterOptions:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPorts:
-    """Loopback ports of one job kind's operator."""
+    """Loopback ports of one operator."""
 
     webhook: int
     health: int
@@ -65,7 +65,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPaths:
-    """One cluster's run folder, its ports and where etcd writes."""
+    """Run folder, ports and etcd's data folder of one cluster."""
 
     folder: Path
     ports: Ports
@@ -74,7 +74,7 @@ class ClusterPaths:
 
     @property
     def server(self) -> str:
-        """Returns the API server's URL."""
+        """The API server's URL."""
         return f"https://127.0.0.1:{self.ports.apiserver}"
 
     def pki(self, name: str) -> Path:
@@ -88,7 +88,7 @@ class ClusterPaths:
 
 
 def site(folder: Path, options: ClusterOptions) -> ClusterPaths:
-    """Chooses free ports for a cluster in `folder`."""
+    """Selects free ports for a cluster in `folder`."""
     ports = Ports(*free_ports(10))
     data = Path("/dev/shm") / f"stowage-etcd-{ports.etcd}" if options.tmpfs else folder / "etcd"
     operators = {name: OperatorPorts(*free_ports(2)) for name in options.operators}

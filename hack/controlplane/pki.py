@@ -1,8 +1,6 @@
-"""A certificate authority for one cluster, kept as PEM files: serving and client certificates, the service accounts'
-signing key.
+"""A certificate authority for one cluster, in PEM files: serving and client certificates, and the key for service accounts.
 
-EC P-256 throughout (some milliseconds a key). Extensions are those that OpenSSL's strict check wants, which newer
-Pythons use.
+All keys are EC P-256 (some milliseconds each). Extensions satisfy OpenSSL's strict checks, which newer Pythons enable.
 """
 
 from __future__ import annotations
@@ -18,19 +16,19 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _LIFETIME = dt.timedelta(days=365)
-_EARLIER = dt.timedelta(minutes=5)  # clocks of two processes may differ a little
+_EARLIER = dt.timedelta(minutes=5)  # tolerates differences between the clocks of two processes
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPairFiles:
-    """A certificate and its key, both PEM files."""
+    """A certificate and its key, as PEM files."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """Makes its own key at once; `folder` is created with rights for its owner only."""
+    """Creates its key at once, in `folder`, which only its owner can read."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,17 +40,17 @@ class Authority:
         self.certificate.write_bytes(self._self_signed().public_bytes(serialization.Encoding.PEM))
 
     def serving(self, name: str, common_name: str, hosts: tuple[str, ...] = ("127.0.0.1", "localhost")) -> KeyPairFiles:
-        """Returns a certificate for a server on `hosts` (addresses or DNS names); a client certificate as well."""
+        """Returns a certificate for a server on `hosts` (addresses or DNS names), valid for clients too."""
         return self._issue(
             name, _name(common_name, ()), hosts, ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
         )
 
     def client(self, name: str, user: str, groups: tuple[str, ...] = ()) -> KeyPairFiles:
-        """Returns a client certificate that the API server reads as `user` in `groups`."""
+        """Returns a client certificate, which the API server maps to `user` in `groups`."""
         return self._issue(name, _name(user, groups), (), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def signing_key(self, name: str) -> tuple[Path, Path]:
-        """Returns a private key and its public half, as files: `<name>.key` and `<name>.pub`."""
+        """Creates a key pair and returns the files of the private and the public key: `<name>.key` and `<name>.pub`."""
         key = ec.generate_private_key(ec.SECP256R1())
         public = self._folder / f"{name}.pub"
         public.write_bytes(

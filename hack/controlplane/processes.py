@@ -1,6 +1,6 @@
-"""The servers as processes: started with a log file each, watched while they become ready, stopped in order.
+"""The servers as processes: started with a log file each, watched until ready, stopped in order.
 
-Also finds and stops processes of an earlier command by what state.json says. Knows nothing of Kubernetes.
+Also finds and stops processes of an earlier command from state.json. Knows nothing about Kubernetes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from hack.controlplane.errors import ControlPlaneError
 
 Pids = Sequence[tuple[str, int]]
 
-# Becomes the server after asking the kernel to kill it when the parent ends (PR_SET_PDEATHSIG is 1). A launcher of its
-# own and not a preexec_fn, which is unsafe beside threads. The parent may have ended before prctl: then the parent is
-# another one by now.
+# Asks the kernel to kill this process when its parent ends (PR_SET_PDEATHSIG is 1), then becomes the server. A launcher
+# instead of a preexec_fn, which is unsafe with threads. If the parent ended before prctl, the parent id has changed.
 _LAUNCHER = (
     "import ctypes, os, sys\n"
     "ctypes.CDLL(None).prctl(1, 9)\n"
@@ -36,8 +35,8 @@ _POLL_SECONDS = 0.05
 class ServerProcesses:
     """The running servers of one cluster, in the order of their start.
 
-    With `die_with_parent` the kernel kills a server when the *thread* that started it ends: start a cluster from a
-    thread that lives on.
+    With `die_with_parent` the kernel kills a server when the *thread* that started it ends, so start a cluster from a
+    long-lived thread.
     """
 
     def __init__(self, folder: Path, *, die_with_parent: bool) -> None:
@@ -48,7 +47,7 @@ class ServerProcesses:
         return [(name, process.pid) for name, process in self._running.items()]
 
     def spawn(self, name: str, program: Path, args: Iterable[str], env: Mapping[str, str]) -> None:
-        """Starts a server, its output in `<name>.log`, in a session of its own so that Ctrl-C reaches the parent only."""
+        """Starts a server with output to `<name>.log`, in a new session, so that Ctrl-C reaches the parent only."""
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid())] if self._die_with_parent else []
         with (self._folder / f"{name}.log").open("ab" if name in self._running else "wb") as log:
             self._running[name] = subprocess.Popen(
@@ -62,11 +61,11 @@ class ServerProcesses:
             )
 
     def send_signal(self, name: str, number: signal.Signals) -> None:
-        """Sends it to a server, which has not ended."""
+        """Sends a signal to a running server."""
         self._running[name].send_signal(number)
 
     def end(self, name: str, number: signal.Signals) -> None:
-        """Ends one server with that signal, or with SIGKILL if it takes too long."""
+        """Sends the signal to one server and waits; sends SIGKILL after `_STOP_SECONDS`."""
         process = self._running[name]
         process.send_signal(number)
         try:
@@ -76,7 +75,7 @@ class ServerProcesses:
             process.wait()
 
     def wait_ready(self, name: str, url: str, context: ssl.SSLContext, seconds: float = 90.0) -> None:
-        """Until `url` answers 200. Raises ControlPlaneError with a log's tail if a server ended or time ran out."""
+        """Waits until `url` returns 200. Raises ControlPlaneError with the end of a log if a server ends or time runs out."""
         deadline = time.monotonic() + seconds
         while not answers(url, context):
             if ended := [other for other, process in self._running.items() if process.poll() is not None]:
@@ -88,11 +87,11 @@ class ServerProcesses:
             time.sleep(_POLL_SECONDS)
 
     def tail(self, name: str, lines: int = 30) -> str:
-        """Returns the end of a server's log, under its path."""
+        """Returns the path and the end of a server's log."""
         return tail(self._folder / f"{name}.log", lines)
 
     def stop(self) -> None:
-        """Ends all servers in reverse order and reaps them."""
+        """Stops all servers in reverse order and waits for them."""
         stop(self.pids(), self._folder)
         for process in self._running.values():
             process.wait()
@@ -100,7 +99,7 @@ class ServerProcesses:
 
 
 def answers(url: str, context: ssl.SSLContext) -> bool:
-    """Reports whether a GET of `url` gives 200."""
+    """Reports whether a GET of `url` returns status 200."""
     try:
         with urllib.request.urlopen(url, context=context, timeout=3) as answer:
             return bool(answer.status == 200)
@@ -117,7 +116,7 @@ def tail(log: Path, lines: int = 30) -> str:
 
 
 def stop(pids: Pids, folder: Path) -> None:
-    """Controllers at once, then the API server, then etcd; SIGKILL for what does not go. Skips strangers' pids."""
+    """Stops controllers together, then the API server, then etcd, with SIGKILL if necessary. Ignores pids of other programs."""
     ours = [(name, pid) for name, pid in pids if runs_in(pid, folder)]
     _end([pid for name, pid in ours if name not in ("etcd", "apiserver")])
     for last in ("apiserver", "etcd"):
@@ -151,7 +150,7 @@ def alive(pid: int) -> bool:
 
 
 def runs_in(pid: int, folder: Path) -> bool:
-    """Reports whether the process works in `folder`: tells a cluster's server from a stranger that got the same pid later."""
+    """Reports whether the process runs in `folder`, and not another program that got the same pid later."""
     try:
         return Path(f"/proc/{pid}/cwd").readlink() == folder
     except OSError:
@@ -159,7 +158,7 @@ def runs_in(pid: int, folder: Path) -> bool:
 
 
 def resident_bytes(pid: int) -> int | None:
-    """Resident memory, None if the process is gone."""
+    """Returns the resident memory in bytes, or None if the process ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

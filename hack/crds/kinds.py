@@ -1,4 +1,4 @@
-"""How each kind is named and shown: plural, scope, short names, printer columns. A kind is added here by one entry."""
+"""Names and printer columns of each kind: plural, scope, short names. One entry adds a kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from api.workloads import Workload
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One printer column; `wide` ones show with `-o wide` only."""
+    """A printer column; a `wide` one is shown with `-o wide` only."""
 
     name: str
     path: str
@@ -29,13 +29,13 @@ AGE = Column("Age", ".metadata.creationTimestamp", "date", description="Time sin
 
 
 def condition(name: str, kind: str, description: str) -> Column:
-    """Returns the status of a condition as a column."""
+    """Returns a column with the status of a condition."""
     return Column(name, f".status.conditions[?(@.type=='{kind}')].status", description=description)
 
 
 @dataclass(frozen=True, slots=True)
 class CrdKind:
-    """One CRD."""
+    """The declaration of one CRD."""
 
     model: type[KubeObject]
     plural: str
@@ -45,26 +45,26 @@ class CrdKind:
     status: bool = True
     selectable: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    """`kubectl get CATEGORY` lists all kinds of it, of whatever group."""
+    """Categories: `kubectl get CATEGORY` lists all kinds in it, of any group."""
 
     @property
     def name(self) -> str:
-        """Returns the kind's own name."""
+        """The kind, such as `Workload`."""
         return self.model.KIND
 
     @property
     def group(self) -> str:
-        """Its API group."""
+        """The API group."""
         return self.model.API_VERSION.partition("/")[0]
 
     @property
     def version(self) -> str:
-        """Returns the one version that is served."""
+        """The stored version."""
         return self.model.API_VERSION.partition("/")[2]
 
 
-# Of two groups that serve a kind of one plural, kubectl shows only that which comes first by name (scheduling.sigs.k8s.io). So
-# the short names of PodGroup and ElasticQuota belong to scheduling.x-k8s.io, and a category shows both groups.
+# If two groups serve the same plural, kubectl shows only the first group by name (scheduling.sigs.k8s.io). So the short names
+# of PodGroup and ElasticQuota belong to scheduling.x-k8s.io, and a category shows both groups.
 KINDS = (
     CrdKind(Topology, "topologies", ("topo",), status=False),
     CrdKind(

@@ -1,7 +1,7 @@
-"""One kind as a CustomResourceDefinition, and its file's text.
+"""Returns a kind as a CustomResourceDefinition, and the text of its file.
 
-Kinds of kueue.x-k8s.io are stored in v1beta2 and served in v1beta1, too, which the webhook converts: clusters that come from
-Kueue have objects stored in it, and the API server takes no CRD without a version that it has stored.
+Kinds of kueue.x-k8s.io are stored in v1beta2 and also served in v1beta1, which the webhook converts: clusters that come from
+Kueue have objects stored in v1beta1, and the API server refuses a CRD that lacks a stored version.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hack.crds.structural import structural
 
 HEADER = "# Generated from the types by `python -m hack.crds`: change those, not this.\n"
 CATEGORY = "kueue"
-# Groups below k8s.io require an annotation on each CRD that names its approval, or says that there is none.
+# CRDs of groups below k8s.io require an annotation that names their approval, or states that there is none.
 _PROTECTED, _APPROVAL = ".k8s.io", "api-approved.kubernetes.io"
 _UNAPPROVED = "unapproved, serves manifests that were written for this group"
 
 
-# Where the API server asks for the other version; the webhook process writes its CA here (config/selfsigned).
+# Where the API server has objects converted; the webhook process writes its CA here (config/selfsigned).
 _CONVERSION: dict[str, Any] = {
     "conversion": {
         "strategy": "Webhook",
@@ -41,7 +41,7 @@ _CONVERSION: dict[str, Any] = {
 
 
 def file_name(kind: CrdKind) -> str:
-    """Its file below config/crd."""
+    """Returns the name of the kind's file in config/crd."""
     return f"{kind.group}_{kind.plural}.yaml"
 
 
@@ -78,12 +78,12 @@ def _categories(kind: CrdKind) -> tuple[str, ...]:
 
 @functools.cache
 def text(kind: CrdKind) -> str:
-    """Returns the file's text; the same types give the same bytes."""
+    """Returns the file's text; equal types give equal bytes."""
     return HEADER + yaml.dump(manifest(kind), Dumper=_NoAnchors, sort_keys=False, width=120)
 
 
 class _NoAnchors(yaml.SafeDumper):
-    """Parts that several fields share are written out in full."""
+    """Writes shared parts in full instead of as YAML anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -105,7 +105,7 @@ def _version(kind: CrdKind) -> dict[str, Any]:
 
 
 def _older_version(kind: CrdKind) -> dict[str, Any]:
-    """Kueue has no selectable fields in v1beta1."""
+    """Returns the kind's v1beta1 version, which has no selectable fields in Kueue."""
     version = {**_version(kind), "name": V1BETA1, "storage": False}
     version.pop("selectableFields", None)
     version["schema"] = {"openAPIV3Schema": older(kind.name, _root(kind))}
@@ -125,7 +125,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def _root(kind: CrdKind) -> Schema:
-    """The whole object's schema; of its metadata the API server takes care itself."""
+    """Returns the schema of the whole object; the API server itself validates metadata."""
     schema = structural(kind.model)
     own = {name: child for name, child in schema["properties"].items() if name != "metadata"}
     frame = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}

@@ -1,7 +1,7 @@
-"""The v1beta1 schema of each kind of kueue.x-k8s.io, made from the v1beta2 one by what the two versions name differently.
+"""Derives the v1beta1 schema of each kind of kueue.x-k8s.io from the v1beta2 schema.
 
-The counterpart of `api.conversion`, which converts the objects; tests hold the two together. Kinds that are the same in both
-versions are not named here.
+The counterpart of `api.conversion`, which converts objects; tests compare both. Kinds that are equal in both versions are not
+listed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME: Schema = {"type": "string", "maxLength": 253, "pattern": DNS_SUBDOMAIN}
 
 
 def older(kind: str, schema: Schema) -> Schema:
-    """Returns a copy of the v1beta2 schema of the whole object, as v1beta1 has it."""
+    """Returns the v1beta1 form of a v1beta2 schema of the whole object, as a copy."""
     made = copy.deepcopy(schema)
     change = _CHANGES.get(kind)
     if change is not None:
@@ -34,7 +34,7 @@ def _part(schema: Schema, *path: str) -> Schema:
 
 
 def _rename(schema: Schema, old: str, new: str) -> None:
-    """Renames a property, in its place, and in the rules and lists of its object."""
+    """Renames a property in place, also in the rules and lists of its object."""
     schema["properties"] = {new if name == old else name: child for name, child in schema["properties"].items()}
     if _RULES in schema:
         schema[_RULES] = json.loads(json.dumps(schema[_RULES]).replace(old, new))
@@ -148,7 +148,7 @@ def _assignment(schema: Schema) -> Schema:
 
 
 def _class_rules(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What v1beta2 says of priorityClassRef, of the two fields that v1beta1 has instead."""
+    """Returns the rules for priorityClassSource and priorityClassName that v1beta2 has for priorityClassRef."""
     (presence,) = (each["rule"] for each in rules if each["message"].startswith("priorityClassRef is immutable"))
     reserved = presence[: presence.index("(has(self.spec.priorityClassRef)")]
     source, name = "self.spec.priorityClassSource", "self.spec.priorityClassName"

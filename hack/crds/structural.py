@@ -1,6 +1,6 @@
-"""A pydantic type as a structural OpenAPI schema: nothing by reference, no unions with null, every level typed.
+"""Converts a pydantic type to a structural OpenAPI schema: no references, no unions with null, every level typed.
 
-Called by `manifest`; decides nothing about content, which is the types' own.
+Called by `manifest`. The types declare the content.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from api.schema import DEFAULT, MANDATORY, Schema
 
-# Words that the API server knows and that pass through as they stand.
+# Keywords that the API server supports and that are copied.
 _PLAIN = (
     "type", "description", "format", "pattern", "enum", "anyOf", "minLength", "maxLength", "minimum", "maximum",
     "minItems", "maxItems", "minProperties", "maxProperties",
@@ -21,7 +21,7 @@ _OPEN = f"{_EXTENSION}preserve-unknown-fields"
 
 
 def structural(model: type[BaseModel]) -> Schema:
-    """Returns the schema of the whole type, in wire names."""
+    """Returns the schema of a type, with JSON field names."""
     document = model.model_json_schema(by_alias=True)
     return _convert(document, document.get("$defs", {}))
 
@@ -41,7 +41,7 @@ def _convert(node: Schema, defs: dict[str, Schema]) -> Schema:
 
 
 def _flatten(node: Schema, defs: dict[str, Schema]) -> Schema:
-    """References and unions with null replaced by what they mean; words beside them win over words inside."""
+    """Resolves references and unions with null; outer keywords take precedence over inner ones."""
     while True:
         if "$ref" in node:
             inner = defs[node["$ref"].rsplit("/", 1)[-1]]
@@ -71,5 +71,5 @@ def _children(node: Schema, defs: dict[str, Schema]) -> Schema:
 
 
 def _lifted(properties: dict[str, Any]) -> set[str]:
-    """Fields that say of themselves that they must be given."""
+    """Returns the names of fields that declare themselves mandatory."""
     return {name for name, child in properties.items() if child.get(MANDATORY)}

@@ -1,1 +1,1 @@
-"""What the API server itself decides about single kinds: defaults, what may be created, what may change."""
+"""Defaults and validation that the API server itself has for single kinds."""

@@ -1,8 +1,8 @@
-"""The frame of a kind's own rules, and what several of them need.
+"""The base class of a kind's rules, and helpers that several kinds use.
 
-A `StorageRules` object belongs to one kind (kinds.py) and holds no state. The default does nothing: plain storage. Called by
-change.py, in the order default, prepare, check. `prepare_*` and `default` may change the object they are given,
-because no other code holds it yet; `check_*` only look.
+A `StorageRules` object belongs to one kind (kinds.py) and has no state; the base class adds no rules. change.py calls it in the
+order default, prepare, check. `default` and `prepare_*` may change the object in place, because nothing else references it yet;
+`check_*` only read.
 """
 
 from __future__ import annotations
@@ -13,56 +13,56 @@ from api.fake.status import Cause, Obj, immutable
 
 
 class ClusterLookup(Protocol):
-    """The little that rules ask of the rest of the cluster."""
+    """The parts of the cluster that rules read."""
 
     def now(self) -> str:
-        """Returns the given clock as RFC 3339, whole seconds."""
+        """Returns the store's time as RFC 3339 in whole seconds."""
         ...
 
     def find(self, group: str, plural: str, name: str, namespace: str | None = None) -> Obj | None: ...
 
 
 class StorageRules:
-    """Plain storage. `webhook`: the webhook that judges this kind in a real cluster, in whose name it is refused here."""
+    """Rules of a kind. `webhook` names the webhook that validates the kind in a real cluster, for messages."""
 
     webhook = ""
 
     def default(self, obj: Obj) -> None:
-        """Defaults of the type: at decoding, and again after mutating webhooks."""
+        """Sets the type's defaults in place, when decoding and again after mutating webhooks."""
 
     def admit_create(self, cluster: ClusterLookup, obj: Obj) -> None:
-        """What the server's built-in admission plugins add, before any webhook."""
+        """Applies the server's built-in admission plugins in place, before webhooks."""
 
     def admit_update(self, cluster: ClusterLookup, obj: Obj) -> None:
-        """The same for an update."""
+        """Applies the built-in admission plugins to an update in place."""
 
     def prepare_create(self, cluster: ClusterLookup, obj: Obj) -> None:
-        """What creation sets whatever was sent; runs when uid and name are known."""
+        """Sets fields that clients cannot choose on creation; runs when uid and name are set."""
 
     def prepare_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> None:
-        """What an update sets whatever was sent (main resource only)."""
+        """Sets fields that clients cannot choose in an update (main resource only)."""
 
     def check_create(self, cluster: ClusterLookup, obj: Obj) -> list[Cause]:
         return []
 
     def check_transition(self, new: Obj, old: Obj) -> list[Cause]:
-        """CEL transition rules of the kind's CRD, where we lean on them: decided before any webhook."""
+        """Returns errors of CEL transition rules of the kind's CRD that matter here; they precede webhooks."""
         return []
 
     def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         return []
 
     def grace(self, obj: Obj, asked: int | None) -> int | None:
-        """Seconds between a deletion and the removal; None: this kind knows no grace and goes at once."""
+        """Returns the seconds between deletion and removal, or None for kinds without a grace period."""
         return None
 
     def orphans_by_default(self) -> bool:
-        """Reports whether a deletion that names no propagation policy leaves the dependents."""
+        """Reports whether a deletion without a propagation policy orphans dependents."""
         return False
 
 
 def same(one: Any, other: Any) -> bool:
-    """Semantic equality: an absent, a null and an empty value are the same."""
+    """Reports semantic equality: absent, null and empty values are equal."""
     if one == other:
         return True
     if isinstance(one, dict) and isinstance(other, dict):
@@ -77,12 +77,12 @@ def _empty(value: Any) -> bool:
 
 
 def fixed(new: Obj, old: Obj, field: str, *names: str) -> list[Cause]:
-    """One cause for each of `names` below `field` that differs."""
+    """Returns an error for each of `names` below `field` that changed."""
     return [immutable(f"{field}.{name}", new.get(name)) for name in names if not same(new.get(name), old.get(name))]
 
 
 def condition(obj: Obj, kind: str) -> Obj | None:
-    """Returns a condition of the object's status by type."""
+    """Returns the condition of that type, or None."""
     conditions = obj.get("status", {}).get("conditions") or ()
     return next((item for item in conditions if item.get("type") == kind), None)
 

@@ -1,4 +1,4 @@
-"""Namespaces, priority classes, CRDs and webhook configurations: the few rules that others lean on."""
+"""Rules of namespaces, secrets, priority classes, CRDs and webhook configurations that others depend on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _name_label(obj: Obj) -> dict[str, str]:
 
 class SecretRules(StorageRules):
     def default(self, obj: Obj) -> None:
-        """Plain strings become part of `data`; they are never read back."""
+        """Sets the default type, and moves stringData into `data`."""
         obj.setdefault("type", "Opaque")
         for name, text in (obj.pop("stringData", None) or {}).items():
             obj.setdefault("data", {})[name] = b64encode(text.encode()).decode()
@@ -48,7 +48,7 @@ class PriorityClassRules(StorageRules):
 
 class CrdRules(StorageRules):
     def prepare_create(self, cluster: ClusterLookup, obj: Obj) -> None:
-        """The names are accepted at once: there is no other server to agree with."""
+        """Accepts the names at once, because no other server must agree."""
         now, names = cluster.now(), dict(obj["spec"]["names"])
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", f"{names['kind']}List")

@@ -1,9 +1,9 @@
-"""batch/v1 Jobs: defaults, generated selector and labels, and what of a Job may change when.
+"""Rules of batch/v1 Jobs: defaults, generated selector and labels, and which fields may change when.
 
-Template mutability of kubernetes 1.36 with MutableSchedulingDirectivesForSuspendedJobs and
-MutablePodResourcesForSuspendedJobs on: while the OLD object is suspended, idle, and never started or settled
-(condition Suspended), node selector, labels, annotations, tolerations, gates, node affinity and container resources may
-change; nothing else of the template ever. The Job controller itself is a worker, not here.
+Template mutability of Kubernetes 1.36 with MutableSchedulingDirectivesForSuspendedJobs and
+MutablePodResourcesForSuspendedJobs on: while the OLD object is suspended, has no active pods, and never started or has the
+condition Suspended, node selector, labels, annotations, tolerations, gates, node affinity and container resources may change;
+nothing else of the template ever. The Job controller is a worker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class JobRules(StorageRules):
         default_job_spec(spec)
         labels = spec.get("template", {}).get("metadata", {}).get("labels")
         if labels and not obj["metadata"].get("labels"):
-            obj["metadata"]["labels"] = labels  # the very same map: it gets the controller's labels, too
+            obj["metadata"]["labels"] = labels  # the same dict: the controller's labels are added to both
 
     def prepare_create(self, cluster: ClusterLookup, obj: Obj) -> None:
         obj["status"] = {}
@@ -51,7 +51,7 @@ class JobRules(StorageRules):
 
 
 def default_job_spec(spec: Obj) -> None:
-    """Fills a JobSpec in place, also that of a JobSet's child."""
+    """Sets defaults of a JobSpec in place, also for a JobSet's child."""
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     defaults: tuple[tuple[str, Any], ...] = (
@@ -70,7 +70,7 @@ def default_job_spec(spec: Obj) -> None:
 
 
 def _generate_selector(obj: Obj) -> None:
-    """The labels by which a Job finds its pods, unless the user brings a selector."""
+    """Generates the labels by which a Job selects its pods, unless the user sets a selector."""
     spec, uid = obj["spec"], obj["metadata"]["uid"]
     if spec.get("manualSelector"):
         return
@@ -103,7 +103,7 @@ def _check_spec(spec: Obj, meta: Obj) -> list[Cause]:
 
 
 def _check_labels(spec: Obj, meta: Obj) -> list[Cause]:
-    """The generated labels must stay on the template."""
+    """Returns errors for generated labels that are missing on the template."""
     if spec.get("manualSelector"):
         return []
     labels = spec["template"].get("metadata", {}).get("labels") or {}
@@ -143,7 +143,7 @@ def _check_completions(spec: Obj, was: Obj) -> list[Cause]:
 
 
 def template_is_mutable(job: Obj) -> bool:
-    """Judged on the stored Job: suspended, no active pods, and never started or settled as suspended."""
+    """Reports whether the template may change: the stored Job is suspended, without active pods, never started or settled."""
     status = job.get("status") or {}
     quiet = status.get("startTime") is None or truthy(job, "Suspended")
     return bool(job["spec"].get("suspend")) and quiet and not status.get("active")
@@ -179,7 +179,7 @@ def _with_directives(new: Obj, was: Obj) -> Obj:
 
 
 def _with_resources(new: Obj, was: Obj) -> Obj:
-    """Returns the old pod spec with the new containers' resources, where the containers are the same in number."""
+    """Returns the old pod spec with the new containers' resources, if the number of containers is the same."""
     pod = dict(was)
     for name in ("containers", "initContainers"):
         ours, theirs = was.get(name) or [], new.get(name) or []

@@ -1,7 +1,7 @@
-"""jobset.x-k8s.io JobSets, as the webhook of JobSet 0.12 judges them: defaults, and what may change when.
+"""Rules of JobSets (jobset.x-k8s.io), as the webhook of JobSet 0.12 has them: defaults, and which fields may change when.
 
-Suspended before or after the update: of each child's pod template the labels, annotations, node selector, tolerations
-and gates may change; nothing else of replicatedJobs, ever. The JobSet controller itself is a worker, not here.
+If suspended before or after the update, the labels, annotations, node selector, tolerations and gates of each child's pod
+template may change; nothing else of replicatedJobs ever. The JobSet controller is a worker.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from api.fake.status import Cause, Obj, duplicate, immutable
 
 _TEMPLATE_META = ("labels", "annotations")
 _TEMPLATE_SPEC = ("nodeSelector", "tolerations", "schedulingGates")
-# The CRD itself (CEL) holds these once they are set; the webhook holds the others.
+# The CRD's CEL rules fix these once set; the webhook fixes the others.
 _CEL_IMMUTABLE = ("failurePolicy", "network", "startupPolicy", "successPolicy", "volumeClaimPolicies")
 _IMMUTABLE = ("managedBy", "coordinator")
 

@@ -1,10 +1,10 @@
-"""Pods: defaults, the state of a new pod, and what may change, above all while a pod is gated.
+"""Rules of Pods: defaults, the status of a new pod, and which fields may change, especially while gated.
 
-Rules of validation in kubernetes 1.36 (ValidatePodUpdate), judged on the OLD pod: gates may only be removed; while gated
-the node selector may only grow and required node affinity only narrow; tolerations may be added at any time; nothing else
-but images and activeDeadlineSeconds. The binding subresource is in binding.py.
-A pod gets what its PriorityClass and its RuntimeClass say.
-Left out: validation of a new pod's fields beyond containers, in-place resize, ephemeral containers.
+Follows ValidatePodUpdate of Kubernetes 1.36, based on the OLD pod: gates may only be removed; while gated, the node selector
+may only grow and required node affinity only narrow; tolerations may be added at any time; otherwise only images and
+activeDeadlineSeconds may change. binding.py has the binding subresource. PriorityClass and RuntimeClass are applied.
+
+Not supported: validation of a new pod beyond its containers, in-place resize, ephemeral containers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class PodRules(StorageRules):
         return check_pod_update(new["spec"], old["spec"])
 
     def grace(self, obj: Obj, asked: int | None) -> int | None:
-        """A pod that runs nowhere goes at once; else the kubelet ends it within its grace period."""
+        """Returns 0 for a pod that is not running, which is removed at once; else the grace period for the kubelet."""
         spec = obj["spec"]
         if not spec.get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             return 0
@@ -64,14 +64,14 @@ class PodRules(StorageRules):
 
 
 def _default_requests(spec: Obj) -> None:
-    """Requests from limits: a default of pods alone, not of templates."""
+    """Sets missing requests from limits; pods have this default, templates do not."""
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         if limits := container["resources"].get("limits"):
             container["resources"]["requests"] = {**limits, **(container["resources"].get("requests") or {})}
 
 
 def _priority(cluster: ClusterLookup, pod: Obj) -> None:
-    """The Priority plugin: the class's value, or 403."""
+    """Applies the Priority plugin: sets the class's value, or raises status 403."""
     spec = pod["spec"]
     name = spec.get("priorityClassName")
     found = cluster.find("scheduling.k8s.io", "priorityclasses", name) if name else None
@@ -83,7 +83,7 @@ def _priority(cluster: ClusterLookup, pod: Obj) -> None:
 
 
 def _runtime(cluster: ClusterLookup, pod: Obj) -> None:
-    """The RuntimeClass plugin: overhead, node selector and tolerations of the class, or 403."""
+    """Applies the RuntimeClass plugin: overhead, node selector and tolerations of the class, or raises status 403."""
     spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
     if not name:
         return
@@ -106,7 +106,7 @@ def _runtime(cluster: ClusterLookup, pod: Obj) -> None:
 
 
 def _default_tolerations(spec: Obj) -> None:
-    """What the DefaultTolerationSeconds plugin adds: five minutes on a node that is not ready or not reachable."""
+    """Applies the DefaultTolerationSeconds plugin: tolerates not-ready and unreachable nodes for five minutes."""
     tolerations = list(spec.get("tolerations") or ())
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(
@@ -130,7 +130,7 @@ def _qos(spec: Obj) -> str:
 
 
 def check_pod_spec(spec: Obj, path: str) -> list[Cause]:
-    """The little that is checked of a new pod or template."""
+    """Returns errors in a new pod's or template's spec: containers, and nodeName with gates."""
     causes = [] if spec.get("containers") else [required(f"{path}.containers")]
     for i, container in enumerate(spec.get("containers") or ()):
         causes += [required(f"{path}.containers[{i}].{name}") for name in ("name", "image") if not container.get(name)]
@@ -141,7 +141,7 @@ def check_pod_spec(spec: Obj, path: str) -> list[Cause]:
 
 
 def check_pod_update(new: Obj, old: Obj) -> list[Cause]:
-    """Causes of refusing spec `new` in place of `old`."""
+    """Returns the errors of replacing the spec `old` by `new`."""
     for name in ("containers", "initContainers"):
         if len(new.get(name) or ()) != len(old.get(name) or ()):
             return [forbidden_field(f"spec.{name}", "pod updates may not add or remove containers")]
@@ -181,7 +181,7 @@ def _gates(new: Obj, old: Obj) -> list[Cause]:
 
 
 def _munged(new: Obj, old: Obj) -> Obj:
-    """`new` with every field that may change (or was judged already) put back as in `old`."""
+    """Returns `new` with the old values of all fields that may change or were checked already."""
     left = dict(new)
     for name in ("schedulingGates", "tolerations", "activeDeadlineSeconds"):
         left[name] = old.get(name)

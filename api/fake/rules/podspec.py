@@ -1,7 +1,6 @@
-"""Defaults of a PodSpec, for pods and for the templates of jobs.
+"""Defaults of a PodSpec, for pods and templates of jobs.
 
-Only what readers of the objects may rely on: policies, grace period, scheduler name.
-Called by pods.py, jobs.py and jobsets.py.
+Only fields that readers may depend on: policies, grace period, scheduler name. Called by pods.py, jobs.py and jobsets.py.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _CONTAINER = (
 
 
 def default_pod_spec(spec: Obj) -> None:
-    """Fills a PodSpec in place."""
+    """Sets the defaults in place."""
     for name, value in _POD:
         if spec.get(name) is None:
             spec[name] = value

@@ -1,8 +1,8 @@
-"""The frame of a worker: it follows the store's events, collects the keys they touch, and looks at each key once a step.
+"""The base class of workers: follows the store's events, collects affected keys, and processes each key once per step.
 
-A step brings what a key names to where it should be, from whatever state it finds (level-triggered, as the real
-controllers are): a second step without a change in between writes nothing. Time is the store's clock. Single-threaded and
-synchronous. A worker's writes don't pass admission webhooks. Subclassed by the workers; stepped by driver.py and by tests.
+A step is level-triggered like the real controllers: it reconciles a key from any state, and a second step without changes
+writes nothing. Time is the store's clock. Single-threaded and synchronous. Writes do not pass admission webhooks. Driven by
+driver.py and by tests.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    """`kinds` are what it follows; `seen` says which keys an event touches; `sync` does the work for one key."""
+    """A worker. It follows `kinds`; `seen` maps an event to keys; `sync` reconciles one key."""
 
     kinds: ClassVar[tuple[Resource, ...]]
 
     def __init__(self, store: Storage) -> None:
         self.store = store
         self._watches = [(kind, store.watch(kind)) for kind in self.kinds]
-        self._keys: dict[str, None] = {}  # in the order in which they were touched
+        self._keys: dict[str, None] = {}  # in order of their first event
         self._timers: list[tuple[float, str]] = []
         self._started = False
 
@@ -39,22 +39,22 @@ class Worker:
         raise NotImplementedError
 
     def order(self, keys: Iterable[str]) -> list[str]:
-        """In which order the keys of one step are looked at."""
+        """Returns the order in which the keys of one step are processed."""
         return list(keys)
 
     def look_at(self, key: str) -> None:
         self._keys[key] = None
 
     def look_later(self, key: str, when: float) -> None:
-        """`when` in epoch seconds of the store's clock."""
+        """Schedules a key for `when`, in epoch seconds of the store's clock."""
         heapq.heappush(self._timers, (when, key))
 
     def next_due(self) -> float | None:
-        """When the clock alone makes something due; None when only a change can."""
+        """Returns the time of the next scheduled key, or None if only a change can make one due."""
         return self._timers[0][0] if self._timers else None
 
     def step(self) -> bool:
-        """Does everything that is due. False when there was nothing to look at."""
+        """Processes all due keys. Returns False if there were none."""
         self._read()
         keys = self.order(self._keys)
         self._keys = {}
@@ -62,9 +62,9 @@ class Worker:
             try:
                 self.sync(key)
             except StatusError as refused:
-                # the real one retries with a backoff; here the next change of the object is the next try
+                # the real controller retries with a backoff; here the object's next change triggers the next attempt
                 log.warning("%s: %s: %s", type(self).__name__, key, refused.message)
-            except Exception as unreadable:  # noqa: BLE001  one object must not end the work on all others
+            except Exception as unreadable:  # noqa: BLE001  one bad object must not stop the work on others
                 cause = f"{type(unreadable).__name__}: {unreadable}"
                 log.warning("%s: %s is left as it is: %s", type(self).__name__, key, cause)
         return bool(keys)
@@ -88,20 +88,20 @@ class Worker:
             self.look_at(heapq.heappop(self._timers)[1])
 
     def at(self, kind: Resource, key: str) -> Obj | None:
-        """Returns the object of a key, if it is there."""
+        """Returns the object of a key, or None."""
         record = self.store.record(kind, key)
         return record.obj if record else None
 
 
 class Dependents:
-    """Keys of dependents by the key of their controller, which is of `kind`."""
+    """Indexes dependents by the key of their controller of `kind`."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._keys: dict[str, dict[str, None]] = {}
 
     def note(self, event: StoreEvent) -> str | None:
-        """Follows one dependent's event; the key of its controller."""
+        """Updates the index with a dependent's event. Returns the key of its controller, or None."""
         obj, key = event.record.obj, event.record.key
         ref = controller_of(obj)
         if ref is None or ref["kind"] != self._kind:
@@ -121,20 +121,20 @@ class Dependents:
 
 
 def controller_of(obj: Obj) -> Obj | None:
-    """Returns the owner reference that says controller, if any."""
+    """Returns the owner reference to the controller, or None."""
     refs: list[Obj] = obj["metadata"].get("ownerReferences") or []
     return next((ref for ref in refs if ref.get("controller")), None)
 
 
 def controller_ref(owner: Obj) -> Obj:
-    """Returns the reference that a controller puts into what it creates."""
+    """Returns an owner reference to `owner` as controller."""
     meta = owner["metadata"]
     ref = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"]}
     return {**ref, "controller": True, "blockOwnerDeletion": True}
 
 
 def set_condition(status: Obj, kind: str, value: str, reason: str, message: str, now: str) -> bool:
-    """Sets a condition in place; whether its status changed. A False that was never True is not written."""
+    """Sets a condition in place and reports whether its status changed. A new condition that is False is not written."""
     conditions = status.setdefault("conditions", [])
     found = next((item for item in conditions if item["type"] == kind), None)
     if found is None and value == "False":

@@ -1,7 +1,4 @@
-"""A JobSet's child Jobs: what a new one looks like, what a resume merges into one, and how they add up.
-
-Pure; called by jobsets.py.
-"""
+"""The child Jobs of a JobSet: new Jobs, the merge on resume, and their summary. Pure; called by jobsets.py."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _NAME, _RESTART = f"{_KEY}/replicatedjob-name", f"{_KEY}/restart-attempt"
 
 
 def wanted(jobset: Obj, restarts: int) -> Iterator[Obj]:
-    """Every child Job, in order."""
+    """Yields all child Jobs in order."""
     first = 0
     for replicated in jobset["spec"].get("replicatedJobs") or ():
         for index in range(replicated["replicas"]):
@@ -48,7 +45,7 @@ def _mark(meta: Obj, marks: dict[str, str]) -> None:
 
 
 def _marks(jobset: Obj, replicated: Obj, index: int, global_index: int, restarts: int, name: str) -> dict[str, str]:
-    """Returns the labels, and annotations as well, of a child Job and of its pods."""
+    """Returns the JobSet's labels (also set as annotations) of a child Job and its pods."""
     meta, every = jobset["metadata"], jobset["spec"]["replicatedJobs"]
     group = [item for item in every if item.get("groupName") == replicated.get("groupName")]
     before = sum(item["replicas"] for item in group[: group.index(replicated)])
@@ -70,7 +67,7 @@ def _marks(jobset: Obj, replicated: Obj, index: int, global_index: int, restarts
 
 
 def restart_of(job: Obj) -> int:
-    """Which attempt of the JobSet a child belongs to."""
+    """Returns the restart attempt of the JobSet to which a child belongs."""
     return int(job["metadata"]["labels"].get(_RESTART, 0))
 
 
@@ -103,7 +100,7 @@ def has_failed(job: Obj) -> bool:
 
 
 def summary(jobset: Obj, jobs: Sequence[Obj]) -> list[Obj]:
-    """status.replicatedJobsStatus: counts of child Jobs."""
+    """Returns status.replicatedJobsStatus: counts of child Jobs by state."""
     return [
         _counts(item["name"], [job for job in jobs if job["metadata"]["labels"][_NAME] == item["name"]])
         for item in jobset["spec"].get("replicatedJobs") or ()
@@ -129,7 +126,7 @@ def _is_ready(job: Obj) -> bool:
 
 
 def is_complete(jobset: Obj, jobs: Sequence[Obj]) -> bool:
-    """Returns the success policy: All or Any of the targeted children (all of them when none is named)."""
+    """Reports whether the success policy is met: All or Any of the targeted children (all if none is named)."""
     policy = jobset["spec"].get("successPolicy") or {}
     targets = policy.get("targetReplicatedJobs")
     every = [item for item in jobset["spec"].get("replicatedJobs") or () if not targets or item["name"] in targets]
@@ -139,7 +136,7 @@ def is_complete(jobset: Obj, jobs: Sequence[Obj]) -> bool:
 
 
 def failure(jobset: Obj, failed: Obj) -> tuple[str, str]:
-    """Reason and message of the Failed condition."""
+    """Returns reason and message of the Failed condition."""
     first = f"(first failed job: {failed['metadata']['name']})"
     if jobset["spec"].get("failurePolicy"):
         return "ReachedMaxRestarts", f"jobset failed due to reaching max number of restarts {first}"

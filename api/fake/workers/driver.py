@@ -1,10 +1,10 @@
-"""All workers of one store: stepped until nothing is due, by a test's clock or in real time.
+"""Drives all workers of a store until nothing is due, by a test's clock or in real time.
 
     workers = Workers(store)
-    workers.settle()                 # everything that is due at store.clock()
-    await workers.run()              # the same whenever the store changes or time passes, until cancelled
+    workers.settle()                 # processes all that is due at store.clock()
+    await workers.run()              # the same on each change of the store and as time passes, until cancelled
 
-Called by the demo, by tests and by `simulate`.
+Called by the demo, tests and `simulate`.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ _IDLE = 3600.0
 
 
 class Workers:
-    """`kinds` leaves some out: a test may want pods without a scheduler."""
+    """The workers of a store. `kinds` may leave some out, for example for pods without a scheduler."""
 
     def __init__(self, store: Storage, kinds: Sequence[type[Worker]] = ALL) -> None:
         self.store = store
         self._workers = [kind(store) for kind in kinds]
 
     def step(self) -> bool:
-        """One round over all workers. False when none had anything to look at."""
+        """Runs one round over all workers. Returns False if none had work."""
         return sum(worker.step() for worker in self._workers) > 0  # any() would stop at the first
 
     def settle(self) -> None:
-        """Rounds until nothing is due. Raises RuntimeError when workers keep each other busy."""
+        """Runs rounds until nothing is due. Raises RuntimeError if workers keep each other busy."""
         for _ in range(_ROUNDS):
             if not self.step():
                 return
         raise RuntimeError(f"the workers are not at rest after {_ROUNDS} rounds: two of them undo each other's writes")
 
     def next_due(self) -> float | None:
-        """Epoch seconds of the store's clock; None when only a change can make something due."""
+        """Returns the next due time in epoch seconds, or None if only a change can make something due."""
         return min((due for worker in self._workers if (due := worker.next_due()) is not None), default=None)
 
     async def run(self) -> None:
-        """In real time: the store's clock must be that of the world."""
+        """Runs in real time until cancelled; the store's clock must be real time too."""
         bell = asyncio.Event()
         watches = [_WakeUp(self.store, place, bell) for worker in self._workers for place in worker.kinds]
         try:
             while True:
                 bell.clear()
                 if self.step():
-                    await asyncio.sleep(0)  # others on the loop get their turn between rounds
+                    await asyncio.sleep(0)  # let other tasks run between rounds
                 else:
                     await self._rest(bell)
         finally:
@@ -81,7 +81,7 @@ class Workers:
 
 
 class _WakeUp(Watcher):
-    """Rings at every event of one kind and keeps none."""
+    """Sets an asyncio.Event on every change of one kind, without storing changes."""
 
     def __init__(self, store: Storage, kind: Ref, bell: asyncio.Event) -> None:
         super().__init__(store.table(kind), None, EVERYTHING)

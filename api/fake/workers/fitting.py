@@ -1,7 +1,7 @@
-"""Whether a pod may go to a node, in the words of the kube-scheduler's filters. Pure; called by scheduler.py.
+"""Filters nodes for a pod, with the messages of kube-scheduler's filters. Pure; called by scheduler.py.
 
-Node name and schedulability, taints, node selector, required node affinity, resources. Left out: pod affinity, topology
-spread, ports, volumes, preemption.
+Covers node name and schedulability, taints, node selector, required node affinity, and resources. Not supported: pod affinity,
+topology spread, ports, volumes, preemption.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
 def requests(spec: PodSpec) -> Resources:
-    """What a pod takes of a node, its slot included."""
+    """Returns what a pod uses of a node, including its pod slot."""
     return {**effective_requests(spec), PODS: 1}
 
 
@@ -27,7 +27,7 @@ def allocatable(node: Node) -> Resources:
 
 
 def refusal(pod: PodSpec, node: Node) -> str:
-    """Why the pod may not go there whatever is free; empty when it may."""
+    """Returns why the pod may not run on the node regardless of free capacity; empty if it may."""
     if node.spec.unschedulable and not _tolerated(_UNSCHEDULABLE, pod.tolerations):
         return "node(s) were unschedulable"
     for taint in node.spec.taints:
@@ -37,7 +37,7 @@ def refusal(pod: PodSpec, node: Node) -> str:
 
 
 def shortage(wanted: Mapping[str, int], free: Mapping[str, int]) -> str:
-    """The first resource that is short; empty when the pod fits."""
+    """Returns the first resource that is insufficient; empty if the pod fits."""
     for name, amount in sorted(wanted.items()):
         if amount > free.get(name, 0) and amount:
             return "Too many pods" if name == PODS else f"Insufficient {name}"
@@ -45,13 +45,13 @@ def shortage(wanted: Mapping[str, int], free: Mapping[str, int]) -> str:
 
 
 def unschedulable(reasons: Iterable[str], nodes: int) -> str:
-    """Returns the message of PodScheduled=False."""
+    """Returns the message of the condition PodScheduled=False."""
     counted = sorted(f"{number} {reason}" for reason, number in Counter(reasons).items())
     return f"0/{nodes} nodes are available: {', '.join(counted)}." if counted else "no nodes available to schedule pods"
 
 
 def named_nodes(pod: PodSpec) -> tuple[str, ...] | None:
-    """Returns the nodes that every term of required affinity names by matchFields; None when the pod is not bound so."""
+    """Returns the nodes that all terms of required affinity name by matchFields, or None if they do not."""
     names: list[str] = []
     for term in _terms(pod):
         found = next((field for field in term.match_fields if field.operator == "In"), None)

@@ -1,4 +1,4 @@
-"""Completed indexes of an Indexed Job as its status writes them: `0-2,5`. Pure; called by jobs.py."""
+"""Completed indexes of an Indexed Job in the status format `0-2,5`. Pure; called by jobs.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def parse(text: str | None) -> set[int]:
-    """Returns the indexes of `0-2,5`."""
+    """Parses indexes such as `0-2,5`."""
     found: set[int] = set()
     for part in (text or "").split(","):
         if part:
@@ -16,7 +16,7 @@ def parse(text: str | None) -> set[int]:
 
 
 def text(indexes: Iterable[int]) -> str:
-    """Returns the shortest form, in order.
+    """Formats indexes in the shortest form, in order.
 
     >>> text([5, 0, 1, 2])
     '0-2,5'
@@ -27,6 +27,6 @@ def text(indexes: Iterable[int]) -> str:
             runs[-1][1] = index
         else:
             runs.append([index, index])
-    # two neighbours are written one by one, as the Job controller does
+    # two adjacent indexes are written separately, as the Job controller does
     parts = (f"{a}" if a == b else f"{a},{b}" if b == a + 1 else f"{a}-{b}" for a, b in runs)
     return ",".join(parts)

@@ -1,4 +1,4 @@
-"""One Job's pods: what a new one looks like, how many are wanted, and how a pod counts. Pure; called by jobs.py."""
+"""The pods of a Job: new pods, their wanted number, and how a pod counts. Pure; called by jobs.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from api.names import JOB_COMPLETION_INDEX, JOB_TRACKING_FINALIZER
 
 
 def new_pod(job: Obj, index: int | None) -> Obj:
-    """Returns a pod of the Job's template, for one index of an Indexed Job."""
+    """Returns a pod from the Job's template, for one index of an Indexed Job."""
     template = clone(job["spec"]["template"])
     name, given = job["metadata"]["name"], template.get("metadata") or {}
     meta = {key: given[key] for key in ("labels", "annotations") if given.get(key)}
@@ -44,7 +44,7 @@ def is_active(pod: Obj) -> bool:
 
 
 def is_unfinished(pod: Obj) -> bool:
-    """Not ended yet, terminating or not: the Job's end must wait for it."""
+    """Reports whether the pod has not ended, terminating or not; the Job cannot end before it."""
     return phase(pod) not in ("Succeeded", "Failed")
 
 
@@ -61,7 +61,7 @@ def index_of(pod: Obj) -> int:
 
 
 def has_failed(job: Obj, pod: Obj) -> bool:
-    """A deleted pod counts as a failure unless the Job replaces failed pods only."""
+    """Reports whether the pod counts as failed. A deleted pod does, unless the Job replaces failed pods only."""
     if phase(pod) == "Failed":
         return True
     return job["spec"].get("podReplacementPolicy") != "Failed" and is_terminating(pod)
@@ -72,7 +72,7 @@ def has_ended(job: Obj, pod: Obj) -> bool:
 
 
 def _wanted(job: Obj, status: Obj, active: int) -> int:
-    """How many pods should be active."""
+    """Returns the number of pods that should be active."""
     parallelism, completions = int(job["spec"]["parallelism"]), job["spec"].get("completions")
     if completions is not None:
         return min(parallelism, int(completions) - int(status.get("succeeded", 0)))
@@ -80,7 +80,7 @@ def _wanted(job: Obj, status: Obj, active: int) -> int:
 
 
 def surplus(job: Obj, status: Obj, active: Sequence[Obj]) -> list[Obj]:
-    """Active pods too many: beyond the completions, twice for one index, or the last ones."""
+    """Returns surplus active pods: beyond the completions, duplicates of an index, or the last ones."""
     if not is_indexed(job):
         return list(active[_wanted(job, status, len(active)) :])
     wanted = _wanted(job, status, len(active))
@@ -96,7 +96,7 @@ def surplus(job: Obj, status: Obj, active: Sequence[Obj]) -> list[Obj]:
 
 
 def missing(job: Obj, status: Obj, pods: Sequence[Obj]) -> list[int | None]:
-    """Returns the indexes to create pods for; None, once a pod, where pods have no index."""
+    """Returns the indexes for which to create pods, with None for each pod of a Job without indexes."""
     slow = job["spec"].get("podReplacementPolicy") == "Failed"
     running = [pod for pod in pods if is_active(pod) or (slow and is_terminating(pod))]
     number = _wanted(job, status, len(running)) - len(running)

@@ -1,9 +1,10 @@
-"""The Job controller's stand-in: pods from the template, suspend and resume, counting, Complete and Failed.
+"""Stand-in for the Job controller: pods from the template, suspend and resume, counting, Complete and Failed.
 
-As in kubernetes 1.36 with its default gates: pods carry the tracking finalizer until they are counted; a suspended Job
-loses its active pods, its startTime, and says Suspended=True in the same update; a resumed one restarts; a Job that
-ends says SuccessCriteriaMet or FailureTarget first and Complete or Failed when its last pod is gone.
-Left out: pod failure and success policies, backoffLimitPerIndex, deadlines, TTL, the index as an environment variable.
+As in Kubernetes 1.36 with default gates: pods have the tracking finalizer until counted; suspending a Job deletes its active
+pods, removes startTime and sets Suspended=True in one update; resuming restarts it; an ending Job gets SuccessCriteriaMet or
+FailureTarget first, and Complete or Failed when its last pod is gone.
+
+Not supported: pod failure and success policies, backoffLimitPerIndex, deadlines, TTL, the index as an environment variable.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _FAILURE = ("BackoffLimitExceeded", "Job has reached the specified backoff limit
 
 
 class JobWorker(Worker):
-    """Steps every Job that is its own to manage."""
+    """Reconciles Jobs that the Job controller manages."""
 
     kinds: ClassVar[tuple[Resource, ...]] = (JOBS, PODS)
 
     def __init__(self, store: Storage) -> None:
         super().__init__(store)
         self._pods = Dependents("Job")
-        self._not_before: dict[str, float] = {}  # uid: the backoff after failures ends
+        self._not_before: dict[str, float] = {}  # uid: end of the backoff after failures
 
     def seen(self, kind: Resource, event: StoreEvent) -> None:
         if kind is JOBS:
@@ -66,7 +67,7 @@ class JobWorker(Worker):
             self._release(pod)
 
     def _count(self, job: Obj, status: Obj, pods: list[Obj]) -> list[Obj]:
-        """Adds pods that ended to the status, each once; those that may lose the finalizer."""
+        """Adds ended pods to the status, each once. Returns pods that may lose the finalizer."""
         over = holds(status, "Complete", "Failed") or "deletionTimestamp" in job["metadata"]
         ended = [pod for pod in pods if jobpods.is_tracked(pod) and (over or jobpods.has_ended(job, pod))]
         succeeded = [pod for pod in ended if jobpods.phase(pod) == "Succeeded"]
@@ -85,7 +86,7 @@ class JobWorker(Worker):
         return ended
 
     def _advance(self, key: str, job: Obj, status: Obj, pods: list[Obj]) -> list[Obj]:
-        """What a Job that has not ended needs done; its pods after that."""
+        """Reconciles a Job that has not ended. Returns its pods afterwards."""
         if status.get("failed", 0) > job["spec"]["backoffLimit"] or holds(status, "FailureTarget"):
             return self._end(status, pods, "FailureTarget", "Failed", _FAILURE)
         if _is_complete(job, status, pods):
@@ -129,14 +130,14 @@ class JobWorker(Worker):
         return [*pods, *(self.store.create(PODS, jobpods.new_pod(job, index)) for index in missing)]
 
     def _remove(self, pods: list[Obj], unwanted: list[Obj]) -> list[Obj]:
-        """Deletes pods uncounted; the pods that are left, some of them on their way out."""
+        """Deletes pods without counting them. Returns the remaining pods, including terminating ones."""
         for pod in unwanted:
             self._release(pod)
             self.store.delete(PODS, pod["metadata"]["name"], pod["metadata"]["namespace"])
         return [now for pod in pods if (now := self.at(PODS, _key(pod)))]
 
     def _release(self, pod: Obj) -> None:
-        """Takes the tracking finalizer off a pod that is still there."""
+        """Removes the tracking finalizer of a pod, if the pod still exists."""
         now = self.at(PODS, _key(pod))
         if now is not None and jobpods.is_tracked(now):
             left = [item for item in now["metadata"]["finalizers"] if item != JOB_TRACKING_FINALIZER]
@@ -153,7 +154,7 @@ def _unversioned(meta: Obj) -> Obj:
 
 
 def _set(status: Obj, name: str, value: object) -> None:
-    """Zeroes and empty texts are not written."""
+    """Sets a field of the status; removes it if zero or empty."""
     if value:
         status[name] = value
     else:
@@ -170,6 +171,6 @@ def _tally(status: Obj, pods: list[Obj]) -> None:
 
 def _is_complete(job: Obj, status: Obj, pods: list[Obj]) -> bool:
     completions, succeeded = job["spec"].get("completions"), status.get("succeeded", 0)
-    if completions is None:  # a work queue: one success means that the queue is empty
+    if completions is None:  # a work queue: one success means the queue is empty
         return succeeded > 0 and not any(jobpods.is_active(pod) for pod in pods)
     return bool(succeeded >= completions)

@@ -1,8 +1,9 @@
-"""The JobSet controller's stand-in: child Jobs, suspend and resume, restarts, Completed and Failed.
+"""Stand-in for the JobSet controller: child Jobs, suspend and resume, restarts, Completed and Failed.
 
-As JobSet 0.12 does it: child Jobs exist while the JobSet is suspended, with the template as it was when they were made; a
-resume merges the five mutable fields into them and takes nothing out. Every failure counts as a restart of all.
-Left out: startup order and dependsOn, failure policy rules, the headless Service, TTL, volume claims.
+As JobSet 0.12: child Jobs exist while the JobSet is suspended, with the template of their creation; a resume merges the five
+mutable fields into them and removes nothing. Every failure counts as a restart of all.
+
+Not supported: startup order and dependsOn, failure policy rules, the headless Service, TTL, volume claims.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FOREGROUND = DeleteOptions("Foreground")
 
 
 class JobSetWorker(Worker):
-    """Steps every JobSet that is its own to manage."""
+    """Reconciles JobSets that the JobSet controller manages."""
 
     kinds: ClassVar[tuple[Resource, ...]] = (JOBSETS, JOBS)
 
@@ -68,7 +69,7 @@ class JobSetWorker(Worker):
             self._start(jobset, status, jobs, current)
 
     def _conclude(self, jobset: Obj, status: Obj, jobs: list[Obj]) -> None:
-        """Ends the JobSet, or counts one more restart."""
+        """Ends the JobSet, or counts a restart."""
         failed = next((job for job in jobs if children.has_failed(job)), None)
         if failed is not None:
             most = (jobset["spec"].get("failurePolicy") or {}).get("maxRestarts", 0)
@@ -84,8 +85,8 @@ class JobSetWorker(Worker):
         status["terminalState"] = kind
 
     def _start(self, jobset: Obj, status: Obj, jobs: list[Obj], current: list[Obj]) -> None:
-        """Creates what is missing, and passes on suspend or resume."""
-        taken = {job["metadata"]["name"] for job in jobs}  # an old one must be gone before the new one comes
+        """Creates missing child Jobs, and suspends or resumes existing ones."""
+        taken = {job["metadata"]["name"] for job in jobs}  # an old Job must be removed before its successor is created
         for job in children.wanted(jobset, status["restarts"]):
             if job["metadata"]["name"] not in taken:
                 self.store.create(JOBS, job)

@@ -1,8 +1,8 @@
-"""The kubelets' stand-in: nodes become Ready, bound pods run, end as annotated, and go when they are deleted.
+"""Stand-in for kubelets: nodes become Ready; bound pods run, end as annotated, and are removed when deleted.
 
-Plays the stages of hack/controlplane/kwok-stages.yaml: a pod runs for ever unless it is annotated
-`stowage.test/run-for` (a Go duration, from the moment it runs), and then succeeds, or fails with
-`stowage.test/exit-code`. A node labelled `stowage.test/node-down` is left as it is.
+Implements the stages of hack/controlplane/kwok-stages.yaml: a pod runs for ever, unless its annotation `stowage.test/run-for`
+(a Go duration from its start) ends it; it then succeeds, or fails with `stowage.test/exit-code`. A node labelled
+`stowage.test/node-down` is not changed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _NOW = DeleteOptions(grace=0)
 
 
 class Kubelet(Worker):
-    """All nodes' kubelets at once."""
+    """The kubelets of all nodes."""
 
     kinds: ClassVar[tuple[Resource, ...]] = (NODES, PODS)
 
     def __init__(self, store: Storage) -> None:
         super().__init__(store)
-        self._since: dict[str, float] = {}  # uid: when the pod began to run, finer than its status says
+        self._since: dict[str, float] = {}  # uid: start time, more precise than the status
 
     def seen(self, kind: Resource, event: StoreEvent) -> None:
         if event.type == "DELETED":
@@ -69,7 +69,7 @@ class Kubelet(Worker):
         meta, phase = pod["metadata"], pod.get("status", {}).get("phase")
         if "deletionTimestamp" in meta:
             if MANAGED_FINALIZER in meta.get("finalizers", ()) and phase in ("Pending", "Running"):
-                self._write(pod, {"phase": "Failed"})  # it outlives its containers, and must not seem to run
+                self._write(pod, {"phase": "Failed"})  # the finalizer keeps the pod, which must not seem to run
             elif meta.get("deletionGracePeriodSeconds"):
                 self.store.delete(PODS, meta["name"], meta["namespace"], options=_NOW)
         elif phase == "Pending":
@@ -123,7 +123,7 @@ def _epoch(time: str) -> float:
 
 
 def _merged(pod: Obj, changes: Iterable[Obj]) -> list[Obj]:
-    """Returns the pod's conditions with these in place of those of the same types."""
+    """Returns the pod's conditions, with `changes` replacing those of the same types."""
     by_type = {item["type"]: item for item in pod.get("status", {}).get("conditions") or ()}
     by_type |= {item["type"]: item for item in changes}
     return list(by_type.values())

@@ -1,7 +1,7 @@
-"""The kube-scheduler's stand-in: binds ungated pods to the first node, by name, that takes them.
+"""Stand-in for kube-scheduler: binds ungated pods to the first node, by name, that fits.
 
-Pods of higher priority come first, then older ones. A pod that fits nowhere says PodScheduled=False, Unschedulable, and is
-tried again when a node changes or room is made. Never scores and never preempts. What fits is fitting.py's.
+Pods of higher priority come first, then older ones. A pod that fits nowhere gets PodScheduled=False, Unschedulable, and is
+retried when a node changes or capacity is released. It never scores or preempts. fitting.py has the filters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "default-scheduler"
 
 
 class PodScheduler(Worker):
-    """Keeps what is free on each node, and places one pod after the other."""
+    """Tracks free capacity per node and binds pods one by one."""
 
     kinds: ClassVar[tuple[Resource, ...]] = (NODES, PODS)
 
@@ -32,10 +32,10 @@ class PodScheduler(Worker):
         super().__init__(store)
         self._nodes: dict[str, Node] = {}
         self._free: dict[str, Resources] = {}
-        self._placed: dict[str, tuple[str, Resources]] = {}  # pod key: node, what it takes there
+        self._placed: dict[str, tuple[str, Resources]] = {}  # pod key: node, and what the pod uses there
         self._waiting: dict[str, None] = {}
 
-    # ---- what it follows
+    # ---- events
 
     def seen(self, kind: Resource, event: StoreEvent) -> None:
         if kind is NODES:
@@ -66,10 +66,10 @@ class PodScheduler(Worker):
         for key in self._waiting:
             self.look_at(key)
 
-    # ---- what is free
+    # ---- free capacity
 
     def _account(self, name: str) -> None:
-        """What is free on a node, from scratch."""
+        """Recomputes the free capacity of a node."""
         self._free.pop(name, None)
         if name in self._nodes:
             self._free[name] = allocatable(self._nodes[name])

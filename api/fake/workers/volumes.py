@@ -1,4 +1,4 @@
-"""The volume controller's stand-in: binds a claim that names its volume to it. Never chooses a volume, and makes none."""
+"""Stand-in for the volume controller: binds a claim to the volume that it names. Never chooses or provisions a volume."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from api.volumes import BIND_COMPLETED
 
 
 class VolumeBinder(Worker):
-    """Looks at each claim, and again at all of a volume that changes."""
+    """Reconciles claims when they or their volumes change."""
 
     kinds: ClassVar[tuple[Resource, ...]] = (CLAIMS, VOLUMES)
 

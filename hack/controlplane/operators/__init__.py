@@ -1,10 +1,9 @@
-"""The operators of job kinds, for `make e2e-kinds`: which there are, what each is built from and how it runs on loopback.
+"""The operators of job kinds for `make e2e-kinds`: the source of each, and its arguments on loopback.
 
-Each folder beside this file has the go.mod that pins one operator; it is built the first time that a cluster asks for it. The
-CRDs come from the same module, without its conversion webhooks. An operator's own webhooks are not registered: what refuses a
-malformed object in these tests is Stowage.
+Each folder has the go.mod that pins one operator, which is built when a cluster first needs it. CRDs come from the same module,
+without conversion webhooks. An operator's own webhooks are not registered: in these tests only Stowage validates objects.
 
-The MPI operator listens on port 8080 of all addresses, which cannot be changed: one such cluster at a time on a machine.
+The MPI operator always listens on port 8080 of all addresses, so only one such cluster can run per machine.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from hack.controlplane.options import ClusterPaths, OperatorPorts
 HERE = Path(__file__).resolve().parent
 CRDS: Final = "crds"
 
-# Where Kubeflow's training operator looks for the certificate that a kubelet mounts; the path is part of the program.
+# Where Kubeflow's training operator expects the certificate that a kubelet mounts; the path is compiled in.
 _MOUNTED_CERTIFICATE = Path("/tmp/k8s-webhook-server/serving-certs/tls.crt")
 _ROTATED = "validator.training-operator.kubeflow.org"
 _NAMESPACES = "/api/v1/namespaces"
@@ -37,13 +36,16 @@ Prepare = Callable[[Api, ClusterPaths, OperatorPorts], None]
 
 
 def _nothing(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
-    """The operator reads nothing at its start but its CRDs."""
+    """Prepares nothing: the operator needs only its CRDs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator. `left_out` are CRD files of the module that another operator has in a newer version; `health_port` is the
-    port that the program always takes, None where it is chosen."""
+    """One operator.
+
+    `left_out` are CRD files of the module that another operator has in a newer version. `health_port` is the program's fixed
+    port, or None if it can be chosen.
+    """
 
     name: str
     module: str
@@ -58,12 +60,12 @@ class Operator:
 
     @property
     def recipe(self) -> Recipe:
-        """How it is built."""
+        """How to build the operator."""
         renamed = {self.package: self.name}
         return Recipe(self.name, HERE / self.name, (self.name,), renamed, {self.module: self._shipped})
 
     def health(self, ports: OperatorPorts) -> str:
-        """Returns the URL that answers 200 when it is ready."""
+        """Returns the URL that returns status 200 when the operator is ready."""
         return f"http://127.0.0.1:{self.health_port or ports.health}/{self.health_path}"
 
     def variables(self, site: ClusterPaths) -> dict[str, str]:
@@ -92,9 +94,9 @@ def _training(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
 
 
 def _prepare_training(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
-    """The operator rotates its own certificate in this Secret and this registration, and starts when both are there.
+    """Creates the Secret and the webhook configuration in which the operator rotates its certificate; it waits for both.
 
-    The registration is for a kind that does not exist: its certificate bears the name of a Service, and would not do for a
+    The configuration is for a kind that does not exist: its certificate is for a Service's name and would not work for a
     webhook on loopback.
     """
     api.create(_NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}})
@@ -123,7 +125,7 @@ def _prepare_training(api: Api, site: ClusterPaths, ports: OperatorPorts) -> Non
 
 
 def _serve_with(site: ClusterPaths, name: str) -> None:
-    """The certificate of a webhook server, made by cluster.py, to the place where controller-runtime looks."""
+    """Copies the certificate of a webhook server, from cluster.py, to where controller-runtime expects it."""
     folder = site.folder / name / "k8s-webhook-server" / "serving-certs"
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(site.pki(f"{name}.crt"), folder / "tls.crt")
@@ -145,7 +147,7 @@ def _appwrapper(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
 
 
 def _prepare_appwrapper(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
-    """Its addresses stand in a ConfigMap. Without its webhooks it needs no certificate; all else is as it ships."""
+    """Creates the ConfigMap with the operator's addresses. Without webhooks it needs no certificate."""
     config = {
         "controllerManager": {
             "metrics": {"bindAddress": "0"},
@@ -163,7 +165,7 @@ def _trainer(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
 
 
 def _prepare_trainer(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
-    """Its addresses stand in a file. Its webhooks are served, and not registered."""
+    """Writes the operator's configuration file. Its webhooks are served but not registered."""
     config = {
         "apiVersion": "config.trainer.kubeflow.org/v1alpha1",
         "kind": "Configuration",
@@ -240,7 +242,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
             _appwrapper,
             environment={"NAMESPACE": "default"},
             prepare=_prepare_appwrapper,
-            # whether it is ready it says only with its webhooks
+            # /readyz works only with its webhooks
             health_path="healthz",
         ),
         Operator(
@@ -271,4 +273,4 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         ),
     )
 }
-"""By name, in the order in which they are built and started."""
+"""Operators by name, in the order in which they are built and started."""
