@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from fractions import Fraction
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, model_validator
 
 from admission.engine.model import Counting, PlacementOptions, Profile
-from admission.engine.quota.charging import ResourceRules, Transformation
-from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
-from api import duration
-from api.errors import InvalidQuantity
+from admission.kueue_settings import (
+    Duration,
+    FairSharingSection,
+    IntegrationsSection,
+    MetricsSection,
+    PodsReadySection,
+    ResourcesSection,
+    RetentionSection,
+    SelectorSection,
+)
 from api.kube.environment import Environment, Section
-from api.quantity import CPU, parse
 from api.sakkara import HIGHEST_PRIORITY, TOPOLOGY_NAMESPACE
-
-SectionT = TypeVar("SectionT", bound=Section)
-_TEN_YEARS = 315_360_000
-
-
-def _seconds(given: Any) -> Any:
-    """Converts a number of seconds or a Go duration (90s, 10m, 1h30m) to seconds. Raises ValueError."""
-    if not isinstance(given, str):
-        return given
-    try:
-        return float(given)
-    except ValueError:
-        return duration.seconds(given)
-
-
-Duration = Annotated[float, BeforeValidator(_seconds), Field(ge=0, le=_TEN_YEARS, allow_inf_nan=False)]
-
-
-def _switched(section: SectionT, switch: str, but: Set[str] = frozenset()) -> SectionT:
-    """Raises ValueError if settings other than `but` are given without the switch that gives them effect.
-
-    Kueue's configuration files may contain such settings; they must not turn the feature on.
-    """
-    idle = sorted(to_camel(name) for name in section.model_fields_set - {switch} - but)
-    if idle and switch not in section.model_fields_set:
-        raise ValueError(
-            f"{', '.join(idle)} has no effect without {switch}: say {switch}: true, or false to leave it off"
-        )
-    return section
 
 
 class PlacementSection(Section):
@@ -78,161 +52,6 @@ class PlacementSection(Section):
     def options(self) -> PlacementOptions:
         """Returns the engine's placement options."""
         return PlacementOptions(**self.model_dump())
-
-
-class RequeuingSection(Section):
-    """How a workload is requeued whose pods did not become ready in time."""
-
-    timestamp: Literal["Eviction", "Creation"] = Field(
-        "Eviction", description="the time by which a workload queues again after its eviction"
-    )
-    backoff_base_seconds: int = Field(
-        60, ge=1, le=_TEN_YEARS, description="the first wait; each further one is twice as long"
-    )
-    backoff_max_seconds: int = Field(3600, ge=1, le=_TEN_YEARS, description="the longest wait before it queues again")
-    backoff_limit_count: int | None = Field(None, ge=0, description="comes back so often, then it is deactivated")
-
-
-class PodsReadySection(Section):
-    """Evicts admitted workloads whose pods do not become ready in time."""
-
-    enabled: bool = Field(False, description="evict admitted workloads whose pods are not ready in time")
-    timeout: Duration = Field(1800.0, description="from the admission until all pods are ready")
-    recovery_timeout: Duration | None = Field(
-        None, description="from the failure of a pod on; none: as long as timeout"
-    )
-    block_admission: bool = Field(
-        False, description="admit the next workload only when the pods of all others are ready"
-    )
-    requeuing_strategy: RequeuingSection = RequeuingSection()
-
-    @model_validator(mode="after")
-    def _said_to_be_on(self) -> Self:
-        # the requeuing strategy's timestamp also applies to other evictions
-        return _switched(self, "enabled", but={"requeuing_strategy"})
-
-
-class WorkloadRetentionSection(Section):
-    """How long objects are retained; null: for ever."""
-
-    after_finished: Duration | None = Field(None, description="finished Workloads are deleted then; their jobs stay")
-    after_deactivated_by_kueue: Duration | None = Field(
-        None, description="jobs are deleted then whose workloads Stowage itself deactivated (not a user)"
-    )
-
-
-class RetentionSection(Section):
-    """Retention of objects by kind."""
-
-    workloads: WorkloadRetentionSection = WorkloadRetentionSection()
-
-
-class SelectorExpression(Section):
-    """One requirement of a label selector."""
-
-    key: str = Field(min_length=1)
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if bool(self.values) != (self.operator in ("In", "NotIn")):
-            raise ValueError("In and NotIn need values, Exists and DoesNotExist have none")
-        return self
-
-
-class SelectorSection(Section):
-    """A label selector; an empty one selects everything."""
-
-    match_labels: dict[str, str] = Field(default_factory=dict)
-    match_expressions: tuple[SelectorExpression, ...] = ()
-
-
-class FairSharingSection(Section):
-    """Fair sharing: queues and cohorts share lent quota by weight, and those above their share are evicted first."""
-
-    enable: bool = Field(False, description="share what a cohort lends by the weights of its queues")
-    preemption_strategies: tuple[FairStrategy, ...] = Field(
-        (), description="which evictions are fair, tried in this order; none named: both"
-    )
-
-    @field_validator("preemption_strategies")
-    @classmethod
-    def _known_order(cls, given: tuple[FairStrategy, ...]) -> tuple[FairStrategy, ...]:
-        both = tuple(FairStrategy)
-        if given not in ((), both[:1], both[1:], both):
-            raise ValueError(f"must be one of {both[0]}, {both[1]}, or both in that order")
-        return given
-
-    @model_validator(mode="after")
-    def _said_to_be_on(self) -> Self:
-        return _switched(self, "enable")
-
-    def rules(self) -> FairSharingRules | None:
-        """Returns the engine's rules, or None without fair sharing."""
-        if not self.enable:
-            return None
-        return FairSharingRules(self.preemption_strategies) if self.preemption_strategies else FairSharingRules()
-
-
-class TransformationSection(Section):
-    """Converts one resource to amounts of others when quota is counted."""
-
-    input: str = Field(min_length=1)
-    strategy: Literal["Retain", "Replace"] = Field(
-        "Retain", description="whether it counts for itself as well, or only for the others"
-    )
-    multiply_by: str | None = Field(
-        None, min_length=1, description="the outputs count as often as there are units of this resource in the request"
-    )
-    outputs: dict[str, str | int | float] = Field(default_factory=dict, description="amounts for a unit of the input")
-
-    @field_validator("outputs")
-    @classmethod
-    def _amounts(cls, given: dict[str, str | int | float]) -> dict[str, str | int | float]:
-        for name, amount in given.items():
-            try:
-                negative = parse(amount) < 0
-            except InvalidQuantity as bad:
-                raise ValueError(f"{name}: {amount!r}: {bad.allowed}") from None
-            if negative:
-                raise ValueError(f"{name}: {amount!r}: must not be negative")
-        return given
-
-    def transformation(self) -> Transformation:
-        """Returns the engine's transformation. Outputs are per whole unit of the input; cpu counts in milli-units."""
-        each = {name: parse(amount) * _milli(name) / _milli(self.input) for name, amount in self.outputs.items()}
-        return Transformation(self.input, each, self.strategy == "Retain", self.multiply_by)
-
-
-def _milli(resource: str) -> Fraction:
-    return Fraction(1000 if resource == CPU else 1)
-
-
-class ResourcesSection(Section):
-    """Which requests count in quota; placement always counts all."""
-
-    exclude_resource_prefixes: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
-        (), description="resources whose names begin with one of these do not count in quota"
-    )
-    transformations: tuple[TransformationSection, ...] = Field(
-        (), description="resources that count in quota for amounts of others: input, strategy, multiplyBy, outputs"
-    )
-
-    @field_validator("transformations")
-    @classmethod
-    def _once(cls, given: tuple[TransformationSection, ...]) -> tuple[TransformationSection, ...]:
-        inputs = [each.input for each in given]
-        twice = sorted({name for name in inputs if inputs.count(name) > 1})
-        if twice:
-            raise ValueError(f"only one transformation for each input, there are more for {', '.join(twice)}")
-        return given
-
-    def rules(self) -> ResourceRules:
-        """Returns the engine's rules."""
-        return ResourceRules(
-            self.exclude_resource_prefixes, tuple(each.transformation() for each in self.transformations)
-        )
 
 
 class ControllerSection(Section):
@@ -294,15 +113,6 @@ class ControllerSection(Section):
     )
 
 
-class IntegrationsSection(Section):
-    """Labels and annotations that are copied from jobs and pods."""
-
-    label_keys_to_copy: tuple[str, ...] = Field(
-        (), description="labels of jobs and pods that their Workloads carry, too; pods of one group must not contradict"
-    )
-    annotation_keys_to_copy: tuple[str, ...] = Field((), description="annotations likewise")
-
-
 class SchedulersSection(Section):
     """Schedulers, besides the stock one, that queued pods may name."""
 
@@ -331,21 +141,6 @@ class SakkaraSection(Section):
         le=2**31 - 1,
         description="of a group by its ConfigMap alone; more takes a PriorityClass, which a ResourceQuota can guard",
     )
-
-
-class LocalQueueMetricsSection(Section):
-    """Metrics of each LocalQueue."""
-
-    enable: bool = Field(True, description="publish the metrics of each LocalQueue")
-
-
-class MetricsSection(Section):
-    """Optional metrics."""
-
-    enable_cluster_queue_resources: bool = Field(
-        False, description="quotas and usage of each ClusterQueue by flavor and resource"
-    )
-    local_queue_metrics: LocalQueueMetricsSection = LocalQueueMetricsSection()
 
 
 class WebhookSection(Section):

@@ -23,16 +23,16 @@ import msgspec
 
 from api.errors import InvalidObject
 from api.names import HOSTNAME_LABEL
-from api.workloads import (
+from api.topology_assignment import (
     MAX_DOMAINS,
     MAX_SLICES,
-    Admission,
     AssignmentSlice,
     IndividualValues,
     LevelValues,
     PodCounts,
     TopologyAssignment,
 )
+from api.workloads import Admission
 
 Domain = tuple[tuple[str, ...], int]
 Wire = dict[str, Any]

@@ -26,8 +26,8 @@ from itertools import combinations
 from typing import Any, Final
 
 from api.schema import LABEL_KEY
+from api.topology_request import MAX_CONSTRAINTS, PlacementConstraint
 from api.untrusted_text import read_json
-from api.workloads import MAX_CONSTRAINTS, PlacementConstraint
 
 TYPES: Final = ("pack", "spread")
 WORDS: Final = tuple(word for word in PlacementConstraint.model_fields if word != "level")

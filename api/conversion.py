@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from api import assignment
 from api.errors import InvalidObject
 from api.names import CONVERSION_PROBLEM, GROUP
-from api.workloads import MAX_DOMAINS, MAX_POD_SETS, TopologyAssignment
+from api.topology_assignment import MAX_DOMAINS, TopologyAssignment
+from api.workloads import MAX_POD_SETS
 
 Wire = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""ClusterQueue, LocalQueue, Cohort, WorkloadPriorityClass and AdmissionCheck (v1beta2 fields).
+"""ClusterQueue, LocalQueue, Cohort and WorkloadPriorityClass (v1beta2 fields).
 
 Fields without an implementation are typed too, so that no setting of a user is lost; the controller names set but unsupported
 fields in a condition of the object.
@@ -15,8 +15,6 @@ from api.meta import Condition, KubeModel, KubeObject
 from api.names import API_VERSION
 from api.schema import (
     CONDITIONS,
-    DNS_LABEL,
-    DNS_SUBDOMAIN,
     IMMUTABLE,
     INT_OR_STRING,
     LABEL_SELECTOR,
@@ -378,45 +376,3 @@ class WorkloadPriorityClass(KubeObject):
 
     value: Annotated[Int32, schema("The priority; higher goes first.")]
     description: Annotated[str | None, schema("When to use the class.", maxLength=2048)] = None
-
-
-class CheckParameters(KubeModel):
-    """Reference to parameters of the check's controller."""
-
-    api_group: Annotated[str, schema("API group of the parameters.", maxLength=253, pattern=DNS_SUBDOMAIN)]
-    kind: Annotated[
-        str, schema("Kind of the parameters.", maxLength=63, pattern="^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$")
-    ]
-    name: Annotated[str, schema("Name of the parameters.", maxLength=63, pattern=DNS_LABEL)]
-
-
-class AdmissionCheckSpec(KubeModel):
-    """The controller of an admission check, and its parameters."""
-
-    controller_name: Annotated[
-        str,
-        schema(
-            "The controller that answers the check.",
-            mandatory=True,
-            minLength=1,
-            maxLength=253,
-            x_kubernetes_validations=IMMUTABLE,
-        ),
-    ] = ""
-    parameters: CheckParameters | None = None
-
-
-class AdmissionCheckStatus(KubeModel):
-    """Condition Active of an admission check."""
-
-    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
-
-
-class AdmissionCheck(KubeObject):
-    """A check by another controller that each workload must pass before admission."""
-
-    API_VERSION: ClassVar[str] = API_VERSION
-    KIND: ClassVar[str] = "AdmissionCheck"
-
-    spec: AdmissionCheckSpec = Field(default_factory=AdmissionCheckSpec)
-    status: AdmissionCheckStatus = Field(default_factory=AdmissionCheckStatus)

@@ -23,8 +23,8 @@ import msgspec
 
 from api import constraints, duration, names
 from api.errors import InvalidObject
+from api.topology_request import SliceConstraint, TopologyRequest
 from api.untrusted_text import bounded
-from api.workloads import SliceConstraint, TopologyRequest
 
 MAX_LAYERS = 3
 MAX_SPARE_HOSTS = 100

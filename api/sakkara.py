@@ -29,8 +29,8 @@ from api.meta import ObjectMeta, object_key
 from api.requests import parse_int32
 from api.schema import DNS_SUBDOMAIN
 from api.topology import Topology, TopologyLevel, TopologySpec
+from api.topology_request import PlacementConstraint
 from api.untrusted_text import LONGEST_DATA, entries_once, read_json
-from api.workloads import PlacementConstraint
 
 NAME, SIZE, PRIORITY, CONSTRAINTS = "name", "size", "priority", "constraints"
 LEVELS, TREE, RESOURCES = "level-names", "tree", "resource-names"

@@ -10,11 +10,9 @@ from api.meta import Condition, KubeModel, KubeObject
 from api.names import ADMITTED, API_VERSION, GROUP, IS_GROUP_WORKLOAD, QUOTA_RESERVED
 from api.schema import (
     CONDITIONS,
-    LABEL_KEY,
     POD_TEMPLATE,
     TOLERATIONS,
     Int32,
-    LevelKey,
     LevelName,
     Name,
     PodSetName,
@@ -28,99 +26,10 @@ from api.schema import (
     schema,
     unique,
 )
+from api.topology_assignment import TopologyAssignment
+from api.topology_request import TopologyRequest
 
 MAX_POD_SETS = 18
-MAX_CONSTRAINTS = 16
-
-
-class SliceConstraint(KubeModel):
-    """One layer of slices: every `size` pods in one domain of level `topology`."""
-
-    topology: Annotated[LevelName, schema("Label key of the level.")]
-    size: Annotated[int, schema("Pods of one slice.", mandatory=True, format="int32", minimum=1)] = 0
-
-
-class PlacementConstraint(KubeModel):
-    """A requirement at one level of the topology."""
-
-    level: Annotated[
-        str,
-        schema(
-            "Label key of the level, or its last part.", mandatory=True, minLength=1, maxLength=316, pattern=LABEL_KEY
-        ),
-    ] = ""
-    type: Annotated[
-        str, schema("Pack onto few domains of the level, or spread evenly.", default=None, enum=["pack", "spread"])
-    ] = "pack"
-    partitions: Annotated[int | None, schema("Exact number of used domains.", format="int32", minimum=1)] = None
-    min: Annotated[int | None, schema("Fewest pods in a used domain.", format="int32", minimum=1)] = None
-    max: Annotated[int | None, schema("Most pods in a used domain.", format="int32", minimum=1)] = None
-    factor: Annotated[
-        int | None, schema("Pods in a used domain are a multiple of this.", format="int32", minimum=1)
-    ] = None
-    hard: Annotated[bool, schema("Never violate; if false, violate as little as possible.")] = False
-
-
-class TopologyRequest(KubeModel):
-    """The topology request of a pod set."""
-
-    required: Annotated[str | None, schema("All pods in one domain of this level.", maxLength=63)] = None
-    preferred: Annotated[str | None, schema("All pods in as few domains of this level as possible.", maxLength=63)] = (
-        None
-    )
-    unconstrained: Annotated[bool | None, schema("Anywhere, but counted by topology.")] = None
-    pod_index_label: Annotated[str | None, schema("Label with a pod's rank.", maxLength=317)] = None
-    sub_group_index_label: Annotated[str | None, schema("Label with the replicated job's index.", maxLength=317)] = None
-    sub_group_count: Annotated[int | None, schema("Number of replicated jobs.", format="int32", minimum=0)] = None
-    pod_set_group_name: Annotated[
-        str | None, schema("Pod sets of one name are placed together, on one flavor.", maxLength=256)
-    ] = None
-    pod_set_slice_required_topology: Annotated[
-        str | None, schema("Each slice in one domain of this level.", maxLength=63)
-    ] = None
-    pod_set_slice_size: Annotated[int | None, schema("Pods of one slice.", format="int32", minimum=1)] = None
-    # the wire's own spelling: lower-case s
-    podset_slice_required_topology_constraints: Annotated[
-        tuple[SliceConstraint, ...] | None, schema("Layers of slices, widest first.", **atomic(maxItems=3))
-    ] = None
-    constraints: Annotated[
-        tuple[PlacementConstraint, ...] | None,
-        schema(
-            "Requirements at each level (an extension of Stowage).",
-            **map_by("level", minItems=1, maxItems=MAX_CONSTRAINTS),
-        ),
-    ] = None
-    relax_after_seconds: Annotated[
-        int | None,
-        schema(
-            "Seconds of waiting after which the required level is widened by one, repeatedly (an extension of Stowage).",
-            format="int32",
-            minimum=1,
-        ),
-    ] = None
-    spare_hosts: Annotated[
-        int | None,
-        schema(
-            "Hosts that are kept free for pods whose host fails (an extension of Stowage).",
-            format="int32",
-            minimum=1,
-            maximum=100,
-        ),
-    ] = None
-
-    @property
-    def explicit(self) -> bool:
-        """Reports whether a topology is requested; `unconstrained: false` counts, an index label alone does not."""
-        return any(
-            v is not None
-            for v in (
-                self.required,
-                self.preferred,
-                self.unconstrained,
-                self.pod_set_slice_required_topology,
-                self.pod_set_slice_size,
-            )
-        ) or bool(self.podset_slice_required_topology_constraints or self.constraints)
 
 
 class PodSet(KubeModel):
@@ -220,92 +129,6 @@ class WorkloadSpec(KubeModel):
         tuple[dict[str, Any], ...],
         schema("Gates that block the preemption of other workloads.", **map_by("name", items=_GATE, maxItems=8)),
     ] = ()
-
-
-MAX_DOMAINS = 100_000
-MAX_SLICES = 1000
-
-Root = Annotated[str, schema(maxLength=63)]
-PodCount = Annotated[int, schema(format="int32", minimum=1)]
-# Both types below are unions: exactly one of the two members is set.
-_ONE_OF: Schema = {"minProperties": 1, "maxProperties": 1}
-
-
-class IndividualValues(KubeModel):
-    """Differing values, each prefix + root + suffix."""
-
-    prefix: Annotated[str | None, schema("Common prefix of the values.", minLength=1, maxLength=63)] = None
-    suffix: Annotated[str | None, schema("Common suffix of the values.", minLength=1, maxLength=63)] = None
-    roots: Annotated[
-        tuple[Root, ...],
-        schema(
-            "The part of each value between prefix and suffix.",
-            mandatory=True,
-            **atomic(minItems=1, maxItems=MAX_DOMAINS),
-        ),
-    ] = ()
-
-
-class LevelValues(KubeModel):
-    """Values of one level over a slice's domains: one for all, or one each."""
-
-    model_config = ConfigDict(json_schema_extra=_ONE_OF)
-
-    universal: Annotated[str | None, schema("The value of every domain.", maxLength=63)] = None
-    individual: IndividualValues | None = None
-
-
-class PodCounts(KubeModel):
-    """Pods per domain: one number for all, or one each."""
-
-    model_config = ConfigDict(json_schema_extra=_ONE_OF)
-
-    universal: Annotated[PodCount | None, schema("Pods of every domain.")] = None
-    individual: Annotated[
-        tuple[PodCount, ...] | None, schema("Pods by domain.", **atomic(minItems=1, maxItems=MAX_DOMAINS))
-    ] = None
-
-
-class AssignmentSlice(KubeModel):
-    """A run of domains in compact form."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "self.valuesPerLevel.all(v, !has(v.individual) || size(v.individual.roots) == self.domainCount)",
-                "roots must have one item per domain",
-            ),
-            rule(
-                "!has(self.podCounts.individual) || size(self.podCounts.individual) == self.domainCount",
-                "individual pod counts must have one item per domain",
-            ),
-        )
-    )
-
-    domain_count: Annotated[int, schema("Domains in the run.", format="int32", minimum=1, maximum=MAX_DOMAINS)]
-    values_per_level: Annotated[
-        tuple[LevelValues, ...],
-        schema("In the order of levels.", mandatory=True, **atomic(minItems=1, maxItems=16)),
-    ] = ()
-    pod_counts: Annotated[PodCounts, schema(mandatory=True)] = Field(default_factory=PodCounts)
-
-
-class TopologyAssignment(KubeModel):
-    """The domains of a pod set; `api.assignment` converts it to and from plain lists."""
-
-    model_config = ConfigDict(
-        json_schema_extra=rules(
-            rule(
-                "!has(self.slices) || self.slices.all(s, size(s.valuesPerLevel) == size(self.levels))",
-                "valuesPerLevel must have the same length as the number of levels in this TopologyAssignment",
-            )
-        )
-    )
-
-    levels: Annotated[
-        tuple[LevelKey, ...], schema("Label keys, widest first.", mandatory=True, **atomic(minItems=1, maxItems=16))
-    ] = ()
-    slices: Annotated[tuple[AssignmentSlice, ...], schema("In order.", **atomic(maxItems=MAX_SLICES))] = ()
 
 
 class PodSetAssignment(KubeModel):

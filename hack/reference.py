@@ -26,7 +26,7 @@ import admission.webhook.metrics
 import admission.workload_metrics
 import ungater.metrics
 from admission.cli.main import app as stowage
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from admission.settings import AdmissionSettings
 from api import names
 from ungater.settings import UngaterSettings

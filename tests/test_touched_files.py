@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from admission.engine.decision import Reason
 from admission.engine.model import LevelConstraint
+from admission.engine.reasons import Reason
 from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.settings import AdmissionSettings
 from api.constraints import WORDS
-from api.workloads import PlacementConstraint
+from api.topology_request import PlacementConstraint
 from ungater.settings import UngaterSettings
 
 PROJECT = Path(__file__).resolve().parents[1]
-DECLARATION = "admission/engine/decision.py"
+DECLARATION = "admission/engine/reasons.py"
 GROUPS = {
     "admission/engine/cycle/cycle.py": "those after which a head may wait for ever",
     "admission/engine/flavors/assign.py": "which of the reasons of several flavors is told",

@@ -45,7 +45,8 @@ from api.names import (
     WORKLOAD_SLICE_NAME,
 )
 from api.pods import Pod
-from api.workloads import PodSetAssignment, TopologyRequest, Workload
+from api.topology_request import TopologyRequest
+from api.workloads import PodSetAssignment, Workload
 
 RANK_PATIENCE: Final = 10.0
 """Seconds after admission, or after the pod's creation if later, for which a gate waits for the rank."""

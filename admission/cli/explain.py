@@ -18,12 +18,12 @@ from admission.cli.connection import connect, worded
 from admission.cli.explanation import show, show_placement, show_spare_hosts
 from admission.cli.strangers import unmanaged
 from admission.engine.cycle.spare_hosts import held, hold_missing
-from admission.engine.decision import Reason
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
 from admission.engine.explain.explanation_json import to_wire
 from admission.engine.model import Workload
+from admission.engine.reasons import Reason
 from admission.integrations.owners import managed_kinds
 from admission.world.cluster import from_cluster
 from admission.world.files import from_files

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from admission.engine.model import UnansweredCheck
+from api.admission_checks import AdmissionCheck
 from api.meta import find_condition, is_true
 from api.names import ACTIVE, READY
-from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, StopPolicy
+from api.queues import ClusterQueue, Cohort, LocalQueue, StopPolicy
 from api.topology import ResourceFlavor, Topology
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admission.controllers import conditions
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from admission.integrations.owners import foreign_owner, managed_kinds
 from api.meta import find_condition
 from api.names import ADMISSION_GATED_BY, GANG_WAITING, WAITING_FOR_REPLACEMENT_PODS

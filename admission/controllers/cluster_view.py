@@ -25,6 +25,7 @@ from admission.controllers.slices import replaced_key, waits_for
 from admission.controllers.unreserved_usage import UnreservedUsage
 from admission.controllers.volumes.view import VolumeView
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
+from api.admission_checks import AdmissionCheck
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.kube.client import Kube
 from api.kube.informer import Informer
@@ -58,7 +59,7 @@ from api.labels import matches
 from api.meta import is_true, object_key
 from api.names import HOSTNAME_LABEL, QUOTA_RESERVED, SAKKARA_TOPOLOGY
 from api.pods import Namespace, Node
-from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
+from api.queues import ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.reading import read_workload
 from api.sakkara import TOPOLOGY_NAMESPACE, ConfigMap
 from api.topology import ResourceFlavor, Topology

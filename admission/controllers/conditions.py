@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from api.assignment import placement_text
 from api.meta import Condition, find_condition, is_true, parse_time, rfc3339, set_condition
 from api.names import (

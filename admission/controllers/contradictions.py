@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from api.workloads import Workload
 
 

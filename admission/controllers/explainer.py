@@ -21,7 +21,6 @@ from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.status import patch_status
 from admission.controllers.turns import Turns
-from admission.engine.decision import Reason
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
@@ -29,6 +28,7 @@ from admission.engine.explain.wording import headline
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
+from admission.engine.reasons import Reason
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

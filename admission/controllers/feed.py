@@ -29,7 +29,7 @@ from admission.controllers.resources import Limit, LimitRange, completed, defect
 from admission.controllers.runtime_classes import RuntimeClass, scheduled
 from admission.controllers.sakkara_trees import TreesChanged
 from admission.controllers.slice_index import SliceIndex
-from admission.engine import convert, model
+from admission.engine import convert, convert_nodes, convert_queues, model
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.scheduler_state import SchedulerState
 from api.errors import InvalidObject
@@ -137,7 +137,7 @@ class Feed:
         topology = self._views.topology(flavor.spec.topology_name or "")
         try:
             self._state.apply(
-                convert.flavor(flavor, topology, topology_aware=self._views.gates.topology_aware_scheduling)
+                convert_queues.flavor(flavor, topology, topology_aware=self._views.gates.topology_aware_scheduling)
             )
         except InvalidObject as bad:
             log.warning("flavor not taken: %s", bad, extra={"flavor": flavor.key})
@@ -147,7 +147,7 @@ class Feed:
             if change.type is _DELETED:
                 self._state.apply(model.ObjectRemoved(model.RemovedKind.COHORT, change.key))
             else:
-                self._state.apply(convert.cohort(change.object))
+                self._state.apply(convert_queues.cohort(change.object))
         except InvalidObject as bad:
             log.warning("cohort not taken: %s", bad, extra={"cohort": change.key})
         self._requeue_all()
@@ -171,7 +171,7 @@ class Feed:
         activity = self._views.activity(queue)
         try:
             namespace = queue.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
-            new = convert.cluster_queue(
+            new = convert_queues.cluster_queue(
                 queue,
                 inactive=None if activity.active else activity.message,
                 unanswered=activity.unanswered,
@@ -251,7 +251,7 @@ class Feed:
     def _set_node(self, given: Node) -> None:
         """Passes the node to the ledger, with the labels from trees of ConfigMaps and its extra capacity."""
         try:
-            node = convert.node(given)
+            node = convert_nodes.node(given)
         except InvalidObject as bad:
             log.warning("node not taken: %s", bad, extra={"node": given.key})
             return

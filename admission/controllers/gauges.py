@@ -16,9 +16,9 @@ from prometheus_client import Gauge
 from admission import queue_metrics as metrics
 from admission.controllers.active_conditions import Activity
 from admission.controllers.queue_totals import NO_RESERVATION, QueueTotals, Why
-from admission.engine.decision import Reason
 from admission.engine.queue.pending_counts import PendingCounts
 from admission.engine.quota.cohorts import QuotaNode
+from admission.engine.reasons import Reason
 from api.quantity import CPU, to_int
 from api.queues import ClusterQueue, LocalQueue, ResourceQuota
 

@@ -8,7 +8,8 @@ from admission.controllers.gauges import GaugeOptions
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.lifecycle import LifecycleRules
 from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
-from admission.settings import AdmissionSettings, PodsReadySection
+from admission.kueue_settings import PodsReadySection
+from admission.settings import AdmissionSettings
 from api.labels import matches
 from api.pods import Namespace
 

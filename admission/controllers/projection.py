@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 from cachetools import LRUCache
 
-from admission.engine import convert
+from admission.engine import convert_nodes
 from admission.engine.model import BoundPod, PodFacts, PodTerm
 from api.pods import Meta, Node, NodeSpec, NodeStatus, Pod, StatusCondition
 
@@ -61,7 +61,7 @@ class PodReader:
 
     def __call__(self, data: bytes) -> ProjectedPod:
         pod = self._decode(data)
-        bound = convert.bound_pod(pod)
+        bound = convert_nodes.bound_pod(pod)
         return ProjectedPod(
             _meta(pod.metadata),
             self._shared(bound) if bound else None,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from admission.controllers.conditions import NOT_EVALUATED
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, object_key
 from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, LegacyQuotaReason

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from api import pods
 from api.workloads import Workload
 

@@ -28,7 +28,8 @@ from admission.engine import model
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
 from admission.engine.cycle.second_pass import Lost
-from admission.engine.decision import Admit, Decision, Evict, Preempt, Reason, Reject, Wait
+from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
+from admission.engine.reasons import Reason
 from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

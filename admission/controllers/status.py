@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from admission.controllers.cluster_view import Views
-from admission.engine.decision import OlderReason, Reason
+from admission.engine.reasons import OlderReason, Reason
 from api.errors import ApiError, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import WORKLOADS

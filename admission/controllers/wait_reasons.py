@@ -17,8 +17,8 @@ from admission.controllers import conditions
 from admission.controllers.cluster_view import Views
 from admission.controllers.explainer import Explainer
 from admission.controllers.status import patch_status, written_reason
-from admission.engine.decision import Reason
 from admission.engine.explain.wording import NEVER
+from admission.engine.reasons import Reason
 from api.errors import NotFound
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to

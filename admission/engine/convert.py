@@ -1,4 +1,4 @@
-"""Conversion: objects of the API server become the engine's values, and admissions become objects.
+"""Conversion: Workloads become the engine's values, admissions become objects (see also convert_queues.py, convert_nodes.py).
 
 Plain conversion: quantities are parsed, defaults filled in, what the engine never reads is left behind. Nothing is decided
 or kept. Wrong input raises `api.errors.InvalidObject` naming object and field. The feed calls it once for each change of an
@@ -7,82 +7,51 @@ object; the scheduler calls `admission` for what it writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from admission.engine import model
+from admission.engine.conversion_errors import about, within
+from admission.engine.convert_queues import profile_of
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.topology.assignment_parts import first_pods
-from api import assignment, constraints, pods, quantity, queues, topology, untrusted_text, workloads
+from api import (
+    assignment,
+    constraints,
+    pods,
+    quantity,
+    topology_assignment,
+    topology_request,
+    untrusted_text,
+    workloads,
+)
 from api.errors import InvalidObject
 from api.exclusive import exclusive
 from api.meta import find_condition, is_true, object_key, parse_time
 from api.names import (
     ADMITTED,
-    BACKFILL,
-    ELASTIC_QUOTA_LABEL,
     EVICTED,
     GANG,
     GANG_GROUP,
-    GANG_MADE,
     GANG_SINCE,
     GANG_UID,
     JOB_UID_LABEL,
-    PLACEMENT_PROFILE,
-    PODSET_LABEL,
     PRIORITY_BOOST,
-    PROFILES,
     QUOTA_RESERVED,
-    TOPOLOGY_PODSET,
-    TOPOLOGY_WORKLOAD,
-    WORKLOAD_SLICE_NAME,
     EvictedReason,
 )
 from api.pod_terms import pod_facts, sorted_labels, with_spread
 from api.requests import parse_int32
 
-T = TypeVar("T")
-
 # Evictions after which a workload queues up again from that moment on; else its creation counts (lifecycle.md 3.6).
 _REQUEUED_FROM_EVICTION = (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)
 _LONGER_WORDS = {"type": "spreading", "min": "minimum", "max": "maximum"}
 _NOT_NEGATIVE = "must be greater than or equal to 0"
-NONE: Mapping[str, int] = {}
-
-
-@contextmanager
-def _about(kind: str, key: str) -> Iterator[None]:
-    """Name the object in whatever is wrong inside."""
-    try:
-        yield
-    except InvalidObject as bad:
-        raise InvalidObject(bad.field, bad.given, bad.allowed, f"{kind} {key}") from bad
 
 
 _JOB_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
-
-
-@contextmanager
-def _within(field: str) -> Iterator[None]:
-    """Prefix an error with the path of the field in which it occurred."""
-    try:
-        yield
-    except InvalidObject as bad:
-        raise InvalidObject(f"{field}{bad.field}", bad.given, bad.allowed) from bad
-
-
-def _structs(values: Sequence[Mapping[str, Any]], kind: type[T], field: str) -> tuple[T, ...]:
-    try:
-        return msgspec.convert(values, tuple[kind, ...])  # type: ignore[valid-type]  # a type made at run time
-    except msgspec.ValidationError as bad:
-        raise InvalidObject(field, list(values), str(bad)) from None
-
-
-# ---- workloads
 
 
 def workload(
@@ -107,7 +76,7 @@ def workload(
     """
     meta, status = w.metadata, w.status
     done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
-    with _about("Workload", w.key):
+    with about("Workload", w.key):
         reserved = is_true(status.conditions, QUOTA_RESERVED)
         boost = _boost(meta.annotations) if boosted else 0
         return model.Workload(
@@ -124,7 +93,7 @@ def workload(
             defect=defect,
             admission=_admission(status.admission, w.spec, done) if reserved and status.admission else None,
             evicted=is_true(status.conditions, EVICTED),
-            profile=_profile(meta.annotations),
+            profile=profile_of(meta.annotations),
             reserved=_since(w, QUOTA_RESERVED) if reserved else None,
             job_uid=meta.labels.get(JOB_UID_LABEL, ""),
             gang=_gang(w),
@@ -139,7 +108,7 @@ def workload(
 
 def pod_sets(w: workloads.Workload, rules: ResourceRules = PLAIN) -> tuple[model.PodSet, ...]:
     """The pod sets of a Workload as they are asked for at first. Raises InvalidObject."""
-    with _about("Workload", w.key):
+    with about("Workload", w.key):
         return _pod_sets(w, {}, rules)
 
 
@@ -214,29 +183,12 @@ def _time_limit(w: workloads.Workload) -> float | None:
     return None if limit is None else float(max(0, limit - past))
 
 
-def _backfill(annotations: Mapping[str, str]) -> bool:
-    text = annotations.get(BACKFILL, "false")
-    if text not in ("true", "false"):
-        raise InvalidObject(f"metadata.annotations[{BACKFILL}]", text, "must be true or false")
-    return text == "true"
-
-
 def _boost(annotations: Mapping[str, str]) -> int:
     text = annotations.get(PRIORITY_BOOST)
     boost = 0 if text is None else parse_int32(text)
     if boost is None:
         raise InvalidObject(f"metadata.annotations[{PRIORITY_BOOST}]", text, "must be an integer of 32 bits")
     return boost
-
-
-def _profile(annotations: Mapping[str, str]) -> model.Profile | None:
-    """The placement profile that the object's annotation names."""
-    text = annotations.get(PLACEMENT_PROFILE)
-    if text is None:
-        return None
-    if text not in PROFILES:
-        raise InvalidObject(f"metadata.annotations[{PLACEMENT_PROFILE}]", text, f"must be one of {', '.join(PROFILES)}")
-    return model.Profile(text)
 
 
 def _queued(w: workloads.Workload, by_eviction: bool) -> float:
@@ -286,7 +238,7 @@ def _template_spec(template: Mapping[str, Any], field: str) -> pods.PodSpec:
 
 
 def _requests(spec: pods.PodSpec, field: str) -> model.Amounts:
-    with _within(f"{field}: "):
+    with within(f"{field}: "):
         requests = pods.effective_requests(spec)
     for resource, amount in requests.items():
         if amount < 0:
@@ -322,7 +274,7 @@ def _with_spread_keys(
     )
 
 
-def _topology_ask(request: workloads.TopologyRequest, of: workloads.PodSet, field: str) -> model.TopologyAsk:
+def _topology_ask(request: topology_request.TopologyRequest, of: workloads.PodSet, field: str) -> model.TopologyAsk:
     slices = tuple(
         model.SliceLayer(layer.topology, layer.size)
         for layer in request.podset_slice_required_topology_constraints or ()
@@ -349,9 +301,12 @@ def _topology_ask(request: workloads.TopologyRequest, of: workloads.PodSet, fiel
     )
 
 
-def _level_constraint(given: workloads.PlacementConstraint) -> model.LevelConstraint:
+def _level_constraint(given: topology_request.PlacementConstraint) -> model.LevelConstraint:
     """Each word under its own name, but for those that have a longer one in the engine."""
-    words = {_LONGER_WORDS.get(word, word): getattr(given, word) for word in workloads.PlacementConstraint.model_fields}
+    words = {
+        _LONGER_WORDS.get(word, word): getattr(given, word)
+        for word in topology_request.PlacementConstraint.model_fields
+    }
     return model.LevelConstraint(**words | {"spreading": model.Spreading(given.type)})
 
 
@@ -390,8 +345,8 @@ def _pod_set_admission(given: workloads.PodSetAssignment, field: str, asked: int
     )
 
 
-def _assignment(given: workloads.TopologyAssignment, field: str, most: int | None) -> model.Assignment:
-    with _within(f"{field}."):
+def _assignment(given: topology_assignment.TopologyAssignment, field: str, most: int | None) -> model.Assignment:
+    with within(f"{field}."):
         domains = assignment.decode(given)
     placed = model.Assignment(given.levels, tuple(model.DomainCount(values, count) for values, count in domains))
     return placed if most is None else first_pods(placed, most)
@@ -415,176 +370,3 @@ def _wire_pod_set(pod_set: model.PodSetAdmission) -> workloads.PodSetAssignment:
         count=pod_set.count,
         topology_assignment=assignment.encode(placed.levels, domains) if placed else None,
     )
-
-
-# ---- queues and flavors
-
-
-def cluster_queue(
-    queue: queues.ClusterQueue,
-    *,
-    inactive: str | None = None,
-    unanswered: tuple[model.UnansweredCheck, ...] = (),
-    only_checks: bool = False,
-    outside: Mapping[str, int] = NONE,
-) -> model.ClusterQueue:
-    """A ClusterQueue; `inactive` and what follows as model.ClusterQueue has them. Raises InvalidObject.
-
-    Of `outside`, resources that the queue does not cover are left out.
-    """
-    spec, elastic = queue.spec, ELASTIC_QUOTA_LABEL in queue.metadata.labels
-    strategy = spec.admission_checks_strategy
-    with _about("ClusterQueue", queue.key):
-        groups = _resource_groups(spec.resource_groups)
-        covered = {resource for group in groups for resource in group.resources}
-        return model.ClusterQueue(
-            name=queue.key,
-            groups=groups,
-            cohort=spec.cohort_name or None,
-            strategy=spec.queueing_strategy,
-            stop=spec.stop_policy,
-            fungibility=_fungibility(spec.flavor_fungibility),
-            preemption=_preemption(spec.preemption, elastic),
-            weight_milli=_weight(spec.fair_sharing),
-            checks=tuple(rule.name for rule in strategy.admission_checks) if strategy else (),
-            inactive=inactive,
-            unanswered=unanswered,
-            only_checks=only_checks,
-            profile=_profile(queue.metadata.annotations),
-            ignores_uncovered=elastic or GANG_MADE in queue.metadata.labels,
-            backfill=_backfill(queue.metadata.annotations),
-            outside={resource: outside[resource] for resource in sorted(covered & outside.keys())},
-        )
-
-
-def cohort(given: queues.Cohort) -> model.Cohort:
-    """A Cohort. Raises InvalidObject."""
-    with _about("Cohort", given.key):
-        quotas = {
-            (flavor.flavor, resource): quota
-            for group in _resource_groups(given.spec.resource_groups)
-            for flavor in group.flavors
-            for resource, quota in flavor.quotas.items()
-        }
-        return model.Cohort(given.key, given.spec.parent_name or None, quotas, _weight(given.spec.fair_sharing))
-
-
-def _resource_groups(groups: Sequence[queues.ResourceGroup]) -> tuple[model.ResourceGroup, ...]:
-    return tuple(
-        model.ResourceGroup(
-            group.covered_resources,
-            tuple(_flavor_quotas(f, f"spec.resourceGroups[{i}].flavors[{j}]") for j, f in enumerate(group.flavors)),
-        )
-        for i, group in enumerate(groups)
-    )
-
-
-def _flavor_quotas(flavor: queues.FlavorQuotas, field: str) -> model.FlavorQuotas:
-    given = enumerate(flavor.resources)
-    return model.FlavorQuotas(flavor.name, {r.name: _quota(r, f"{field}.resources[{i}]") for i, r in given})
-
-
-def _quota(given: queues.ResourceQuota, field: str) -> model.Quota:
-    def limit(text: str | int | float | None, name: str) -> int | None:
-        return None if text is None else _amount(given.name, text, f"{field}.{name}")
-
-    return model.Quota(
-        _amount(given.name, given.nominal_quota, f"{field}.nominalQuota"),
-        limit(given.borrowing_limit, "borrowingLimit"),
-        limit(given.lending_limit, "lendingLimit"),
-    )
-
-
-def _amount(resource: str, text: str | int | float, field: str) -> int:
-    with _within(f"{field}: "):
-        amount = quantity.to_int(resource, text)
-    if amount < 0:
-        raise InvalidObject(field, text, _NOT_NEGATIVE)
-    return amount
-
-
-def _fungibility(given: queues.FlavorFungibility | None) -> model.FungibilityPolicy:
-    if given is None:
-        return model.FungibilityPolicy()
-    return model.FungibilityPolicy(given.when_can_borrow, given.when_can_preempt, given.preference)
-
-
-def _preemption(given: queues.Preemption | None, elastic: bool) -> model.PreemptionPolicy:
-    if given is None:
-        return model.PreemptionPolicy(elastic=elastic)
-    borrow = given.borrow_within_cohort or queues.BorrowWithinCohort()
-    return model.PreemptionPolicy(
-        given.reclaim_within_cohort, given.within_cluster_queue, borrow.policy, borrow.max_priority_threshold, elastic
-    )
-
-
-def _weight(sharing: queues.FairSharing | None) -> int:
-    if sharing is None or sharing.weight is None:
-        return 1000
-    with _within("spec.fairSharing.weight: "):
-        weight = quantity.parse(sharing.weight)
-        # 0 alone is a share without bound, however small the weight
-        return max(1, int(weight * 1000)) if weight > 0 else 0
-
-
-def flavor(
-    given: topology.ResourceFlavor, named: topology.Topology | None, *, topology_aware: bool = True
-) -> model.Flavor:
-    """A ResourceFlavor with the levels it names or carries; `named` is its Topology if that exists. Raises InvalidObject.
-
-    Levels written into the flavor go by the flavor's own name in messages. `topology_aware` false: it has no levels.
-    """
-    spec, name, levels = given.spec, given.spec.topology_name, named.levels if named else None
-    if spec.topology is not None:
-        name, levels = given.key, spec.topology.levels
-    if not topology_aware:
-        name = None
-    with _about("ResourceFlavor", given.key):
-        return model.Flavor(
-            name=given.key,
-            node_labels=spec.node_labels,
-            taints=_structs(spec.node_taints, pods.Taint, "spec.nodeTaints"),
-            tolerations=_structs(spec.tolerations, pods.Toleration, "spec.tolerations"),
-            topology=name,
-            levels=levels if name is not None else None,
-        )
-
-
-# ---- nodes and pods
-
-
-def node(given: pods.Node) -> model.Node:
-    """A Node. Raises InvalidObject."""
-    with _about("Node", given.key):
-        return model.Node(
-            name=given.key,
-            labels=given.metadata.labels,
-            allocatable=_offered(tuple(given.status.allocatable.items())),
-            taints=given.spec.taints,
-            usable=given.ready and not given.spec.unschedulable,
-        )
-
-
-@lru_cache(4096)
-def _offered(amounts: tuple[tuple[str, str | int | float], ...]) -> quantity.Resources:
-    """What a node offers; nodes of one kind share it, and it never changes."""
-    return quantity.parse_list(dict(amounts), "status.allocatable")
-
-
-def bound_pod(given: pods.Pod) -> model.BoundPod | None:
-    """A pod that holds a node; None for one that is not bound or has run to its end. Raises InvalidObject."""
-    if not given.spec.node_name or given.terminated:
-        return None
-    meta = given.metadata
-    first_form = f"{meta.namespace}/{name}" if (name := meta.annotations.get(TOPOLOGY_WORKLOAD)) else None
-    of_slices = meta.annotations.get(WORKLOAD_SLICE_NAME)
-    with _about("Pod", given.key), _within("spec: "):
-        return model.BoundPod(
-            key=given.key,
-            node=given.spec.node_name,
-            requests=pods.effective_requests(given.spec),
-            workload=f"{meta.namespace}/{of_slices}" if of_slices else given.workload or first_form,
-            pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
-            exclusive=exclusive(given.spec, meta.namespace, meta.labels),
-            facts=pod_facts(given.spec, meta.namespace, meta.labels),
-        )

@@ -18,7 +18,8 @@ from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import UnlikePods
 from api import names
 from api.errors import InvalidObject
-from api.workloads import PodSet, TopologyRequest
+from api.topology_request import TopologyRequest
+from api.workloads import PodSet
 
 Annotations = Mapping[str, str]
 

@@ -18,7 +18,7 @@ from admission.webhook.formats import label_name
 from admission.webhook.template import Annotations, Template
 from api import names
 from api.requests import FIRST_FORMS, MAX_LAYERS, effective_annotations, parse_bool, parse_int32, parse_layers
-from api.workloads import SliceConstraint
+from api.topology_request import SliceConstraint
 
 _CURRENT: Final = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
 _FIRST: Final = tuple(FIRST_FORMS)

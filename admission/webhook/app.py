@@ -24,12 +24,15 @@ from admission.webhook.certs import (
 )
 from admission.webhook.declared_rules import DeclaredRules
 from admission.webhook.gang_pods import gang_keys, read_member
+from admission.webhook.handlers import Handlers
 from admission.webhook.lookups import Lookups
 from admission.webhook.metrics import count_review
 from admission.webhook.notices import Notices
 from admission.webhook.owners import Owners
 from admission.webhook.rules import webhook_rules
-from admission.webhook.server import Handlers, Serving, serving
+from admission.webhook.server import serving
+from admission.webhook.tls import Serving
+from api.admission_checks import AdmissionCheck
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.kube.access import Access
 from api.kube.client import Kube
@@ -50,7 +53,7 @@ from api.kube.resources import (
 )
 from api.names import GANG_MEMBER, GROUP
 from api.pods import Namespace
-from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, WorkloadPriorityClass
+from api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 
 WEBHOOK = "webhook"

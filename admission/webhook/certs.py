@@ -31,7 +31,7 @@ from admission.webhook.certificate_authority import (
     split,
     to_secret,
 )
-from admission.webhook.server import Serving
+from admission.webhook.tls import Serving
 from api.errors import ApiError, Conflict, NotFound
 from api.kube.backoff import Backoff
 from api.kube.client import Kube, PatchKind

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from admission.webhook.gang_pods import GangPod
+from api.admission_checks import AdmissionCheck
 from api.meta import object_key
 from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL
-from api.queues import AdmissionCheck, ClusterQueue, LocalQueue, WorkloadPriorityClass
+from api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 
 MULTIKUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"

@@ -19,30 +19,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import ssl
-import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
-from msgspec import structs
 
-from admission.webhook.certificate_authority import ServingCertificate
 from admission.webhook.connection_limits import OldestFirstLimit, address, cut
-from admission.webhook.conversion import converted
-from admission.webhook.endpoints import NOTICE_UNMANAGED, PATHS, Request, owner_to_read
+from admission.webhook.endpoints import PATHS
+from admission.webhook.handlers import Handlers
 from admission.webhook.handshakes import Handshakes
-from admission.webhook.lookups import Lookups
-from admission.webhook.owners import Owners
-from admission.webhook.review import UNREADABLE, BadReview, busy, count_values, decode, review
-from admission.webhook.rules import ReviewRules
+from admission.webhook.review import busy, count_values
+from admission.webhook.server_limits import BYTES_OF_A_VALUE, RefusedRequest, ServerLimits
+from admission.webhook.tls import Serving
+from admission.webhook.worker_thread import WorkerThread
 from api.names import CONVERT_PATH
 
 log = logging.getLogger(__name__)
@@ -55,162 +47,6 @@ _LINGER: Final = 1.0
 """Seconds for which the connection of a refused request stays open after the answer, so that the client can read it."""
 _READ_AHEAD: Final = 64 * 1024
 """Bytes of TLS data that a connection buffers while its reading is paused."""
-_TRIES: Final = 5
-_LONGEST_REST: Final = 0.5
-"""Most seconds that a worker thread rests between two calls while others wait."""
-_BYTES_OF_A_VALUE: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """Limits on what clients may use. Times are in seconds, lengths in bytes."""
-
-    body: int = 3 * 1024 * 1024
-    """Longest body of a review: etcd stores objects of up to 1.5 MiB, and an update carries two of them."""
-    conversion: int = 64 * 1024 * 1024
-    """Longest body of a conversion: the API server converts a whole list at once, thousands of objects of some kilobytes."""
-    lists: int = 2
-    """Conversions longer than `body` that are processed at once; others wait for at most `whole`."""
-    values: int = 400_000
-    """Most values in a body, counted by commas and brackets: twice a ConfigMap with a tree of 60,000 nodes. A long conversion
-    may have one value for every `_BYTES_OF_A_VALUE` bytes."""
-    small: int = 64 * 1024
-    """Longest body that is answered on the event loop."""
-    handshake: float = 5.0
-    whole: float = 10.0
-    """Time from a request's head to its end; the API server waits no longer. A new connection has twice as long."""
-    unfinished: int = 1024
-    """Connections that have not yet sent a whole request."""
-    served: int = 1024
-    """Connections that have sent a whole request and are kept for the next."""
-    large: int = 16
-    """Large bodies that are read at once."""
-    waiting: int = 8
-    """Large reviews that wait for their thread, and conversions for theirs. Further reviews are denied with status 429."""
-    sending: int = 16
-    """Responses longer than `small` that are sent at once."""
-
-
-class Serving:
-    """The TLS context of a server, whose certificate can be replaced at any time."""
-
-    def __init__(self, clients: Path | None = None) -> None:
-        """`clients` names a file of CA certificates that client certificates must chain to; None accepts any client."""
-        self.context = _context()
-        self.pair: ServingCertificate | None = None
-        if clients is not None:
-            self.context.load_verify_locations(clients)
-            self.context.verify_mode = ssl.CERT_REQUIRED
-
-    async def load(self, pair: ServingCertificate) -> None:
-        """Uses `pair` from the next handshake on. Raises ssl.SSLError and keeps the old pair if key and certificate differ."""
-        if pair == self.pair:
-            return
-        with contextlib.ExitStack() as cleanup:
-            path = await asyncio.to_thread(_written, pair, cleanup)
-            _context().load_cert_chain(path)
-            self.context.load_cert_chain(path)
-        self.pair = pair
-
-
-def _context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
-
-
-def _written(pair: ServingCertificate, cleanup: contextlib.ExitStack) -> Path:
-    """Writes the pair to a private temporary file, which `cleanup` removes: the ssl module loads only from files."""
-    folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stowage-webhook-")))
-    path = folder / "serving.pem"
-    path.write_bytes(pair.certificate + b"\n" + pair.key)
-    return path
-
-
-class RunFunction(Protocol):
-    """Calls a function with arguments, on the event loop or in a thread."""
-
-    def __call__(self, what: Callable[..., T], *given: Any) -> Awaitable[T]: ...
-
-
-class _Refused(Exception):
-    """The request gets an HTTP error instead of a review response, and its connection is closed."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class Handlers:
-    """The functions that answer requests.
-
-    `ready` reports whether the lookups have synced; `owners` reads owners that the lookups do not hold. `clients` lists the
-    common names that a client certificate must have one of; empty accepts every client that TLS accepts. `tell` receives
-    each request that was answered with a warning about an unmanaged kind.
-    """
-
-    lookups: Lookups
-    rules: ReviewRules
-    ready: Callable[[], bool] = field(default=lambda: True)
-    observe: Callable[[str, str], None] = field(default=lambda path, outcome: None)
-    owners: Owners | None = None
-    clients: Collection[str] = ()
-    tell: Callable[[Request], None] = field(default=lambda request: None)
-
-    async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
-        """Answers one AdmissionReview; never raises. `call` runs the slow steps, in a thread for a large body."""
-        try:
-            asked = await self._with_owner(path, await call(decode, body))
-            reply = await call(review, path, asked, self.lookups, self.rules)
-            encoded = msgspec.json.encode(reply)
-        except BadReview as bad:
-            self.observe(path, "malformed")
-            return web.Response(status=400, text=f"{bad}\n")
-        except Exception as failure:  # outermost handler: one bad request must not end the process
-            log.exception("review failed", extra={"path": path})
-            self.observe(path, "failed")
-            return web.Response(status=500, text=f"internal error: {type(failure).__name__}: {failure}\n")
-        self.observe(path, "allowed" if reply["response"]["allowed"] else "denied")
-        if path == NOTICE_UNMANAGED and "warnings" in reply["response"]:
-            self.tell(asked)
-        return web.Response(body=encoded, content_type="application/json")
-
-    async def convert(self, body: bytearray, call: RunFunction) -> web.Response:
-        """Answers one ConversionReview; never raises. `call` runs the slow step in a thread."""
-        try:
-            pieces = await call(converted, body)
-        except BadReview as bad:
-            return web.Response(status=400, text=f"{bad}\n")
-        except Exception as failure:  # outermost handler, as above
-            log.exception("conversion failed")
-            return web.Response(status=500, text=f"internal error: {type(failure).__name__}\n")
-        if len(pieces) == 1:
-            return web.Response(body=pieces[0], content_type="application/json")
-        return web.Response(body=_each(pieces), content_type="application/json")
-
-    async def _with_owner(self, path: str, request: Request) -> Request:
-        """Returns the request together with its owner, which few requests need."""
-        try:
-            claimed = owner_to_read(path, request, self.rules)
-        except UNREADABLE:
-            return request  # the review reads the same references and denies the object with the error
-        if claimed is None or self.owners is None:
-            return request
-        return structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
-
-    def healthz(self) -> web.Response:
-        """Always reports that the process is alive."""
-        return web.Response(text="ok\n")
-
-    def readyz(self) -> web.Response:
-        """Reports with status 503 that the lookups have not yet synced."""
-        return web.Response(text="ok\n") if self.ready() else web.Response(status=503, text="not synced yet\n")
-
-
-async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
 
 
 class _Listener:
@@ -222,7 +58,7 @@ class _Listener:
         self._bodies, self._sending = OldestFirstLimit(limits.large), OldestFirstLimit(limits.sending)
         self._lists, self._turn = asyncio.Semaphore(limits.lists), asyncio.Lock()
         self._reviewing, self._converting, self._listing = (
-            _WorkerThread(name, limits.waiting) for name in ("large-reviews", "conversions", "large-conversions")
+            WorkerThread(name, limits.waiting) for name in ("large-reviews", "conversions", "large-conversions")
         )
         self._gets: Mapping[str, Callable[[], web.Response]] = {
             "/healthz": handlers.healthz,
@@ -239,7 +75,7 @@ class _Listener:
         async with contextlib.AsyncExitStack() as held:
             try:
                 response = await self._routed(request, held)
-            except _Refused as refusal:
+            except RefusedRequest as refusal:
                 _stop_reading(request)
                 response = web.Response(status=refusal.status, text=f"{refusal}\n")
                 response.force_close()
@@ -250,9 +86,9 @@ class _Listener:
     async def _routed(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> web.Response:
         page, known = self._gets.get(request.path), request.path in self._posts
         if page is None and not known:
-            raise _Refused(404, "no such path")
+            raise RefusedRequest(404, "no such path")
         if request.method != ("GET" if page else "POST"):
-            raise _Refused(405, "GET" if page else "POST")
+            raise RefusedRequest(405, "GET" if page else "POST")
         if page is not None:
             return page()
         self._admit(request)
@@ -273,17 +109,17 @@ class _Listener:
     def _admit(self, request: web.BaseRequest) -> None:
         allowed = self._handlers.clients
         if allowed and not allowed_names(request.get_extra_info("peercert")) & set(allowed):
-            raise _Refused(403, "the client's certificate bears none of the names that may ask for reviews")
+            raise RefusedRequest(403, "the client's certificate bears none of the names that may ask for reviews")
 
     async def _body(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> bytearray:
         """Returns the request's body. `held` keeps the semaphore of a long body until it is answered.
 
-        Raises _Refused if the body is too long, has too many values or arrives too slowly.
+        Raises RefusedRequest if the body is too long, has too many values or arrives too slowly.
         """
         limits, length, converts = self.limits, request.content_length, request.path == CONVERT_PATH
         most = limits.conversion if converts else limits.body
         if length is not None and length > most:
-            raise _Refused(413, f"a body has at most {most} bytes")
+            raise RefusedRequest(413, f"a body has at most {most} bytes")
         large = length is None or length > limits.small
         if large:
             self._bodies.enter(request.protocol, address(request.transport), lambda: cut(request.transport))
@@ -294,9 +130,9 @@ class _Listener:
                     body += chunk
                     values += count_values(chunk)
                     if len(body) > most:
-                        raise _Refused(413, f"a body has at most {most} bytes")
-                    if values > (most_values := max(limits.values, len(body) // _BYTES_OF_A_VALUE)):
-                        raise _Refused(413, f"a body of {len(body)} bytes has at most {most_values} values")
+                        raise RefusedRequest(413, f"a body has at most {most} bytes")
+                    if values > (most_values := max(limits.values, len(body) // BYTES_OF_A_VALUE)):
+                        raise RefusedRequest(413, f"a body of {len(body)} bytes has at most {most_values} values")
                     if len(body) > limits.body and not listed:
                         await held.enter_async_context(self._lists)
                         deadline.reschedule(asyncio.get_running_loop().time() + limits.whole)
@@ -304,9 +140,9 @@ class _Listener:
                     if large:
                         await self._pause()
         except TimeoutError:
-            raise _Refused(408, f"a request is whole within {limits.whole:g} s") from None
+            raise RefusedRequest(408, f"a request is whole within {limits.whole:g} s") from None
         except (OSError, web.RequestPayloadError) as ended:
-            raise _Refused(400, f"the body ends early: {ended}") from None
+            raise RefusedRequest(400, f"the body ends early: {ended}") from None
         finally:
             if large:
                 self._bodies.leave(request.protocol)
@@ -337,54 +173,6 @@ class _Listener:
             # Closing at once would reset the connection, and a client that is still writing may lose the response.
             await asyncio.sleep(min(_LINGER, self.limits.whole / 2))
             cut(request.transport)
-
-
-class _WorkerThread:
-    """A thread that makes slow calls one at a time; a limited number of callers may wait.
-
-    While others wait, the thread rests as long as it worked, because reviews on the event loop need the interpreter too.
-    """
-
-    def __init__(self, name: str, limit: int) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._limit, self._waiting, self._rest = limit, 0, 0.0
-
-    @property
-    def is_full(self) -> bool:
-        return self._waiting >= self._limit
-
-    @contextlib.contextmanager
-    def line(self) -> Iterator[None]:
-        """Counts a caller as waiting while the block runs. Raises _Refused when too many callers wait."""
-        if self.is_full:
-            raise _Refused(503, "too many large requests at once")
-        self._waiting += 1
-        try:
-            yield
-        finally:
-            self._waiting -= 1
-
-    async def call(self, what: Callable[..., T], *given: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._rested, what, *given)
-
-    def _rested(self, what: Callable[..., T], *given: Any) -> T:
-        time.sleep(self._rest)
-        began = time.perf_counter()
-        try:
-            return _tried(what, *given)
-        finally:
-            self._rest = min(time.perf_counter() - began, _LONGEST_REST) if self._waiting > 1 else 0.0
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _tried(what: Callable[..., T], *given: Any) -> T:
-    """Retries a call that failed because the event loop changed a lookup during the thread's iteration over it."""
-    for _ in range(_TRIES - 1):
-        with contextlib.suppress(RuntimeError):
-            return what(*given)
-    return what(*given)
 
 
 async def _at_once(what: Callable[..., T], *given: Any) -> T:

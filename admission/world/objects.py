@@ -21,11 +21,12 @@ from admission.controllers.pods.sakkara_terms import as_described
 from admission.controllers.projection import PodReader
 from admission.controllers.resources import LimitRange
 from admission.controllers.runtime_classes import RuntimeClass
-from admission.engine import convert, model
+from admission.engine import convert_nodes, convert_queues, model
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod
 from admission.world import sakkara_maps
 from admission.world.rules import WorldRules
+from api.admission_checks import AdmissionCheck
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.errors import InvalidObject
 from api.groups import PodGroup
@@ -59,7 +60,7 @@ from api.kube.resources import (
 from api.kube.store import Store
 from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
 from api.pods import Namespace, Node
-from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
+from api.queues import ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.sakkara import ConfigMap
 from api.topology import ResourceFlavor, Topology
 from api.volumes import CsiNode, StorageClass, read_claim, read_volume
@@ -93,10 +94,10 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
 
 
 _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
-    NODES: convert.node,
-    CLUSTER_QUEUES: convert.cluster_queue,
-    COHORTS: convert.cohort,
-    RESOURCE_FLAVORS: lambda flavor: convert.flavor(flavor, None),
+    NODES: convert_nodes.node,
+    CLUSTER_QUEUES: convert_queues.cluster_queue,
+    COHORTS: convert_queues.cohort,
+    RESOURCE_FLAVORS: lambda flavor: convert_queues.flavor(flavor, None),
 }
 
 

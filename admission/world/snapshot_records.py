@@ -6,10 +6,10 @@ from typing import overload
 
 import msgspec
 
-from admission.engine.decision import Reason
 from admission.engine.model import Admission, Cohort, FlavorResource, Quota, Workload
 from admission.engine.queue.pending import CapacityReservation, StartReservation
 from admission.engine.queue.queueing_hints import QueueingHint
+from admission.engine.reasons import Reason
 
 
 class CohortQuota(msgspec.Struct, frozen=True):

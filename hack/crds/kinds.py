@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from api.admission_checks import AdmissionCheck
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.groups import PodGroup, SigsPodGroup
 from api.job_kinds import JobKind
 from api.meta import KubeObject
 from api.names import STOWAGE
-from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
+from api.queues import ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from api.assignment import Domain, decode, domain_count, encode
 from api.errors import InvalidObject
 from api.names import HOSTNAME_LABEL
-from api.workloads import TopologyAssignment
+from api.topology_assignment import TopologyAssignment
 
 WORDS = st.text(alphabet="ab-1", max_size=6)
 HOSTS = st.builds("{}-{}".format, st.sampled_from(["pool-a", "pool-b", "pool-b-x", "n", 'é"-ü']), st.integers(0, 99))

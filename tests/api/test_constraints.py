@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.constraints import MOST, WORDS, contradictions, read
-from api.workloads import PlacementConstraint
+from api.topology_request import PlacementConstraint
 
 
 @pytest.mark.parametrize(

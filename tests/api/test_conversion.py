@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from api.conversion import V1BETA1, V1BETA2, convert
 from api.errors import InvalidObject
 from api.names import CONVERSION_PROBLEM, GROUP, HOSTNAME_LABEL
-from api.workloads import MAX_DOMAINS
+from api.topology_assignment import MAX_DOMAINS
 
 Obj = dict[str, Any]
 

@@ -11,7 +11,7 @@ import pytest
 from api.manifests import read
 from api.names import HOSTNAME_LABEL, SAKKARA_GROUP, SAKKARA_TOPOLOGY
 from api.sakkara import SakkaraGroup, label_of_level, read_group, read_topology
-from api.workloads import PlacementConstraint
+from api.topology_request import PlacementConstraint
 
 TREE: dict[str, dict[str, object]] = {"rack-0": {"node-0": {}, "node-1": {}}, "rack-1": {"node-2": {}}}
 GOOD = {"name": "cluster-tree", "level-names": '["rack", "node"]', "tree": json.dumps(TREE)}

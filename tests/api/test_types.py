@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from api.meta import KubeObject
 from api.topology import ResourceFlavor, Topology
-from api.workloads import TopologyRequest, Workload
+from api.topology_request import TopologyRequest
+from api.workloads import Workload
 from hack.crds.kinds import KINDS
 from tests.conformance import runner
 from tests.hack import objects, refused, taken

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from api.cel import CelError, compile_cel
 from api.devices import DeviceClass, DeviceRequest, ResourceClaimTemplate, Selector
 

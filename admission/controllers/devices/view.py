@@ -22,7 +22,7 @@ from admission.controllers.node_amounts import NOTHING, AmountsChanged, with_amo
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.volumes.copies import Copy
 from admission.engine import model
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.kube.lazy_informer import LazyInformer
 from api.kube.store import Change, ChangeType

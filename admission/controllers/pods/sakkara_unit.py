@@ -20,7 +20,8 @@ from api import names
 from api.errors import InvalidObject
 from api.pods import effective_requests, pod_spec
 from api.sakkara import SakkaraGroup
-from api.workloads import PodSet, TopologyRequest
+from api.topology_request import TopologyRequest
+from api.workloads import PodSet
 
 
 def unit_of(unit: PodUnit, terms: GangTerms) -> GangUnit:

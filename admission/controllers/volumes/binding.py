@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from admission.controllers.volumes.pod_claims import ClaimUse
-from admission.engine.decision import Reason
 from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm
+from admission.engine.reasons import Reason
 from api.errors import InvalidObject
 from api.labels import matches
 from api.quantity import to_int

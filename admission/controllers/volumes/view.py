@@ -20,7 +20,7 @@ from admission.controllers.volumes.binding import BoundTo, CannotBind
 from admission.controllers.volumes.copies import Copy
 from admission.controllers.volumes.pod_claims import ClaimUse, claim_keys, claim_uses, volumes_of
 from admission.engine import model
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from api.kube.lazy_informer import LazyInformer
 from api.kube.store import Change, ChangeType
 from api.meta import is_true, object_key

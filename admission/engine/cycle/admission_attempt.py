@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from admission.engine.cycle.nominate import Nominator
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import Nodes, Unsolved, solve
-from admission.engine.decision import Reason
 from admission.engine.flavors.assign import NoPreemption
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, StopPolicy, Workload
+from admission.engine.reasons import Reason
 
 FOREVER = 10.0**12
 """Seconds after which every required level that gives way with time has done so."""

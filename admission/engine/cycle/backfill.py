@@ -45,12 +45,12 @@ from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.projected_ledger import Departures, FutureReservation, ProjectedLedger, Step
 from admission.engine.cycle.solve import Unsolved, solve
-from admission.engine.decision import Reason
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
 from admission.engine.queue.cluster_queue import order_of, shape_of
 from admission.engine.queue.pending import StartReservation
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.reasons import Reason
 from admission.engine.topology.allocation.footprint import Footprint
 
 BEHIND = Reason.PENDING_EVALUATION

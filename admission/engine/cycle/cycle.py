@@ -45,16 +45,7 @@ from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.repeated_preemption import may_not_evict
 from admission.engine.cycle.reservations import Reservations, starting_together
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
-from admission.engine.decision import (
-    PREEMPTION_GATED,
-    Admit,
-    Decision,
-    Evict,
-    Preempt,
-    Reason,
-    Victim,
-    Wait,
-)
+from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Evict, Preempt, Victim, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
@@ -62,6 +53,7 @@ from admission.engine.model import ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
 from admission.engine.queue.queues import NotEvaluated, PendingQueues
+from admission.engine.reasons import Reason
 from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
 
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"

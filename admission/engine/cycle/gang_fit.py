@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import LeavesQuota, Unsolved, solve
-from admission.engine.decision import Reason
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.cluster_queue import order_of
+from admission.engine.reasons import Reason
 
 Delays = Callable[[ClusterQueue, Nomination], str | None]
 Fitting = tuple[Nomination, ...]

@@ -24,12 +24,12 @@ from dataclasses import replace
 from admission.engine.cycle.gang_fit import Delays, Fitting, GroupFit, GroupNotStarted
 from admission.engine.cycle.gang_preemption import GangPreemption, GangPreemptor
 from admission.engine.cycle.reservations import Reservations
-from admission.engine.decision import Reason
 from admission.engine.flavors.assign import Preemptions
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.cluster_queue import Order, order_of
 from admission.engine.queue.queues import PendingQueues
+from admission.engine.reasons import Reason
 
 Closed = Callable[[Workload, ClusterQueue], tuple[Reason, str] | None]
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.solve import flavors_of, place
-from admission.engine.decision import NoPlacement, Reason, Victim
+from admission.engine.decision import NoPlacement, Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode, PodSetFlavors, Preemptions, VictimFinder
 from admission.engine.flavors.search import EVERYWHERE, Scope
 from admission.engine.ledger import Ledger
@@ -30,6 +30,7 @@ from admission.engine.model import (
     PlacementRequest,
     Workload,
 )
+from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests
 
 OVERLAP = "Workload has overlapping preemption targets with another workload"

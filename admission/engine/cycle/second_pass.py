@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.placed_requests import placed_requests
-from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Reason, Wait
+from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Wait
 from admission.engine.ledger import Ledger
+from admission.engine.reasons import Reason
 from admission.engine.topology.replace import on_hosts
 
 Lost = Mapping[tuple[str, str], int]

@@ -21,11 +21,12 @@ from typing import Final
 
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.decision import NoPlacement, PlacementResult, Reason
+from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
 from admission.engine.flavors.search import EVERYWHERE, FlavorSearch, Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import Assignment, ClusterQueue, PlacementRequest, Workload
+from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests
 
 Refused = dict[tuple[str, str], str]

@@ -14,13 +14,14 @@ from heapq import nsmallest
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
-from admission.engine.decision import Admit, Decision, Preempt, Reason
+from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.ledger import Ledger
 from admission.engine.model import Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import KeptRequest, StartReservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
+from admission.engine.reasons import Reason
 
 _HELD = "its start is reserved"
 

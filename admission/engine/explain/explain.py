@@ -13,7 +13,7 @@ from math import floor, inf
 from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
 from admission.engine.cycle.backfill import moment
 from admission.engine.cycle.elastic import one_pod_more, slice_released
-from admission.engine.decision import Admit, Decision, Preempt, Reason, Wait
+from admission.engine.decision import Admit, Decision, Preempt, Wait
 from admission.engine.explain.capacity_changes import raised
 from admission.engine.explain.certificates import proofs
 from admission.engine.explain.changes import FewerPods, LetEvict, LetReclaim, LimitTime, LowerMinimum, Remedy
@@ -31,6 +31,7 @@ from admission.engine.flavors.eligible import named_levels, unsuitable, wants_to
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, ResourceGroup, StopPolicy, Workload
+from admission.engine.reasons import Reason
 from admission.engine.requests import placement_requests
 from admission.engine.topology.constraints import Group, groups_of
 from admission.engine.topology.tree.match import untolerated

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from admission.engine.decision import Certificate, Reason
+from admission.engine.decision import Certificate
 from admission.engine.explain.changes import Remedy
+from admission.engine.reasons import Reason
 
 
 class Verdict(StrEnum):

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from admission.engine.decision import Reason
 from admission.engine.explain.capacity_users import CapacityUsers
 from admission.engine.explain.explanation import Exclusion, LevelView, Shortage
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node
+from admission.engine.reasons import Reason
 from admission.engine.topology.constraints import Ask, Group, build
 from admission.engine.topology.count import Counter, Numbers, count_in, rows_below
 from admission.engine.topology.neighbours.placed import APART

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from admission.engine.cycle.backfill import expected
-from admission.engine.decision import Reason
 from admission.engine.explain.changes import (
     AddNodes,
     AnswerCheck,
@@ -46,6 +45,7 @@ from admission.engine.explain.explanation import (
 )
 from admission.engine.model import UnansweredCheck
 from admission.engine.model import to_text as amount_text
+from admission.engine.reasons import Reason
 from admission.engine.topology.tree.match import taint_text
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")

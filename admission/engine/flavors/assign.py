@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from admission.engine.decision import Reason, Victim
+from admission.engine.decision import Victim
 from admission.engine.model import FlavorResource, Workload
 from admission.engine.quota.tree import QuotaTree
+from admission.engine.reasons import Reason
 
 SEVERITY = (
     Reason.TOPOLOGY_PLACEMENT_FAILED,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.decision import Reason
 from admission.engine.flavors.assign import Attempt, Mode, Pick
 from admission.engine.model import FlavorResource, FungibilityPolicy
+from admission.engine.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from admission.engine.decision import Reason
 from admission.engine.flavors.assign import (
     Attempt,
     FlavorAssignment,
@@ -42,6 +41,7 @@ from admission.engine.model import (
     to_text,
 )
 from admission.engine.quota.tree import QuotaTree
+from admission.engine.reasons import Reason
 
 Refused = Mapping[tuple[str, str], str]
 """(pod set, flavor) to the placement's message, where it was tried in vain."""

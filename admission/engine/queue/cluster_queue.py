@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 
-from admission.engine.decision import Reason
 from admission.engine.model import LARGEST, FlavorResource, PodSet, Workload
 from admission.engine.queue.queueing_hints import Free, QueueingHint
+from admission.engine.reasons import Reason
 
 Order = tuple[int, float, str, str]
 """Sort key of workloads in evaluation order. Keys are unique, so the order is total. The last item is the workload's key."""

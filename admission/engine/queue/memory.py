@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from admission.engine.decision import Reason
 from admission.engine.queue.cluster_queue import EquivalenceClass, QueueLine, order_of
 from admission.engine.queue.pending import PendingWorkload
 from admission.engine.queue.queueing_hints import QueueingHint
+from admission.engine.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)

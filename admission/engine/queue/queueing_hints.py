@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from admission.engine.decision import Reason
 from admission.engine.flavors.assign import Attempt, FlavorAssignment, Mode
 from admission.engine.model import ClusterQueue, FlavorResource
+from admission.engine.reasons import Reason
 
 Free = Callable[[FlavorResource, int | None], int]
 """Free quota of a queue in base units. With a priority: at most, after evicting every victim eligible for that priority."""

@@ -23,7 +23,6 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from admission.engine.decision import Reason
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
 from admission.engine.queue.capacity_reservations import ReservationIndex
 from admission.engine.queue.cluster_queue import EquivalenceClass, QueueLine, order_of
@@ -39,6 +38,7 @@ from admission.engine.queue.pending import (
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
 from admission.engine.queue.queueing_hints import Free, FreeOf, QueueingHint
 from admission.engine.queue.start_reservations import StartReservations
+from admission.engine.reasons import Reason
 
 Beside = Callable[[Iterable[tuple[Workload, CapacityReservation]]], FreeOf]
 """The free quota of each queue, given these capacity reservations."""

@@ -6,7 +6,8 @@ import pytest
 
 from admission.controllers.active_conditions import cluster_queue_activity, cohort_activity, cohort_cycle
 from admission.engine.model import UnansweredCheck
-from api.queues import AdmissionCheck, ClusterQueue, Cohort
+from api.admission_checks import AdmissionCheck
+from api.queues import ClusterQueue, Cohort
 
 
 def _cohorts(**parents: str) -> dict[str, Cohort]:

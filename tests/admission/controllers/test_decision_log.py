@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from admission.controllers.decision_log import DecisionLog
-from admission.engine.decision import Admit, Decision, Evict, Preempt, PreemptionReason, Reason, Reject, Victim, Wait
+from admission.engine.decision import Admit, Decision, Evict, Preempt, PreemptionReason, Reject, Victim, Wait
 from admission.engine.model import Admission, Assignment, DomainCount, PodSetAdmission
+from admission.engine.reasons import Reason
 from api.kube.logs import facts
 from tests.builders import workload
 

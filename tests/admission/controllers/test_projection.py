@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from admission.controllers.projection import NodeReader, PodReader
-from admission.engine import convert
+from admission.engine import convert_nodes
 from admission.engine.model import BoundPod
 from api.errors import InvalidObject
 from api.kube.decode import DECODE_ERRORS, identity, undecodable
@@ -83,8 +83,8 @@ def node(name: str = "n", *, cpu: str = "4", taints: list[dict[str, str]] | None
 def test_the_engine_takes_a_node_as_if_it_were_kept_whole() -> None:
     given = node(taints=[{"key": "k", "effect": "NoSchedule"}])
     kept, whole = NodeReader()(given), msgspec.json.decode(given, type=Node)
-    assert convert.node(kept) == convert.node(whole)
-    assert convert.node(kept).allocatable == {"cpu": 4000, "pods": 110}
+    assert convert_nodes.node(kept) == convert_nodes.node(whole)
+    assert convert_nodes.node(kept).allocatable == {"cpu": 4000, "pods": 110}
     assert kept.spec.taints == (Taint(key="k", effect="NoSchedule"),)
     assert identity(kept) == identity(whole)
 
@@ -99,11 +99,11 @@ def test_nodes_of_one_kind_share_what_they_offer() -> None:
     read = NodeReader()
     one, other, larger = (read(given) for given in (node("a"), node("b"), node("c", cpu="8")))
     assert one.status.allocatable is other.status.allocatable
-    assert convert.node(one).allocatable is convert.node(other).allocatable
-    assert convert.node(larger).allocatable["cpu"] == 8000
+    assert convert_nodes.node(one).allocatable is convert_nodes.node(other).allocatable
+    assert convert_nodes.node(larger).allocatable["cpu"] == 8000
     assert (one.metadata.labels["kubernetes.io/hostname"], other.metadata.labels["rack"]) == ("a", "r1")
 
 
 def test_a_node_that_offers_what_is_no_quantity_is_named() -> None:
     with pytest.raises(InvalidObject, match=r"Node n: status\.allocatable\[cpu\]"):
-        convert.node(NodeReader()(node(cpu="much")))
+        convert_nodes.node(NodeReader()(node(cpu="much")))

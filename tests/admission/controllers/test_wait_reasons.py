@@ -14,7 +14,7 @@ import pytest
 from admission.controllers.cluster_view import Views
 from admission.controllers.status import legacy_reasons, written_reason
 from admission.controllers.wait_reasons import WaitReason, WaitReporter
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder
 from api.kube.informer import Informer

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine import convert, model
+from admission.engine import convert, convert_nodes, convert_queues, model
 from admission.engine.quota.charging import ResourceRules, Transformation
 from api import pods, queues, topology, workloads
 from api.errors import InvalidObject
@@ -232,7 +232,7 @@ def test_what_quota_counts_is_not_what_the_nodes_give() -> None:
 )
 def test_only_a_weight_of_nothing_is_nothing(given: str | int | None, weight: int) -> None:
     wire = queues.Cohort.from_wire({"metadata": {"name": "c"}, "spec": {"fairSharing": {"weight": given}}})
-    assert convert.cohort(wire).weight_milli == weight
+    assert convert_queues.cohort(wire).weight_milli == weight
 
 
 def test_a_cluster_queue() -> None:
@@ -264,7 +264,7 @@ def test_a_cluster_queue() -> None:
     }
     wire = queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec})
     quotas = {"cpu": model.Quota(1500, 1000, 0), "memory": model.Quota(1 << 30)}
-    assert convert.cluster_queue(wire, inactive="is stopped") == model.ClusterQueue(
+    assert convert_queues.cluster_queue(wire, inactive="is stopped") == model.ClusterQueue(
         "cq",
         (model.ResourceGroup(("cpu", "memory"), (model.FlavorQuotas("f", quotas),)),),
         "team",
@@ -276,7 +276,7 @@ def test_a_cluster_queue() -> None:
         ("check",),
         "is stopped",
     )
-    empty = convert.cluster_queue(queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}}))
+    empty = convert_queues.cluster_queue(queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}}))
     assert empty == model.ClusterQueue("cq")
 
 
@@ -288,7 +288,7 @@ def test_a_cohort() -> None:
     wire = queues.Cohort.from_wire(
         {"metadata": {"name": "c"}, "spec": {"parentName": "root", "resourceGroups": [group]}}
     )
-    assert convert.cohort(wire) == model.Cohort("c", "root", {("f", "cpu"): model.Quota(2000)})
+    assert convert_queues.cohort(wire) == model.Cohort("c", "root", {("f", "cpu"): model.Quota(2000)})
 
 
 LEVELS = topology.Topology.from_wire(
@@ -308,7 +308,7 @@ LEVELS = topology.Topology.from_wire(
 def test_the_topology_of_a_flavor(
     spec: dict[str, Any], named: topology.Topology | None, name: str | None, levels: tuple[str, ...] | None
 ) -> None:
-    got = convert.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), named)
+    got = convert_queues.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), named)
     assert (got.name, got.topology, got.levels) == ("f", name, levels)
 
 
@@ -318,7 +318,7 @@ def test_a_flavors_nodes() -> None:
         "nodeTaints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
         "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 3}],
     }
-    got = convert.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), None)
+    got = convert_queues.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), None)
     assert got.node_labels == {"pool": "p"}
     assert got.taints == (model.Taint(key="k", value="v", effect="NoSchedule"),)
     assert got.tolerations == (model.Toleration(key="k", operator="Exists", toleration_seconds=3),)
@@ -345,7 +345,7 @@ def node(ready: str, **spec: Any) -> pods.Node:
     ],
 )
 def test_a_node(given_node: pods.Node, usable: bool) -> None:
-    assert convert.node(given_node) == model.Node("n", {"rack": "r"}, {"cpu": 3900, "pods": 110}, (), usable)
+    assert convert_nodes.node(given_node) == model.Node("n", {"rack": "r"}, {"cpu": 3900, "pods": 110}, (), usable)
 
 
 def pod(phase: str = "Running", node_name: str = "n", **annotations: str) -> pods.Pod:
@@ -368,14 +368,16 @@ def pod(phase: str = "Running", node_name: str = "n", **annotations: str) -> pod
 )
 def test_a_bound_pod(given_pod: pods.Pod, workload: str | None) -> None:
     facts = model.PodFacts("ns", tuple(given_pod.metadata.labels.items()))
-    assert convert.bound_pod(given_pod) == model.BoundPod("ns/p", "n", {"cpu": 1000}, workload, "main", facts=facts)
+    assert convert_nodes.bound_pod(given_pod) == model.BoundPod(
+        "ns/p", "n", {"cpu": 1000}, workload, "main", facts=facts
+    )
 
 
 @pytest.mark.parametrize(
     "gone", [pod("Succeeded"), pod("Failed"), pod(node_name="")], ids=["done", "failed", "unbound"]
 )
 def test_a_pod_that_holds_no_node(gone: pods.Pod) -> None:
-    assert convert.bound_pod(gone) is None
+    assert convert_nodes.bound_pod(gone) is None
 
 
 @pytest.mark.parametrize(
@@ -397,7 +399,7 @@ def test_a_bad_quota_is_named_with_its_queue() -> None:
     group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "f", "resources": resources}]}
     wire = queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": {"resourceGroups": [group]}})
     with pytest.raises(InvalidObject) as caught:
-        convert.cluster_queue(wire)
+        convert_queues.cluster_queue(wire)
     assert str(caught.value) == (
         "ClusterQueue cq: spec.resourceGroups[0].flavors[0].resources[1].lendingLimit: '-1': "
         "must be greater than or equal to 0"
@@ -407,10 +409,10 @@ def test_a_bad_quota_is_named_with_its_queue() -> None:
 def test_a_bad_node_and_a_bad_pod_are_named() -> None:
     bad = msgspec.convert({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "x"}}}, pods.Node)
     with pytest.raises(InvalidObject, match=r"^Node n: status\.allocatable\[cpu\]: 'x'"):
-        convert.node(bad)
+        convert_nodes.node(bad)
     spec = {"nodeName": "n", "overhead": {"cpu": "x"}}
     with pytest.raises(InvalidObject, match=r"^Pod ns/p: spec: overhead\[cpu\]: 'x'"):
-        convert.bound_pod(msgspec.convert({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}, pods.Pod))
+        convert_nodes.bound_pod(msgspec.convert({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}, pods.Pod))
 
 
 # ---- placement: constraints, relaxation, profile
@@ -469,13 +471,13 @@ def test_the_profile_is_the_annotation_of_workload_and_queue(profile: model.Prof
     given = given.model_copy(update={"metadata": given.metadata.model_copy(update={"annotations": annotations})})
     assert convert.workload(given, cluster_queue="cq").profile is profile
     queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}})
-    assert convert.cluster_queue(queue).profile is profile
+    assert convert_queues.cluster_queue(queue).profile is profile
 
 
 def test_no_other_profile_is_taken() -> None:
     queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": {PLACEMENT_PROFILE: "Best"}}})
     with pytest.raises(InvalidObject, match=r"ClusterQueue cq: .*'Best': must be one of Exact, Compatible, LeastFree"):
-        convert.cluster_queue(queue)
+        convert_queues.cluster_queue(queue)
 
 
 @pytest.mark.parametrize(

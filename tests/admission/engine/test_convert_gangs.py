@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from admission.engine import convert, model
+from admission.engine import convert, convert_queues, model
 from admission.engine.queue.cluster_queue import order_of
 from api.errors import InvalidObject
 from api.meta import parse_time
@@ -87,4 +87,4 @@ def test_what_cannot_be_read_is_named_with_the_workload(key: str, text: str) -> 
 
 def test_the_queue_of_gangs_that_name_none_counts_only_pods() -> None:
     made = ClusterQueue.from_wire({"metadata": {"name": "gangs", "labels": {GANG_MADE: "true"}}, "spec": {}})
-    assert convert.cluster_queue(made).ignores_uncovered
+    assert convert_queues.cluster_queue(made).ignores_uncovered

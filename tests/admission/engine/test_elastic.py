@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.controllers.elastic import translation
-from admission.engine import convert
+from admission.engine import convert_queues
 from admission.engine.cycle.cycle import CycleReport, run_cycle
-from admission.engine.decision import Preempt, PreemptionReason, Reason, Wait
+from admission.engine.decision import Preempt, PreemptionReason, Wait
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -25,6 +25,7 @@ from admission.engine.model import (
 )
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota.fairness import FairSharingRules
+from admission.engine.reasons import Reason
 from api.elastic import ElasticQuota, ElasticQuotaSpec
 from tests.admission.engine.builders import Cluster, admitted, waits
 from tests.budgets import examples
@@ -46,7 +47,9 @@ def queues_of(resource: str = GPU, /, **limits: Limits) -> list[ClusterQueue]:
         for name, (least, most) in limits.items()
     }
     counted = translation.counted(given.values())
-    return [convert.cluster_queue(translation.cluster_queue(name, each, counted)) for name, each in given.items()]
+    return [
+        convert_queues.cluster_queue(translation.cluster_queue(name, each, counted)) for name, each in given.items()
+    ]
 
 
 class Elastic(Cluster):
@@ -63,7 +66,7 @@ class Elastic(Cluster):
         super().__init__()
         self.ledger = Ledger(PlacementOptions(profile=profile))
         self.resource, self.now, self.fair = resource, 0.0, fair
-        self.tell(convert.flavor(translation.flavor(), None))
+        self.tell(convert_queues.flavor(translation.flavor(), None))
         for name, amount in nodes.items():
             there = {"cpu": 64_000, "memory": 2**40, "pods": 110} | ({} if resource == "pods" else {resource: amount})
             self.tell(Node(name, {HOSTNAME_LABEL: name, "kubernetes.io/os": "linux"}, there))
@@ -333,7 +336,7 @@ def test_of_each_resource_a_quota_keeps_the_min_that_it_uses(cpus: int, want: di
     every = {name: translation.bounds(ElasticQuota(spec=ElasticQuotaSpec(**of))) for name, of in limits.items()}
     counted = translation.counted(every.values())
     for name, each in every.items():
-        cluster.tell(convert.cluster_queue(translation.cluster_queue(name, each, counted)))
+        cluster.tell(convert_queues.cluster_queue(translation.cluster_queue(name, each, counted)))
     for key, gpus, amount in (("a1", 2, cpus - 1), ("a2", 1, 1)):
         cluster.tell(both(key, gpus, amount, 0.0 if key == "a1" else 1.0))
         cluster.again()

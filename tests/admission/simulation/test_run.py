@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.decision import Evict, Preempt, PreemptionReason, Reason, Reject, Victim
+from admission.engine.decision import Evict, Preempt, PreemptionReason, Reject, Victim
+from admission.engine.reasons import Reason
 from admission.simulation.result import SimulationResult, WorkloadRun, WorkloadState, figures
 from admission.simulation.result_json import encoded
 from admission.simulation.run import simulate

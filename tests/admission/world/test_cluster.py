@@ -12,8 +12,8 @@ from aiohttp import web
 
 from admission.cli.explain import explained, found
 from admission.cli.install import manifests
-from admission.engine.decision import Reason
 from admission.engine.explain.explanation import Verdict
+from admission.engine.reasons import Reason
 from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES, RUNTIMES
 from admission.world.cluster import from_cluster, load_cluster
 from admission.world.documents import Document

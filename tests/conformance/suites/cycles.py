@@ -15,7 +15,7 @@ import msgspec
 from admission.controllers import conditions
 from admission.controllers.active_conditions import checks_of, cluster_queue_activity
 from admission.controllers.resources import Limit, defect
-from admission.engine import convert
+from admission.engine import convert, convert_nodes, convert_queues
 from admission.engine.cycle.cycle import requested
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
 from admission.engine.ledger import Ledger
@@ -25,14 +25,16 @@ from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.charging import ResourceRules, Transformation
 from admission.engine.quota.fairness import FairSharingRules
 from api import pods as wire
+from api.admission_checks import AdmissionCheck
 from api.assignment import decode
 from api.labels import matches
 from api.meta import is_true, object_key, parse_time
 from api.names import ADMITTED, EVICTED, PREEMPTED, QUOTA_RESERVED
 from api.quantity import parse, parse_list
-from api.queues import AdmissionCheck, ClusterQueue, Cohort, LocalQueue
+from api.queues import ClusterQueue, Cohort, LocalQueue
 from api.topology import ResourceFlavor, Topology
-from api.workloads import TopologyAssignment, Workload, WorkloadStatus
+from api.topology_assignment import TopologyAssignment
+from api.workloads import Workload, WorkloadStatus
 from tests.admission.engine.cycle.round import RoundOptions, RoundReport, run_round
 from tests.conformance.runner import Case, gates
 from tests.conformance.suites.normal import normal
@@ -72,22 +74,22 @@ class CycleCase:
     def _fill(self) -> None:
         given = self._given
         for obj in given.get("nodes") or ():
-            self.ledger.apply(convert.node(msgspec.convert(obj, wire.Node)))
+            self.ledger.apply(convert_nodes.node(msgspec.convert(obj, wire.Node)))
         topologies = {t.key: t for t in map(Topology.from_wire, given.get("topologies") or ())}
         flavors = {f.key: f for f in map(ResourceFlavor.from_wire, given.get("resourceFlavors") or ())}
         for flavor in flavors.values():
-            self.ledger.apply(convert.flavor(flavor, topologies.get(flavor.spec.topology_name or "")))
+            self.ledger.apply(convert_queues.flavor(flavor, topologies.get(flavor.spec.topology_name or "")))
         cohorts = {c.key: c for c in map(Cohort.from_wire, given.get("cohorts") or ())}
         for cohort in cohorts.values():
-            self.ledger.apply(convert.cohort(cohort))
+            self.ledger.apply(convert_queues.cohort(cohort))
         checks = {c.key: c for c in map(AdmissionCheck.from_wire, given.get("admissionChecks") or ())}
         for queue in self._cluster_queues.values():
             activity = cluster_queue_activity(queue, flavors, topologies, checks, cohorts)
-            spec = convert.cluster_queue(queue, inactive=None if activity.active else activity.message)
+            spec = convert_queues.cluster_queue(queue, inactive=None if activity.active else activity.message)
             self.ledger.apply(spec)
             self.queues.set_queue(spec)
         for obj in given.get("pods") or ():
-            pod = convert.bound_pod(msgspec.convert(obj, wire.Pod))
+            pod = convert_nodes.bound_pod(msgspec.convert(obj, wire.Pod))
             if pod is not None:
                 self.ledger.apply(pod)
         for workload in self.workloads.values():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert
+from admission.engine import convert, convert_queues
 from admission.engine.flavors.assign import Attempt, FlavorAssignment, Mode, PodSetFlavors, PreemptionOracle
 from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.journal import Journal
@@ -75,10 +75,10 @@ def assign(case: Case) -> FlavorAssignment:
         target, other = "testClusterQueue", "otherClusterQueue"
     quota = QuotaTree(Journal())
     for cohort in given.get("cohorts") or ():
-        quota.set_cohort(convert.cohort(Cohort.from_wire(cohort)))
+        quota.set_cohort(convert_queues.cohort(Cohort.from_wire(cohort)))
     for key in (target, other):
         if key in given:
-            queue = convert.cluster_queue(ClusterQueue.from_wire(given[key]))
+            queue = convert_queues.cluster_queue(ClusterQueue.from_wire(given[key]))
             quota.set_queue(queue)
             quota.add(queue.name, _usage(given.get(f"{key}Usage") or {}))
     spec = quota.spec(given[target]["metadata"]["name"])
@@ -119,7 +119,7 @@ def _flavors(given: Json) -> dict[str, Flavor]:
     topologies = given.get("topologies") or []
     named = {t["metadata"]["name"]: t for t in (topologies.values() if isinstance(topologies, dict) else topologies)}
     flavors = (ResourceFlavor.from_wire(flavor) for flavor in given["resourceFlavors"].values())
-    return {flavor.key: convert.flavor(flavor, _topology(flavor, named)) for flavor in flavors}
+    return {flavor.key: convert_queues.flavor(flavor, _topology(flavor, named)) for flavor in flavors}
 
 
 def _topology(flavor: ResourceFlavor, named: Mapping[str, Json]) -> Topology | None:

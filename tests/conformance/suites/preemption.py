@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from admission.engine import convert
+from admission.engine import convert, convert_queues
 from admission.engine.decision import Victim
 from admission.engine.flavors.assign import FlavorAssignment, Mode, Pick, PodSetFlavors
 from admission.engine.ledger import Ledger
@@ -62,11 +62,11 @@ def _slashed(key: str) -> str:
 def _ledger(given: Mapping[str, Any]) -> Ledger:
     ledger = Ledger(PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE))
     for obj in given["resourceFlavors"]:
-        ledger.apply(convert.flavor(topology.ResourceFlavor.from_wire(obj), None))
+        ledger.apply(convert_queues.flavor(topology.ResourceFlavor.from_wire(obj), None))
     for obj in given["clusterQueues"]:
-        ledger.apply(convert.cluster_queue(queues.ClusterQueue.from_wire(obj)))
+        ledger.apply(convert_queues.cluster_queue(queues.ClusterQueue.from_wire(obj)))
     for obj in given.get("cohorts") or ():
-        ledger.apply(convert.cohort(queues.Cohort.from_wire(obj)))
+        ledger.apply(convert_queues.cohort(queues.Cohort.from_wire(obj)))
     for obj in given["admitted"]:
         ledger.apply(_workload(obj, obj["status"]["admission"]["clusterQueue"]))
     return ledger

@@ -31,7 +31,7 @@ from admission.engine.model import (
 from api import pods as wire
 from api.assignment import decode
 from api.quantity import parse_list
-from api.workloads import TopologyAssignment
+from api.topology_assignment import TopologyAssignment
 from tests.conformance.runner import Case, gates
 
 FLAVOR = "tas-flavor"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from api.assignment import Domain, _assignment, _prefix_runs, decode, domain_count, encode
-from api.workloads import TopologyAssignment
+from api.topology_assignment import TopologyAssignment
 from tests.conformance.runner import Case, gates
 from tests.conformance.suites.normal import normal
 

@@ -11,7 +11,7 @@ from admission.webhook.annotations import slice_bound, template_annotations
 from admission.webhook.fields import OMIT, Errors, FieldPath
 from api.errors import InvalidObject
 from api.requests import topology_request
-from api.workloads import TopologyRequest
+from api.topology_request import TopologyRequest
 from tests.conformance import runner
 
 # What stands behind "must be a valid JSON array: " is the JSON library's own wording.

@@ -16,8 +16,9 @@ from admission.webhook.job import JOB
 from admission.webhook.jobs import ReviewedKind, validate_create, validate_update
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
+from api.admission_checks import AdmissionCheck
 from api.meta import KubeObject
-from api.queues import AdmissionCheck, ClusterQueue, LocalQueue
+from api.queues import ClusterQueue, LocalQueue
 from tests.conformance import runner
 from tests.conformance.suites.topology_request_from_annotations import wire
 

@@ -8,7 +8,7 @@ import pytest
 
 from admission.controllers.elastic import translation
 from admission.controllers.elastic.quotas import Quotas
-from admission.engine import convert
+from admission.engine import convert_queues
 from admission.engine.model import PreemptionPolicy, Quota
 from admission.engine.quota.tree import queue_quotas
 from api.elastic import ElasticQuota
@@ -52,7 +52,7 @@ def quota(
 def test_nominal_is_min_and_the_borrowing_limit_what_max_is_above_it(
     spec: dict[str, Any], resources: tuple[str, ...], want: dict[str, Quota]
 ) -> None:
-    made = convert.cluster_queue(translation.cluster_queue("team", translation.bounds(quota(**spec)), resources))
+    made = convert_queues.cluster_queue(translation.cluster_queue("team", translation.bounds(quota(**spec)), resources))
     assert queue_quotas(made) == {(FLAVOR, resource): each for resource, each in want.items()}
     assert (made.name, made.cohort) == ("elastic-quota.team", "elastic-quota")
     assert made.preemption == PreemptionPolicy("Any", "LowerPriority", elastic=True)

@@ -17,7 +17,7 @@ from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.pods_ready import with_pods_ready
 from admission.controllers.jobs.workload import composed
-from admission.engine.decision import Reason
+from admission.engine.reasons import Reason
 from admission.integrations.base import JobIntegration
 from admission.integrations.job import BatchJob
 from admission.integrations.jobset import JobSet
@@ -26,7 +26,8 @@ from api.assignment import encode
 from api.meta import OwnerReference, find_condition, is_true, rfc3339
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
-from api.workloads import Admission, PodSetAssignment, TopologyAssignment, UnhealthyNode, Workload
+from api.topology_assignment import TopologyAssignment
+from api.workloads import Admission, PodSetAssignment, UnhealthyNode, Workload
 from tests.admission.integrations.samples import batch_job, jobset, merged
 
 Object = dict[str, Any]

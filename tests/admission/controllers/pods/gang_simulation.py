@@ -24,7 +24,7 @@ from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan_gone
 from admission.controllers.pods.pod_indexes import pod_keys
 from admission.controllers.pods.podgroups import PodGroups
-from admission.engine import convert, model
+from admission.engine import convert, convert_queues, model
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit, Evict, Preempt
 from admission.engine.ledger import Ledger
@@ -78,13 +78,13 @@ class GangSimulation:
     def shrink(self, cpus: int) -> None:
         """There is less from now on."""
         self.cpus, self._queue = cpus, _queue(cpus)
-        self.state.apply(convert.cluster_queue(self._queue))
+        self.state.apply(convert_queues.cluster_queue(self._queue))
 
     def restart(self) -> None:
         """Another controller comes, and knows what is written."""
         self.state = SchedulerState(Ledger(), PendingQueues())
         self.state.apply(model.Flavor("flat", {}))
-        self.state.apply(convert.cluster_queue(self._queue))
+        self.state.apply(convert_queues.cluster_queue(self._queue))
         self._seen: dict[str, Workload] = {}
 
     # ---- what happens to pods

@@ -12,7 +12,8 @@ from admission.integrations.podgroup import PodUnit, UnlikePods
 from api import names
 from api.errors import InvalidObject
 from api.groups import PodGroup
-from api.workloads import PodSet, TopologyRequest
+from api.topology_request import TopologyRequest
+from api.workloads import PodSet
 from tests.admission.integrations.pods import read, wire
 
 RACK, BLOCK, HOST = "t/rack", "t/block", names.HOSTNAME_LABEL

@@ -20,7 +20,8 @@ from api import names
 from api.groups import PodGroup
 from api.meta import Condition
 from api.sakkara import read_group
-from api.workloads import PlacementConstraint, Workload
+from api.topology_request import PlacementConstraint
+from api.workloads import Workload
 
 NOW = 1_000_000.0
 SPREAD = '{"rack": {"type": "spread", "partitions": 2}}'

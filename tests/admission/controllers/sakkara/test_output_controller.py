@@ -19,7 +19,7 @@ from admission.controllers.sakkara.output_controller import ResultController
 from admission.controllers.sakkara.output_members import read_member
 from admission.controllers.sakkara.output_paths import TreePaths
 from admission.controllers.sakkara.output_times import SolverTimes
-from admission.engine import convert, model
+from admission.engine import convert_nodes, model
 from admission.engine.ledger import Ledger
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.errors import NotFound
@@ -94,7 +94,7 @@ class SakkaraCluster:
             nodes.add_index(BY_HOSTNAME, lambda node: [hostname(node)])
             ledger = Ledger()
             ledger.apply(model.Flavor("f", levels=(RACK, HOSTNAME_LABEL)))
-            nodes.add_handler(lambda change: ledger.apply(convert.node(change.object)))
+            nodes.add_handler(lambda change: ledger.apply(convert_nodes.node(change.object)))
             groups, times = SakkaraGroups(maps), SolverTimes(workloads.objects.get)
             made = ResultController(ours, maps, groups, pods, queued, workloads, TreePaths(ledger, nodes), times)
             for informer in (nodes, workloads, maps, queued, pods):

@@ -27,13 +27,14 @@ from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nominator
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.second_pass import second_pass
 from admission.engine.cycle.tournament import winner
-from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Reason, Wait
+from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
 from admission.engine.flavors.assign import Mode, Preemptions
 from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
 from admission.engine.queue.cluster_queue import Order, order_of
 from admission.engine.queue.queues import NotEvaluated, PendingQueues
+from admission.engine.reasons import Reason
 
 LOST = "Workload no longer fits after processing another workload"
 

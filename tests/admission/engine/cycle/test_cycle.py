@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.decision import Admit, Reason, Wait
+from admission.engine.decision import Admit, Wait
 from admission.engine.model import (
     Admission,
     ClusterQueue,
@@ -21,6 +21,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
+from admission.engine.reasons import Reason
 from tests.admission.engine.builders import (
     CPU,
     HOST,

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from admission.engine.decision import Preempt, Reason, Wait
+from admission.engine.decision import Preempt, Wait
 from admission.engine.model import Event, Flavor, Gang, ObjectRemoved, PreemptionPolicy, RemovedKind, Workload
 from admission.engine.queue.evictions import GROWTH, MOST, REMEMBERED, TIMES, WITHIN, EvictedPair, Evictions
 from admission.engine.quota.fairness import FairSharingRules
+from admission.engine.reasons import Reason
 from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
 from tests.admission.engine.builders import queue

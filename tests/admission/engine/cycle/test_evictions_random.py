@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from admission.engine.decision import Admit, Preempt, Reason, Wait
+from admission.engine.decision import Admit, Preempt, Wait
 from admission.engine.model import (
     ClusterQueue,
     Event,
@@ -25,6 +25,7 @@ from admission.engine.model import (
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.evictions import TIMES
 from admission.engine.quota.fairness import FairSharingRules
+from admission.engine.reasons import Reason
 from admission.world.world import World
 from tests.admission.engine.builders import host, queue, racks
 from tests.admission.engine.builders import workload as made_workload

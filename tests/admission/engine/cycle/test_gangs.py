@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.decision import Evict, Reason
+from admission.engine.decision import Evict
 from admission.engine.model import (
     Admission,
     Flavor,
@@ -17,6 +17,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.queue.cluster_queue import order_of
+from admission.engine.reasons import Reason
 from tests.admission.engine.builders import BEST, CPU, STRICT, Cluster, admitted, queue, waits, workload
 from tests.admission.engine.dump import dump
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from admission.engine.decision import Preempt, Reason
+from admission.engine.decision import Preempt
 from admission.engine.explain.changes import LetReclaim, RaiseQuota
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Verdict
 from admission.engine.explain.wording import headline
 from admission.engine.model import ClusterQueue, Flavor, PreemptionPolicy
+from admission.engine.reasons import Reason
 from tests.admission.engine.builders import STRICT, admitted, host, queue, racks, waits, workload
 from tests.admission.engine.cycle.evicting_cluster import Evicting, evicting, running
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.decision import Admit, Reason
+from admission.engine.decision import Admit
 from admission.engine.explain.changes import FewerPods, RaiseQuota
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
 from admission.engine.model import TopologyAsk, Workload
+from admission.engine.reasons import Reason
 from tests.admission.engine.builders import CPU, Cluster, admitted, host, queue, racks, workload
 
 ANYWHERE = TopologyAsk(unconstrained=True)

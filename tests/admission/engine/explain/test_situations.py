@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from admission.engine.decision import Reason, Wait
+from admission.engine.decision import Wait
 from admission.engine.explain.changes import (
     AddNodes,
     Change,
@@ -32,6 +32,7 @@ from admission.engine.explain.explanation import (
 )
 from admission.engine.explain.wording import headline
 from admission.engine.model import Taint
+from admission.engine.reasons import Reason
 from tests.admission.engine.builders import CPU, HOST, RACK, Cluster, waits
 from tests.admission.engine.dump import dump
 from tests.admission.engine.explain import situations

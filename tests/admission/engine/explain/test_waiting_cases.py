@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from admission.cli import explain as command
-from admission.engine.decision import Preempt, Proven, Reason, Wait
+from admission.engine.decision import Preempt, Proven, Wait
 from admission.engine.explain.changes import (
     AddNodes,
     AnswerCheck,
@@ -33,6 +33,7 @@ from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Behind, Explanation, Taken, Verdict
 from admission.engine.explain.explanation_json import to_wire
 from admission.engine.explain.wording import headline
+from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture

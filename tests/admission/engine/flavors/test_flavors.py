@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from admission.engine.decision import Reason
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
 from admission.engine.flavors.search import FlavorSearch, Scope
 from admission.engine.journal import Journal
@@ -28,6 +27,7 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.quota.tree import QuotaTree
+from admission.engine.reasons import Reason
 from tests.admission.engine.builders import CPU, HOST, RACK, group
 
 GPU = "example.com/gpu"

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine.decision import Reason
 from admission.engine.model import (
     Admission,
     ClusterQueue,
@@ -21,6 +20,7 @@ from admission.engine.model import (
 )
 from admission.engine.queue.cluster_queue import order_of, shape_of
 from admission.engine.queue.queues import BYPASSED, PendingQueues
+from admission.engine.reasons import Reason
 from tests.budgets import examples
 
 STRICT, BEST = QueueingStrategy.STRICT_FIFO, QueueingStrategy.BEST_EFFORT_FIFO

@@ -1,0 +1,57 @@
+"""Conversion of nodes and bound pods; see convert.py."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from admission.engine import model
+from admission.engine.conversion_errors import about, within
+from api import (
+    pods,
+    quantity,
+)
+from api.exclusive import exclusive
+from api.names import (
+    PODSET_LABEL,
+    TOPOLOGY_PODSET,
+    TOPOLOGY_WORKLOAD,
+    WORKLOAD_SLICE_NAME,
+)
+from api.pod_terms import pod_facts
+
+
+def node(given: pods.Node) -> model.Node:
+    """A Node. Raises InvalidObject."""
+    with about("Node", given.key):
+        return model.Node(
+            name=given.key,
+            labels=given.metadata.labels,
+            allocatable=_offered(tuple(given.status.allocatable.items())),
+            taints=given.spec.taints,
+            usable=given.ready and not given.spec.unschedulable,
+        )
+
+
+@lru_cache(4096)
+def _offered(amounts: tuple[tuple[str, str | int | float], ...]) -> quantity.Resources:
+    """What a node offers; nodes of one kind share it, and it never changes."""
+    return quantity.parse_list(dict(amounts), "status.allocatable")
+
+
+def bound_pod(given: pods.Pod) -> model.BoundPod | None:
+    """A pod that holds a node; None for one that is not bound or has run to its end. Raises InvalidObject."""
+    if not given.spec.node_name or given.terminated:
+        return None
+    meta = given.metadata
+    first_form = f"{meta.namespace}/{name}" if (name := meta.annotations.get(TOPOLOGY_WORKLOAD)) else None
+    of_slices = meta.annotations.get(WORKLOAD_SLICE_NAME)
+    with about("Pod", given.key), within("spec: "):
+        return model.BoundPod(
+            key=given.key,
+            node=given.spec.node_name,
+            requests=pods.effective_requests(given.spec),
+            workload=f"{meta.namespace}/{of_slices}" if of_slices else given.workload or first_form,
+            pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
+            exclusive=exclusive(given.spec, meta.namespace, meta.labels),
+            facts=pod_facts(given.spec, meta.namespace, meta.labels),
+        )

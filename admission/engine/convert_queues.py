@@ -1,0 +1,171 @@
+"""Conversion of queues, cohorts and flavors; see convert.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from admission.engine import model
+from admission.engine.conversion_errors import about, structs, within
+from api import (
+    pods,
+    quantity,
+    queues,
+    topology,
+)
+from api.errors import InvalidObject
+from api.names import (
+    BACKFILL,
+    ELASTIC_QUOTA_LABEL,
+    GANG_MADE,
+    PLACEMENT_PROFILE,
+    PROFILES,
+)
+
+_NONE: Mapping[str, int] = {}
+
+
+def cluster_queue(
+    queue: queues.ClusterQueue,
+    *,
+    inactive: str | None = None,
+    unanswered: tuple[model.UnansweredCheck, ...] = (),
+    only_checks: bool = False,
+    outside: Mapping[str, int] = _NONE,
+) -> model.ClusterQueue:
+    """A ClusterQueue; `inactive` and what follows as model.ClusterQueue has them. Raises InvalidObject.
+
+    Of `outside`, resources that the queue does not cover are left out.
+    """
+    spec, elastic = queue.spec, ELASTIC_QUOTA_LABEL in queue.metadata.labels
+    strategy = spec.admission_checks_strategy
+    with about("ClusterQueue", queue.key):
+        groups = _resource_groups(spec.resource_groups)
+        covered = {resource for group in groups for resource in group.resources}
+        return model.ClusterQueue(
+            name=queue.key,
+            groups=groups,
+            cohort=spec.cohort_name or None,
+            strategy=spec.queueing_strategy,
+            stop=spec.stop_policy,
+            fungibility=_fungibility(spec.flavor_fungibility),
+            preemption=_preemption(spec.preemption, elastic),
+            weight_milli=_weight(spec.fair_sharing),
+            checks=tuple(rule.name for rule in strategy.admission_checks) if strategy else (),
+            inactive=inactive,
+            unanswered=unanswered,
+            only_checks=only_checks,
+            profile=profile_of(queue.metadata.annotations),
+            ignores_uncovered=elastic or GANG_MADE in queue.metadata.labels,
+            backfill=_backfill(queue.metadata.annotations),
+            outside={resource: outside[resource] for resource in sorted(covered & outside.keys())},
+        )
+
+
+def cohort(given: queues.Cohort) -> model.Cohort:
+    """A Cohort. Raises InvalidObject."""
+    with about("Cohort", given.key):
+        quotas = {
+            (flavor.flavor, resource): quota
+            for group in _resource_groups(given.spec.resource_groups)
+            for flavor in group.flavors
+            for resource, quota in flavor.quotas.items()
+        }
+        return model.Cohort(given.key, given.spec.parent_name or None, quotas, _weight(given.spec.fair_sharing))
+
+
+def _resource_groups(groups: Sequence[queues.ResourceGroup]) -> tuple[model.ResourceGroup, ...]:
+    return tuple(
+        model.ResourceGroup(
+            group.covered_resources,
+            tuple(_flavor_quotas(f, f"spec.resourceGroups[{i}].flavors[{j}]") for j, f in enumerate(group.flavors)),
+        )
+        for i, group in enumerate(groups)
+    )
+
+
+def _flavor_quotas(flavor: queues.FlavorQuotas, field: str) -> model.FlavorQuotas:
+    given = enumerate(flavor.resources)
+    return model.FlavorQuotas(flavor.name, {r.name: _quota(r, f"{field}.resources[{i}]") for i, r in given})
+
+
+def _quota(given: queues.ResourceQuota, field: str) -> model.Quota:
+    def limit(text: str | int | float | None, name: str) -> int | None:
+        return None if text is None else _amount(given.name, text, f"{field}.{name}")
+
+    return model.Quota(
+        _amount(given.name, given.nominal_quota, f"{field}.nominalQuota"),
+        limit(given.borrowing_limit, "borrowingLimit"),
+        limit(given.lending_limit, "lendingLimit"),
+    )
+
+
+def _amount(resource: str, text: str | int | float, field: str) -> int:
+    with within(f"{field}: "):
+        amount = quantity.to_int(resource, text)
+    if amount < 0:
+        raise InvalidObject(field, text, "must be greater than or equal to 0")
+    return amount
+
+
+def _fungibility(given: queues.FlavorFungibility | None) -> model.FungibilityPolicy:
+    if given is None:
+        return model.FungibilityPolicy()
+    return model.FungibilityPolicy(given.when_can_borrow, given.when_can_preempt, given.preference)
+
+
+def _preemption(given: queues.Preemption | None, elastic: bool) -> model.PreemptionPolicy:
+    if given is None:
+        return model.PreemptionPolicy(elastic=elastic)
+    borrow = given.borrow_within_cohort or queues.BorrowWithinCohort()
+    return model.PreemptionPolicy(
+        given.reclaim_within_cohort, given.within_cluster_queue, borrow.policy, borrow.max_priority_threshold, elastic
+    )
+
+
+def _weight(sharing: queues.FairSharing | None) -> int:
+    if sharing is None or sharing.weight is None:
+        return 1000
+    with within("spec.fairSharing.weight: "):
+        weight = quantity.parse(sharing.weight)
+        # 0 alone is a share without bound, however small the weight
+        return max(1, int(weight * 1000)) if weight > 0 else 0
+
+
+def flavor(
+    given: topology.ResourceFlavor, named: topology.Topology | None, *, topology_aware: bool = True
+) -> model.Flavor:
+    """A ResourceFlavor with the levels it names or carries; `named` is its Topology if that exists. Raises InvalidObject.
+
+    Levels written into the flavor go by the flavor's own name in messages. `topology_aware` false: it has no levels.
+    """
+    spec, name, levels = given.spec, given.spec.topology_name, named.levels if named else None
+    if spec.topology is not None:
+        name, levels = given.key, spec.topology.levels
+    if not topology_aware:
+        name = None
+    with about("ResourceFlavor", given.key):
+        return model.Flavor(
+            name=given.key,
+            node_labels=spec.node_labels,
+            taints=structs(spec.node_taints, pods.Taint, "spec.nodeTaints"),
+            tolerations=structs(spec.tolerations, pods.Toleration, "spec.tolerations"),
+            topology=name,
+            levels=levels if name is not None else None,
+        )
+
+
+def _backfill(annotations: Mapping[str, str]) -> bool:
+    text = annotations.get(BACKFILL, "false")
+    if text not in ("true", "false"):
+        raise InvalidObject(f"metadata.annotations[{BACKFILL}]", text, "must be true or false")
+    return text == "true"
+
+
+def profile_of(annotations: Mapping[str, str]) -> model.Profile | None:
+    """The placement profile that the object's annotation names."""
+    text = annotations.get(PLACEMENT_PROFILE)
+    if text is None:
+        return None
+    if text not in PROFILES:
+        raise InvalidObject(f"metadata.annotations[{PLACEMENT_PROFILE}]", text, f"must be one of {', '.join(PROFILES)}")
+    return model.Profile(text)

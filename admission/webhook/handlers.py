@@ -1,0 +1,100 @@
+"""The webhook's answer to each path: reviews, conversions, health. server.py reads the request and sends the answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+from aiohttp import web
+from msgspec import structs
+
+from admission.webhook.conversion import converted
+from admission.webhook.endpoints import NOTICE_UNMANAGED, Request, owner_to_read
+from admission.webhook.lookups import Lookups
+from admission.webhook.owners import Owners
+from admission.webhook.review import UNREADABLE, BadReview, decode, review
+from admission.webhook.rules import ReviewRules
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class RunFunction(Protocol):
+    """Calls a function with arguments, on the event loop or in a thread."""
+
+    def __call__(self, what: Callable[..., T], *given: Any) -> Awaitable[T]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """The functions that answer requests.
+
+    `ready` reports whether the lookups have synced; `owners` reads owners that the lookups do not hold. `clients` lists the
+    common names that a client certificate must have one of; empty accepts every client that TLS accepts. `tell` receives
+    each request that was answered with a warning about an unmanaged kind.
+    """
+
+    lookups: Lookups
+    rules: ReviewRules
+    ready: Callable[[], bool] = field(default=lambda: True)
+    observe: Callable[[str, str], None] = field(default=lambda path, outcome: None)
+    owners: Owners | None = None
+    clients: Collection[str] = ()
+    tell: Callable[[Request], None] = field(default=lambda request: None)
+
+    async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
+        """Answers one AdmissionReview; never raises. `call` runs the slow steps, in a thread for a large body."""
+        try:
+            asked = await self._with_owner(path, await call(decode, body))
+            reply = await call(review, path, asked, self.lookups, self.rules)
+            encoded = msgspec.json.encode(reply)
+        except BadReview as bad:
+            self.observe(path, "malformed")
+            return web.Response(status=400, text=f"{bad}\n")
+        except Exception as failure:  # outermost handler: one bad request must not end the process
+            log.exception("review failed", extra={"path": path})
+            self.observe(path, "failed")
+            return web.Response(status=500, text=f"internal error: {type(failure).__name__}: {failure}\n")
+        self.observe(path, "allowed" if reply["response"]["allowed"] else "denied")
+        if path == NOTICE_UNMANAGED and "warnings" in reply["response"]:
+            self.tell(asked)
+        return web.Response(body=encoded, content_type="application/json")
+
+    async def convert(self, body: bytearray, call: RunFunction) -> web.Response:
+        """Answers one ConversionReview; never raises. `call` runs the slow step in a thread."""
+        try:
+            pieces = await call(converted, body)
+        except BadReview as bad:
+            return web.Response(status=400, text=f"{bad}\n")
+        except Exception as failure:  # outermost handler, as above
+            log.exception("conversion failed")
+            return web.Response(status=500, text=f"internal error: {type(failure).__name__}\n")
+        if len(pieces) == 1:
+            return web.Response(body=pieces[0], content_type="application/json")
+        return web.Response(body=_each(pieces), content_type="application/json")
+
+    async def _with_owner(self, path: str, request: Request) -> Request:
+        """Returns the request together with its owner, which few requests need."""
+        try:
+            claimed = owner_to_read(path, request, self.rules)
+        except UNREADABLE:
+            return request  # the review reads the same references and denies the object with the error
+        if claimed is None or self.owners is None:
+            return request
+        return structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
+
+    def healthz(self) -> web.Response:
+        """Always reports that the process is alive."""
+        return web.Response(text="ok\n")
+
+    def readyz(self) -> web.Response:
+        """Reports with status 503 that the lookups have not yet synced."""
+        return web.Response(text="ok\n") if self.ready() else web.Response(status=503, text="not synced yet\n")
+
+
+async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece

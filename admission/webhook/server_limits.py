@@ -1,0 +1,46 @@
+"""What clients of the webhook may use, and the refusal of a request that goes beyond. server.py keeps to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+BYTES_OF_A_VALUE: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Limits on what clients may use. Times are in seconds, lengths in bytes."""
+
+    body: int = 3 * 1024 * 1024
+    """Longest body of a review: etcd stores objects of up to 1.5 MiB, and an update carries two of them."""
+    conversion: int = 64 * 1024 * 1024
+    """Longest body of a conversion: the API server converts a whole list at once, thousands of objects of some kilobytes."""
+    lists: int = 2
+    """Conversions longer than `body` that are processed at once; others wait for at most `whole`."""
+    values: int = 400_000
+    """Most values in a body, counted by commas and brackets: twice a ConfigMap with a tree of 60,000 nodes. A long conversion
+    may have one value for every `BYTES_OF_A_VALUE` bytes."""
+    small: int = 64 * 1024
+    """Longest body that is answered on the event loop."""
+    handshake: float = 5.0
+    whole: float = 10.0
+    """Time from a request's head to its end; the API server waits no longer. A new connection has twice as long."""
+    unfinished: int = 1024
+    """Connections that have not yet sent a whole request."""
+    served: int = 1024
+    """Connections that have sent a whole request and are kept for the next."""
+    large: int = 16
+    """Large bodies that are read at once."""
+    waiting: int = 8
+    """Large reviews that wait for their thread, and conversions for theirs. Further reviews are denied with status 429."""
+    sending: int = 16
+    """Responses longer than `small` that are sent at once."""
+
+
+class RefusedRequest(Exception):
+    """The request gets an HTTP error instead of a review response, and its connection is closed."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status

@@ -1,0 +1,47 @@
+"""The webhook's TLS context, whose certificate can be replaced while it serves. Used by server.py and certs.py."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import tempfile
+from pathlib import Path
+
+from admission.webhook.certificate_authority import ServingCertificate
+
+
+class Serving:
+    """The TLS context of a server, whose certificate can be replaced at any time."""
+
+    def __init__(self, clients: Path | None = None) -> None:
+        """`clients` names a file of CA certificates that client certificates must chain to; None accepts any client."""
+        self.context = _context()
+        self.pair: ServingCertificate | None = None
+        if clients is not None:
+            self.context.load_verify_locations(clients)
+            self.context.verify_mode = ssl.CERT_REQUIRED
+
+    async def load(self, pair: ServingCertificate) -> None:
+        """Uses `pair` from the next handshake on. Raises ssl.SSLError and keeps the old pair if key and certificate differ."""
+        if pair == self.pair:
+            return
+        with contextlib.ExitStack() as cleanup:
+            path = await asyncio.to_thread(_written, pair, cleanup)
+            _context().load_cert_chain(path)
+            self.context.load_cert_chain(path)
+        self.pair = pair
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def _written(pair: ServingCertificate, cleanup: contextlib.ExitStack) -> Path:
+    """Writes the pair to a private temporary file, which `cleanup` removes: the ssl module loads only from files."""
+    folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stowage-webhook-")))
+    path = folder / "serving.pem"
+    path.write_bytes(pair.certificate + b"\n" + pair.key)
+    return path
