@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from admission.controllers.cluster_view import Views
+from admission.controllers.controller_context import ControllerContext
 from admission.controllers.elastic.controller import ElasticQuotaController
 from admission.controllers.evictor import Evictor
 from admission.controllers.explainer import Explainer, ExplanationLimits
@@ -83,6 +84,11 @@ class Shared:
     def options(self) -> JobOptions:
         """The options for jobs, pods and sets of pods."""
         return job_options(self.settings, self.views.namespaces.objects)
+
+    @cached_property
+    def context(self) -> ControllerContext:
+        """For the controllers of jobs, pods and sets."""
+        return ControllerContext(self.writer, self.views, self.recorder, self.options)
 
     @property
     def labels(self) -> str | None:
@@ -202,13 +208,10 @@ def whole_jobs(shared: Shared, sets: SetController) -> ProcessPart:
     }
     referenced = {kind: OptionalInformer(shared.kube, kind) for kind in REFERENCED_KINDS}
     jobs = JobController(
-        shared.writer,
+        shared.context,
         ADAPTERS,
         informers,
-        views,
-        shared.recorder,
         referenced=referenced,
-        options=shared.options,
         workers=settings.controller.job_workers,
     )
     views.namespaces.add_handler(lambda change: jobs.namespace_changed(change.key))
@@ -253,27 +256,16 @@ def plain_pods(shared: Shared, known: GangParts) -> PodParts:
     """What starts and ends them."""
     views, section = shared.views, shared.settings.controller
     pods = PodController(
-        shared.writer,
+        shared.context,
         known.pods,
-        views,
-        shared.recorder,
         gangs=known.pod_groups,
-        options=shared.options,
         workers=section.pod_writes,
         at_once=section.pod_writes,
     )
     of_kind = {
         kind.framework: OptionalInformer(shared.kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in SETS
     }
-    sets = SetController(
-        shared.writer,
-        of_kind,
-        known.pods,
-        views,
-        shared.recorder,
-        options=shared.options,
-        at_once=section.writes,
-    )
+    sets = SetController(shared.context, of_kind, known.pods, at_once=section.writes)
     views.namespaces.add_handler(lambda change: pods.namespace_changed(change.key))
     views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
     pod_groups = PodGroupController(shared.writer, known.pods, known.pod_groups, views.workloads)

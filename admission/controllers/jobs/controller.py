@@ -10,7 +10,6 @@ requeues the key. assembly.py builds the controller, which runs on the leader on
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -24,7 +23,6 @@ from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
-    WorkloadViews,
     is_orphan,
     job_key,
     job_owner,
@@ -32,19 +30,19 @@ from admission.controllers.caches import (
     owner_key,
     owner_uid,
 )
+from admission.controllers.controller_context import ControllerContext
 from admission.controllers.jobs.ancestors import DEEPEST, JobAncestors, about_to_start, children_of
-from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.finish import plan_orphaned
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.predicates import has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
-from admission.controllers.workload_writer import Recorder, WorkloadWriter
+from admission.controllers.workload_writer import WorkloadWriter
 from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_reclaiming, as_selective
 from admission.integrations.referenced import REFERENCED
 from admission.workload_metrics import CREATION_LATENCY
 from api.errors import NotFound
-from api.kube.client import Kube
 from api.kube.reconcile import Reconciler
 from api.kube.resources import Resource
 from api.kube.store import Change, ChangeType
@@ -75,30 +73,27 @@ class JobController:
 
     def __init__(
         self,
-        kube: Kube,
+        context: ControllerContext,
         adapters: Sequence[JobIntegration],
         jobs: Mapping[str, InformerView[dict[str, Any]]],
-        views: WorkloadViews,
-        recorder: Recorder,
         *,
         referenced: Mapping[Resource, InformerView[dict[str, Any]]] | None = None,
-        options: JobOptions | None = None,
         workers: int = 16,
-        wall: Callable[[], float] = time.time,
     ) -> None:
-        self._kube, self._wall = kube, wall
+        kube, views = context.kube, context.views
+        self._kube, self._wall = kube, context.wall
         self._adapters = {adapter.framework: adapter for adapter in adapters if adapter.framework in jobs}
         self._frameworks = {(a.resource.api_version, a.resource.kind): f for f, a in self._adapters.items()}
         self._jobs, self._workloads, self._flavors = dict(jobs), views.workloads, views.flavors
         self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
         self._referenced = referenced or {}
-        self._options = options or JobOptions()
+        self._options = context.options
         self._latest_jobs: MutationCache[dict[str, Any]] = MutationCache()
         self._latest_workloads: MutationCache[Workload] = MutationCache()
-        self._expected = ExpectedWorkloads(EXPECTATION, wall)
+        self._expected = ExpectedWorkloads(EXPECTATION, context.wall)
         self._resources = {framework: adapter.resource for framework, adapter in self._adapters.items()}
         writer = WorkloadWriter(kube, self._latest_workloads, self._expected)
-        self._act = Executor(kube, recorder, self._resources, self._latest_jobs, writer)
+        self._act = Executor(kube, context.recorder, self._resources, self._latest_jobs, writer)
         self._settled: dict[str, tuple[object, ...]] = {}
         self._missing: dict[str, float] = {}
         self._classless: set[str] = set()

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,10 +24,10 @@ from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
-    WorkloadViews,
     controller_of,
 )
-from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.controller_context import ControllerContext
+from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.predicates import has_turned
 from admission.controllers.pods.actions import PodGroupPlan
 from admission.controllers.pods.executor import PodExecutor
@@ -57,12 +56,11 @@ from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.predicates import is_fresh, is_nothing, is_step
 from admission.controllers.pods.set_slices import acting
 from admission.controllers.pods.workload_updates import UNLIKE, with_reason
-from admission.controllers.workload_writer import Recorder, WorkloadWriter
+from admission.controllers.workload_writer import WorkloadWriter
 from admission.integrations.gang import from_text
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit, UnlikePods
 from api.errors import NotFound
-from api.kube.client import Kube
 from api.kube.events import ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
@@ -98,28 +96,25 @@ class PodController:
 
     def __init__(
         self,
-        kube: Kube,
+        context: ControllerContext,
         pods: PodView,
-        views: WorkloadViews,
-        recorder: Recorder,
         *,
         gangs: PodGroups | None = None,
-        options: JobOptions | None = None,
         workers: int = 16,
         at_once: int = 32,
-        wall: Callable[[], float] = time.time,
     ) -> None:
+        kube, views, wall = context.kube, context.views, context.wall
         self._kube, self._wall = kube, wall
         self._pods, self._workloads, self._flavors = pods, views.workloads, views.flavors
         self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
         self._gangs = gangs or PodGroups({})
-        self._options = options or JobOptions()
+        self._options = context.options
         self._latest: MutationCache[Workload] = MutationCache()
         self._expected = ExpectedWorkloads(EXPECTATION, wall)
         self._going = PodsBeingDeleted()
         writer = WorkloadWriter(kube, self._latest, self._expected)
         self._read = read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
-        self._act = PodExecutor(kube, recorder, pods, self._going, writer, wall, at_once, read)
+        self._act = PodExecutor(kube, context.recorder, pods, self._going, writer, wall, at_once, read)
         self._told: dict[str, tuple[PlannedEvent, ...]] = {}
         self._teller = GangMessages()
         self._missing: dict[str, float] = {}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,21 +17,21 @@ from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
-    WorkloadViews,
     job_key,
     owner_key,
     owner_uid,
 )
-from admission.controllers.jobs.context import JobContext, JobOptions
+from admission.controllers.controller_context import ControllerContext
+from admission.controllers.jobs.context import JobContext
 from admission.controllers.pods.orphaned_pods import is_left_behind
 from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
-from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter
+from admission.controllers.workload_writer import CONFLICT_RETRY, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.sets import SETS, SetKind, kind_of
 from api.errors import Conflict, Forbidden, Invalid, NotFound
-from api.kube.client import Kube, PatchKind
+from api.kube.client import PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
@@ -60,23 +59,20 @@ class SetController:
 
     def __init__(
         self,
-        kube: Kube,
+        context: ControllerContext,
         sets: Mapping[str, InformerView[dict[str, Any]]],
         pods: PodView,
-        views: WorkloadViews,
-        recorder: Recorder,
         *,
-        options: JobOptions | None = None,
         workers: int = 4,
         at_once: int = 32,
-        wall: Callable[[], float] = time.time,
     ) -> None:
-        self._kube, self._recorder, self._wall = kube, recorder, wall
+        kube, views, wall = context.kube, context.views, context.wall
+        self._kube, self._recorder, self._wall = kube, context.recorder, wall
         self._kinds: dict[str, SetKind] = {kind.framework: kind for kind in SETS if kind.framework in sets}
         self._frameworks = {(k.resource.api_version, k.resource.kind): f for f, k in self._kinds.items()}
         self._sets, self._pods, self._workloads = dict(sets), pods, views.workloads
         self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
-        self._options = options or JobOptions()
+        self._options = context.options
         self._latest: MutationCache[Workload] = MutationCache()
         self._expected = ExpectedWorkloads(EXPECTATION, wall)
         self._writer = WorkloadWriter(kube, self._latest, self._expected)

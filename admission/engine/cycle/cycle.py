@@ -1,25 +1,25 @@
-"""One admission cycle: which pending workloads start now, in which flavors, on which nodes, and which victims they evict.
+"""One admission cycle: which pending workloads start now, with which flavors, on which nodes, and which victims they evict.
 
-The steps, repeated until nothing more fits or the budget is used up:
+The cycle repeats these steps until nothing more fits or its budget is spent:
 
-1. *heads*: the foremost workload of each queue that is worth considering (queue/).
-2. *order*: the head that borrows least, then has the highest priority, then is the oldest; or by fair shares (head_order.py).
-3. *flavors* and *quota*: solve.py. No fit: step 6.
-4. *place*: domains for its pod sets (solve.py). No place: the flavor that failed is refused and step 3 tries the next
-   one. Where even an empty cluster would not hold it, the message counts what an empty cluster would.
-5. *admit*: charged to the ledger at once, and the next workload of that queue is a head. Workloads that start together with
-   others (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py).
-6. *make room*: where its queue may evict others, or it can start with fewer pods, it is nominated for that (nominate.py), as
-   things will stand when the victims of earlier ones have left and their reservations are used.
-   - *preempt*: its victims have to leave; what it then gets is reserved for it, in this cycle and the next ones, until
-     something changes that lets it be considered again. Workloads after it start only if they fit now and also then.
-   - *wait*: a BestEffortFIFO queue goes on with its next workload, a StrictFIFO queue stops, and keeps its unused quota from
-     borrowers where it may not reclaim what it lends (kept_quota.py). Where the queue asks for backfill
-     its head gets a start time, and no workload behind it starts that would delay it (backfill.py).
+1. *heads*: the first workload of each queue that is worth evaluating (queue/).
+2. *order*: the head that borrows least, then has the highest priority, then is the oldest; or fair shares (head_order.py).
+3. *flavors* and *quota*: solve.py. If they do not fit, go to step 6.
+4. *place*: domains for the pod sets of the head (solve.py). If there are none, the flavor that failed is refused and step 3
+   tries the next one. If not even an empty cluster has room, the message counts the capacity of an empty cluster.
+5. *admit*: the ledger is charged at once, and the next workload of the queue becomes a head. Workloads that start together
+   (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py).
+6. *make room*: a head whose queue may preempt, or that can start with fewer pods, is nominated (nominate.py) against the
+   ledger as it will be when the victims of earlier preemptors have left and their reservations are used.
+   - *preempt*: the victims are evicted. Their capacity is reserved for the head in this cycle and the next ones, until
+     a change requeues the head. Later workloads start only if they fit both now and then.
+   - *wait*: a BestEffortFIFO queue goes on with its next workload. A StrictFIFO queue stops; if it cannot reclaim the quota
+     that it lends, its unused quota is kept from borrowers (kept_quota.py). With backfill the head gets a start time,
+     and no workload behind it may start that would delay it (backfill.py).
 
-Several admissions come out as if each had been a cycle of its own: every answer is found in the ledger as it stands at that
-moment. Usage only grows during a cycle, so what does not fit now will not fit later in it. The shell writes the decisions;
-if that fails it calls `ledger.release` and puts the workload back into the queues.
+Each admission is decided on the ledger that the earlier ones left, so a cycle with several admissions decides as a row of
+cycles with one each. Usage only grows during a cycle: what does not fit now does not fit later in the same cycle. The shell
+writes the decisions. If a write fails, it calls `ledger.release` and puts the workload back into the queues.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
+from admission.engine.queue.notices import NotEvaluated
 from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
-from admission.engine.queue.queues import NotEvaluated, PendingQueues
+from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
 
@@ -62,10 +63,10 @@ _MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.
 
 @dataclass(frozen=True, slots=True)
 class CycleReport:
-    """What a cycle decided, in order. `more`: the budget ended it, there are heads left to consider.
+    """The decisions of a cycle, in order. `more` is True if the budget ended the cycle and heads are left.
 
-    `notices` are for workloads that were not considered: blocked, or equal to one that was just refused. `undecided`: taken out
-    of the queues since deciding on them raised this.
+    `notices` are for workloads that were not evaluated: blocked, or equivalent to one that was just refused. `undecided` are
+    workloads whose evaluation raised an exception; they are no longer in the queues.
     """
 
     decisions: tuple[Decision, ...]
@@ -75,12 +76,12 @@ class CycleReport:
 
     @property
     def admitted(self) -> int:
-        """How many workloads got in."""
+        """The number of admitted workloads."""
         return sum(isinstance(decision, Admit) for decision in self.decisions)
 
     @property
     def waiting(self) -> int:
-        """How many were considered in vain."""
+        """The number of evaluated workloads that do not fit."""
         return sum(isinstance(decision, Wait) for decision in self.decisions)
 
 
@@ -94,10 +95,10 @@ def run_cycle(
     fair: bool = False,
     startable: int | None = None,
 ) -> CycleReport:
-    """Decide on up to `budget` workloads (at least one), admissions and waits together; `now` is epoch seconds.
+    """Decides on up to `budget` workloads (at least one), admissions and waits together. `now` is epoch seconds.
 
-    Without `preemptions` no workload is evicted. `fair`: fair sharing is on. `startable`: no more than so many may start, since
-    each has to have its pods ready before the next one (lifecycle.md 3.6); None: any number.
+    Without `preemptions` no workload is evicted. `fair`: fair sharing is on. `startable` limits how many workloads may start,
+    because each must have its pods ready before the next one starts (lifecycle.md 3.6); None means no limit.
     """
     queues.due(now)
     cycle = _Cycle(ledger, queues, now, preemptions or NoPreemption(ledger.quota), fair, startable)
@@ -168,7 +169,7 @@ class _Cycle:
         return decisions
 
     def _give_up(self, head: Head, error: Exception) -> None:
-        """It is out of the queues, until it is put there again."""
+        """Takes a workload whose evaluation raised an exception out of the queues."""
         self._with_it.clear()
         self.undecided.append((head.workload, error))
         self._queues.remove(head.workload.key)
@@ -176,7 +177,7 @@ class _Cycle:
             self._settle(head)
 
     def _settle(self, head: Head) -> None:
-        """The next workload of its queue takes its place."""
+        """The head has its decision; the next workload of its queue becomes a head."""
         head.settled = True
         self._order.leave(head)
         if (workload := self._queues.head(head.queue)) is not None:
@@ -193,10 +194,10 @@ class _Cycle:
         self._order.enter(head)
 
     def _level(self, head: Head) -> int:
-        """How far it borrows: a head that is first because of its reservation borrows as far as the reservation.
+        """The borrowing level up to which this head's turn counts: that of its reservation if it comes first because of it.
 
-        It does not bar owners that came since and go before it. They evicted others counting on the same capacity, so it
-        leaves their reservations alone: otherwise their evictions would be in vain.
+        Its turn does not bar owners that were queued later and come before it: they evicted workloads for the same capacity,
+        so barring their reservations would make these evictions useless.
         """
         if head.first is None or (reservation := self._reservations.free(head.workload)) is None:
             return head.level
@@ -205,7 +206,7 @@ class _Cycle:
     # ---- step 3: flavors and quota
 
     def _consider(self, head: Head) -> Decision | None:
-        """The decision on a head whose turn it may be; None if it turns out that others come first."""
+        """Returns the decision on a head; None if its evaluation shows that other heads come first."""
         workload = head.workload
         self._reservations.drop(workload.key)  # a head has no reservation: it was dropped, maybe in this cycle
         for key in starting_together(workload):
@@ -235,7 +236,7 @@ class _Cycle:
         return self._place(head, queue, assignment)
 
     def _closed(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
-        """Why the workload cannot be considered, whatever capacity there is."""
+        """Returns why the workload cannot be evaluated, whatever capacity is free; None if it can."""
         if queue.stop is not StopPolicy.NONE:
             return Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped"
         if queue.inactive is not None or self._ledger.quota.cyclic(queue.name):
@@ -243,7 +244,7 @@ class _Cycle:
         return None if workload.defect is None else (Reason.MISCONFIGURED, workload.defect)
 
     def _look(self, head: Head) -> None:
-        """Find its flavors before its turn, unless another reason applies."""
+        """Finds the flavors of a head before its turn, unless it cannot be evaluated at all."""
         workload, queue = head.workload, self._ledger.quota.spec(head.queue)
         has_quota = self._ledger.admission(workload.key) is not None
         if queue is not None and not has_quota and self._closed(workload, queue) is None:
@@ -252,7 +253,10 @@ class _Cycle:
                 self._assign(head, queue)
 
     def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:
-        """Its flavors in the ledger as it stands. Kept until its turn comes or `HeadOrder.taken` drops it."""
+        """The flavors of the head on the ledger as it stands.
+
+        They are kept until its turn, or until `HeadOrder.taken` drops them.
+        """
         if head.assignment is None:
             oracle = self._preemptions.about(head.workload) if _evicts(queue) else self._nobody
             scope = Scope(head.refused, fair=self._fair)
@@ -261,7 +265,7 @@ class _Cycle:
         return head.assignment
 
     def _grow(self, head: Head, queue: ClusterQueue) -> Decision | None:
-        """The slice of an elastic job that takes the place of the admitted one, with as many pods as fit beside others."""
+        """Starts the slice of an elastic job that replaces the admitted one, with as many pods as fit."""
         found = grow(self._ledger, head.workload, queue, self._now, self._reservations.leave_quota_for, fair=self._fair)
         if isinstance(found, Unsolved):
             return self._wait(head, queue, found.reason, found.message)
@@ -308,13 +312,13 @@ class _Cycle:
         return Admit(workload.key, admission, note, found.assignment.considered())
 
     def _taken(self, found: Nomination) -> None:
-        """A workload that borrows becomes, with others of its queue, a candidate for reclaim by queues of its cohort."""
+        """A workload that borrows makes its queue a candidate for reclaim by other queues of its cohort tree."""
         self._order.taken(found.workload.cluster_queue)
         if found.assignment.level:
             self._borrowers.add(found.workload.cluster_queue)
 
     def _together(self, head: Head, queue: ClusterQueue) -> Decision:
-        """All of its group, or none; the decisions on the others go with the one on it."""
+        """Starts the whole group of the head, or none of it. Decisions on other members go into `_with_it`."""
         key = head.workload.key
         if self._startable is not None and self._startable <= 0:
             return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
@@ -336,7 +340,7 @@ class _Cycle:
         return admits[key]
 
     def _preempt_together(self, head: Head, queue: ClusterQueue, preemption: GangPreemption) -> Decision:
-        """What all members get is kept for them; the others hear of it when they have their turn."""
+        """Reserves capacity for all members of the group; the other members get their decision at their turn."""
         key = head.workload.key
         own, *others = sorted(preemption.nominations, key=lambda each: each.workload.key != key)
         victims = frozenset(victim.workload for victim in preemption.victims)
@@ -348,7 +352,7 @@ class _Cycle:
         return Preempt(key, preemption.victims, message, asked)
 
     def _fetched(self, found: Nomination) -> Admit:
-        """It starts, from wherever it stood in its line; it is charged already."""
+        """Takes an already charged member out of its queue, wherever it stands, and returns its admission."""
         workload, name = found.workload, found.workload.cluster_queue
         spare_hosts.hold(self._ledger, workload.key)
         if (queue := self._ledger.quota.spec(name)) is not None:
@@ -403,12 +407,12 @@ class _Cycle:
         return self._start(head, queue, found)
 
     def _defer(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None = None) -> Wait:
-        """It fits once the victims of others have left."""
+        """The head fits once the victims of other preemptors have left, and waits for that."""
         self._reserve_capacity(head, found, self._reservations.leaving, needs=needs)
         return Wait(head.workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(head.workload, queue))
 
     def _start_reserved(self, head: Head, queue: ClusterQueue) -> Decision | None:
-        """Its victims have left: it starts as well as it can now, without evicting more."""
+        """The victims of this head have left: it starts with what fits now, without further evictions."""
         if self._reservations.free(head.workload) is None:
             return None
         nominator = Nominator(self._ledger, self._nobody, self._now, thorough=True)
@@ -430,7 +434,9 @@ class _Cycle:
         self._free_again(workload.cluster_queue)
 
     def _release_behind(self, head: Workload) -> None:
-        """Preemptors behind a StrictFIFO head lose their reservations: they cannot start, and it may need the capacity."""
+        """Drops the reservations of preemptors behind a StrictFIFO head: they cannot start before it, and the head may need
+        their capacity.
+        """
         for key, reservation in tuple(self._queues.preemptors.items()):
             owner = self._queues.workload(key)
             behind = owner is not None and owner.key != head.key and owner.cluster_queue == head.cluster_queue
@@ -438,7 +444,9 @@ class _Cycle:
                 self._release(owner)
 
     def _quota_alone(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> FlavorAssignment | None:
-        """The flavors that a refused head keeps quota of: also those whose nodes do not hold it now, where they might."""
+        """The flavors in which a refused head keeps quota. Includes flavors whose nodes are full now but could hold it when
+        workloads leave.
+        """
         if not head.refused or not keeps(queue):
             return assignment
         if head.hopeless:
@@ -458,7 +466,7 @@ class _Cycle:
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
 
     def _too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
-        """Wait if it may not evict one of the victims again yet; else these evictions are recorded."""
+        """Returns a Wait if the workload may not evict one of the victims again yet; else records these evictions."""
         evictions, leaving = self._queues.evictions, self._reservations.leaving
         found = may_not_evict(self._ledger, evictions, head.workload, victims, leaving, self._now)
         if found is None:
@@ -476,9 +484,10 @@ class _Cycle:
         *,
         evicts: bool = False,
     ) -> None:
-        """It gets this once the victims have left; until then no workload behind it does. `others` start together with it.
+        """Reserves what `found` needs until its victims have left. `others` start together with it.
 
-        `needs`: quota without which it cannot start while they are there. `evicts`: they leave for it, not for others.
+        `needs` is the quota without which it cannot start before the victims have left. `evicts`: the victims leave for this
+        workload and not for another one.
         """
         evicted = victims if evicts else frozenset()
         self._reservations.make(head.workload.key, found, victims, others, needs, evicted, self._now)
@@ -496,7 +505,9 @@ class _Cycle:
         until: float | None = None,
         keep: FlavorAssignment | None = None,
     ) -> Wait:
-        """`until`: when it is worth another look whatever happens (epoch seconds). `keep`: the quota that it might keep."""
+        """Refuses the head. `until` is when to evaluate it again in any case (epoch seconds); `keep` are the flavors in which
+        it may keep quota.
+        """
         workload = head.workload
         again = None
         if queue is not None:
@@ -524,17 +535,17 @@ class _Cycle:
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
 
     def _free_again(self, name: str) -> None:
-        """Its reservation is free: requeue the workloads that were refused because of it."""
+        """The reservation of a workload of this queue has ended: requeues the workloads that were refused because of it."""
         self._queues.requeue_others(name)
         self._requeued = True
 
 
 def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:
-    """Totals per pod set, for the status."""
+    """The requested resources of each pod set, for the status."""
     target = queue or ClusterQueue(workload.cluster_queue)
     return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}
 
 
 def _evicts(queue: ClusterQueue) -> bool:
-    """Whether the queue's workloads may ever evict others."""
+    """Whether workloads of this queue may preempt at all."""
     return queue.preemption.evicts

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
@@ -29,6 +29,7 @@ from admission.engine.queue.cluster_queue import EquivalenceClass, QueueLine, or
 from admission.engine.queue.evictions import Evictions
 from admission.engine.queue.flavor_queues import Sharing
 from admission.engine.queue.memory import QueueMemory, refusals, remembered
+from admission.engine.queue.notices import NotEvaluated, Notices
 from admission.engine.queue.pending import (
     CapacityReservation,
     KeptRequest,
@@ -36,6 +37,7 @@ from admission.engine.queue.pending import (
     same_place,
 )
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
+from admission.engine.queue.preemptors import Preemptors
 from admission.engine.queue.queueing_hints import Free, FreeOf, QueueingHint
 from admission.engine.queue.start_reservations import StartReservations
 from admission.engine.reasons import Reason
@@ -44,15 +46,6 @@ Beside = Callable[[Iterable[tuple[Workload, CapacityReservation]]], FreeOf]
 """The free quota of each queue, given these capacity reservations."""
 
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
-
-
-@dataclass(frozen=True, slots=True)
-class NotEvaluated:
-    """A workload that was not evaluated, and why."""
-
-    workload: Workload
-    reason: Reason
-    message: str
 
 
 class PendingQueues:
@@ -69,11 +62,10 @@ class PendingQueues:
         self._reservations = ReservationIndex(self._items)
         self.starts = StartReservations(self._items)
         self._kept: dict[str, KeptRequest] = {}
-        self._notices: dict[str, NotEvaluated] = {}
+        self._notices = Notices()
         self._counts: Counter[str] = Counter()
         self.evictions = Evictions()
-        self.preemptors: dict[str, CapacityReservation] = {}
-        """By preemptor: the reservation for which it evicted others. It stays after they have left, until `drop_preemptor`."""
+        self.preemptors = Preemptors()
 
     def __len__(self) -> int:
         return len(self._items)
@@ -120,7 +112,7 @@ class PendingQueues:
         item = self._items[workload.key] = PendingWorkload(workload)
         self._counts[workload.cluster_queue] += 1
         if workload.blocked is not None:
-            self._tell(workload, Reason(workload.blocked[0]), workload.blocked[1])
+            self._notices.add(workload, Reason(workload.blocked[0]), workload.blocked[1])
         elif workload.not_before == inf:
             pass  # something else must happen first, and will come as an update
         elif workload.not_before:
@@ -140,7 +132,7 @@ class PendingQueues:
     def remove(self, key: str) -> None:
         """Forget a workload (admitted, finished, deleted)."""
         item = self._items.pop(key, None)
-        self._notices.pop(key, None)
+        self._notices.drop(key)
         self.preemptors.pop(key, None)
         if item is None:
             return
@@ -174,16 +166,9 @@ class PendingQueues:
 
     def stays(self, workload: Workload) -> None:
         """The eviction of an admitted workload was cancelled: requeue the workloads that wait for it, or start with it."""
-        key = workload.key
         self._requeue_group(workload)
-        for owner, reservation in list(self.preemptors.items()):
-            if key in reservation.evicted:
-                self.preemptors[owner] = replace(
-                    reservation, evicted=reservation.evicted - {key}, victims=reservation.victims - {key}
-                )
-                if not self.preemptors[owner].evicted:
-                    del self.preemptors[owner]
-        self._end_reservations(self._reservations.stays(key))
+        self.preemptors.victim_stays(workload.key)
+        self._end_reservations(self._reservations.stays(workload.key))
 
     def quota_freed(self, names: Collection[str], beside: Beside, left: str = "") -> None:
         """Usage fell in these queues of one cohort tree. `left`: key of the admitted workload that has left, if one has."""
@@ -196,10 +181,9 @@ class PendingQueues:
 
     def _victim_left(self, left: str) -> None:
         """Requeue the preemptors for which this workload was evicted."""
-        for key, reservation in tuple(self.preemptors.items()):
+        for key in self.preemptors.victim_left(left):
             item = self._items.get(key)
-            self.preemptors[key] = replace(reservation, victims=reservation.victims - {left})
-            if left in reservation.evicted and item is not None and item.reservation is None and item.group is not None:
+            if item is not None and item.reservation is None and item.group is not None:
                 self._line(item.workload.cluster_queue).requeue_class(item.group)
                 self._ready.add(item.workload.cluster_queue)
 
@@ -296,7 +280,7 @@ class PendingQueues:
         item.group.again = again
         line.beside_reservations |= bool(self._reservations)
         for other in line.refuse(order_of(item.workload), item.group, reason, overtaken=overtaken, hint=hint):
-            self._tell(self._items[other].workload, reason, BYPASSED)
+            self._notices.add(self._items[other].workload, reason, BYPASSED)
         return line.strict and not overtaken
 
     def stays_inadmissible(self, key: str, free: Free) -> bool:
@@ -328,7 +312,7 @@ class PendingQueues:
         if (lost := self.starts.foresee_none(key)) is not None:
             self.requeue({name} | self.sharing_flavors(name))
             if self._line(name).strict:
-                self._tell(self._items[lost].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
+                self._notices.add(self._items[lost].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
 
     def reserve_capacity(self, key: str, reservation: CapacityReservation) -> None:
         """Reserve capacity for the head of a queue until its victims leave; until the reservation ends it is not a head.
@@ -348,13 +332,7 @@ class PendingQueues:
             item.group = None
         self.starts.reserve(key, None)
         self.keep(key, None)
-        leaving = reservation.victims & reservation.evicted
-        if (before := self.preemptors.get(key)) is not None:
-            evicted, since = reservation.evicted | before.evicted, min(reservation.since, before.since)
-            reservation, leaving = replace(reservation, evicted=evicted, since=since), leaving | before.victims
-        if reservation.evicted:
-            self.preemptors[key] = replace(reservation, victims=leaving)
-        self._reservations.make(item, reservation)
+        self._reservations.make(item, self.preemptors.renewed(key, reservation))
 
     def drop_preemptor(self, key: str) -> None:
         """Drop the reservation of a preemptor that can no longer use it."""
@@ -408,9 +386,7 @@ class PendingQueues:
 
     def take_notices(self) -> list[NotEvaluated]:
         """The notices for workloads that were not evaluated, in order; each is returned once."""
-        notices = sorted(self._notices.values(), key=lambda notice: order_of(notice.workload))
-        self._notices.clear()
-        return notices
+        return self._notices.take()
 
     # ---- what the status shows
 
@@ -488,7 +464,7 @@ class PendingQueues:
         self._ready.add(name)
         if item.group.refused is not None:
             item.group.unevaluated.discard(item.workload.key)
-            self._tell(item.workload, item.group.refused, BYPASSED)
+            self._notices.add(item.workload, item.group.refused, BYPASSED)
 
     def _requeue_beside(self, names: Collection[str], beside: Beside, how: Callable[[QueueLine, Free], bool]) -> bool:
         """Call `how` on each of these queues with the quota that is free beside the reservations. True if it requeued one."""
@@ -518,9 +494,6 @@ class PendingQueues:
                 self._line(item.workload.cluster_queue).release_head(item.workload.key)
                 self._ready.add(item.workload.cluster_queue)
         return found
-
-    def _tell(self, workload: Workload, reason: Reason, message: str) -> None:
-        self._notices[workload.key] = NotEvaluated(workload, reason, message)
 
     def _delayed(self, item: PendingWorkload) -> bool:
         return item.group is None and item.reservation is None and item.workload.blocked is None

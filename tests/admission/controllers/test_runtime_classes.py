@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.engine.decision import Admit, Wait
-from admission.engine.queue.queues import NotEvaluated
+from admission.engine.queue.notices import NotEvaluated
 from api.kube.resources import NODES, RESOURCE_FLAVORS, RUNTIME_CLASSES
 from api.names import HOSTNAME_LABEL
 from tests.admission.controllers.test_feed_resources import FeedCluster

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from admission.controllers import conditions
+from admission.controllers.controller_context import ControllerContext
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller import JobController
 from admission.controllers.status import patch_status
@@ -198,7 +199,7 @@ async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[
         views: Any = SimpleNamespace(
             workloads=workloads, flavors=flavors, workload_priorities=workload_classes, priorities=classes
         )
-        controller = JobController(ours, ADAPTERS, jobs, views, recorded, options=options)
+        controller = JobController(ControllerContext(ours, views, recorded, options or JobOptions()), ADAPTERS, jobs)
         informers: list[Informer[Any]] = [*jobs.values(), workloads, flavors, workload_classes, classes]
         for informer in informers:
             await stack.enter_async_context(_running(informer.run))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from admission.controllers.controller_context import ControllerContext
 from admission.controllers.pods.controller import PodController
 from admission.controllers.workload_writer import Recorder
 from admission.integrations.gang import PodGang
@@ -92,7 +93,7 @@ async def test_a_gang_is_not_overdue_whose_pods_were_bound_while_the_controller_
             views: Any = SimpleNamespace(
                 workloads=workloads, flavors=nothing, workload_priorities=nothing, priorities=nothing
             )
-            made = PodController(kube, pods, views, recorder)
+            made = PodController(ControllerContext(kube, views, recorder), pods)
             running = [asyncio.create_task(informer.run()) for informer in (pods, workloads)]
             await asyncio.gather(pods.synced(30), workloads.synced(30))
             for task in running:

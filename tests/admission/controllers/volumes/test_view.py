@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.engine.decision import Admit, Wait
-from admission.engine.queue.queues import NotEvaluated
+from admission.engine.queue.notices import NotEvaluated
 from api.kube.resources import CLAIMS, NODES, PODS, RESOURCE_FLAVORS, STORAGE_CLASSES, VOLUMES, WORKLOADS
 from api.names import HOSTNAME_LABEL, IS_GROUP_WORKLOAD
 from tests.admission.controllers.test_feed_resources import FeedCluster

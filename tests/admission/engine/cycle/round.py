@@ -33,7 +33,8 @@ from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
 from admission.engine.queue.cluster_queue import Order, order_of
-from admission.engine.queue.queues import NotEvaluated, PendingQueues
+from admission.engine.queue.notices import NotEvaluated
+from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 
 LOST = "Workload no longer fits after processing another workload"

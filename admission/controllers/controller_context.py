@@ -1,0 +1,25 @@
+"""What the controllers of jobs, pods and sets have in common. Built once by assembly.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from admission.controllers.caches import WorkloadViews
+from admission.controllers.jobs.context import DEFAULTS, JobOptions
+from admission.controllers.workload_writer import Recorder
+from api.kube.client import Kube
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """`kube` writes while this process leads. `views` holds Workloads, flavors and priority classes. `wall` tells epoch
+    seconds.
+    """
+
+    kube: Kube
+    views: WorkloadViews
+    recorder: Recorder
+    options: JobOptions = DEFAULTS
+    wall: Callable[[], float] = time.time
