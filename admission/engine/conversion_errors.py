@@ -1,4 +1,4 @@
-"""Errors of conversion name object and field; convert.py and its neighbours raise them."""
+"""The errors of conversion name object and field. Used by convert.py, convert_queues.py and convert_nodes.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @contextmanager
 def about(kind: str, key: str) -> Iterator[None]:
-    """Name the object in whatever is wrong inside."""
+    """A context whose InvalidObject errors name this object."""
     try:
         yield
     except InvalidObject as bad:
@@ -24,7 +24,7 @@ def about(kind: str, key: str) -> Iterator[None]:
 
 @contextmanager
 def within(field: str) -> Iterator[None]:
-    """Prefix an error with the path of the field in which it occurred."""
+    """A context whose InvalidObject errors have this path before their field."""
     try:
         yield
     except InvalidObject as bad:

@@ -67,12 +67,12 @@ def workload(
     known: tuple[model.PodSet, ...] | None = None,
     replaces: str = "",
 ) -> model.Workload:
-    """A Workload. The admission is taken while it holds quota (QuotaReserved is True). Raises InvalidObject.
+    """A Workload. Its admission is read while it holds quota (QuotaReserved is True). Raises InvalidObject.
 
-    Pods that are done (reclaimable) are not asked for any more while it waits, and not charged to quota while it runs; their
-    places stay taken (lifecycle.md 3.7). `by_eviction`: one whose pods were not ready in time lines up again from then on.
-    `boosted`: its annotation `priority-boost` adds to its priority. `known`: what `pod_sets` gives for an equal spec, where no
-    pods are done. `replaces`: as model.Workload has it.
+    Reclaimable pods are no longer requested while it waits, and not charged to quota while it runs; their places stay
+    occupied (lifecycle.md 3.7). `by_eviction`: a workload whose pods were not ready in time queues again from its eviction
+    on. `boosted`: its annotation `priority-boost` adds to its priority. `known`: the result of `pod_sets` for an equal spec
+    without reclaimable pods. `replaces`: as in model.Workload.
     """
     meta, status = w.metadata, w.status
     done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
@@ -107,13 +107,13 @@ def workload(
 
 
 def pod_sets(w: workloads.Workload, rules: ResourceRules = PLAIN) -> tuple[model.PodSet, ...]:
-    """The pod sets of a Workload as they are asked for at first. Raises InvalidObject."""
+    """The pod sets of a Workload with all pods that it requests. Raises InvalidObject."""
     with about("Workload", w.key):
         return _pod_sets(w, {}, rules)
 
 
 def same_for_all(spec: workloads.WorkloadSpec) -> bool:
-    """Whether `pod_sets` is the same for each Workload of this spec: no term depends on its namespace or its owner."""
+    """Whether `pod_sets` is the same for every Workload with this spec: no term depends on namespace or owner."""
     return not any(_keeps_pods_away(pod_set.template) for pod_set in spec.pod_sets)
 
 
@@ -130,13 +130,13 @@ def _pod_sets(w: workloads.Workload, done: Mapping[str, int], rules: ResourceRul
 
 
 def _part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """A map inside a template; empty where any user has written something else."""
+    """A map inside a template; empty if a user has written something else there."""
     found = of.get(key)
     return found if isinstance(found, Mapping) else {}
 
 
 def _pod_labels(w: workloads.Workload, template: Mapping[str, Any]) -> dict[str, str]:
-    """The labels of the pods: the template's, and those that their owner adds, by which a term may select them."""
+    """The labels of the pods, by which terms select them: those of the template and those that their owner adds."""
     return {**_template_labels(template), **_owner_labels(w)}
 
 
@@ -146,19 +146,19 @@ def _template_labels(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _owner_labels(w: workloads.Workload) -> dict[str, str]:
-    """What the Job controller adds."""
+    """The labels that the Job controller adds."""
     jobs = [owner.name for owner in w.metadata.owner_references if owner.controller and owner.kind == "Job"]
     return {key: name for name in jobs for key in _JOB_NAME_LABELS}
 
 
 def closed_gate(w: workloads.Workload) -> bool:
-    """Whether a preemption gate of the Workload is closed; each is until its status says that it is open."""
+    """Whether a preemption gate of the Workload is closed. A gate is closed until the status says that it is open."""
     opened = {gate.get("name") for gate in w.status.preemption_gates if gate.get("position") == "Open"}
     return any(gate.get("name") not in opened for gate in w.spec.preemption_gates)
 
 
 def _gang(w: workloads.Workload) -> model.Gang | None:
-    """As the pods' controller writes it."""
+    """The gang, from the annotations that the controller of pods writes."""
     given = w.metadata.annotations
     if GANG not in given:
         return None
@@ -178,7 +178,7 @@ def _since(w: workloads.Workload, kind: str) -> float | None:
 
 
 def _time_limit(w: workloads.Workload) -> float | None:
-    """Seconds that it may run once it is admitted (again); what it ran before counts."""
+    """How many seconds it may run after its next admission; earlier runs are subtracted."""
     limit, past = w.spec.maximum_execution_time_seconds, w.status.accumulated_past_execution_time_seconds or 0
     return None if limit is None else float(max(0, limit - past))
 
@@ -260,7 +260,7 @@ def _node_affinity(
 def _with_spread_keys(
     spec: pods.PodSpec, terms: tuple[model.NodeSelectorTerm, ...] | None
 ) -> tuple[model.NodeSelectorTerm, ...] | None:
-    """The terms, each with the keys that kube-scheduler asks of a node for a spread constraint with DoNotSchedule."""
+    """The terms with the label keys that kube-scheduler requires of a node for DoNotSchedule spread constraints."""
     keys = {one.topology_key for one in spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"}
     if not keys:
         return terms
@@ -302,7 +302,7 @@ def _topology_ask(request: topology_request.TopologyRequest, of: workloads.PodSe
 
 
 def _level_constraint(given: topology_request.PlacementConstraint) -> model.LevelConstraint:
-    """Each word under its own name, but for those that have a longer one in the engine."""
+    """The constraint with the engine's names for its words."""
     words = {
         _LONGER_WORDS.get(word, word): getattr(given, word)
         for word in topology_request.PlacementConstraint.model_fields
@@ -326,9 +326,11 @@ def _admission(
 
 
 def _pod_set_admission(given: workloads.PodSetAssignment, field: str, asked: int, done: int) -> model.PodSetAdmission:
-    """Quota is charged for as many of the admitted pods as the pod set has (`asked`) and are not done.
+    """The admission of a pod set.
 
-    A pod set that shrank has fewer places too: the last ones of its list are free.
+    Quota is charged for the pods that the pod set still has (`asked`) and that are not done.
+
+    A pod set that shrank keeps fewer places: the last ones of its list are free.
     """
     usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
     count = given.count or 0
@@ -353,7 +355,7 @@ def _assignment(given: topology_assignment.TopologyAssignment, field: str, most:
 
 
 def admission(decided: model.Admission) -> workloads.Admission:
-    """The status.admission to write, topology assignments in the compact form."""
+    """The status.admission to write; topology assignments are in the compact form."""
     return workloads.Admission(
         cluster_queue=decided.cluster_queue,
         pod_set_assignments=tuple(_wire_pod_set(pod_set) for pod_set in decided.pod_sets),

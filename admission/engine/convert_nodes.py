@@ -34,12 +34,12 @@ def node(given: pods.Node) -> model.Node:
 
 @lru_cache(4096)
 def _offered(amounts: tuple[tuple[str, str | int | float], ...]) -> quantity.Resources:
-    """What a node offers; nodes of one kind share it, and it never changes."""
+    """The allocatable resources. Nodes of the same size share the value, which never changes."""
     return quantity.parse_list(dict(amounts), "status.allocatable")
 
 
 def bound_pod(given: pods.Pod) -> model.BoundPod | None:
-    """A pod that holds a node; None for one that is not bound or has run to its end. Raises InvalidObject."""
+    """A bound pod; None for one that is not bound or has terminated. Raises InvalidObject."""
     if not given.spec.node_name or given.terminated:
         return None
     meta = given.metadata

@@ -32,9 +32,9 @@ def cluster_queue(
     only_checks: bool = False,
     outside: Mapping[str, int] = _NONE,
 ) -> model.ClusterQueue:
-    """A ClusterQueue; `inactive` and what follows as model.ClusterQueue has them. Raises InvalidObject.
+    """A ClusterQueue. `inactive` and the parameters after it are as in model.ClusterQueue. Raises InvalidObject.
 
-    Of `outside`, resources that the queue does not cover are left out.
+    Resources of `outside` that the queue does not cover are dropped.
     """
     spec, elastic = queue.spec, ELASTIC_QUOTA_LABEL in queue.metadata.labels
     strategy = spec.admission_checks_strategy
@@ -134,9 +134,11 @@ def _weight(sharing: queues.FairSharing | None) -> int:
 def flavor(
     given: topology.ResourceFlavor, named: topology.Topology | None, *, topology_aware: bool = True
 ) -> model.Flavor:
-    """A ResourceFlavor with the levels it names or carries; `named` is its Topology if that exists. Raises InvalidObject.
+    """A ResourceFlavor with the levels that it names or contains.
 
-    Levels written into the flavor go by the flavor's own name in messages. `topology_aware` false: it has no levels.
+    `named` is its Topology, if that exists. Raises InvalidObject.
+
+    Messages call levels of the flavor itself by the flavor's name. `topology_aware` False: the flavor has no levels.
     """
     spec, name, levels = given.spec, given.spec.topology_name, named.levels if named else None
     if spec.topology is not None:

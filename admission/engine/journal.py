@@ -1,9 +1,9 @@
-"""Checkpoint and rollback: the journal of how to take each change back.
+"""Checkpoint and rollback of the ledger: a journal of inverse operations.
 
-Each change of the ledger records its inverse here; while no trial is open nothing is kept. A trial
-remembers where the journal stood when it was opened; at its end the inverses are run, last first, unless it was kept.
-Trials nest: what an inner trial keeps, the outer one can still take back. A trial costs as much as was changed in it,
-never as much as there is. Called by ledger.py, quota/tree.py and the trees; opened by cycle/.
+Each change records its inverse while a trial is open. A trial remembers the length of the journal when it opens and runs the
+later inverses, last first, when it ends, unless it was kept. Trials nest: the outer trial can still revert what an inner one
+kept. The cost of a trial is proportional to its changes, not to the size of the ledger. Called by ledger.py, quota/tree.py
+and the trees; opened by cycle/.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class Trial:
-    """An open trial. Its changes are taken back when it ends, unless `keep` was called."""
+    """An open trial. Its changes are reverted at its end unless `keep` was called."""
 
     __slots__ = ("kept",)
 
@@ -26,7 +26,7 @@ class Trial:
         self.kept = False
 
     def keep(self) -> None:
-        """Let the changes stand (as far as an outer trial lets them)."""
+        """Keeps the changes; an outer trial may still revert them."""
         self.kept = True
 
 
@@ -40,17 +40,17 @@ class Journal:
 
     @property
     def recording(self) -> bool:
-        """Whether a change must leave its inverse (a trial is open, and it is not itself a taking back)."""
+        """Whether a change must record its inverse: a trial is open and the change is not itself a rollback."""
         return self._open > 0 and not self._undoing
 
     def record(self, undo: Callable[[], None]) -> None:
-        """Keep the inverse of a change just made or about to be made."""
+        """Records the inverse of a change."""
         if self.recording:
             self._undo.append(undo)
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:
-        """Open a trial; an exception inside takes its changes back as well."""
+        """Opens a trial. An exception inside reverts its changes, too."""
         trial, mark = Trial(), len(self._undo)
         self._open += 1
         try:

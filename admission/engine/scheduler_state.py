@@ -27,7 +27,7 @@ from admission.engine.queue.queues import PendingQueues
 
 
 class SchedulerState:
-    """`apply` returns whether a cycle could decide something now that it could not before."""
+    """`apply` returns whether a cycle could now decide something that it could not decide before."""
 
     def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
         self.ledger, self.queues = ledger, queues
@@ -36,7 +36,7 @@ class SchedulerState:
         self._beside = partial(reclaimable_beside, ledger)
 
     def apply(self, event: Event) -> bool:
-        """Apply the current state of an object, or its removal."""
+        """Applies the current state of an object, or its removal."""
         match event:
             case Node():
                 self.ledger.apply(event)
@@ -61,7 +61,7 @@ class SchedulerState:
                 return self._gone(event)
 
     def requeue_all(self) -> bool:
-        """Requeue all workloads, after a change that any queue may depend on."""
+        """Requeues all workloads, after a change on which any queue may depend."""
         self.queues.requeue(self._known)
         return True
 
@@ -100,7 +100,7 @@ class SchedulerState:
         return True
 
     def release(self, key: str) -> bool:
-        """Remove the workload's admission from the ledger, if it has one; requeue workloads that want its quota or nodes."""
+        """Releases the admission of the workload, if it has one, and requeues the workloads that want its quota or nodes."""
         admission = self.ledger.admission(key)
         if admission is None:
             return False

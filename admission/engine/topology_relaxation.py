@@ -1,10 +1,10 @@
-"""How a required level gives way with time: which level holds now, what comes next, and when.
+"""Relaxation of a required level with time: the level in force, the next one, and when it changes.
 
-`stowage.dev/relax-topology-after` on a required request: each time the period passes the required level climbs by one;
-after the topmost it is only preferred there. So `rack` of the levels block, rack, host with a period of ten minutes is
-required at first, `block` after ten minutes, and from twenty on as few blocks as possible. The time counts from
-`Workload.queued`: creation, or the eviction that sent it to the end of the queue (convert.py), so a workload that was
-preempted keeps the step that it had reached. What was admitted on a wider level stays as it is.
+`stowage.dev/relax-topology-after` on a required request: after each period the required level rises by one; after the topmost
+one that level is only preferred. With the levels block, rack, host and a period of ten minutes, `rack` is required at first,
+`block` after ten minutes, and as few blocks as possible are preferred after twenty. The time counts from `Workload.queued`
+(creation, or the eviction that sent it to the end of the queue; convert.py), so a preempted workload keeps its step. A
+workload that was admitted on a wider level stays there.
 
 Pure arithmetic on one request; requests.py applies it to a workload and words it.
 """
@@ -19,10 +19,10 @@ from admission.engine.model import TopologyAsk
 
 @dataclass(frozen=True, slots=True)
 class RelaxedAsk:
-    """A request as it stands: `ask` is in force. `steps` were taken, so many periods ago at the least.
+    """A request after relaxation: `ask` is in force, after `steps` steps.
 
-    `next_at`: seconds of waiting at which the next step comes, None after the last. `now` and `then`: the levels that are
-    in force and that follow; None where the level is no longer, or will no longer be, required.
+    `next_at` is when the next step comes, in seconds of waiting; None after the last. `now` and `then` are the levels in
+    force and next; None if no level is or will be required.
     """
 
     ask: TopologyAsk
@@ -32,7 +32,7 @@ class RelaxedAsk:
     then: str | None = None
 
     def text(self, asked: TopologyAsk) -> str:
-        """What holds now and what comes next, for people; empty where nothing ever changes."""
+        """The levels in force and next, for people; empty if nothing ever changes."""
         period = asked.relax_after
         if period is None or (self.next_at is None and not self.steps):
             return ""
@@ -48,7 +48,7 @@ class RelaxedAsk:
 def relaxed_ask(ask: TopologyAsk, levels: Sequence[str], waited: float) -> RelaxedAsk:
     """The request after `waited` seconds on a topology with these levels, widest first.
 
-    One that is not to be relaxed, or whose level is none of these, stands as it is.
+    Unchanged if it has no period or its level is none of these.
     """
     period = ask.relax_after
     if period is None or ask.required is None or ask.required not in levels:
@@ -68,7 +68,7 @@ def _level(levels: Sequence[str], index: int) -> str | None:
 
 
 def duration(seconds: int) -> str:
-    """Seconds as people write them: 90 is 1m30s."""
+    """Seconds as text: 90 is 1m30s."""
     hours, rest = divmod(seconds, 3600)
     minutes, rest = divmod(rest, 60)
     parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
