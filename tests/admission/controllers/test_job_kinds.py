@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from admission.controllers.cluster_view import make_views
+from admission.controllers.controller_context import ControllerContext
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.pods.sets import SetController
 from admission.integrations.declared import DeclaredJob
@@ -73,7 +74,7 @@ async def queued(here: JobCluster, name: str) -> bool:
 
 async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_lease(here: JobCluster) -> None:
     kinds, pods = JobKinds(here.kube), Informer(here.kube, PODS, QueuedPodReader())
-    sets = SetController(here.kube, {}, pods, make_views(here.kube), here.recorded)
+    sets = SetController(ControllerContext(here.kube, make_views(here.kube), here.recorded), {}, pods)
     controller = JobKindController(here.kube, kinds, here.controller, sets, QUEUE_NAME_LABEL, time.time)
 
     def job(name: str) -> dict[str, Any]:
