@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from typing import Any
 
 from admission.controllers.cluster_view import Views
-from admission.controllers.controller_context import ControllerContext
 from admission.controllers.elastic.controller import ElasticQuotaController
 from admission.controllers.evictor import Evictor
 from admission.controllers.explainer import Explainer, ExplanationLimits
@@ -23,6 +22,7 @@ from admission.controllers.feed import Feed
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller import JobController
+from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.lifecycle_metrics import LifecycleMetrics
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController

@@ -30,9 +30,9 @@ from admission.controllers.caches import (
     owner_key,
     owner_uid,
 )
-from admission.controllers.controller_context import ControllerContext
 from admission.controllers.jobs.ancestors import DEEPEST, JobAncestors, about_to_start, children_of
 from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.finish import plan_orphaned
 from admission.controllers.jobs.plan import plan

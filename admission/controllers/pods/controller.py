@@ -26,8 +26,8 @@ from admission.controllers.caches import (
     MutationCache,
     controller_of,
 )
-from admission.controllers.controller_context import ControllerContext
 from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.predicates import has_turned
 from admission.controllers.pods.actions import PodGroupPlan
 from admission.controllers.pods.executor import PodExecutor

@@ -21,8 +21,8 @@ from admission.controllers.caches import (
     owner_key,
     owner_uid,
 )
-from admission.controllers.controller_context import ControllerContext
 from admission.controllers.jobs.context import JobContext
+from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.pods.orphaned_pods import is_left_behind
 from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.pods.setactions import JoinPod, SetPlan

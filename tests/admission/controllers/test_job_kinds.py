@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from admission.controllers.cluster_view import make_views
-from admission.controllers.controller_context import ControllerContext
 from admission.controllers.job_kinds import JobKindController
+from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.pods.sets import SetController
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import read
