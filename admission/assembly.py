@@ -246,14 +246,14 @@ def gangs(shared: Shared) -> GangParts:
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
-    """Builds the controllers of pods that are queued singly, in groups and in sets."""
+    """The controllers of pods that are queued singly, in groups and in sets."""
 
     part: ProcessPart
     sets: SetController
 
 
 def plain_pods(shared: Shared, known: GangParts) -> PodParts:
-    """What starts and ends them."""
+    """Builds the controllers of pods that are queued singly, in groups and in sets."""
     views, section = shared.views, shared.settings.controller
     pods = PodController(
         shared.context,

@@ -27,7 +27,7 @@ class FeatureGates(Section):
 
     topology_aware_scheduling: bool = Field(
         True,
-        description="place pods by the topology of their flavor; off: topologies and the annotations that ask for them have no "
+        description="place pods by the topology of their flavor; off: topologies and topology annotations have no "
         "effect",
     )
     tas_validate_workload_slice_size: bool = Field(
@@ -36,29 +36,27 @@ class FeatureGates(Section):
     elastic_jobs_via_workload_slices: bool = Field(
         True, description="jobs with the annotation elastic-job may change their size while they run"
     )
-    admission_gated_by: bool = Field(
-        True, description="workloads wait while their annotation admission-gated-by names a gate"
-    )
+    admission_gated_by: bool = Field(True, description="workloads with gates in the annotation admission-gated-by wait")
     workload_validate_resources_are_non_negative: bool = Field(
         True, description="refuse Workloads with negative requests or limits"
     )
     priority_boost: bool = Field(
         False,
-        description="add the annotation priority-boost of a Workload to its priority, and refuse one that is no number",
+        description="add the annotation priority-boost of a Workload to its priority; other values than integers are refused",
     )
     reject_updates_to_cq_with_invalid_on_flavors: bool = Field(
         False,
-        description="refuse every change of a ClusterQueue whose checks name flavors that it lacks; off: only changes that add "
-        "such a name",
+        description="refuse every update of a ClusterQueue whose checks name missing flavors; off: only updates that add "
+        "such names",
     )
     concurrent_admission: bool = Field(
         False,
-        description="validate concurrentAdmissionPolicy of ClusterQueues and keep it from changing; Stowage does not "
-        "act on it",
+        description="validate concurrentAdmissionPolicy of ClusterQueues and make it immutable; Stowage does not "
+        "implement it",
     )
     multi_kueue: bool = Field(
         False,
-        description="give new jobs of a queue with a MultiKueue check the managedBy of Kueue's MultiKueue controller, which "
+        description="set managedBy of new jobs in queues with a MultiKueue check to Kueue's MultiKueue controller, which "
         "another program must run (Kueue's default: true)",
     )
 

@@ -50,22 +50,22 @@ class RequeuingSection(Section):
     """How a workload is requeued whose pods did not become ready in time."""
 
     timestamp: Literal["Eviction", "Creation"] = Field(
-        "Eviction", description="the time by which a workload queues again after its eviction"
+        "Eviction", description="timestamp by which an evicted workload is ordered in its queue"
     )
-    backoff_base_seconds: int = Field(
-        60, ge=1, le=_TEN_YEARS, description="the first wait; each further one is twice as long"
+    backoff_base_seconds: int = Field(60, ge=1, le=_TEN_YEARS, description="first backoff; doubles each time")
+    backoff_max_seconds: int = Field(3600, ge=1, le=_TEN_YEARS, description="longest backoff")
+    backoff_limit_count: int | None = Field(
+        None, ge=0, description="number of requeues after which the workload is deactivated; none: unlimited"
     )
-    backoff_max_seconds: int = Field(3600, ge=1, le=_TEN_YEARS, description="the longest wait before it queues again")
-    backoff_limit_count: int | None = Field(None, ge=0, description="comes back so often, then it is deactivated")
 
 
 class PodsReadySection(Section):
     """Evicts admitted workloads whose pods do not become ready in time."""
 
     enabled: bool = Field(False, description="evict admitted workloads whose pods are not ready in time")
-    timeout: Duration = Field(1800.0, description="from the admission until all pods are ready")
+    timeout: Duration = Field(1800.0, description="time from the admission until all pods must be ready")
     recovery_timeout: Duration | None = Field(
-        None, description="from the failure of a pod on; none: as long as timeout"
+        None, description="time to recover after a pod fails; none: the same as timeout"
     )
     block_admission: bool = Field(
         False, description="admit the next workload only when the pods of all others are ready"
@@ -81,9 +81,12 @@ class PodsReadySection(Section):
 class WorkloadRetentionSection(Section):
     """How long objects are retained; null: for ever."""
 
-    after_finished: Duration | None = Field(None, description="finished Workloads are deleted then; their jobs stay")
+    after_finished: Duration | None = Field(
+        None, description="time after which finished Workloads are deleted; their jobs stay. none: never"
+    )
     after_deactivated_by_kueue: Duration | None = Field(
-        None, description="jobs are deleted then whose workloads Stowage itself deactivated (not a user)"
+        None,
+        description="time after which jobs are deleted whose workloads Stowage (not a user) deactivated; none: never",
     )
 
 
@@ -119,7 +122,7 @@ class FairSharingSection(Section):
 
     enable: bool = Field(False, description="share what a cohort lends by the weights of its queues")
     preemption_strategies: tuple[FairStrategy, ...] = Field(
-        (), description="which evictions are fair, tried in this order; none named: both"
+        (), description="strategies of fair preemption, tried in this order; empty: both"
     )
 
     @field_validator("preemption_strategies")
@@ -145,13 +148,11 @@ class TransformationSection(Section):
     """Converts one resource to amounts of others when quota is counted."""
 
     input: str = Field(min_length=1)
-    strategy: Literal["Retain", "Replace"] = Field(
-        "Retain", description="whether it counts for itself as well, or only for the others"
-    )
+    strategy: Literal["Retain", "Replace"] = Field("Retain", description="whether the input resource itself counts too")
     multiply_by: str | None = Field(
-        None, min_length=1, description="the outputs count as often as there are units of this resource in the request"
+        None, min_length=1, description="multiply the outputs by the requested units of this resource"
     )
-    outputs: dict[str, str | int | float] = Field(default_factory=dict, description="amounts for a unit of the input")
+    outputs: dict[str, str | int | float] = Field(default_factory=dict, description="amounts per unit of the input")
 
     @field_validator("outputs")
     @classmethod
@@ -179,10 +180,10 @@ class ResourcesSection(Section):
     """Which requests count in quota; placement always counts all."""
 
     exclude_resource_prefixes: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
-        (), description="resources whose names begin with one of these do not count in quota"
+        (), description="prefixes of names of resources that do not count in quota"
     )
     transformations: tuple[TransformationSection, ...] = Field(
-        (), description="resources that count in quota for amounts of others: input, strategy, multiplyBy, outputs"
+        (), description="conversions of a resource to amounts of others in quota: input, strategy, multiplyBy, outputs"
     )
 
     @field_validator("transformations")
@@ -205,9 +206,11 @@ class IntegrationsSection(Section):
     """Labels and annotations that are copied from jobs and pods."""
 
     label_keys_to_copy: tuple[str, ...] = Field(
-        (), description="labels of jobs and pods that their Workloads carry, too; pods of one group must not contradict"
+        (), description="labels that are copied from jobs and pods to their Workloads; pods of one group must agree"
     )
-    annotation_keys_to_copy: tuple[str, ...] = Field((), description="annotations likewise")
+    annotation_keys_to_copy: tuple[str, ...] = Field(
+        (), description="annotations that are copied from jobs and pods to their Workloads"
+    )
 
 
 class LocalQueueMetricsSection(Section):
@@ -220,6 +223,6 @@ class MetricsSection(Section):
     """Optional metrics."""
 
     enable_cluster_queue_resources: bool = Field(
-        False, description="quotas and usage of each ClusterQueue by flavor and resource"
+        False, description="publish quotas and usage of each ClusterQueue by flavor and resource"
     )
     local_queue_metrics: LocalQueueMetricsSection = LocalQueueMetricsSection()

@@ -38,44 +38,66 @@ _CQ: Final = ("cluster_queue",)
 _LQ: Final = ("name", "namespace")
 _QUOTA: Final = ("cohort", "cluster_queue", "flavor", "resource")
 
-PENDING = Gauge("kueue_pending_workloads", "Workloads that wait.", (*_CQ, "status"))
-CLASSES = Gauge("kueue_pending_scheduling_hashes", "Kinds of equal workloads that wait.", (*_CQ, "status"))
-RESERVING = Gauge("kueue_reserving_active_workloads", "Workloads with quota.", _CQ)
-ADMITTED_ACTIVE = Gauge("kueue_admitted_active_workloads", "Admitted and not finished.", _CQ)
-FINISHED_KEPT = _beside_a_counter("kueue_finished_workloads", "Finished Workloads that are still there.", _CQ)
+PENDING = Gauge("kueue_pending_workloads", "Pending workloads.", (*_CQ, "status"))
+CLASSES = Gauge("kueue_pending_scheduling_hashes", "Classes of equivalent pending workloads.", (*_CQ, "status"))
+RESERVING = Gauge("kueue_reserving_active_workloads", "Workloads with reserved quota, not finished.", _CQ)
+ADMITTED_ACTIVE = Gauge("kueue_admitted_active_workloads", "Admitted workloads, not finished.", _CQ)
+FINISHED_KEPT = _beside_a_counter("kueue_finished_workloads", "Finished Workloads that are not deleted yet.", _CQ)
 UNADMITTED = Gauge(
-    "kueue_unadmitted_workloads", "Not admitted and not finished, by why.", (*_CQ, "reason", "underlying_cause")
+    "kueue_unadmitted_workloads",
+    "Workloads that are neither admitted nor finished, by reason.",
+    (*_CQ, "reason", "underlying_cause"),
 )
-STATUS = Gauge("kueue_cluster_queue_status", "1 for the status that holds.", (*_CQ, "status"))
-INFO = Gauge("kueue_cluster_queue_info", "Always 1: the queue's place.", (*_CQ, "parent_cohort", "root_cohort"))
-SHARE = Gauge("kueue_cluster_queue_weighted_share", "What it borrows against its weight.", (*_CQ, "cohort"))
+STATUS = Gauge("kueue_cluster_queue_status", "1 for the present status, 0 for others.", (*_CQ, "status"))
+INFO = Gauge(
+    "kueue_cluster_queue_info", "Always 1; the labels give the queue's cohorts.", (*_CQ, "parent_cohort", "root_cohort")
+)
+SHARE = Gauge("kueue_cluster_queue_weighted_share", "Borrowed quota relative to the weight.", (*_CQ, "cohort"))
 
-RESERVATION = Gauge("kueue_cluster_queue_resource_reservation", "Reserved.", _QUOTA)
-USAGE = Gauge("kueue_cluster_queue_resource_usage", "Used by admitted workloads.", _QUOTA)
-NOMINAL = Gauge("kueue_cluster_queue_nominal_quota", "Its own quota.", _QUOTA)
-BORROWING = Gauge("kueue_cluster_queue_borrowing_limit", "The most that it may borrow.", _QUOTA)
-LENDING = Gauge("kueue_cluster_queue_lending_limit", "The most that it lends.", _QUOTA)
-PENDING_RESOURCE = Gauge("kueue_cluster_queue_resource_pending", "Asked for by all that wait.", (*_CQ, "resource"))
+RESERVATION = Gauge("kueue_cluster_queue_resource_reservation", "Reserved quota.", _QUOTA)
+USAGE = Gauge("kueue_cluster_queue_resource_usage", "Quota used by admitted workloads.", _QUOTA)
+NOMINAL = Gauge("kueue_cluster_queue_nominal_quota", "Nominal quota.", _QUOTA)
+BORROWING = Gauge("kueue_cluster_queue_borrowing_limit", "Borrowing limit.", _QUOTA)
+LENDING = Gauge("kueue_cluster_queue_lending_limit", "Lending limit.", _QUOTA)
+PENDING_RESOURCE = Gauge(
+    "kueue_cluster_queue_resource_pending", "Requests of all pending workloads.", (*_CQ, "resource")
+)
 
-COHORT_SHARE = Gauge("kueue_cohort_weighted_share", "What it borrows against its weight.", ("cohort",))
-COHORT_INFO = Gauge("kueue_cohort_info", "Always 1: the cohort's place.", ("cohort", "parent_cohort", "root_cohort"))
+COHORT_SHARE = Gauge("kueue_cohort_weighted_share", "Borrowed quota relative to the weight.", ("cohort",))
+COHORT_INFO = Gauge(
+    "kueue_cohort_info", "Always 1; the labels give the cohort's ancestors.", ("cohort", "parent_cohort", "root_cohort")
+)
 COHORT_QUOTA = Gauge(
-    "kueue_cohort_subtree_quota", "Its own quota and what its members lend.", ("cohort", "flavor", "resource")
+    "kueue_cohort_subtree_quota",
+    "Quota of the cohort, and quota that its members lend.",
+    ("cohort", "flavor", "resource"),
 )
 COHORT_RESERVED = Gauge(
-    "kueue_cohort_subtree_resource_reservations", "Reserved by all below it.", ("cohort", "flavor", "resource")
+    "kueue_cohort_subtree_resource_reservations",
+    "Quota reserved in the cohort's subtree.",
+    ("cohort", "flavor", "resource"),
 )
-COHORT_ACTIVE = Gauge("kueue_cohort_subtree_admitted_active_workloads", "Admitted below it, not finished.", ("cohort",))
+COHORT_ACTIVE = Gauge(
+    "kueue_cohort_subtree_admitted_active_workloads",
+    "Admitted workloads in the cohort's subtree, not finished.",
+    ("cohort",),
+)
 
-LOCAL_PENDING = Gauge("kueue_local_queue_pending_workloads", "Workloads that wait.", (*_LQ, "status"))
-LOCAL_RESERVING = Gauge("kueue_local_queue_reserving_active_workloads", "Workloads with quota.", _LQ)
-LOCAL_ACTIVE = Gauge("kueue_local_queue_admitted_active_workloads", "Admitted and not finished.", _LQ)
-LOCAL_FINISHED = _beside_a_counter("kueue_local_queue_finished_workloads", "Finished Workloads still there.", _LQ)
+LOCAL_PENDING = Gauge("kueue_local_queue_pending_workloads", "Pending workloads.", (*_LQ, "status"))
+LOCAL_RESERVING = Gauge(
+    "kueue_local_queue_reserving_active_workloads", "Workloads with reserved quota, not finished.", _LQ
+)
+LOCAL_ACTIVE = Gauge("kueue_local_queue_admitted_active_workloads", "Admitted workloads, not finished.", _LQ)
+LOCAL_FINISHED = _beside_a_counter(
+    "kueue_local_queue_finished_workloads", "Finished Workloads that are not deleted yet.", _LQ
+)
 LOCAL_UNADMITTED = Gauge(
     "kueue_local_queue_unadmitted_workloads",
-    "Not admitted and not finished, by why.",
+    "Workloads that are neither admitted nor finished, by reason.",
     (*_LQ, "cluster_queue", "reason", "underlying_cause"),
 )
-LOCAL_STATUS = Gauge("kueue_local_queue_status", "1 for the status that holds.", (*_LQ, "active"))
-LOCAL_RESERVATION = Gauge("kueue_local_queue_resource_reservation", "Reserved.", (*_LQ, "flavor", "resource"))
-LOCAL_USAGE = Gauge("kueue_local_queue_resource_usage", "Used by admitted workloads.", (*_LQ, "flavor", "resource"))
+LOCAL_STATUS = Gauge("kueue_local_queue_status", "1 for the present status, 0 for others.", (*_LQ, "active"))
+LOCAL_RESERVATION = Gauge("kueue_local_queue_resource_reservation", "Reserved quota.", (*_LQ, "flavor", "resource"))
+LOCAL_USAGE = Gauge(
+    "kueue_local_queue_resource_usage", "Quota used by admitted workloads.", (*_LQ, "flavor", "resource")
+)

@@ -29,25 +29,21 @@ class PlacementSection(Section):
 
     counting: Counting = Field(
         Counting.NODES,
-        description="what a level wider than a host counts: pods that fit node by node, or the sum of the domain",
+        description="how capacity of levels above hosts is counted: pods that fit node by node, or the domain's total",
     )
     profile: Profile = Field(
-        Profile.EXACT, description="how domains are chosen where neither the job nor its queue names a profile"
+        Profile.EXACT, description="placement profile of jobs whose annotations and queue name none"
     )
-    exact_budget: int = Field(
-        20_000, ge=1, description="search nodes that an exact solver may look at for one decision"
-    )
+    exact_budget: int = Field(20_000, ge=1, description="search nodes that an exact solver may visit per decision")
     least_free_for_unconstrained: bool = Field(
-        True, description="pods that ask for no level go to the domains with the least free capacity first"
+        True, description="place pods without a topology level in domains with the least free capacity first"
     )
-    balanced: bool = Field(
-        False, description="where a level is preferred, spread the pods evenly over the domains that are used"
-    )
-    multi_layer: bool = Field(True, description="slices at several levels; off: only the widest level counts")
+    balanced: bool = Field(False, description="with a preferred level, spread the pods evenly over the used domains")
+    multi_layer: bool = Field(True, description="support slices at several levels; off: only the widest level counts")
     respect_preferred_affinity: bool = Field(
-        False, description="try the nodes first that the preferred node affinity of the pods names"
+        False, description="try nodes that the pods' preferred node affinity matches first"
     )
-    overlapping_flavors: bool = Field(True, description="count a node once that several flavors select")
+    overlapping_flavors: bool = Field(True, description="count a node that several flavors select only once")
 
     def options(self) -> PlacementOptions:
         """Returns the engine's placement options."""
@@ -57,59 +53,59 @@ class PlacementSection(Section):
 class ControllerSection(Section):
     """The controller process."""
 
-    short_workload_names: bool = Field(False, description="names of Workloads have at most 63 characters")
-    assign_queue_labels: bool = Field(True, description="pods carry the names of their queues as labels")
-    reclaimable_pods: bool = Field(True, description="pods that are done give their quota back at once")
+    short_workload_names: bool = Field(False, description="limit names of Workloads to 63 characters")
+    assign_queue_labels: bool = Field(True, description="set labels with the names of the queues on pods")
+    reclaimable_pods: bool = Field(True, description="release the quota of ended pods at once")
 
-    job_workers: int = Field(16, ge=1, description="jobs handled at once, per kind")
-    workload_workers: int = Field(8, ge=1, description="workloads handled at once")
+    job_workers: int = Field(16, ge=1, description="jobs that are reconciled at once, per kind")
+    workload_workers: int = Field(8, ge=1, description="workloads that are reconciled at once")
     writes: int = Field(64, ge=1, description="admissions written at once")
     pod_writes: int = Field(
-        256, ge=1, description="plain pods and their gangs handled, and writes on them in flight, at once"
+        256, ge=1, description="plain pods and gangs that are reconciled at once, and their writes in flight"
     )
-    cycle_budget: int = Field(64, ge=1, description="admissions decided before the loop lets others run")
+    cycle_budget: int = Field(64, ge=1, description="admissions that one cycle decides before other tasks run")
     open_templates: bool = Field(
         False,
-        description="jobs whose pods all go to one domain start with open pods that name it: spares their patches, but a "
-        "lost pod cannot move without a restart of its job",
+        description="start jobs whose pods all go to one domain without gates, with the domain in the template: saves patches, "
+        "but a lost pod cannot move without a restart of its job",
     )
     unschedulable_timeout: Duration | None = Field(
         300.0,
-        description="a workload of which pods stay Unschedulable for so long after their gate was opened is evicted and queues "
-        "again; none: never",
+        description="evict and requeue a workload with pods that stay Unschedulable for this time after their gate was opened; "
+        "none: never",
     )
     replace_nodes_together: bool = Field(
         True,
-        description="several failed nodes of a workload are replaced together; off, as in Kueue: a workload that loses a "
+        description="replace several failed nodes of a workload together; off, as in Kueue: a workload that loses a "
         "second node before the first is replaced is evicted",
     )
     finish_orphaned_workloads: bool = Field(
-        True, description="a Workload whose job is gone becomes Finished before its finalizer goes"
+        True, description="mark a Workload whose job was deleted as Finished before removing its finalizer"
     )
     legacy_wait_reasons: bool = Field(
         False,
-        description="QuotaReserved=False gives Kueue's older reasons, for tools that read them: Pending (no place yet), "
-        "Inadmissible (its queue takes nothing) and Waiting (waitForPodsReady)",
+        description="use Kueue's older reasons of QuotaReserved=False, for tools that read them: Pending (no placement yet), "
+        "Inadmissible (its queue is stopped or inactive) and Waiting (waitForPodsReady)",
     )
     wait_report_period: float = Field(
         10.0,
         ge=0,
-        description="seconds between two updates of the numbers in one workload's wait reason; more where many wait",
+        description="seconds between two updates of the numbers in one workload's wait reason; more if many workloads wait",
     )
     explain_after: float = Field(
-        5.0, ge=0, description="seconds that a workload has waited before it is explained what would let it in"
+        5.0, ge=0, description="seconds of waiting before a workload's status explains what would admit it"
     )
     explain_period: float = Field(
-        300.0, ge=0, description="seconds between two such explanations of one workload while its reason stays the same"
+        300.0, ge=0, description="seconds between two explanations of one workload while its reason is the same"
     )
     events_per_second: float = Field(
-        10.0, gt=0, description="events sent; a burst of jobs tells its story a little later instead of slower"
+        10.0, gt=0, description="events sent per second; events of a burst are delayed instead of slowing admission"
     )
     snapshots: bool = Field(
-        False, description="answer GET /snapshot on the health port with all that the next decision depends on"
+        False, description="serve GET /snapshot on the health port with the input of the next decision"
     )
     queue_status_period: float = Field(
-        1.0, ge=0, description="seconds between two updates of one queue's status; more where many change"
+        1.0, ge=0, description="seconds between two updates of one queue's status; more if many change"
     )
 
 
@@ -118,10 +114,10 @@ class SchedulersSection(Section):
 
     taken_over: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         (),
-        description="pods that name one of these go to the stock scheduler, as those of capacityscheduler and sakkara do",
+        description="schedulers that the stock scheduler replaces, besides built-in ones such as capacityscheduler",
     )
     kept: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
-        (), description="schedulers that run in this cluster: pods that name one of these go to it"
+        (), description="schedulers that run in this cluster and may bind pods that name them"
     )
 
     @model_validator(mode="after")
@@ -134,44 +130,54 @@ class SchedulersSection(Section):
 class SakkaraSection(Section):
     """Sakkara's ConfigMaps of groups and topology trees."""
 
-    topology_namespace: str = Field(TOPOLOGY_NAMESPACE, min_length=1, description="where the topology ConfigMaps are")
+    topology_namespace: str = Field(
+        TOPOLOGY_NAMESPACE, min_length=1, description="namespace of the topology ConfigMaps"
+    )
     highest_priority: int = Field(
         HIGHEST_PRIORITY,
         ge=0,
         le=2**31 - 1,
-        description="of a group by its ConfigMap alone; more takes a PriorityClass, which a ResourceQuota can guard",
+        description="highest priority in a group's ConfigMap; higher needs a PriorityClass, which a ResourceQuota can limit",
     )
 
 
 class WebhookSection(Section):
     """The webhook process."""
 
-    host: str = Field("0.0.0.0", description="the address at which the webhook listens")
-    port: int = Field(9443, ge=0, le=65535, description="0 picks a free one")
-    service: str = Field(
-        "stowage-webhook", description="the Service by which the API server reaches it, in the namespace of the process"
+    host: str = Field("0.0.0.0", description="listen address of the webhook")
+    port: int = Field(9443, ge=0, le=65535, description="port of the webhook; 0 selects a free one")
+    service: str = Field("stowage-webhook", description="Service of the webhook, in the namespace of the process")
+    url: str | None = Field(
+        None, description="URL at which the API server reaches the webhook instead of by the Service (development)"
     )
-    url: str | None = Field(None, description="where the API server reaches us when not by the Service (development)")
     certificates: Literal["SelfSigned", "Files"] = Field(
         "SelfSigned",
-        description="whether it makes its serving certificate itself, or reads files that another tool renews",
+        description="create the serving certificate, or read files that another tool renews",
     )
-    secret: str = Field("stowage-webhook-server-cert", description="the Secret that keeps a certificate of its own")
+    secret: str = Field("stowage-webhook-server-cert", description="Secret that stores the self-signed certificate")
     certificate_dir: Path = Field(
         Path("/tmp/stowage-webhook/serving-certs"),  # noqa: S108  the mount of the certmanager component
-        description="the folder of tls.crt, tls.key and ca.crt, with Files",
+        description="folder of tls.crt, tls.key and ca.crt, with Files",
     )
-    certificate_days: float = Field(90, gt=0, description="the successor is made when a third of them is left")
-    certificate_settle: float = Field(120.0, gt=0, description="seconds that trust and replicas get to follow a change")
-    certificate_period: float = Field(10.0, gt=0, description="seconds between two looks at the certificate")
+    certificate_days: float = Field(
+        90, gt=0, description="days of validity; the successor is created when a third is left"
+    )
+    certificate_settle: float = Field(
+        120.0, gt=0, description="seconds that clients and replicas get to follow a rotation"
+    )
+    certificate_period: float = Field(10.0, gt=0, description="seconds between two checks of the certificate")
     client_ca_file: Path | None = Field(
-        None, description="CAs of the certificates that clients must show, as the API server does where it is given one"
+        None, description="file with CAs of required client certificates, for an API server that is configured with one"
     )
-    client_names: tuple[str, ...] = Field((), description="common names of these certificates; none: any of the CAs'")
+    client_names: tuple[str, ...] = Field(
+        (), description="common names of allowed client certificates; empty: all that these CAs signed"
+    )
     mutating_configuration: str = Field(
-        "stowage-mutating-webhook-configuration", description="the configuration that gets the CA of its certificate"
+        "stowage-mutating-webhook-configuration", description="mutating configuration to which the CA is written"
     )
-    validating_configuration: str = Field("stowage-validating-webhook-configuration", description="likewise")
+    validating_configuration: str = Field(
+        "stowage-validating-webhook-configuration", description="validating configuration to which the CA is written"
+    )
 
     @model_validator(mode="after")
     def _names_need_certificates(self) -> Self:
@@ -186,9 +192,11 @@ class AdmissionSettings(Environment):
     A setting that Kueue has too has Kueue's name.
     """
 
-    manage_jobs_without_queue_name: bool = Field(False, description="jobs that name no queue wait, too, until they do")
+    manage_jobs_without_queue_name: bool = Field(
+        False, description="also suspend jobs that name no queue, until they do"
+    )
     managed_jobs_namespace_selector: SelectorSection | None = Field(
-        None, description="namespaces whose jobs are managed; none: all but kube-system and our own"
+        None, description="namespaces whose jobs are managed; none: all but kube-system and that of Stowage"
     )
     wait_for_pods_ready: PodsReadySection = PodsReadySection()
     object_retention_policies: RetentionSection = RetentionSection()

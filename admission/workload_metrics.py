@@ -57,15 +57,15 @@ class Time:
             self._local.labels(*local, priority).observe(seconds)
 
 
-RESERVED = Count("quota_reserved_workloads", "Workloads that got quota.", whole=False)
-RESERVED_WAIT = Time("quota_reserved_wait_time_seconds", "From queueing to the reservation.", whole=False)
+RESERVED = Count("quota_reserved_workloads", "Workloads that reserved quota.", whole=False)
+RESERVED_WAIT = Time("quota_reserved_wait_time_seconds", "Seconds from queueing to the quota reservation.", whole=False)
 ADMITTED = Count("admitted_workloads", "Workloads admitted.", whole=False)
-ADMITTED_WAIT = Time("admission_wait_time_seconds", "From queueing to the admission.", _LONG)
-CHECKS_WAIT = Time("admission_checks_wait_time_seconds", "From the reservation to the admission.")
-READY_WAIT = Time("ready_wait_time_seconds", "From queueing until all pods were ready.")
-ADMITTED_READY = Time("admitted_until_ready_wait_time_seconds", "From the admission until all pods were ready.")
-FINISHED = Count("finished_workloads", "Workloads that have ended.")
-EXECUTION = Time("execution_time_seconds", "From the admission to the end.", _LONG)
+ADMITTED_WAIT = Time("admission_wait_time_seconds", "Seconds from queueing to the admission.", _LONG)
+CHECKS_WAIT = Time("admission_checks_wait_time_seconds", "Seconds from the quota reservation to the admission.")
+READY_WAIT = Time("ready_wait_time_seconds", "Seconds from queueing until all pods were ready.")
+ADMITTED_READY = Time("admitted_until_ready_wait_time_seconds", "Seconds from the admission until all pods were ready.")
+FINISHED = Count("finished_workloads", "Workloads that finished.")
+EXECUTION = Time("execution_time_seconds", "Seconds from the admission to the end.", _LONG)
 
 LOCAL_EVICTED = owned(
     Counter, "kueue_local_queue_evicted_workloads", "Workloads evicted.", (*_LOCAL[:2], *_EVICTION, "priority_class")
@@ -73,26 +73,26 @@ LOCAL_EVICTED = owned(
 READY_TO_EVICTED = owned(
     Histogram,
     "kueue_pods_ready_to_evicted_time_seconds",
-    "From all pods being ready to the eviction.",
+    "Seconds from when all pods were ready to the eviction.",
     ("cluster_queue", *_EVICTION),
     buckets=_LONG,
 )
 EVICTION_LATENCY = owned(
     Histogram,
     "kueue_workload_eviction_latency_seconds",
-    "From the eviction until the quota was given back.",
+    "Seconds from the eviction until the quota was released.",
     ("cluster_queue", "reason"),
     buckets=WAIT,
 )
 CREATION_LATENCY = Histogram(
     "kueue_workload_creation_latency_seconds",
-    "From the creation of a job to that of its Workload.",
+    "Seconds from the creation of a job to that of its Workload.",
     ("job_kind",),
     buckets=tuple(0.01 * 2**n for n in range(11)),
 )
 COHORT_ADMITTED = owned(
     Counter,
     "kueue_cohort_subtree_admitted_workloads",
-    "Workloads admitted below the cohort.",
+    "Workloads admitted in the cohort's subtree.",
     ("cohort", "priority_class"),
 )

@@ -87,10 +87,11 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class SpreadTerm:
-    """A spread constraint with DoNotSchedule: a node's domain of the term's key may have `max_skew` more of the pods that the
-    term selects than the domain with the fewest; of less than `min_domains` domains that is none.
+    """A topology spread constraint with DoNotSchedule.
 
-    Domains are those of nodes that the pod's node selector and affinity select; with `taints` of those that it tolerates.
+    A domain of the term's key may have at most `max_skew` more selected pods than the domain with the fewest; with fewer
+    than `min_domains` domains that minimum counts as 0. Domains are those of nodes that the pod's node selector and affinity
+    match and, with `taints`, whose taints the pod tolerates.
     """
 
     term: PodTerm
@@ -101,8 +102,8 @@ class SpreadTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What terms see of a pod, and its own: `apart` is its required anti-affinity, `together` its required affinity, `even` its
-    spread constraints (of pods that are to be placed).
+    """A pod as terms see it, and its own terms: required anti-affinity (`apart`), required affinity (`together`), and the
+    spread constraints of a pod that is not placed yet (`even`).
 
     A domain satisfies required affinity if it has pods that all affinity terms select, so the terms in `together` differ in
     their topology key only. `problem` says why the terms cannot be counted; empty if they can.
@@ -117,12 +118,11 @@ class PodFacts:
 
     def __hash__(self) -> int:
         """Hashes only the fields that differ most, because each change of a pod computes it."""
-        """Reports whether the pod has terms about other pods."""
         return hash((self.namespace, self.labels))
 
     @property
     def has_terms(self) -> bool:
-        """Reports whether it says anything of other pods."""
+        """Reports whether the pod has terms about other pods."""
         return bool(self.apart or self.together or self.even or self.problem)
 
 
@@ -155,7 +155,7 @@ def pod_facts(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodFa
 
 
 def with_spread(facts: PodFacts, spec: PodSpec) -> PodFacts:
-    """The facts of a pod that is to be placed, with its spread constraints. One that cannot be counted is the `problem`."""
+    """Returns the facts with the spread constraints of a pod to place; `problem` explains one that cannot be counted."""
     asked = [one for one in spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"]
     if not asked or facts.problem:
         return facts

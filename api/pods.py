@@ -118,7 +118,7 @@ class Affinity(_Wire, frozen=True):
 
 
 class SpreadConstraint(_Wire, frozen=True):
-    """How evenly the pods that it selects lie over the domains of a topology key."""
+    """A topology spread constraint: how evenly the selected pods are distributed over domains."""
 
     topology_key: str = ""
     when_unsatisfiable: str = ""

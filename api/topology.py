@@ -70,8 +70,6 @@ class InlineTopology(KubeModel):
 class ResourceFlavorSpec(KubeModel):
     """Nodes of the flavor, their taints and tolerations, and their topology."""
 
-    """A cluster-scoped kind of nodes for which quota is given."""
-
     model_config = ConfigDict(
         json_schema_extra=rules(
             rule(
@@ -105,7 +103,7 @@ class ResourceFlavorSpec(KubeModel):
 
 
 class ResourceFlavor(KubeObject):
-    """Cluster-scoped kind of nodes that quota is given for."""
+    """A cluster-scoped kind of nodes for which quota is given."""
 
     API_VERSION: ClassVar[str] = API_VERSION
     KIND: ClassVar[str] = "ResourceFlavor"

@@ -37,7 +37,7 @@ from ungater.settings import UngaterSection
 log = logging.getLogger(__name__)
 
 _UNUSED = 10
-"""Minutes without an admitted Workload after which the series of a ClusterQueue go."""
+"""Minutes without an admitted Workload after which a ClusterQueue's series are removed."""
 _BY_WORKLOAD = "workload"
 _GATED = "workload of a gated pod"
 _BY_HOSTNAME = "hostname"
@@ -78,7 +78,7 @@ class Ungater:
             group.create_task(owned_series.keep(self._living, _UNUSED), name="series")
 
     def _living(self) -> Living:
-        """The ClusterQueues of admitted Workloads: the ungater sees no queues."""
+        """Returns the ClusterQueues of admitted Workloads, because the ungater does not watch queues."""
         admissions = (workload.status.admission for workload in self._workloads.objects.values())
         return {OwnerKind.CLUSTER_QUEUE: {admission.cluster_queue for admission in admissions if admission}}
 

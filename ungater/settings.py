@@ -11,12 +11,13 @@ class UngaterSection(Section):
     """Settings for opening gates."""
 
     batch_period: float = Field(
-        1.0, ge=0, description="seconds from a workload's first pod event to the pass it causes"
+        1.0, ge=0, description="seconds from a workload's first pod event to the reconcile that it triggers"
     )
-    workers: int = Field(32, ge=1, description="workloads handled at once")
-    patches: int = Field(48, ge=1, description="patches in flight at once, over all workloads")
+    workers: int = Field(32, ge=1, description="workloads that are reconciled at once")
+    patches: int = Field(48, ge=1, description="patches in flight at once, for all workloads")
     pin_nodes: bool = Field(
-        True, description="where a domain is one host, also narrow node affinity to it by name: spares the scheduler"
+        True,
+        description="for a domain of one host, also narrow the pod's node affinity to its name, which saves scheduling time",
     )
 
 

@@ -8,7 +8,7 @@ from prometheus_client import Counter
 
 REVIEWS: Final = Counter(
     "stowage_reviews_total",
-    "Reviews answered, by path and by outcome: allowed, denied, busy (denied with status 429), malformed, failed.",
+    "Reviews by path and outcome: allowed, denied, busy (denied with status 429), malformed, failed.",
     ("path", "outcome"),
 )
 

@@ -1,8 +1,8 @@
-"""A kind that a JobKind declares by its scale (integrations/scaled.py) as the webhook sees it. Pure; endpoints.py calls it.
+"""Reviews kinds that a JobKind declares by a scale subresource (integrations/scaled.py). Pure; endpoints.py calls it.
 
-Where the JobKind says where the pod template stands it is marked as those of other sets are, so that all pods are born gated.
-Where it does not, the pods name the queue themselves, and the webhook marks each pod that such an object controls. What the
-template's pods ask for is fixed while the object has pods.
+If the JobKind gives the path of the pod template, the webhook marks the template as for other sets, so that all pods are
+created with the gate. Otherwise pods name the queue themselves, and the webhook marks each pod that such an object controls.
+The requests of the template's pods are immutable while the object has pods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ELASTIC: Final = FieldPath("metadata").child("annotations").key(names.ELASTIC_J
 
 
 def templates(adapter: ScaledSet, obj: Job) -> list[Template]:
-    """The one template; scaled to zero, or to what cannot be read, it is as large as it likes."""
+    """Returns the pod template. With zero or unreadable replicas its count is unlimited: any slice size is valid for it."""
     body = value_at(obj, adapter.template_at) if adapter.template_at else None
     if not isinstance(body, dict):
         return []
@@ -41,12 +41,12 @@ def templates(adapter: ScaledSet, obj: Job) -> list[Template]:
 
 @lru_cache(maxsize=256)
 def kind_of(adapter: ScaledSet) -> ReviewedKind:
-    """What the webhook asks of it as of any job."""
+    """Returns how the webhook reviews an object of the kind like a job."""
     return ReviewedKind("", lambda obj: templates(adapter, obj), lambda *_: [], lambda *_: [])
 
 
 def set_defaults(adapter: ScaledSet, obj: sets.Set, namespace: str, lookups: Lookups, rules: ReviewRules) -> None:
-    """Change an object that is created or updated in place; one that names no queue stays as it is."""
+    """Completes an object in place on creation or update; leaves one without a queue name unchanged."""
     body = value_at(obj, adapter.template_at) if adapter.template_at else None
     if not isinstance(body, dict) or not sets.is_managed(obj, namespace, lookups, rules):
         return
@@ -65,7 +65,7 @@ def validate(
     lookups: Lookups,
     rules: ReviewRules,
 ) -> Errors:
-    """The errors of a new or changed object."""
+    """Returns the errors of a new or updated object."""
     kind = kind_of(adapter)
     errors = sets.validate(old, new, kind, namespace, lookups, rules)
     if not queue_name(new):
@@ -82,7 +82,7 @@ def validate(
 
 
 def _readable(adapter: ScaledSet, obj: Mapping[str, Any]) -> Errors:
-    """What of its own fields cannot be read. Its status, with the selector, is its own controller's."""
+    """Returns the error of an unreadable field of the spec. The status, with the selector, is not the user's."""
     try:
         adapter.replicas(obj)
         adapter.least(obj)
@@ -94,7 +94,7 @@ def _readable(adapter: ScaledSet, obj: Mapping[str, Any]) -> Errors:
 
 
 def _untold(obj: Job) -> Template:
-    """Stands for a template that is not known: what the object itself says holds for it."""
+    """Returns a substitute for an unknown template, with the annotations of the object itself."""
     return Template(FieldPath("metadata"), MAIN, sets.MOST, {"metadata": {"annotations": dict(annotations_of(obj))}})
 
 
@@ -103,11 +103,11 @@ def _is_empty(adapter: ScaledSet, obj: Mapping[str, Any]) -> bool:
     return bool(found == 0)
 
 
-# ---- its pods
+# ---- pods
 
 
 def adopt(pod: dict[str, Any], controllers: list[GroupKind]) -> None:
-    """Mark a new pod that names a queue and such an object as its controller; take marks from one that may not bear them."""
+    """Marks a new pod with such an object as controller in place; removes these marks from other pods."""
     meta = pod.get("metadata") or {}
     annotations = meta.get("annotations") or {}
     own = next((found for found in map(SCALED.get, controllers) if found is not None), None)

@@ -76,7 +76,7 @@ def completed(resource: Resource, obj: Object, known: Lookups, rules: ReviewRule
         return obj
     meta = obj["metadata"]
     claimed = owners.claim(obj, rules, pod=True) if resource == PODS else None
-    # Files and snapshots are believed: of a pod's owner only the name stands there.
+    # Input files are trusted: they name a pod's owner, which may not be among them.
     owner = {"metadata": {"uid": claimed.uid}} if claimed is not None and SCALED.get(claimed.kind) is not None else None
     request = Request("", CREATE, meta.get("name", ""), meta.get("namespace", ""), obj, owner=owner)
     try:

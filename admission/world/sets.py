@@ -23,7 +23,7 @@ RUN_FOR: Final = inf
 
 
 def set_kinds() -> dict[Resource, SetKind]:
-    """The adapters by resource."""
+    """Returns the kinds of sets by resource."""
     return {kind.resource: kind for kind in all_sets()}
 
 

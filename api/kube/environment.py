@@ -35,30 +35,30 @@ class Section(BaseModel):
 class ClientSection(Section):
     """Requests to the API server."""
 
-    qps: float = Field(0.0, ge=0, description="requests per second; 0 leaves the limit to the server")
-    burst: int = Field(200, ge=1, description="requests that may go out at once above qps")
+    qps: float = Field(0.0, ge=0, description="requests per second; 0: no client-side limit")
+    burst: int = Field(200, ge=1, description="requests that may be sent at once above qps")
     concurrency: int = Field(
         384,
         ge=1,
-        description="requests in flight; no less than all that may write at once, or they wait for each other",
+        description="requests in flight; less than the number of concurrent writers makes them wait for each other",
     )
-    timeout: float = Field(30.0, gt=0, description="seconds for one try of one request")
+    timeout: float = Field(30.0, gt=0, description="seconds for one attempt of a request")
 
 
 class InformerSection(Section):
     """Lists and watches."""
 
-    page_size: int = Field(500, ge=1, description="objects in one page of a list")
-    silence: float = Field(150.0, gt=0, description="seconds without a word, bookmarks included, that end a watch")
+    page_size: int = Field(500, ge=1, description="objects per page of a list")
+    silence: float = Field(150.0, gt=0, description="seconds without any event or bookmark that end a watch")
 
 
 class LeaseSection(Section):
     """Leader election; durations in seconds."""
 
-    enabled: bool = Field(True, description="one replica works at a time; off: the process works alone")
+    enabled: bool = Field(True, description="elect a leader among the replicas; off: there is only one replica")
     duration: float = Field(15.0, description="seconds without renewal after which another replica takes over")
     renew_deadline: float = Field(10.0, description="seconds after which a leader that cannot renew stops")
-    retry_period: float = Field(2.0, description="seconds between two tries to renew or to take over")
+    retry_period: float = Field(2.0, description="seconds between two attempts to renew or to take over")
 
 
 class Environment(BaseSettings):
@@ -74,20 +74,21 @@ class Environment(BaseSettings):
     )
 
     config: Path | None = None
-    kubeconfig: Path | None = Field(None, description="the cluster's access file; none: the cluster that it runs in")
-    context: str | None = Field(None, description="the context of the kubeconfig; none: its current one")
-    namespace: str = Field("stowage-system", description="where the processes themselves are")
+    kubeconfig: Path | None = Field(
+        None, description="path of the kubeconfig; none: the cluster in which the process runs"
+    )
+    context: str | None = Field(None, description="context in the kubeconfig; none: its current context")
+    namespace: str = Field("stowage-system", description="namespace of the processes")
     identity: str = Field(
-        default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}", description="its name in leader election"
+        default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}",
+        description="name of the process in leader election",
     )
-    health_host: str = Field("0.0.0.0", description="the address of /healthz, /readyz and /metrics")
-    health_port: int = Field(8081, ge=0, le=65535, description="their port; 0 picks a free one")
-    health_authentication: bool = Field(
-        False, description="authenticate requests for metrics, unless it listens on loopback"
-    )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="the least that is logged")
-    log_json: bool = Field(True, description="one JSON object a line; off: text")
-    sync_timeout: float = Field(120.0, gt=0, description="seconds for the first lists")
+    health_host: str = Field("0.0.0.0", description="listen address of /healthz, /readyz and /metrics")
+    health_port: int = Field(8081, ge=0, le=65535, description="port of these; 0 selects a free one")
+    health_authentication: bool = Field(False, description="authenticate requests for metrics, except on loopback")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="lowest level that is logged")
+    log_json: bool = Field(True, description="log JSON lines; off: text")
+    sync_timeout: float = Field(120.0, gt=0, description="seconds to wait for the first lists")
     client: ClientSection = ClientSection()
     informer: InformerSection = InformerSection()
     lease: LeaseSection = LeaseSection()

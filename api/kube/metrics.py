@@ -10,53 +10,53 @@ from api.kube.owned_series import owned
 
 REQUESTS: Final = Counter(
     "stowage_api_requests_total",
-    "Requests to the API server, each try counted; code 0 is no answer.",
+    "Requests to the API server, counting each attempt; code 0 means no response.",
     ("verb", "resource", "code"),
 )
 REQUEST_SECONDS: Final = Histogram(
     "stowage_api_request_seconds",
-    "Duration of requests to the API server, watches excluded.",
+    "Seconds of requests to the API server, without watches.",
     ("verb", "resource"),
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
-RETRIES: Final = Counter(
-    "stowage_api_retries_total", "Requests repeated after an error that allows it.", ("verb", "resource")
-)
+RETRIES: Final = Counter("stowage_api_retries_total", "Retried requests to the API server.", ("verb", "resource"))
 
 # `selection` is the informer's namespace and selectors, empty for all objects; a resource may have several informers.
-INFORMER_OBJECTS: Final = Gauge("stowage_informer_objects", "Objects in an informer's copy.", ("resource", "selection"))
+INFORMER_OBJECTS: Final = Gauge(
+    "stowage_informer_objects", "Objects in an informer's cache.", ("resource", "selection")
+)
 INFORMER_VERSION: Final = Gauge(
     "stowage_informer_resource_version",
-    "The resourceVersion that an informer's copy has reached; bookmarks move it where nothing changes.",
+    "The resourceVersion of an informer's cache; bookmarks advance it without changes.",
     ("resource", "selection"),
 )
-INFORMER_EVENTS: Final = Counter("stowage_informer_events_total", "Changes shown to handlers.", ("resource", "type"))
-INFORMER_LISTS: Final = Counter("stowage_informer_lists_total", "Complete lists taken.", ("resource",))
+INFORMER_EVENTS: Final = Counter("stowage_informer_events_total", "Changes passed to handlers.", ("resource", "type"))
+INFORMER_LISTS: Final = Counter("stowage_informer_lists_total", "Complete lists.", ("resource",))
 INFORMER_FAILURES: Final = Counter(
-    "stowage_informer_failures_total", "Lists and watches that failed, by the error's name.", ("resource", "error")
+    "stowage_informer_failures_total", "Failed lists and watches, by the error's name.", ("resource", "error")
 )
 INFORMER_UNDECODABLE: Final = Counter(
-    "stowage_informer_undecodable_total", "Objects that did not decode and were left out.", ("resource",)
+    "stowage_informer_undecodable_total", "Objects that were left out because they did not decode.", ("resource",)
 )
-HANDLER_ERRORS: Final = Counter("stowage_informer_handler_errors_total", "Exceptions of handlers.", ("resource",))
+HANDLER_ERRORS: Final = Counter("stowage_informer_handler_errors_total", "Exceptions in handlers.", ("resource",))
 
 QUEUE_DEPTH: Final = Gauge("stowage_queue_depth", "Keys that wait for a worker.", ("queue",))
 QUEUE_SECONDS: Final = Histogram(
-    "stowage_queue_seconds", "From the moment a key was due until a worker took it.", ("queue",)
+    "stowage_queue_seconds", "Seconds from when a key was due until a worker took it.", ("queue",)
 )
-RECONCILE_SECONDS: Final = Histogram("stowage_reconcile_seconds", "Duration of one reconcile.", ("queue",))
+RECONCILE_SECONDS: Final = Histogram("stowage_reconcile_seconds", "Seconds of one reconcile.", ("queue",))
 RECONCILE_ERRORS: Final = Counter(
-    "stowage_reconcile_errors_total", "Reconciles that raised, by the error's name.", ("queue", "error")
+    "stowage_reconcile_errors_total", "Failed reconciles, by the error's name.", ("queue", "error")
 )
 
 EVENTS_SENT: Final = Counter("stowage_events_sent_total", "Events written.", ("component",))
-EVENTS_DROPPED: Final = Counter("stowage_events_dropped_total", "Events lost, by why.", ("component", "why"))
+EVENTS_DROPPED: Final = Counter("stowage_events_dropped_total", "Dropped events, by reason.", ("component", "why"))
 
 # Up to the Lease's duration. A step that blocks the loop for more than 50 ms is a defect.
 _LAGS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 LOOP_LAG: Final = Histogram(
     "stowage_loop_lag_seconds",
-    "By how much a timer of the event loop fired too late, measured fifty times a second.",
+    "Delay of a timer of the event loop in seconds, measured fifty times a second.",
     buckets=_LAGS,
 )
 LOOP_HELD: Final = Histogram(
@@ -75,7 +75,7 @@ _WAITING = (0.1, 0.25, 0.5, 1, 2.5, 5, *(10 * 2**n for n in range(11)))
 GATE_REMOVAL = owned(
     Histogram,
     "kueue_pod_scheduling_gate_removal_seconds",
-    "From the later of admission and pod creation to the removal of the pod's gate.",
+    "Seconds from the later of admission and pod creation to the removal of the pod's gate.",
     ("name", "cluster_queue", "is_group"),
     buckets=_WAITING,
 )

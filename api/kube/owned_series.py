@@ -1,9 +1,8 @@
-"""Metric series that are of one queue or cohort, and go with it.
+"""Metric series that belong to a queue or cohort, and are removed with it.
 
-A counter or histogram keeps the series of each combination of labels for ever: where a label names an object that tenants may
-make and delete, every one that ever was would stay in memory and on the metrics page. `owned` declares such a metric;
-`keep_only` takes away, now and then, the series whose object is gone. What is counted for it after that makes a new series,
-which goes the next time.
+A counter or histogram keeps the series of each combination of labels for ever. If a label names an object that tenants create
+and delete, all of them would stay in memory and on the metrics page. `owned` declares such a metric; `keep_only` periodically
+removes the series of deleted objects. A later increment creates a new series, which the next call removes.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from api.meta import object_key
 M = TypeVar("M", bound=MetricWrapperBase)
 
 PERIOD: Final = 60.0
-"""Seconds between two looks: a scraper has seen the last value by then."""
+"""Seconds between two removals, long enough for a scraper to read the last value."""
 
 
 class OwnerKind(Enum):
-    """What a series can be of; the value is the labels that name it."""
+    """Kinds of owners of series; the value is the labels that name the owner."""
 
     CLUSTER_QUEUE = ("cluster_queue",)
     PREEMPTING_QUEUE = ("preempting_cluster_queue",)
@@ -33,11 +32,11 @@ class OwnerKind(Enum):
 
 
 Living = Mapping[OwnerKind, Collection[str]]
-"""The objects that there are, by the key that an informer gives them."""
+"""Keys of existing objects (as in informers) by kind."""
 
 
 class OwnedSeries(Generic[M]):
-    """A metric whose series are remembered by their owner."""
+    """A metric that tracks its series by owner."""
 
     def __init__(self, metric: M, labels: Sequence[str]) -> None:
         self.metric = metric
@@ -48,14 +47,14 @@ class OwnedSeries(Generic[M]):
         _ALL.append(self)
 
     def labels(self, *values: str) -> M:
-        """The series of these values."""
+        """Returns the series with these label values."""
         owner = self._owner(values)
         self._series.setdefault(owner, set()).add(values)
         self._missed.pop(owner, None)
         return self.metric.labels(*values)
 
     def keep_only(self, living: Collection[str], patience: int = 0) -> None:
-        """Takes away the series of those that are not there, and were not at `patience` looks before this one."""
+        """Removes the series of owners that are missing from `living` now and were in the `patience` calls before."""
         for owner in [owner for owner in self._series if owner not in living]:
             self._missed[owner] = missed = self._missed.get(owner, 0) + 1
             if missed > patience:
@@ -72,19 +71,19 @@ _ALL: Final[list[OwnedSeries[Any]]] = []
 
 
 def owned(make: Callable[..., M], name: str, text: str, labels: Sequence[str], **options: Any) -> OwnedSeries[M]:
-    """A counter or histogram (`make`) with labels that name its owner. Raises StopIteration where none of them does."""
+    """Returns a counter or histogram (`make`) whose labels name its owner. Raises StopIteration if none does."""
     return OwnedSeries(make(name, text, labels, **options), labels)
 
 
 def keep_only(living: Living, patience: int = 0) -> None:
-    """Of all metrics, for the kinds of owners that `living` has."""
+    """Removes series of missing owners from all metrics, for the kinds of owners in `living`."""
     for one in _ALL:
         if one.kind in living:
             one.keep_only(living[one.kind], patience)
 
 
 async def keep(living: Callable[[], Living], patience: int = 0) -> None:
-    """Until it is cancelled."""
+    """Removes series every `PERIOD` seconds until cancelled."""
     while True:
         await asyncio.sleep(PERIOD)
         keep_only(living(), patience)

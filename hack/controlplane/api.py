@@ -89,7 +89,7 @@ def _exchange(
 
 
 def eventually(what: str, check: Callable[[], T | None], seconds: float = 30.0, every: float = 0.05) -> T:
-    """The first truthy answer of `check`. Raises ControlPlaneError with `what` and the last answer when time runs out."""
+    """Returns the first truthy result of `check`. Raises ControlPlaneError with `what` and the last result on timeout."""
     deadline = time.monotonic() + seconds
     while True:
         if answer := check():

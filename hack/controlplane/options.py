@@ -21,10 +21,8 @@ class ClusterOptions:
     """
 
     jobset: bool = False
-    lws: bool = False  # the LeaderWorkerSet controller, which is built the first time that it is asked for
-    operators: tuple[
-        str, ...
-    ] = ()  # names of hack/controlplane/operators, built the first time that they are asked for
+    lws: bool = False  # the LeaderWorkerSet controller, built when first needed
+    operators: tuple[str, ...] = ()  # names in hack/controlplane/operators, built when first needed
     kwok: bool = True
     scheduler: bool = True
     controller_manager: bool = True
