@@ -93,6 +93,13 @@ class ElasticCount(KubeModel):
     maximum: Annotated[
         str | None, schema("Path of the maximum of the first factor of `count`.", maxLength=256, pattern=PATH)
     ] = None
+    parts: Annotated[
+        bool,
+        schema(
+            "Whether the number is that of the pod set of the same name of one of its `children`, where there is one that is "
+            "not suspended."
+        ),
+    ] = False
 
 
 class PodSetRule(KubeModel):
@@ -220,6 +227,13 @@ class StatusRules(KubeModel):
     active: Annotated[Test, schema("Whether pods of the job may still run.", mandatory=True)] = Field(
         default_factory=Test
     )
+    active_parts: Annotated[
+        bool,
+        schema(
+            "Whether the job's `children`, if there are any, decide in place of `active`: the job is active as long as one of "
+            "them is active or not suspended."
+        ),
+    ] = False
     ready: Annotated[Test | None, schema("Whether all pods of the job are ready or have succeeded.")] = None
     succeeded: Annotated[Test | None, schema("Whether the job has succeeded.")] = None
     failed: Annotated[Test | None, schema("Whether the job has failed.")] = None

@@ -27,6 +27,11 @@ import admission.workload_metrics
 import ungater.metrics
 from admission.cli.main import app as stowage
 from admission.engine.reasons import Reason
+from admission.integrations.base import JobIntegration
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import FOLDER as KIND_FILES
+from admission.integrations.sets import SETS, SetKind
 from admission.settings import AdmissionSettings
 from api import names
 from ungater.settings import UngaterSettings
@@ -198,6 +203,29 @@ def cli() -> str:
     return page("Commands", *parts)
 
 
+def kinds() -> str:
+    """Each kind of job and set: what pod sets a declaration has, its lines, and the Python that is only for this kind."""
+    rows = []
+    adapters: list[JobIntegration | SetKind] = [*ADAPTERS, *SETS]
+    for adapter in adapters:
+        kind = adapter.resource
+        if isinstance(adapter, DeclaredJob):
+            of_kind: list[type] = [type(function) for function in adapter.functions]
+            declared = str(len((KIND_FILES / f"{kind.kind.lower()}.yaml").read_text().splitlines()))
+        else:
+            of_kind, declared = [type(adapter)], "-"
+        rows.append([kind.kind, kind.api_version, declared, str(sum(map(_lines, of_kind)))])
+    text = (
+        "Lines of a kind's declaration (`admission/integrations/kinds`), and of the Python module that serves this kind alone. "
+        "A kind that a JobKind of the cluster declares has none."
+    )
+    return page("Kinds of job", text, table(("kind", "API version", "declaration", "Python"), rows))
+
+
+def _lines(of: type) -> int:
+    return len(inspect.getsource(inspect.getmodule(of)).splitlines())  # type: ignore[arg-type]  # each is in a module
+
+
 def wanted() -> dict[str, str]:
     """Returns the content of each page by file name."""
     return {
@@ -206,6 +234,7 @@ def wanted() -> dict[str, str]:
         "conditions.md": conditions(),
         "labels.md": labels(),
         "cli.md": cli(),
+        "kinds.md": kinds(),
     }
 
 

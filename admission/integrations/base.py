@@ -138,6 +138,9 @@ class SelectiveJob(Protocol):
 class ElasticKind(Protocol):
     """A kind whose jobs may change their number of pods while they run."""
 
+    def least_counts(self, job: Job) -> Mapping[str, int]:
+        """Returns, by pod set, with how many pods the job may start where that is fewer than it has. Raises InvalidObject."""
+
     @property
     def elastic(self) -> bool:
         """Reports whether jobs of this kind may change their number of pods."""

@@ -10,6 +10,7 @@ job has at most `MAX_POD_SETS` pod sets, and status tests obey the limits of api
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from admission.integrations import writeback
@@ -23,11 +24,12 @@ from admission.integrations.base import (
     infos_by_name,
     patch_between,
 )
-from admission.integrations.entries import DeclaredPodSet, count_of, entries_of, number_of
+from admission.integrations.entries import DeclaredPodSet, PodCount, count_of, entries_of, number_of
 from admission.integrations.entries import name_of as _name
 from admission.integrations.functions import FUNCTIONS
 from admission.integrations.functions.base import PodSetFunction
 from admission.integrations.ownership import DEFAULTED, NOTHING_ADDED, excess
+from admission.integrations.parts import PARTS
 from admission.integrations.paths import fields, value_at, with_value, without, written
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
 from api import names
@@ -93,7 +95,30 @@ class DeclaredJob:
 
     def pods_of(self, job: Job, entry: DeclaredPodSet) -> int:
         """Returns the pod set's number of pods. Raises InvalidObject."""
-        return count_of(job, entry).pods
+        return self._count_of(job, entry).pods
+
+    def _count_of(self, job: Job, entry: DeclaredPodSet) -> PodCount:
+        """Returns how many pods the entry has; of an elastic job its part may say it. Raises InvalidObject."""
+        own = count_of(job, entry)
+        if entry.rule.elastic is None or not entry.rule.elastic.parts or not asks_for_elastic(job):
+            return own
+        for kind, part in PARTS.of(self.resource, job):
+            if isinstance(kind, DeclaredJob) and not kind.is_suspended(part):
+                for found in kind.entries(part):
+                    if found.name == entry.name:
+                        return replace(own, pods=kind.pods_of(part, found))
+        return own
+
+    def least_counts(self, job: Job) -> Mapping[str, int]:
+        """See ElasticKind."""
+        found = {entry.name: self._count_of(job, entry).least for entry in self.entries(job)}
+        return {name: least for name, least in found.items() if least is not None}
+
+    @property
+    def counts_parts(self) -> bool:
+        """Whether parts of a job say how many pods it has, or whether it is active."""
+        elastic = (rule.elastic for rule in self.spec.pod_sets)
+        return self.spec.status.active_parts or any(rule is not None and rule.parts for rule in elastic)
 
     @property
     def elastic(self) -> bool:
@@ -106,7 +131,7 @@ class DeclaredJob:
         entries = self.entries(job)
         made = [self._pod_set(job, entry, asked, topology) for entry in entries]
         if self.elastic and asks_for_elastic(job):
-            fewest = (count_of(job, entry).least for entry in entries)
+            fewest = (self._count_of(job, entry).least for entry in entries)
             first = next(((number, least) for number, least in enumerate(fewest) if least is not None), None)
             if first is not None:
                 made[first[0]] = made[first[0]].model_copy(update={"min_count": first[1]})
@@ -157,6 +182,8 @@ class DeclaredJob:
 
     def is_active(self, job: Job) -> bool:
         """See JobIntegration."""
+        if self.spec.status.active_parts and (parts := tuple(PARTS.of(self.resource, job))):
+            return any(kind.is_active(part) or not kind.is_suspended(part) for kind, part in parts)
         return holds(self.spec.status.active, job)
 
     def finished(self, job: Job) -> JobResult | None:

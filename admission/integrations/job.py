@@ -42,6 +42,10 @@ class BatchJob:
     resource: Final[Resource] = JOBS
     elastic: Final = True
 
+    def least_counts(self, job: Job) -> Mapping[str, int]:
+        """See ElasticKind: a Job starts whole."""
+        return {}
+
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
         """See JobIntegration."""
         spec, meta = job.get("spec") or {}, job.get("metadata") or {}

@@ -67,31 +67,31 @@ GroupKind = tuple[str, str]
 
 
 class ScaledKinds:
-    """The kinds of set that JobKinds of the cluster declare, by API group and kind."""
+    """The kinds of set that JobKinds of the cluster declare, keyed by API group and kind."""
 
     def __init__(self) -> None:
         self._by_kind: dict[GroupKind, ScaledSet] = {}
         self._by_framework: dict[str, ScaledSet] = {}
 
     def get(self, kind: GroupKind) -> ScaledSet | None:
-        """The adapter of the kind."""
+        """Returns the adapter of the kind, or None."""
         return self._by_kind.get(kind)
 
     def of_framework(self, framework: str) -> ScaledSet | None:
-        """The adapter of that name."""
+        """Returns the adapter of that framework, or None."""
         return self._by_framework.get(framework)
 
     def declared(self) -> tuple[ScaledSet, ...]:
-        """All, by group and kind."""
+        """Returns all adapters, sorted by group and kind."""
         return tuple(self._by_kind[key] for key in sorted(self._by_kind))
 
     def declare(self, adapter: ScaledSet) -> None:
-        """Admit objects of this kind from now on."""
+        """Manages objects of this kind from now on."""
         self._by_kind[adapter.resource.group, adapter.resource.kind] = adapter
         self._by_framework[adapter.framework] = adapter
 
     def withdraw(self, kind: GroupKind) -> None:
-        """Admit objects of this kind no more."""
+        """Stops managing objects of this kind."""
         if (adapter := self._by_kind.pop(kind, None)) is not None:
             del self._by_framework[adapter.framework]
 
@@ -101,7 +101,7 @@ SCALED: Final = ScaledKinds()
 
 
 def all_sets() -> Iterable[SetKind]:
-    """Every kind of set that the process admits."""
+    """Returns every kind of set that the process manages."""
     return (*SETS, *SCALED.declared())
 
 

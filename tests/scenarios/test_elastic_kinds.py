@@ -36,6 +36,7 @@ Object = dict[str, Any]
 
 
 RAY, PYTORCH = adapter("ray.io/raycluster"), adapter("kubeflow.org/pytorchjob")
+SERVICE, RAYJOB = adapter("ray.io/rayservice"), adapter("ray.io/rayjob")
 STATUS = {
     RAY: {"state": "ready"},
     PYTORCH: {"conditions": [{"type": "Running", "status": "True", "reason": "Running", "message": ""}]},
@@ -213,6 +214,68 @@ async def test_a_job_starts_with_what_fits_above_its_minimum(site: MakeSite, of:
 
     await eventually("one Workload counts for all", whole)
     await used(here, 13)
+
+
+async def test_several_groups_start_with_what_fits_of_each(site: MakeSite) -> None:
+    """Of 6 and 6 workers, of which 2 and 1 are enough, as many start as there is room for beside the head."""
+    here = site("least-of-two")
+    await here.open({"b1": {"r1": 4}}, quota=8)
+    spec = spec_of(here, RAY, 6, 2, 6)
+    spec["workerGroupSpecs"].append({**spec["workerGroupSpecs"][0], "groupName": "more", "minReplicas": 1})
+    await submitted(here, RAY, spec)
+    await operate(here, RAY)
+    first = await running(here, 8)
+    await used(here, 8)
+    groups = Counter(pod["metadata"]["name"].split("-")[1] for pod in await pods(here) if pod["spec"].get("nodeName"))
+    assert groups["head"] == 1
+    assert groups["work"] >= 2
+    assert groups["more"] >= 1
+    quota = [{"name": name, "nominalQuota": 13} for name in ("cpu", GPU)]
+    flavors = [{"name": here.name, "resources": quota}]
+    body = {"spec": {"resourceGroups": [{"coveredResources": ["cpu", GPU], "flavors": flavors}]}}
+    await here.change(CLUSTER_QUEUES, here.name, body, cluster=True)
+    assert first.items() <= (await running(here, 13)).items()
+
+
+@pytest.mark.parametrize("of", [SERVICE, RAYJOB], ids=lambda of: of.resource.kind)
+async def test_a_job_follows_the_replicas_that_the_autoscaler_gives_its_cluster(
+    site: MakeSite, of: DeclaredJob
+) -> None:
+    """KubeRay passes the label and the annotations of a RayJob or RayService on to the RayCluster that it makes of it."""
+    here = site(f"part-{of.resource.kind.lower()}")
+    await here.open({"b1": {"r1": 4}}, quota=7)
+    cluster = spec_of(here, RAY, 2, 1, 12)
+    inner = "rayClusterConfig" if of is SERVICE else "rayClusterSpec"
+    own: Object = {} if of is SERVICE else {"shutdownAfterJobFinishes": True, "submissionMode": "HTTPMode"}
+    await submitted(here, of, {inner: cluster, **own})
+
+    async def started() -> Object | None:
+        job = await here.get_job("train", of.resource)
+        return None if of.is_suspended(job) else job
+
+    job = await eventually("it is started", started)
+    meta = {key: job["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
+    owner = {"apiVersion": of.resource.api_version, "kind": of.resource.kind, "name": "train", "controller": True}
+    meta["ownerReferences"] = [{**owner, "uid": job["metadata"]["uid"]}]
+    await here.make(CRDS, crd_of(RAY.resource))
+
+    async def made() -> bool:
+        try:
+            await here.make(RAY.resource, {"metadata": meta, "spec": {**job["spec"][inner], "suspend": False}})
+        except NotFound:
+            return False
+        return True
+
+    await eventually("its cluster is made", made)
+    await operate(here, RAY)
+    before = await running(here, 3)
+    await resize(here, RAY, 9)
+    await operate(here, RAY)
+    assert before.items() <= (await running(here, 7)).items()
+    await waiting(here, 9)
+    await resize(here, RAY, 1)
+    await operate(here, RAY)
+    await used(here, 2)
 
 
 async def test_a_job_waits_for_its_minimum(site: MakeSite) -> None:

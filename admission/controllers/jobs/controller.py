@@ -10,7 +10,7 @@ requeues the key. assembly.py builds the controller, which runs on the leader on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -40,6 +40,8 @@ from admission.controllers.jobs.predicates import has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.workload_writer import WorkloadWriter
 from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_reclaiming, as_selective
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.parts import PARTS
 from admission.integrations.referenced import REFERENCED
 from admission.workload_metrics import CREATION_LATENCY
 from api.errors import NotFound
@@ -121,6 +123,7 @@ class JobController:
     def _subscribe(self) -> None:
         self._workloads.add_index(BY_JOB, self._job_keys)
         self._workloads.add_handler(self._workload_changed)
+        PARTS.found_by(self._parts_of)
         for framework, view in self._jobs.items():
             self._watch(framework, view)
         for resource, referenced in self._referenced.items():
@@ -181,6 +184,7 @@ class JobController:
                 self._settled.pop(key, None)
             collected = not self._options.wait_for_pods_ready and is_progress(change, self._adapters[framework])
             self.queue.add_after(key, PROGRESS if collected else 0.0)
+            self._queue_whole(change.object)
 
         return changed
 
@@ -199,6 +203,25 @@ class JobController:
         for framework, view in self._jobs.items():
             for job in view.by_index(BY_PREBUILT, change.key):
                 self.queue.add(job_key(framework, key_of(job)))
+
+    def _parts_of(self, resource: Resource, job: Job) -> Iterator[tuple[JobIntegration, dict[str, Any]]]:
+        """The managed objects that the job controls, by uid."""
+        uid = (job.get("metadata") or {}).get("uid")
+        for framework, view in self._jobs.items():
+            for part in view.by_index(BY_PARENT, f"{resource.api_version} {resource.kind} {key_of(job)}"):
+                owner = job_owner(part)
+                if owner is not None and owner.uid == uid:
+                    yield self._adapters[framework], part
+
+    def _queue_whole(self, part: dict[str, Any]) -> None:
+        """The job that the object is a part of, where its parts say whether it is active."""
+        owner = job_owner(part)
+        framework = self._frameworks.get((owner.api_version, owner.kind)) if owner is not None else None
+        adapter = self._adapters.get(framework or "")
+        if owner is not None and isinstance(adapter, DeclaredJob) and adapter.counts_parts:
+            key = job_key(adapter.framework, object_key((part.get("metadata") or {}).get("namespace"), owner.name))
+            self._settled.pop(key, None)
+            self.queue.add(key)
 
     def _queue_parts(self, key: str, depth: int = 0) -> None:
         """Requeues the job's parts, recursively: they follow its Workload."""

@@ -40,6 +40,22 @@ def pod_sets_of(job: Job, kind: JobIntegration, options: JobOptions) -> tuple[Po
     return kind.pod_sets(job, topology=options.topology)
 
 
+def first_ask(job: Job, kind: JobIntegration, pod_sets: tuple[PodSet, ...], options: JobOptions) -> tuple[PodSet, ...]:
+    """Returns what a job without quota asks for.
+
+    A Workload has one pod set that may start with fewer pods. Of an elastic job that has several it is the first; the others
+    ask for their least number, and the next slice for the rest.
+    """
+    elastic = as_elastic(kind)
+    if elastic is None or not is_elastic(job, kind, options):
+        return pod_sets
+    leasts = elastic.least_counts(job)
+    return tuple(
+        p if p.min_count is not None else p.model_copy(update={"count": min(p.count, leasts.get(p.name, p.count))})
+        for p in pod_sets
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Slices:
     """The Workloads of an elastic job.

@@ -25,6 +25,7 @@ from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.elastic import (
     Slices,
     counts_of,
+    first_ask,
     is_elastic,
     lacks_pods,
     pod_sets_of,
@@ -273,8 +274,9 @@ class _JobPlanner:
         """Updates all of the Workload's spec to the job's."""
         try:
             asked = workload.spec.pod_sets
-            if not same_pod_sets(self._pod_sets, asked):
-                asked = self._pod_sets
+            wanted = first_ask(self._job, self._kind, self._pod_sets, self._context.options)
+            if not same_pod_sets(wanted, asked):
+                asked = wanted
             return self._followed_by(workload, asked)
         except PriorityClassMissing as error:
             return _with_class_missing(NOTHING, error)

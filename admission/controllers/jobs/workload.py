@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from admission.controllers.actions import PatchWorkload
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.elastic import is_elastic, pod_sets_of
+from admission.controllers.jobs.elastic import first_ask, is_elastic, pod_sets_of
 from admission.controllers.jobs.equivalence import normal
 from admission.integrations.base import Job, JobIntegration, as_prioritized
 from admission.integrations.names import workload_name
@@ -86,7 +86,7 @@ def composed(job: Job, kind: JobIntegration, context: JobContext, extra: str = "
     elastic = {names.ELASTIC_JOB: "true"} if is_elastic(job, kind, options) else {}
     if copied := {**copied_annotations(job, context), **elastic}:
         fields["annotations"] = copied
-    pod_sets = pod_sets_of(job, kind, options)
+    pod_sets = first_ask(job, kind, pod_sets_of(job, kind, options), options)
     return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, context))
 
 

@@ -26,6 +26,7 @@ from admission.controllers.pods.actions import Action, AdoptWorkload
 from admission.integrations.names import workload_name
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, UnlikePods
+from admission.integrations.sets import all_sets
 from api import names
 from api.kube.resources import PODS
 from api.meta import ObjectMeta, OwnerReference
@@ -127,6 +128,10 @@ def ending_with(workload: Workload, pods: Sequence[QueuedPod]) -> tuple[QueuedPo
     return (*others, *owners)
 
 
+def _is_set(owner: OwnerReference) -> bool:
+    return any((owner.api_version, owner.kind) == (k.resource.api_version, k.resource.kind) for k in all_sets())
+
+
 def _is_pod(owner: OwnerReference) -> bool:
     return (owner.api_version, owner.kind) == (PODS.api_version, PODS.kind)
 
@@ -135,7 +140,7 @@ def adopt(unit: PodUnit, workload: Workload, members: Sequence[QueuedPod]) -> tu
     """Returns the patch that makes the members owners of their Workload, as far as they are not and the list has room."""
     if not unit.group:
         return adopted(workload, _controller(unit.first))
-    if any(owner.controller for owner in workload.metadata.owner_references):
+    if any(owner.controller and _is_set(owner) for owner in workload.metadata.owner_references):
         return ()  # the Workload belongs to its set and stays when all pods are replaced
     known = {(owner.name, owner.uid) for owner in workload.metadata.owner_references}
     missing = [pod for pod in members if (pod.metadata.name, pod.metadata.uid) not in known]

@@ -3,15 +3,20 @@
 Each folder has the go.mod that pins one operator, which is built when a cluster first needs it. CRDs come from the same module,
 without conversion webhooks. An operator's own webhooks are not registered: in these tests only Stowage validates objects.
 
-The MPI operator always listens on port 8080 of all addresses, so only one such cluster can run per machine.
+Two programs cannot run here and have a stand-in: spark-submit (spark_submit.py), and the dashboard in the head of a Ray cluster
+(tests/e2e/kinds/dashboard.py).
+
+The MPI operator always listens on port 8080 of all addresses and Argo's controller on 6060, so only one such cluster can run
+per machine.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,11 +33,18 @@ CRDS: Final = "crds"
 _MOUNTED_CERTIFICATE = Path("/tmp/k8s-webhook-server/serving-certs/tls.crt")
 _ROTATED = "validator.training-operator.kubeflow.org"
 _NAMESPACES = "/api/v1/namespaces"
+_SPARK_SUBMIT = "hack.controlplane.operators.spark_submit"
 _APP_WRAPPER_CONFIG = "appwrapper-operator-config"
 _REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 Arguments = Callable[[ClusterPaths, OperatorPorts], list[str]]
+Environment = Callable[[ClusterPaths, OperatorPorts], Mapping[str, str]]
 Prepare = Callable[[Api, ClusterPaths, OperatorPorts], None]
+
+
+def _nothing_more(site: ClusterPaths, ports: OperatorPorts) -> dict[str, str]:
+    """Its environment has nothing of its own."""
+    return {}
 
 
 def _nothing(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
@@ -53,7 +65,7 @@ class Operator:
     crds: str
     arguments: Arguments
     left_out: frozenset[str] = frozenset()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Environment = _nothing_more
     prepare: Prepare = _nothing
     health_port: int | None = None
     health_path: str = "readyz"
@@ -71,7 +83,8 @@ class Operator:
     def variables(self, site: ClusterPaths) -> dict[str, str]:
         """Returns the environment of the process. Webhook servers look for their certificate below TMPDIR."""
         kubeconfig = str(site.kubeconfig(self.name))
-        return {"KUBECONFIG": kubeconfig, "TMPDIR": str(site.folder / self.name), **self.environment}
+        own = self.environment(site, site.operators[self.name])
+        return {"KUBECONFIG": kubeconfig, "TMPDIR": str(site.folder / self.name), **own}
 
     def _shipped(self, module: Path) -> dict[str, list[manifests.Manifest]]:
         files = [path for path in sorted((module / self.crds).glob("*.yaml")) if path.name not in self.left_out]
@@ -90,6 +103,8 @@ def _training(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
         f"--webhook-server-port={ports.webhook}",
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
+        # It has no CRD of MPIJob v1, and ends after two minutes in which it waits for that.
+        *(f"--enable-scheme={kind}" for kind in ("PyTorchJob", "TFJob", "XGBoostJob", "PaddleJob", "JAXJob")),
     ]
 
 
@@ -140,6 +155,11 @@ def _kuberay(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
         "--qps=500",
         "--burst=1000",
     ]
+
+
+def _kuberay_environment(site: ClusterPaths, ports: OperatorPorts) -> dict[str, str]:
+    """It serves no webhook: behind that port the tests answer in the place of the heads, which kwok only plays."""
+    return {"HTTP_PROXY": f"http://127.0.0.1:{ports.webhook}"}
 
 
 def _appwrapper(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
@@ -193,8 +213,21 @@ def _spark(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
     ]
 
 
+def _spark_environment(site: ClusterPaths, ports: OperatorPorts) -> dict[str, str]:
+    return {
+        "SPARK_HOME": str(site.folder / "spark"),
+        "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+        "KUBERNETES_SERVICE_PORT": str(site.ports.apiserver),
+    }
+
+
 def _prepare_spark(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
-    pass
+    """In the place of spark-submit, a Java program, stands a script (spark_submit.py)."""
+    script = site.folder / "spark" / "bin" / "spark-submit"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    project = HERE.parents[2]
+    script.write_text(f'#!/bin/sh\ncd "{project}" && exec "{sys.executable}" -m {_SPARK_SUBMIT} "$@"\n')
+    script.chmod(0o755)
 
 
 def _argo(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
@@ -202,7 +235,12 @@ def _argo(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
 
 
 def _prepare_argo(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
-    pass
+    """It starts when its ConfigMap is there."""
+    metrics = json.dumps({"enabled": False})
+    metadata = {"name": "workflow-controller-configmap"}
+    data = {"metricsConfig": metrics, "telemetryConfig": metrics}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    api.create(f"{_NAMESPACES}/default/configmaps", body)
 
 
 OPERATORS: Final[Mapping[str, Operator]] = {
@@ -215,7 +253,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
             "manifests/base/crds",
             _training,
             left_out=frozenset({"kubeflow.org_mpijobs.yaml"}),
-            environment={"MY_POD_NAMESPACE": "kubeflow"},
+            environment=lambda site, ports: {"MY_POD_NAMESPACE": "kubeflow"},
             prepare=_prepare_training,
         ),
         Operator(
@@ -233,6 +271,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
             "ray-operator",
             "config/crd/bases",
             _kuberay,
+            environment=_kuberay_environment,
         ),
         Operator(
             "appwrapper",
@@ -240,7 +279,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
             "cmd",
             "config/crd/bases",
             _appwrapper,
-            environment={"NAMESPACE": "default"},
+            environment=lambda site, ports: {"NAMESPACE": "default"},
             prepare=_prepare_appwrapper,
             # /readyz works only with its webhooks
             health_path="healthz",
@@ -259,6 +298,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
             "operator",
             "config/crd/bases",
             _spark,
+            environment=_spark_environment,
             prepare=_prepare_spark,
         ),
         Operator(
@@ -267,6 +307,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
             "workflow-controller",
             "manifests/base/crds/full",
             _argo,
+            environment=lambda site, ports: {"LEADER_ELECTION_DISABLE": "true"},
             prepare=_prepare_argo,
             health_port=6060,
             health_path="healthz",

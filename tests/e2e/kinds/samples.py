@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from admission.integrations.paths import with_value
 from admission.integrations.registry import BY_FRAMEWORK
@@ -17,13 +17,16 @@ from tests.scenarios.site import RACK, Site
 
 Object = dict[str, Any]
 PODS = 4
+OWN: Final = "stowage.test/job"
+RUNTIMES: Final = Resource("trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime")
 
 
 @dataclass(frozen=True)
 class Sample:
     """One kind. `spec` makes the object's spec of a pod template; `ends` says whether it finishes when its pods do;
     `wrong` is a field with a value that is refused, and `said` words of the refusal; `operator` is a name of
-    hack/controlplane/operators, None where the cluster has the controller anyway."""
+    hack/controlplane/operators, None where the cluster has the controller anyway; `beside` is an object that the job refers to.
+    Its pods bear `name_label`: the operator's own, or OWN in its templates."""
 
     resource: Resource
     suspend: tuple[str, ...]
@@ -33,6 +36,7 @@ class Sample:
     said: str
     operator: str | None = None
     ends: bool = True
+    beside: Callable[[Site, str], tuple[Resource, Object] | None] = lambda here, name: None
 
     def job(self, here: Site, name: str) -> Object:
         """As a user writes it: with a queue and the rack that all pods need, and not suspended."""
@@ -43,7 +47,9 @@ class Sample:
             "annotations": {REQUIRE_TOPOLOGY: RACK},
         }
         body = {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
-        return {**body, "metadata": metadata, "spec": self.spec(here.template())}
+        template = here.template()
+        template["metadata"]["labels"] = {OWN: name}
+        return {**body, "metadata": metadata, "spec": self.spec(template)}
 
     def malformed(self, here: Site, name: str) -> Object:
         """The same with the wrong field."""
@@ -80,6 +86,53 @@ def _ray(template: Object) -> Object:
     return {
         "headGroupSpec": {"rayStartParams": {}, "template": ray},
         "workerGroupSpecs": [{**group, "rayStartParams": {}, "template": ray}],
+    }
+
+
+def _ray_job(template: Object) -> Object:
+    """With the pod that submits: one worker fewer."""
+    cluster = _ray(template)
+    cluster["workerGroupSpecs"][0].update(replicas=PODS - 2, minReplicas=PODS - 2, maxReplicas=PODS - 2)
+    return {
+        "entrypoint": "sleep 1",
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": {"rayVersion": "2.46.0", **cluster},
+        "submitterPodTemplate": template,
+    }
+
+
+def _ray_service(template: Object) -> Object:
+    return {
+        "serveConfigV2": "applications:\n- name: app\n  import_path: app:main\n",
+        "rayClusterConfig": {"rayVersion": "2.46.0", **_ray(template)},
+    }
+
+
+def _train_job(template: Object) -> Object:
+    name = template["metadata"]["labels"][OWN]
+    return {"runtimeRef": {"kind": RUNTIMES.kind, "name": name}, "trainer": {"numNodes": PODS}}
+
+
+def _runtime(here: Site, name: str) -> tuple[Resource, Object]:
+    template = _named(here.template(), "node")
+    template["metadata"]["labels"] = {OWN: name}
+    step = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+    job = {"name": "node", "template": {"metadata": step, "spec": {"backoffLimit": 0, "template": template}}}
+    spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [job]}}}
+    return RUNTIMES, {"metadata": {"name": name, "namespace": here.name}, "spec": spec}
+
+
+def _spark(template: Object) -> Object:
+    part = {"cores": 1, "memory": "512m", "labels": template["metadata"]["labels"]}
+    return {
+        "type": "Scala",
+        "mode": "cluster",
+        "sparkVersion": "4.0.0",
+        "image": "spark",
+        "mainClass": "Main",
+        "mainApplicationFile": "local:///app.jar",
+        "driver": part,
+        "executor": {**part, "instances": PODS - 1},
     }
 
 
@@ -134,6 +187,47 @@ SAMPLES: Mapping[str, Sample] = {
         "spec.workerGroupSpecs",
         operator="kuberay",
         ends=False,
+    ),
+    "RayJob": Sample(
+        BY_FRAMEWORK["ray.io/rayjob"].resource,
+        ("spec", "suspend"),
+        _ray_job,
+        OWN,
+        (("spec", "shutdownAfterJobFinishes"), False),
+        "spec.shutdownAfterJobFinishes",
+        operator="kuberay",
+    ),
+    "RayService": Sample(
+        BY_FRAMEWORK["ray.io/rayservice"].resource,
+        ("spec", "rayClusterConfig", "suspend"),
+        _ray_service,
+        OWN,
+        (
+            ("spec", "rayClusterConfig", "workerGroupSpecs"),
+            [{"groupName": "small", "replicas": -1, "template": {"spec": {"containers": []}}}],
+        ),
+        "workerGroupSpecs",
+        operator="kuberay",
+        ends=False,
+    ),
+    "TrainJob": Sample(
+        BY_FRAMEWORK["trainer.kubeflow.org/trainjob"].resource,
+        ("spec", "suspend"),
+        _train_job,
+        OWN,
+        (("metadata", "annotations"), {REQUIRE_TOPOLOGY: "not a label!"}),
+        "require-topology",
+        operator="trainer",
+        beside=_runtime,
+    ),
+    "SparkApplication": Sample(
+        BY_FRAMEWORK["sparkoperator.k8s.io/sparkapplication"].resource,
+        ("spec", "suspend"),
+        _spark,
+        OWN,
+        (("spec", "dynamicAllocation"), {"enabled": True, "minExecutors": 1, "maxExecutors": 3}),
+        "spec.dynamicAllocation",
+        operator="spark",
     ),
     "AppWrapper": WrappedJob(
         BY_FRAMEWORK["workload.codeflare.dev/appwrapper"].resource,

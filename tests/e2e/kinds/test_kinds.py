@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from admission.integrations.paths import value_at
 from api.errors import ApiError
 from api.kube.client import PatchKind
-from api.kube.resources import CONFIG_MAPS, JOBS, PODS, WORKLOADS
+from api.kube.resources import CONFIG_MAPS, JOBS, PODS, WORKLOADS, Resource
 from api.meta import is_true
-from api.names import FINISHED, QUOTA_RESERVED
+from api.names import FINISHED, QUEUE_NAME_LABEL, QUOTA_RESERVED
 from api.workloads import Workload
 from hack.controlplane.operators import OPERATORS
 from hack.controlplane.options import ClusterOptions
+from tests.e2e.kinds.conftest import KindStage
+from tests.e2e.kinds.dashboard import Dashboard
 from tests.e2e.kinds.samples import PODS as COUNT
 from tests.e2e.kinds.samples import SAMPLES, Object, Sample
+from tests.e2e.kinds.spark_drivers import RUN_FOR
 from tests.scenarios import sakkara
-from tests.scenarios.site import Site, eventually, never
-from tests.scenarios.stage import Stage
+from tests.scenarios.site import GPU, Site, eventually, never
 from tests.scenarios.tenants import prioritized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CONTROL_PLANE = ClusterOptions(
     jobset=True,
-    operators=tuple(name for name in OPERATORS if any(sample.operator == name for sample in SAMPLES.values())),
+    operators=tuple(OPERATORS),
 )
 KINDS = pytest.mark.parametrize("kind", SAMPLES)
 RACKS = {"b1": {"r1": 2, "r2": 2}}
-RUN_FOR = "stowage.test/run-for"
+WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows", "Workflow")
 
 
 async def pods_of(here: Site, sample: Sample, name: str) -> list[Object]:
@@ -100,11 +103,31 @@ async def is_so(here: Site, sample: Sample, name: str, condition: str, wanted: b
         raise AssertionError(f"{late}; {await story(here, sample, name)}") from None
 
 
-async def end(here: Site, sample: Sample, name: str, pods: Sequence[Object]) -> None:
-    """Its pods succeed, or it is deleted where a kind runs until then."""
+async def opened(here: Site, **queue: Any) -> None:
+    """Four pods' worth of quota, and memory enough."""
+    quota = {"cpu": COUNT, GPU: COUNT, "memory": "1Ti"}
+    resources = [{"name": name, "nominalQuota": amount} for name, amount in quota.items()]
+    groups = [{"coveredResources": list(quota), "flavors": [{"name": here.name, "resources": resources}]}]
+    await here.open(RACKS, resourceGroups=groups, **queue)
+
+
+async def create(here: Site, sample: Sample, name: str) -> Object:
+    """The sample, after what it refers to."""
+    if (beside := sample.beside(here, name)) is not None:
+        await here.make(*beside)
+    return await here.kube.create(sample.resource, sample.job(here, name))
+
+
+async def end(here: Site, sample: Sample, name: str, pods: Sequence[Object], dashboard: Dashboard) -> None:
+    """Its pods succeed, or it is deleted where a kind runs until then. Of a RayJob only the pod that submits ends."""
     if not sample.ends:
         await here.remove(sample.resource, name)
         return
+    if sample.resource.kind == "RayJob":
+        dashboard.end((await here.get_job(name, sample.resource))["status"]["rayClusterName"])
+        pods = [pod for pod in pods if "ray.io/cluster" not in pod["metadata"]["labels"]]
+    if sample.resource.kind == "SparkApplication":
+        pods = [pod for pod in pods if pod["metadata"]["labels"]["spark-role"] == "driver"]
     body = {"metadata": {"annotations": {RUN_FOR: "1ms"}}}
     await asyncio.gather(
         *(here.kube.patch(PODS, pod["metadata"]["name"], body, here.name, kind=PatchKind.MERGE) for pod in pods)
@@ -113,18 +136,18 @@ async def end(here: Site, sample: Sample, name: str, pods: Sequence[Object]) -> 
 
 
 @KINDS
-async def test_a_job_waits_runs_in_one_rack_and_gives_its_quota_back(stage: Stage, kind: str) -> None:
-    sample, here = SAMPLES[kind], Site(stage.kube, f"life-{kind.lower()}")
-    await here.open(RACKS, quota=COUNT)
-    made = await here.kube.create(sample.resource, sample.job(here, "first"))
+async def test_a_job_waits_runs_in_one_rack_and_gives_its_quota_back(stage_in: KindStage, kind: str) -> None:
+    sample, here = SAMPLES[kind], Site(stage_in.stage.kube, f"life-{kind.lower()}")
+    await opened(here)
+    made = await create(here, sample, "first")
     assert value_at(made, sample.suspend) is True
     pods = await running(here, sample, "first")
     assert len(await here.racks(pods)) == 1
     # the quota is used up: the next one waits, says why, and has no pod
-    await here.kube.create(sample.resource, sample.job(here, "second"))
+    await create(here, sample, "second")
     await here.waits("second", "WaitingForQuota", "insufficient unused quota")
     await suspended(here, sample, "second")
-    await end(here, sample, "first", pods)
+    await end(here, sample, "first", pods, stage_in.dashboard)
     assert len(await here.racks(await running(here, sample, "second"))) == 1
     # Jobs, clusters and sets that the operator made of it did not queue by themselves
     owners = {
@@ -134,10 +157,10 @@ async def test_a_job_waits_runs_in_one_rack_and_gives_its_quota_back(stage: Stag
 
 
 @KINDS
-async def test_a_preempted_job_starts_anew(stage: Stage, kind: str) -> None:
-    sample, here = SAMPLES[kind], Site(stage.kube, f"preempted-{kind.lower()}")
-    await here.open(RACKS, quota=COUNT, preemption={"withinClusterQueue": "LowerPriority"})
-    await here.kube.create(sample.resource, sample.job(here, "victim"))
+async def test_a_preempted_job_starts_anew(stage_in: KindStage, kind: str) -> None:
+    sample, here = SAMPLES[kind], Site(stage_in.stage.kube, f"preempted-{kind.lower()}")
+    await opened(here, preemption={"withinClusterQueue": "LowerPriority"})
+    await create(here, sample, "victim")
     before = {pod["metadata"]["uid"] for pod in await running(here, sample, "victim")}
     await here.submit(await prioritized(here, here.job("urgent", COUNT), 100))
     await here.running("urgent", COUNT)
@@ -151,8 +174,8 @@ async def test_a_preempted_job_starts_anew(stage: Stage, kind: str) -> None:
 
 
 @KINDS
-async def test_a_malformed_job_is_refused_with_its_field(stage: Stage, kind: str) -> None:
-    sample, here = SAMPLES[kind], Site(stage.kube, f"malformed-{kind.lower()}")
+async def test_a_malformed_job_is_refused_with_its_field(stage_in: KindStage, kind: str) -> None:
+    sample, here = SAMPLES[kind], Site(stage_in.stage.kube, f"malformed-{kind.lower()}")
     await here.open({"b1": {"r1": 1}})
     with pytest.raises(ApiError) as error:
         await here.kube.create(sample.resource, sample.malformed(here, "bad"))
@@ -164,9 +187,9 @@ async def test_a_malformed_job_is_refused_with_its_field(stage: Stage, kind: str
     await never("a Workload of the bad job", queued, seconds=0.5)
 
 
-async def test_a_wrapped_job_of_no_queue_runs_again_when_its_group_was_evicted(stage: Stage) -> None:
+async def test_a_wrapped_job_of_no_queue_runs_again_when_its_group_was_evicted(stage_in: KindStage) -> None:
     """Issue 16, A4: the AppWrapper counts no failure, no retry and no missing part, and succeeds in the end."""
-    kind, here = SAMPLES["AppWrapper"].resource, Site(stage.kube, "wrapped-group")
+    kind, here = SAMPLES["AppWrapper"].resource, Site(stage_in.stage.kube, "wrapped-group")
     async with sakkara.tree(here, {"r0": [4, 4]}):
         await here.make(CONFIG_MAPS, sakkara.a_group(here, "low", 8))
         job = sakkara.a_job(here, "low", 8)
@@ -194,3 +217,31 @@ async def test_a_wrapped_job_of_no_queue_runs_again_when_its_group_was_evicted(s
             return bool(status["phase"] == "Succeeded")
 
         await eventually("the AppWrapper succeeds", succeeded, seconds=90)
+
+
+async def test_each_pod_of_a_workflow_waits_by_itself(stage_in: KindStage) -> None:
+    """Argo's controller makes two pods at once; with quota for one the other waits with a reason, and then runs."""
+    here = Site(stage_in.stage.kube, "workflow")
+    await here.open(RACKS, quota=1)
+    step = {"name": "step", "template": "work", "withSequence": {"count": "2"}}
+    container = {**here.template()["spec"]["containers"][0], "command": ["true"]}
+    spec = {
+        "entrypoint": "main",
+        "podMetadata": {"labels": {QUEUE_NAME_LABEL: "lq"}, "annotations": {RUN_FOR: "2s"}},
+        "templates": [{"name": "main", "steps": [[step]]}, {"name": "work", "container": container}],
+    }
+    await here.make(WORKFLOWS, {"metadata": {"name": "steps", "namespace": here.name}, "spec": spec})
+
+    async def waits() -> bool:
+        found = [Workload.from_wire(item) for item in (await here.kube.list(WORKLOADS, here.name)).items]
+        reserved = [c for w in found for c in w.status.conditions if c.type == QUOTA_RESERVED]
+        said = [c.message for c in reserved if c.status == "False"]
+        return len(found) == 2 and len(said) == 1 and "insufficient" in said[0]
+
+    await eventually("one of two pods waits for quota", waits, seconds=60)
+
+    async def ended() -> bool:
+        pods = (await here.kube.list(PODS, here.name)).items
+        return len(pods) == 2 and all(pod["status"].get("phase") == "Succeeded" for pod in pods)
+
+    await eventually("both have run", ended, seconds=60)
