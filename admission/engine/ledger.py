@@ -42,6 +42,7 @@ from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import Allocation, Slot, pods_that_fit
 from admission.engine.topology.allocation.footprint import Cells, Footprint, footprint, free
 from admission.engine.topology.allocation.simulated_removal import PlacementCheck, shift, taken
+from admission.engine.topology.capacity_bound import CapacityBound
 from admission.engine.topology.empty_cluster import EmptyAnswers
 from admission.engine.topology.eviction_gains import EvictionGains, eviction_gains
 from admission.engine.topology.level_check import BrokenLevel, broken_levels
@@ -313,6 +314,10 @@ class Ledger:
     def placement_check(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> PlacementCheck:
         """Check quickly, later in a trial, whether places found by `place` still have capacity."""
         return PlacementCheck(self._capacity, requests, found)
+
+    def capacity_bound(self, pod_sets: Iterable[Sequence[PlacementRequest]]) -> CapacityBound:
+        """Tells quickly, later in a trial too, that a pod set has no place; each comes as one request for every flavor."""
+        return CapacityBound(self._capacity.trees, pod_sets)
 
     def eviction_gains(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> EvictionGains | None:
         """Where the pods would fit if these workloads were gone, and what each of them leaves there; None: unknown."""

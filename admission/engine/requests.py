@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from admission.engine.flavors.assign import FlavorAssignment
+from admission.engine.flavors.eligible import wants_topology
+from admission.engine.flavors.search import topology_implied
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, Workload
 from admission.engine.topology_relaxation import RelaxedAsk, relaxed_ask
 
@@ -26,6 +28,20 @@ def placement_requests(
         _request(workload, queue, by_name[got.name], got.topology, flavors, now)
         for got in found.pod_sets
         if got.topology is not None
+    ]
+
+
+def possible_requests(workload: Workload, queue: ClusterQueue, flavors: Flavors) -> list[list[PlacementRequest]]:
+    """For each pod set that is to be placed on a topology: what it may ask, flavor by flavor, however long it has waited.
+
+    A required level that is relaxed over time is in them as it was asked.
+    """
+    placed = [name for name in queue.flavors if name in flavors and flavors[name].topology is not None]
+    implied = topology_implied(queue, flavors)
+    return [
+        [PlacementRequest(pod_set, flavor, pod_set.count) for flavor in placed]
+        for pod_set in workload.pod_sets
+        if placed and pod_set.count and wants_topology(pod_set, implied)
     ]
 
 

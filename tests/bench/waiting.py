@@ -7,7 +7,8 @@ some more than one cycle admits. Processor time of one cycle of 64 decisions, th
 
 *Backfill*: every queue asks for backfill, all nodes are taken by workloads with a time limit, and the first of each queue is
 too large for what will come free soon. Processor time of the first cycle, in which every head is given its moment, and of the
-one after it.
+one after it. The heads are of one size; of five sizes, and two thirds require a rack; the same in one cohort; the same beside
+free nodes, on which the second of each queue starts.
 
 *Nodes*: processor time to tell the book of so many nodes and of one flavor with a topology, in both orders, and the memory that
 the process has then.
@@ -18,6 +19,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import run as start
 from typing import Any
@@ -72,24 +75,57 @@ def borrowing(queues: int, waiting: int) -> None:
     print(f"borrowing: {queues:>5,} queues, {waiting:,} waiting: cycles of 64 decisions {told}")
 
 
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What the heads of the queues with backfill ask for, and what stands beside them."""
+
+    sizes: Sequence[int] = (64,)
+    racked: bool = False
+    cohort: str | None = None
+    room: int = 0
+
+    def workload(self, index: int) -> Workload:
+        """The head of the queue of this number; `racked`: two of three require a rack."""
+        made = _workload(
+            f"ns/head{index:03d}", f"q{index:03d}", self.sizes[index % len(self.sizes)], 1000 + 2 * index, 3600.0
+        )
+        if not self.racked or not index % 3:
+            return made
+        return replace(made, pod_sets=(replace(made.pod_sets[0], topology=TopologyAsk(required=RACK)),))
+
+
+_MIXED = (16, 32, 48, 64, 80)
+HEADS = {
+    "of one size": Heads(),
+    "of five sizes, most with a required rack": Heads(_MIXED, racked=True),
+    "the same in one cohort": Heads(_MIXED, racked=True, cohort="all"),
+    "the same beside 100 free nodes": Heads(_MIXED, racked=True, room=100),
+}
+
+
 def backfill(nodes: int, queues: int) -> None:
     """All nodes are taken; every queue has a head that is told when it starts."""
-    state = cluster(nodes, 8, 10)
+    for name, heads in HEADS.items():
+        told = " and ".join(f"{each:.0f} ms" for each in _backfill(nodes, queues, heads))
+        print(f"backfill: {queues} queues, {nodes:,} full nodes, heads {name}: the first cycle, and the next, {told}")
+
+
+def _backfill(nodes: int, queues: int, heads: Heads) -> list[float]:
+    state = cluster(nodes + heads.room, 8, 10)
     for index in range(queues):
-        state.apply(_queue(f"q{index:03d}", nodes * 8, backfill=True))
+        state.apply(_queue(f"q{index:03d}", nodes * 8, backfill=True, cohort=heads.cohort))
     for number in range(nodes):
         running = _workload(f"ns/run{number:05d}", f"q{number % queues:03d}", 8, 0, 600.0 + number)
         state.apply(running)
     for _ in cycles(state):
         pass
     for index in range(queues):
-        state.apply(_workload(f"ns/head{index:03d}", f"q{index:03d}", 64, 1000 + index, 3600.0))
-        state.apply(_workload(f"ns/next{index:03d}", f"q{index:03d}", 8, 5000 + index, 60.0))
+        state.apply(heads.workload(index))
+        state.apply(_workload(f"ns/next{index:03d}", f"q{index:03d}", 8, 1001 + 2 * index, 60.0))
     costs: list[float] = []
     for _ in range(2):
         costs.append(timed(lambda: decide(state.ledger, state.queues, NOW + len(costs), 4 * queues)))
-    told = " and ".join(f"{each:.0f} ms" for each in costs)
-    print(f"backfill: {queues} queues, {nodes:,} full nodes: a cycle of all heads, and the one after it, {told}")
+    return costs
 
 
 def nodes(number: int, last: bool) -> None:

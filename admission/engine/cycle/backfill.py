@@ -20,8 +20,9 @@ take its capacity; the head then gets another moment. A head that is bound by an
 
 The moment is searched among the ends of running workloads (projected_ledger.py): first at the same distance from the
 moment of the last head of this shape as that one had from the one before it, then in growing steps in the direction
-where it must be, then by bisection. Most heads need two placements. More free capacity never hurts the exact placement;
-under the other profiles the moment may not be the earliest one. The search runs when the head is refused, which happens
+where it must be, then by bisection; at first by free resources alone (capacity_bound.py), which rule out most moments
+without a placement. Most heads need one placement. More free capacity never hurts the exact placement; under the other
+profiles the moment may not be the earliest one. The search runs when the head is refused, which happens
 once until something changes that could help it (queue/queues.py). If every workload keeps its limit, the head starts no
 later than at its first moment: at least the workloads counted on have ended by then, and every admission since was
 checked against the moment.
@@ -35,29 +36,32 @@ Only the reservations change. Called by cycle.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
+from typing import TypeVar
 
 from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.projected_ledger import Departures, FutureReservation, ProjectedLedger, Step
 from admission.engine.cycle.solve import Unsolved, solve
+from admission.engine.cycle.start_order import BindingStart, StartOrder, future_of
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, ClusterQueue, FlavorResource, Workload
 from admission.engine.queue.cluster_queue import order_of, shape_of
 from admission.engine.queue.pending import StartReservation
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
-from admission.engine.topology.allocation.footprint import Footprint
+from admission.engine.requests import possible_requests
 
 BEHIND = Reason.PENDING_EVALUATION
 """The reason of a workload that waits because it would delay a head."""
 
 _MAY_PASS = (Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, BEHIND)
 
+T = TypeVar("T")
 _KEPT = 60.0
 _SEARCHES = 2
 
@@ -105,7 +109,8 @@ class Backfill:
         self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
         self._known: list[Step] | None = None
         self._departures: Departures | None = None
-        self._claims: dict[str, tuple[Admission, Mapping[FlavorResource, int], Footprint | None]] = {}
+        self._started: dict[str, FutureReservation] = {}
+        self._order = StartOrder(ledger, queues.starts, fair=fair)
         self._last = now
         self._guesses: dict[Hashable, tuple[float, int]] = {}
         self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
@@ -116,18 +121,30 @@ class Backfill:
 
         A workload that comes before a head was not checked against its reservation, so that reservation is no longer firm.
         """
-        self._known = self._departures = None
+        self._known = None
         self._leaving.clear()
-        for head, reservation in tuple(self._queues.starts.all()):
+        self._count_on(workload, admission)
+        for one in tuple(self._order.all()):
+            head, reservation = one.head, one.reservation
             if workload.ends is not None and workload.ends <= reservation.start:
                 continue
             if not reservation.firm or head.key == workload.key:
                 continue
-            asked = self._binds(head, reservation, workload, level) or not self._related(head, workload)
+            asked = self._order.binds(one, workload, level) or not self._related(head, workload)
             if not asked or not _apart(reservation.admission, admission):
-                self._queues.starts.reserve(head.key, replace(reservation, firm=False))
+                self._order.reserve(head.key, replace(reservation, firm=False))
         held = self._queues.starts.of(workload.cluster_queue)
         return held is not None and held[0].key == workload.key
+
+    def _count_on(self, workload: Workload, admission: Admission) -> None:
+        """From now on it is one of those that run."""
+        if workload.replaces:
+            self._departures = None
+        if self._departures is None:
+            self._started.clear()
+        elif workload.ends is not None:
+            taken = self._ledger.footprint(workload.key)
+            self._started[workload.key] = future_of(self._ledger, workload, admission, taken, workload.ends)
 
     # ---- the head
 
@@ -145,19 +162,19 @@ class Backfill:
             return ReservedStart(held[1].start, overtaken=True)
         first = self._queues.starts.unforeseen(queue.name)
         if first is not None and order_of(first) < order_of(workload):
-            self._queues.starts.reserve(workload.key, None)
+            self._order.reserve(workload.key, None)
             return ReservedStart()
         passing = reason in _MAY_PASS and not (hopeless and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
         found = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
         if found is None:
-            self._queues.starts.reserve(workload.key, None)
+            self._order.reserve(workload.key, None)
             if passing:
                 self._queues.foresee_none(workload.key)
                 return ReservedStart()
             return ReservedStart(overtaken=self._queues.starts.of(queue.name) is not None)
         start, nomination = found
         admission, borrows = nomination.admission(), nomination.assignment.level
-        self._queues.starts.reserve(workload.key, StartReservation(start, admission, borrows, self._now))
+        self._order.reserve(workload.key, StartReservation(start, admission, borrows, self._now))
         return ReservedStart(start, overtaken=True)
 
     def _stands(self, reservation: StartReservation) -> bool:
@@ -167,11 +184,10 @@ class Backfill:
     def _earliest(self, workload: Workload, queue: ClusterQueue, level: int) -> tuple[float, Nomination] | None:
         """The first end (epoch seconds) after which the workload fits, and what it gets then."""
         with self._future(workload, level) as future:
-            search = _Search(future, lambda position: self._fit(workload, future.time(position)))
             shape = shape_of(workload)
             last, stride = self._guesses.get(shape, (self._last, 1))
             before = future.position(last)
-            found = search.run(before + stride)
+            found = self._first_fit(workload, queue, future, before + stride)
             if found is None:
                 return None
             position, nomination = found
@@ -179,14 +195,33 @@ class Backfill:
             self._guesses[shape] = self._last, max(0, position - before)
             return self._last, nomination
 
+    def _first_fit(
+        self, workload: Workload, queue: ClusterQueue, future: ProjectedLedger, guess: int
+    ) -> tuple[int, Nomination] | None:
+        """The first position at which it fits: often the first at which free resources alone do not rule it out."""
+        bound = self._ledger.capacity_bound(possible_requests(workload, queue, self._ledger.flavors))
+
+        def possible(position: int) -> bool | None:
+            future.go_after(position)
+            return None if bound.rules_out() else True
+
+        def fits(position: int) -> Nomination | None:
+            return self._fit(workload, future.go_after(position))
+
+        end = len(future)
+        if (first := least(possible, 0, end, guess)) is None:
+            return None
+        found = fits(first[0])
+        return least(fits, first[0], end, guess) if found is None else (first[0], found)
+
     # ---- those behind
 
     def delays(self, queue: ClusterQueue, found: Nomination) -> str | None:
         """The message that names the head this workload would delay if it started now; None if it delays none."""
         level = found.assignment.level
-        held = sorted(self._queues.starts.all(), key=lambda each: (each[1].start, each[0].key))
-        for head, reservation in held:
-            bound = self._binds(head, reservation, found.workload, level) and _meet(reservation, found)
+        for one in sorted(self._order.all(), key=lambda one: (one.reservation.start, one.head.key)):
+            head, reservation = one.head, one.reservation
+            bound = self._order.binds(one, found.workload, level) and _meet(reservation, found)
             if bound and not self._holds(head, reservation, queue, found):
                 return f"would delay {head.key}, which comes before it and is {expected(reservation.start)}"
         return None
@@ -194,13 +229,6 @@ class Backfill:
     def _related(self, one: Workload, other: Workload) -> bool:
         tree_of = self._ledger.quota.tree_of
         return tree_of(one.cluster_queue) == tree_of(other.cluster_queue)
-
-    def _binds(self, head: Workload, reservation: StartReservation, workload: Workload, level: int) -> bool:
-        if head.key == workload.key:
-            return False
-        if head.cluster_queue == workload.cluster_queue:
-            return order_of(head) < order_of(workload)
-        return self._fair or (reservation.level, order_of(head)) < (level, order_of(workload))
 
     def _holds(self, head: Workload, reservation: StartReservation, queue: ClusterQueue, found: Nomination) -> bool:
         ends = running(found.workload, queue, self._now).ends
@@ -226,7 +254,7 @@ class Backfill:
                 other = self._fit(head, reservation.start)
         if other is None:
             return False
-        self._queues.starts.reserve(head.key, replace(reservation, admission=other.admission(), firm=True))
+        self._order.reserve(head.key, replace(reservation, admission=other.admission(), firm=True))
         return True
 
     def _quota_suffices(
@@ -235,8 +263,9 @@ class Backfill:
         """Whether the quota of the head's reservation is free at its start although `admission` is charged."""
         with self._ledger.trial():
             self._ledger.quota.add(admission.cluster_queue, admission.usage())
-            for _, other in self._ahead(head, reservation.level):
-                self._ledger.quota.add(other.admission.cluster_queue, other.admission.usage())
+            for other in self._order.ahead(head, reservation.level):
+                taken = other.reservation.admission
+                self._ledger.quota.add(taken.cluster_queue, taken.usage())
             if reservation.start not in self._leaving:
                 self._leaving[reservation.start] = self._usage(_keys(steps))
             for name, usage in self._leaving[reservation.start].items():
@@ -248,29 +277,28 @@ class Backfill:
     @contextmanager
     def _future(self, workload: Workload, level: int, besides: str = "") -> Iterator[ProjectedLedger]:
         """The ledger at later moments for this workload: the reservations that bind it are charged until they end."""
-        tree = self._ledger.quota.tree_of(workload.cluster_queue)
+        ahead = self._order.ahead(workload, level, besides)
+        departures, started = self._departing()
         with self._ledger.trial():
-            ahead = [each for each in self._ahead(workload, level) if each[0].key != besides]
-            holds = [self._held_for(head, reservation) for head, reservation in ahead]
-            future = ProjectedLedger(self._ledger, self._departing(), holds, tree, self._now)
+            packed = {one.head.key: self._packed(one) for one in ahead if one.future is None}
+            held = [*started, *(one.future or packed[one.head.key] for one in ahead)]
+            future = ProjectedLedger(
+                self._ledger,
+                departures,
+                held,
+                workload.cluster_queue,
+                self._now,
+                taken=self._order.footprint(ahead),
+                charged={one.key for one in started} | packed.keys(),
+            )
             with future.opened():
                 yield future
 
-    def _held_for(self, head: Workload, reservation: StartReservation) -> FutureReservation:
-        admission = reservation.admission
-        known = self._claims.get(head.key)
-        if known is None or known[0] is not admission:
-            known = self._claims[head.key] = (admission, admission.usage(), self._ledger.claim(head, admission))
-        _, usage, claim = known
-        end = None if head.time_limit is None else reservation.start + head.time_limit
-        if claim is not None:
-            return FutureReservation(head.key, admission.cluster_queue, usage, claim, False, end)
+    def _packed(self, one: BindingStart) -> FutureReservation:
+        """In a trial: it is held, since only that tells which nodes it takes."""
+        head, admission = one.head, one.reservation.admission
         self._ledger.hold(head, admission)
-        return FutureReservation(head.key, admission.cluster_queue, usage, self._ledger.footprint(head.key), True, end)
-
-    def _ahead(self, workload: Workload, level: int) -> list[tuple[Workload, StartReservation]]:
-        held = sorted(self._queues.starts.all(), key=lambda each: order_of(each[0]))
-        return [each for each in held if self._binds(*each, workload, level)]
+        return future_of(self._ledger, head, admission, self._ledger.footprint(head.key), one.end)
 
     def _steps(self) -> list[Step]:
         """The workloads by their end, first to end first; an end in the past counts as now."""
@@ -282,13 +310,25 @@ class Backfill:
             self._known = [(end, frozenset(at[end])) for end in sorted(at)]
         return self._known
 
-    def _departing(self) -> Departures:
-        """The departures of all admitted workloads; computed again when one of them has left."""
-        if self._departures is None or not all(map(self._ledger.admissions.__contains__, self._departures.keys)):
-            admitted = self._ledger.admissions.keys()
-            here = [(end, gone) for end, keys in self._steps() if (gone := keys & admitted)]
-            self._departures = Departures(self._ledger, here)
-        return self._departures
+    def _departing(self) -> tuple[Departures, list[FutureReservation]]:
+        """The departures of admitted workloads, and those of workloads that this cycle has started since they were sorted.
+
+        A caller that has victims leave in a trial gets them without these.
+        """
+        here = self._ledger.admissions.__contains__
+        if self._ledger.journal.recording:
+            known = self._departures
+            if known is None or not all(map(here, known.keys)):
+                return self._sorted_departures(), []
+            return known, [one for one in self._started.values() if here(one.key)]
+        if self._departures is None:
+            self._departures = self._sorted_departures()
+            self._started.clear()
+        return self._departures, list(self._started.values())
+
+    def _sorted_departures(self) -> Departures:
+        admitted = self._ledger.admissions.keys()
+        return Departures(self._ledger, [(end, gone) for end, keys in self._steps() if (gone := keys & admitted)])
 
     def _usage(self, keys: frozenset[str]) -> dict[str, dict[FlavorResource, int]]:
         total: dict[str, dict[FlavorResource, int]] = {}
@@ -305,42 +345,36 @@ class Backfill:
         return None if isinstance(found, Unsolved) else found[0]
 
 
-class _Search:
-    """The least position at which `found` returns a nomination; it is assumed monotone, and None at 0."""
+def least(answer: Callable[[int], T | None], low: int, end: int, guess: int) -> tuple[int, T] | None:
+    """The least of the positions `low` + 1 to `end` that has an answer, and that; assumed monotone, and None at `low`.
 
-    def __init__(self, future: ProjectedLedger, found: Callable[[int], Nomination | None]) -> None:
-        self._future, self._found = future, found
-
-    def run(self, guess: int) -> tuple[int, Nomination] | None:
-        """Galloping search from `guess`, then bisection."""
-        high, end, stride = min(max(guess, 1), len(self._future)), len(self._future), 1
-        if not end:
+    From the guess in growing steps to where it must be, then by bisection.
+    """
+    if low >= end:
+        return None
+    high, stride = min(max(guess, low + 1), end), 1
+    here = answer(high)
+    while here is None:
+        if high == end:
             return None
-        low, here = high, self._at(high)
-        while here is None and low < end:
-            low, high, stride = high, min(high + stride, end), 2 * stride
-            if (here := self._at(high)) is not None:
-                return self._between(low, high, here)
-        if here is None:
-            return None
-        while (low := max(0, high - stride)) and (earlier := self._at(low)) is not None:
-            high, here, stride = low, earlier, 2 * stride
-        return self._between(low, high, here)
+        low, high, stride = high, min(high + stride, end), 2 * stride
+        if (here := answer(high)) is not None:
+            return _between(answer, low, high, here)
+    while (lower := high - stride) > low and (earlier := answer(lower)) is not None:
+        high, here, stride = lower, earlier, 2 * stride
+    return _between(answer, max(low, lower), high, here)
 
-    def _between(self, low: int, high: int, here: Nomination) -> tuple[int, Nomination]:
-        """Bisection: None at `low`, `here` at `high`."""
-        while high - low > 1:
-            middle = (low + high) // 2
-            earlier = self._at(middle)
-            if earlier is None:
-                low = middle
-            else:
-                high, here = middle, earlier
-        return high, here
 
-    def _at(self, position: int) -> Nomination | None:
-        self._future.go(position)
-        return self._found(position)
+def _between(answer: Callable[[int], T | None], low: int, high: int, here: T) -> tuple[int, T]:
+    """By bisection: None at `low`, `here` at `high`."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        earlier = answer(middle)
+        if earlier is None:
+            low = middle
+        else:
+            high, here = middle, earlier
+    return high, here
 
 
 def _keys(steps: Sequence[Step]) -> frozenset[str]:

@@ -11,35 +11,59 @@ Leaving the context restores the ledger. Called by backfill.py.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
+
+import numpy as np
 
 from admission.engine.ledger import Ledger
-from admission.engine.model import FlavorResource
+from admission.engine.model import Admission, FlavorResource
+from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.topology.allocation.footprint import Footprint, joined
 
 Step = tuple[float, frozenset[str]]
 """A moment (epoch seconds), and the workloads that have ended by then and had not before."""
 
 Usage = Mapping[FlavorResource, int]
+_Change = tuple[QuotaNode, Usage, int]
+_end = attrgetter("end", "key")
 
 
 @dataclass(frozen=True, slots=True)
 class FutureReservation:
-    """Capacity reserved for another head.
-
-    `charged`: the ledger counts it already, because only the packing names its nodes.
+    """Capacity reserved for another head. `tree`: the cohort tree of its queue.
 
     `end` is when it frees the capacity, None if that is unknown.
     """
 
     key: str
     queue: str
+    tree: str
     usage: Usage
     footprint: Footprint
-    charged: bool
     end: float | None
+
+
+class _Returned:
+    """What quota ends give back one after the other: each by the index of its moment, with the sums up to there."""
+
+    def __init__(self) -> None:
+        self._at: list[int] = []
+        self._sums: dict[FlavorResource, list[int]] = {}
+
+    def add(self, index: int, usage: Usage) -> None:
+        """The next end."""
+        for fr in usage.keys() | self._sums.keys():
+            sums = self._sums.setdefault(fr, [0] * (len(self._at) + 1))
+            sums.append(sums[-1] + usage.get(fr, 0))
+        self._at.append(index)
+
+    def between(self, first: int, last: int) -> dict[FlavorResource, int]:
+        """The sum from the moment `first` up to, and without, `last`; of nothing: empty."""
+        low, high = bisect_left(self._at, first), bisect_left(self._at, last)
+        return {} if low == high else {fr: sums[high] - sums[low] for fr, sums in self._sums.items()}
 
 
 class Departures:
@@ -51,15 +75,21 @@ class Departures:
         self._ledger = ledger
         self._first = [0]
         prints: list[Footprint] = []
-        self._usage: dict[str, list[tuple[int, str, Usage]]] = {}
+        self._of_queue: dict[str, _Returned] = {}
+        self._of_node: dict[str, dict[QuotaNode, _Returned]] = {}
         for index, (_, ended) in enumerate(steps):
             for key in sorted(ended):
                 prints.append(ledger.footprint(key))
-                admission = ledger.allocations.by_workload[key].admission
-                tree = ledger.quota.tree_of(admission.cluster_queue)
-                self._usage.setdefault(tree, []).append((index, admission.cluster_queue, admission.usage()))
+                self._give_back(index, ledger.allocations.by_workload[key].admission)
             self._first.append(len(prints))
         self._cells = {flavor: joined(prints, flavor) for flavor in ledger.capacity.trees}
+
+    def _give_back(self, index: int, admission: Admission) -> None:
+        name, usage, quota = admission.cluster_queue, admission.usage(), self._ledger.quota
+        self._of_queue.setdefault(name, _Returned()).add(index, usage)
+        self._of_node.setdefault(quota.tree_of(name), {}).setdefault(quota.charged_node(name), _Returned()).add(
+            index, usage
+        )
 
     def free(self, first: int, last: int, sign: int) -> None:
         """Frees (1) or charges again (-1) the nodes of the ends from `first` to `last`, without `last`."""
@@ -67,31 +97,47 @@ class Departures:
             part = cells.part(int(offsets[self._first[first]]), int(offsets[self._first[last]]))
             self._ledger.shift_free(flavor, part, sign)
 
-    def usage(self, tree: str, first: int, last: int) -> dict[str, dict[FlavorResource, int]]:
-        """The quota in this cohort tree that these ends free, by queue."""
-        given = self._usage.get(tree, [])
-        low = bisect_left(given, first, key=lambda each: each[0])
-        total: dict[str, dict[FlavorResource, int]] = {}
-        for index in range(low, len(given)):
-            at, queue, usage = given[index]
-            if at >= last:
-                break
-            _add(total.setdefault(queue, {}), usage)
-        return total
+    def usage(self, queue: str, first: int, last: int) -> Iterator[_Change]:
+        """The quota in the queue's cohort tree that these ends free, as the queue sees it: node, amounts, sign."""
+        quota = self._ledger.quota
+        for node, given in self._of_node.get(quota.tree_of(queue), {}).items():
+            yield node, given.between(first, last), 1
+        own, cohort = quota.charged_node(queue, queue), quota.charged_node(queue)
+        if queue in self._of_queue and own is not cohort:
+            usage = self._of_queue[queue].between(first, last)
+            yield own, usage, 1
+            yield cohort, usage, -1
 
 
 class ProjectedLedger:
-    """For one head in the cohort tree `tree`. Use inside `opened`; positions are 0 to `len(future)`."""
+    """For one head of the ClusterQueue `queue`. Use inside `opened`; positions are 0 to `len(future)`.
+
+    `charged`: the reservations that the ledger counts already, because only the packing names their nodes. `taken`: the
+    footprint of all others.
+    """
 
     def __init__(
-        self, ledger: Ledger, departures: Departures, holds: Sequence[FutureReservation], tree: str, now: float
+        self,
+        ledger: Ledger,
+        departures: Departures,
+        held: Sequence[FutureReservation],
+        queue: str,
+        now: float,
+        *,
+        taken: Footprint,
+        charged: Collection[str] = (),
     ) -> None:
-        self._ledger, self._departures, self._tree = ledger, departures, tree
-        self._holds = holds
-        self._ending = sorted((h for h in holds if h.end is not None), key=lambda hold: (hold.end or 0.0, hold.key))
-        self._ends = [max(hold.end or 0.0, now) for hold in self._ending]
-        self._places = [bisect_right(departures.times, end) + index for index, end in enumerate(self._ends)]
+        self._ledger, self._departures, self._queue = ledger, departures, queue
+        tree = ledger.quota.tree_of(queue)
+        self._taken = taken
+        self._in_tree = [one for one in held if one.tree == tree]
+        self._charged = charged
+        self._ending = sorted([one for one in held if one.end is not None], key=_end)
+        self._ends = [max(one.end or 0.0, now) for one in self._ending]
+        after = np.searchsorted(departures.times, self._ends, side="right")
+        self._places: list[int] = (after + np.arange(len(self._ends))).tolist()
         self._at = 0
+        self._usage: dict[QuotaNode, dict[FlavorResource, int]] = {}
 
     def __len__(self) -> int:
         return len(self._departures.times) + len(self._ending)
@@ -110,26 +156,34 @@ class ProjectedLedger:
     @contextmanager
     def opened(self) -> Iterator[None]:
         """A context in which the reservations of other heads are charged."""
-        with self._ledger.trial():
-            mine = [hold for hold in self._holds if not hold.charged]
-            self._hold(mine, -1)
-            try:
-                yield
-            finally:
-                departed, over = self._split(self._at)
-                self._departures.free(0, departed, -1)
-                self._free(self._ending[:over], -1)
-                self._free(mine, 1)
+        self._free(self._taken, -1)
+        self._shift(self._usage_of([one for one in self._in_tree if one.key not in self._charged], -1))
+        try:
+            yield
+        finally:
+            departed, over = self._split(self._at)
+            self._departures.free(0, departed, -1)
+            self._free_ended(0, over, -1)
+            self._free(self._taken, 1)
+            self._shift([(node, usage, -1) for node, usage in self._usage.items()])
+
+    def go_after(self, position: int) -> float:
+        """Stand where all ends of the position's moment are over; that moment (epoch seconds)."""
+        moment = self.time(position)
+        self.go(self.position(moment))
+        return moment
 
     def go(self, position: int) -> None:
         """Moves the ledger to a position."""
         low, high = sorted((self._at, position))
         sign = 1 if position > self._at else -1
-        (first, held), (last, still) = self._split(low), self._split(high)
+        (first, over), (last, ended) = self._split(low), self._split(high)
         self._departures.free(first, last, sign)
-        for queue, usage in self._departures.usage(self._tree, first, last).items():
-            self._charge(queue, usage, sign)
-        self._hold(self._ending[held:still], sign)
+        self._free_ended(over, ended, sign)
+        given = [(node, usage, sign * each) for node, usage, each in self._departures.usage(self._queue, first, last)]
+        tree = self._ledger.quota.tree_of(self._queue)
+        ending = [one for one in self._ending[over:ended] if one.tree == tree]
+        self._shift([*given, *self._usage_of(ending, sign)])
         self._at = position
 
     def _split(self, position: int) -> tuple[int, int]:
@@ -137,25 +191,30 @@ class ProjectedLedger:
         index = bisect_left(self._places, position)
         return position - index, index
 
-    def _hold(self, holds: Sequence[FutureReservation], sign: int) -> None:
-        """Charges (-1) or frees (1) these reservations, with their quota."""
-        self._free(holds, sign)
-        for hold in holds:
-            if self._ledger.quota.tree_of(hold.queue) == self._tree:
-                self._charge(hold.queue, hold.usage, sign)
+    def _free_ended(self, first: int, last: int, sign: int) -> None:
+        for one in self._ending[first:last]:
+            self._free(one.footprint, sign)
 
-    def _free(self, holds: Sequence[FutureReservation], sign: int) -> None:
-        prints = [hold.footprint for hold in holds]
-        for flavor in {flavor for each in prints for flavor in each}:
-            self._ledger.shift_free(flavor, joined(prints, flavor)[0], sign)
+    def _free(self, footprint: Footprint, sign: int) -> None:
+        for flavor, cells in footprint.items():
+            self._ledger.shift_free(flavor, cells, sign)
 
-    def _charge(self, queue: str, usage: Usage, sign: int) -> None:
-        if sign > 0:
-            self._ledger.quota.remove(queue, usage)
-        else:
-            self._ledger.quota.add(queue, usage)
+    # ---- quota
 
+    def _usage_of(self, some: Sequence[FutureReservation], sign: int) -> Iterator[_Change]:
+        quota = self._ledger.quota
+        for one in some:
+            yield quota.charged_node(one.queue, self._queue), one.usage, sign
 
-def _add(total: dict[FlavorResource, int], usage: Usage) -> None:
-    for fr, amount in usage.items():
-        total[fr] = total.get(fr, 0) + amount
+    def _shift(self, changes: Iterable[_Change]) -> None:
+        """Give back these amounts (sign 1), or charge them (-1)."""
+        net: dict[QuotaNode, dict[FlavorResource, int]] = {}
+        for node, usage, sign in changes:
+            amounts = net.setdefault(node, {})
+            for fr, amount in usage.items():
+                amounts[fr] = amounts.get(fr, 0) + sign * amount
+        for node, amounts in net.items():
+            self._ledger.quota.shift(node, amounts, -1)
+            total = self._usage.setdefault(node, {})
+            for fr, amount in amounts.items():
+                total[fr] = total.get(fr, 0) + amount

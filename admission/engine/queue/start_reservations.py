@@ -13,15 +13,18 @@ from admission.engine.queue.pending import PendingWorkload, StartReservation
 
 
 class StartReservations:
-    """By ClusterQueue. `items`: the pending workloads by key."""
+    """By ClusterQueue. `items`: the pending workloads by key. `version` grows with every change of a reservation."""
 
     def __init__(self, items: Mapping[str, PendingWorkload]) -> None:
         self._items = items
         self._held: dict[str, tuple[str, StartReservation]] = {}
         self._unforeseen: dict[str, str] = {}
+        self.version = 0
 
-    def reserve(self, key: str, reservation: StartReservation | None) -> None:
+    def reserve(self, key: str, reservation: StartReservation | None) -> str:
         """Store the start reservation of the first workload of a backfill queue that does not fit; None removes it.
+
+        Returns the name of the queue.
 
         One per queue. It holds until the workload leaves or gets a capacity reservation, or another workload of the queue
         gets a start reservation.
@@ -30,29 +33,37 @@ class StartReservations:
         if reservation is not None:
             self._held[name] = (key, reservation)
             self._unforeseen.pop(name, None)
+            self.version += 1
         elif self._held.get(name, ("",))[0] == key:
-            del self._held[name]
+            self._drop(name)
         if self._unforeseen.get(name) == key:
             del self._unforeseen[name]
+        return name
+
+    def _drop(self, name: str) -> str | None:
+        """The queue's reservation is gone; the key of the workload that had it."""
+        key, _ = self._held.pop(name, (None, None))
+        self.version += key is not None
+        return key
 
     def foresee_none(self, key: str) -> str | None:
         """The start of this waiting workload is unknown. Returns the key of the workload that lost its reservation to it."""
         name = self._items[key].workload.cluster_queue
         self._unforeseen[name] = key
-        return self._held.pop(name, (None,))[0]
+        return self._drop(name)
 
     def leave(self, name: str, key: str) -> tuple[bool, bool]:
         """The workload left this queue: whether it had a reservation, and whether its start was unknown."""
         held, unforeseen = self._held.get(name, ("",))[0] == key, self._unforeseen.get(name) == key
         if held:
-            del self._held[name]
+            self._drop(name)
         if unforeseen:
             del self._unforeseen[name]
         return held, unforeseen
 
     def forget(self, name: str) -> None:
         """The queue does not backfill any more, or only now."""
-        self._held.pop(name, None)
+        self._drop(name)
         self._unforeseen.pop(name, None)
 
     def unforeseen(self, queue: str) -> Workload | None:

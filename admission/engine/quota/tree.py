@@ -178,6 +178,21 @@ class QuotaTree:
         """Returns the queue's node, to be read only, or None."""
         return self._queues.get(queue)
 
+    def charged_node(self, queue: str, seen_from: str = "") -> QuotaNode:
+        """The lowest node at which usage of the queue counts for the queue `seen_from`.
+
+        That is its cohort, to which it passes all of its usage on; the queue itself where it holds quota back, or has no
+        cohort, or is `seen_from`.
+        """
+        node = self._queues.get(queue) or QuotaNode(queue)
+        holds_back = any(quota.lending_limit is not None for quota in node.quotas.values())
+        return node if node.parent is None or holds_back or queue == seen_from else node.parent
+
+    def shift(self, node: QuotaNode, usage: Usage, sign: int) -> None:
+        """Charge usage to the node itself (sign 1), or give it back (-1). Not taken back by a trial."""
+        for fr, amount in usage.items():
+            cohorts.use(node, fr, sign * amount)
+
     def cohort(self, name: str) -> QuotaNode | None:
         """Returns the cohort's node, to be read only, or None."""
         return self._cohorts.get(name)

@@ -79,7 +79,7 @@ def _all(mask: Bools | None, size: int) -> Bools:
     return np.ones(size, dtype=np.bool_) if mask is None else mask
 
 
-def _free(tree: Tree, amounts: Amounts, simulate_empty: bool) -> dict[int, Ints]:
+def free_amounts(tree: Tree, amounts: Amounts, *, simulate_empty: bool) -> dict[int, Ints]:
     """Free amounts of the requested resources, by column; without those that no row ever had."""
     found: dict[int, Ints] = {}
     for resource in amounts:
@@ -97,7 +97,7 @@ class Counter:
         self._tree = tree
         self._ask = ask
         self._size = tree.rows.size
-        self._free = _free(tree, {**ask.request, **(ask.leader or {})}, simulate_empty)
+        self._free = free_amounts(tree, {**ask.request, **(ask.leader or {})}, simulate_empty=simulate_empty)
         self._inside = None if ask.within is None else _inside(tree, ask.within)
         self._empty = simulate_empty
         self._feasible = tree.usable(ask.wants, empty=simulate_empty)

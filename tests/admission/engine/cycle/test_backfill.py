@@ -246,6 +246,20 @@ def test_a_queue_of_another_flavor_is_not_concerned() -> None:
     assert admitted(cluster.cycle(now=10)) == ["w"]
 
 
+@pytest.mark.parametrize("cohort", [pytest.param(None, id="alone"), pytest.param("c", id="cohort")])
+def test_what_starts_in_a_cycle_ends_for_the_heads_after_it(cohort: str | None) -> None:
+    cluster = Cluster(Flavor("any"), filling(name="p", cohort=cohort, any=4), filling(name="q", cohort=cohort, any=6))
+    cluster.tell(timed("a", 4, 60.0, to="p"))
+    assert admitted(cluster.cycle()) == ["a"]
+    cluster.tell(
+        timed("first", 4, 600.0, to="p", queued=10), timed("w", 6, 80.0, queued=11), timed("next", 6, 1.0, queued=12)
+    )
+    report = cluster.cycle(now=12)
+    assert admitted(report) == ["w"]
+    assert told(report, "first") == at(60)
+    assert told(report, "next") == at(92)
+
+
 # ---- nodes
 
 

@@ -8,15 +8,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from admission.engine.cycle.projected_ledger import Departures, FutureReservation, ProjectedLedger
+from admission.engine.cycle.projected_ledger import Departures, ProjectedLedger
+from admission.engine.cycle.start_order import future_of
 from admission.engine.flavors.assign import Mode, NoPreemption
 from admission.engine.flavors.search import FlavorSearch
 from admission.engine.ledger import Ledger
-from admission.engine.model import Admission, ClusterQueue, Counting, PlacementOptions, Profile, TopologyAsk, Workload
+from admission.engine.model import (
+    Admission,
+    ClusterQueue,
+    Counting,
+    PlacementOptions,
+    Profile,
+    Quota,
+    TopologyAsk,
+    Workload,
+)
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.pending import StartReservation
 from admission.engine.requests import placement_requests
-from tests.admission.engine.builders import BEST, HOST, RACK, Cluster, host, queue, racks, workload
+from admission.engine.topology.allocation.footprint import joined
+from tests.admission.engine.builders import BEST, CPU, HOST, RACK, Cluster, host, queue, racks, workload
 from tests.budgets import examples
 
 NOW = 100.0
@@ -61,11 +72,19 @@ def limited(made: Workload, limit: int | None) -> Workload:
     return replace(made, time_limit=None if limit is None else float(limit))
 
 
-def site(cohort: str | None, counting: Counting, levels: tuple[str, ...]) -> Cluster:
-    """Three racks of two hosts of four CPUs; three queues with backfill, each with its own quota or all of one cohort."""
+QUOTAS = {
+    "alone": (None, Quota(9 * CPU)),
+    "cohort": ("c", Quota(9 * CPU)),
+    "a cohort to which they lend a part": ("c", Quota(9 * CPU, lending_limit=3 * CPU)),
+}
+
+
+def site(quotas: str, counting: Counting, levels: tuple[str, ...]) -> Cluster:
+    """Three racks of two hosts of four CPUs; three queues with backfill and these quotas."""
+    cohort, quota = QUOTAS[quotas]
     cluster = Cluster()
     cluster.ledger = Ledger(PlacementOptions(profile=Profile.EXACT, counting=counting))
-    queues = (replace(queue(f"q{n}", strategy=BEST, cohort=cohort, tas=9), backfill=True) for n in range(3))
+    queues = (replace(queue(f"q{n}", strategy=BEST, cohort=cohort, tas=quota), backfill=True) for n in range(3))
     cluster.tell(
         replace(racks(), levels=levels), *(host(f"{rack}{n}", rack, 4) for rack in "xyz" for n in range(2)), *queues
     )
@@ -117,7 +136,7 @@ def test_each_head_gets_the_first_end_after_which_it_fits(
     running: list[tuple[int, str, int, int | None]],
     waiting: list[tuple[int, str, int, int | None, int]],
 ) -> None:
-    cluster = site(None, counting, levels)
+    cluster = site("alone", counting, levels)
     run(cluster, running)
     before = list(cluster.ledger.inputs())
     for n, (pods, ask, to, limit, priority) in enumerate(waiting):
@@ -136,17 +155,17 @@ def test_each_head_gets_the_first_end_after_which_it_fits(
 
 
 @pytest.mark.parametrize("counting", [Counting.NODES, Counting.DOMAINS])
-@pytest.mark.parametrize("cohort", [None, "c"], ids=["alone", "cohort"])
+@pytest.mark.parametrize("quotas", QUOTAS)
 @given(running=running, held=st.integers(0, 3), moves=st.lists(st.integers(0, 12), min_size=1, max_size=6))
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 def test_the_projected_ledger_lacks_the_workloads_that_have_ended(
     counting: Counting,
-    cohort: str | None,
+    quotas: str,
     running: list[tuple[int, str, int, int | None]],
     held: int,
     moves: list[int],
 ) -> None:
-    cluster = site(cohort, counting, (RACK, HOST))
+    cluster = site(quotas, counting, (RACK, HOST))
     ledger = cluster.ledger
     run(cluster, running)
     kept = [key for key in sorted(ledger.admissions)[:held] if ledger.allocations.by_workload[key].workload.time_limit]
@@ -162,43 +181,37 @@ def test_the_projected_ledger_lacks_the_workloads_that_have_ended(
         claim = ledger.claim(other, admission)
         assert claim is not None
         end = NOW + (other.time_limit or 0.0)
-        holds.append(
-            FutureReservation(other.key, admission.cluster_queue, admission.usage(), claim, charged=False, end=end)
-        )
+        holds.append(future_of(ledger, other, admission, claim, end))
     departures = Departures(ledger, [(end, frozenset(keys)) for end, keys in sorted(ends.items())])
-    future = ProjectedLedger(ledger, departures, holds, ledger.quota.tree_of("q0"), NOW)
-    now = state(ledger)
+    taken = {"tas": joined([hold.footprint for hold in holds], "tas")[0]}
+    future = ProjectedLedger(ledger, departures, holds, "q0", NOW, taken=taken)
+    now, seen = state(ledger), []
     with future.opened():
         for move in moves:
             position = min(move, len(future))
             future.go(position)
             moment = future.time(position) if position else 0.0
-            over = {key for end, keys in ends.items() for key in keys if end <= moment}
-            over |= {hold.key for hold in holds if hold.end is not None and hold.end <= moment}
-            seen = state(ledger)
             assert future.position(moment) == position or position < len(future)
             if future.position(moment) != position:
                 continue  # some of one moment are over, and others are not
-            future.go(0)
-            assert seen == slowly(ledger, others, over)
+            over = {key for end, keys in ends.items() for key in keys if end <= moment}
+            over |= {hold.key for hold in holds if hold.end is not None and hold.end <= moment}
+            seen.append((over, state(ledger)))
     assert state(ledger) == now
     assert ledger.audit() == []
+    for over, found in seen:
+        assert found == slowly(ledger, others, over)
 
 
 def slowly(ledger: Ledger, others: list[tuple[Workload, Admission]], over: set[str]) -> object:
-    """What the book says when all these are over, one after the other; called where the holds are taken already."""
+    """What the ledger says when the others are held and all these are over, one after the other."""
     with ledger.trial():
+        for other, admission in others:
+            ledger.hold(other, admission)
         for key in over & ledger.admissions.keys():
             admission = ledger.admissions[key]
             ledger.simulate_removal(key)
             ledger.quota.remove(admission.cluster_queue, admission.usage())
-        for other, admission in others:
-            if other.key in over:
-                ledger.hold(other, admission)
-                ledger.simulate_removal(other.key)
-                ledger.simulate_removal(other.key)
-                ledger.quota.remove(admission.cluster_queue, admission.usage())
-                ledger.quota.remove(admission.cluster_queue, admission.usage())
         return state(ledger)
 
 

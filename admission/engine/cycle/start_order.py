@@ -1,0 +1,118 @@
+"""The start reservations in the order of the cycle, and what those before a workload take. Called by backfill.py.
+
+Kept sorted while one head after the other gets its reservation, and so is what they take of the nodes: each head is
+bound by those of the head before it and by that head's own, mostly.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from admission.engine.cycle.projected_ledger import FutureReservation
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, Workload
+from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.pending import StartReservation
+from admission.engine.queue.start_reservations import StartReservations
+from admission.engine.topology.allocation.footprint import Footprint, joined
+
+_Turn = tuple[int, Order]
+_turn = attrgetter("turn")
+
+
+@dataclass(frozen=True, slots=True)
+class BindingStart:
+    """A head with its reservation, and what the reservation takes once it starts.
+
+    `future`: None where only holding it can tell which nodes it takes.
+    """
+
+    turn: _Turn
+    head: Workload
+    reservation: StartReservation
+    future: FutureReservation | None
+
+    @property
+    def end(self) -> float | None:
+        """When it gives its capacity back; None: unknown."""
+        return None if self.head.time_limit is None else self.reservation.start + self.head.time_limit
+
+
+def future_of(
+    ledger: Ledger, workload: Workload, admission: Admission, taken: Footprint, end: float | None
+) -> FutureReservation:
+    """What the admission takes, with these amounts of the nodes, until `end`."""
+    name = admission.cluster_queue
+    return FutureReservation(workload.key, name, ledger.quota.tree_of(name), admission.usage(), taken, end)
+
+
+class StartOrder:
+    """The reservations of `starts`; all changes during the cycle go through `reserve`. `fair`: fair sharing is on."""
+
+    def __init__(self, ledger: Ledger, starts: StartReservations, *, fair: bool) -> None:
+        self._ledger, self._starts, self._fair = ledger, starts, fair
+        self._sorted: list[BindingStart] = []
+        self._version = -1
+        self._known: dict[str, BindingStart] = {}
+        self._joined: tuple[list[BindingStart], Footprint] = ([], {})
+
+    def reserve(self, key: str, reservation: StartReservation | None) -> None:
+        """As `StartReservations.reserve`."""
+        if self._version != self._starts.version:
+            self._starts.reserve(key, reservation)
+            return
+        name = self._starts.reserve(key, reservation)
+        self._version = self._starts.version
+        self._sorted = [one for one in self._sorted if one.head.cluster_queue != name]
+        if (held := self._starts.of(name)) is not None:
+            insort(self._sorted, self._entry(*held), key=_turn)
+
+    def all(self) -> Sequence[BindingStart]:
+        """By level of borrowing, then in the order of workloads."""
+        if self._version != self._starts.version:
+            self._sorted = sorted((self._entry(*held) for held in self._starts.all()), key=_turn)
+            self._version = self._starts.version
+        return self._sorted
+
+    def _entry(self, head: Workload, reservation: StartReservation) -> BindingStart:
+        known = self._known.get(head.key)
+        if known is None or known.reservation is not reservation or known.head is not head:
+            known = BindingStart((reservation.level, order_of(head)), head, reservation, None)
+            claim = self._ledger.claim(head, reservation.admission)
+            if claim is not None:
+                future = future_of(self._ledger, head, reservation.admission, claim, known.end)
+                known = replace(known, future=future)
+            self._known[head.key] = known
+        return known
+
+    def binds(self, one: BindingStart, workload: Workload, level: int) -> bool:
+        """Whether a workload that would borrow so far comes after this head."""
+        if one.head.key == workload.key:
+            return False
+        if one.head.cluster_queue == workload.cluster_queue:
+            return one.turn[1] < order_of(workload)
+        return self._fair or one.turn < (level, order_of(workload))
+
+    def ahead(self, workload: Workload, level: int, besides: str = "") -> list[BindingStart]:
+        """Those that bind the workload, in order; without that of the workload `besides`."""
+        held = self.all()
+        first = len(held) if self._fair else bisect_left(held, (level, order_of(workload)), key=_turn)
+        name = workload.cluster_queue
+        found = [one for one in held[:first] if one.head.cluster_queue != name and one.head.key != besides]
+        own = self._starts.of(name)
+        if own is not None and own[0].key not in (workload.key, besides) and order_of(own[0]) < order_of(workload):
+            insort(found, self._entry(*own), key=_turn)
+        return found
+
+    def footprint(self, ahead: list[BindingStart]) -> Footprint:
+        """What they take of the nodes together, those left out of which only holding them can tell."""
+        known, before = self._joined
+        if known != ahead[: len(known)]:
+            known, before = [], {}
+        parts = [before, *(one.future.footprint for one in ahead[len(known) :] if one.future is not None)]
+        flavors = {flavor for part in parts for flavor in part}
+        self._joined = ahead, {flavor: joined(parts, flavor)[0] for flavor in flavors} if len(parts) > 1 else before
+        return self._joined[1]

@@ -1,0 +1,62 @@
+"""An upper bound of the pods that the nodes hold, quicker than a placement: enough to say that there is no place.
+
+It counts free resources alone. Taints, selectors, slices and terms of pods only lower what fits, so a workload that the
+bound rules out has no place; one that it does not may still have none. Called by ledger.py for cycle/backfill.py, which asks
+for many moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from admission.engine.model import PODS, Amounts, PlacementRequest
+from admission.engine.topology.count import count_in, free_amounts, sum_by
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.usage import LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """So many pods of these amounts in one domain of the level; None: in the whole tree."""
+
+    amounts: Amounts
+    count: int
+    level: int | None
+
+
+class CapacityBound:
+    """The pod sets of one workload; each may go to any of its requests' flavors."""
+
+    def __init__(self, trees: Mapping[str, Tree], pod_sets: Iterable[Sequence[PlacementRequest]]) -> None:
+        self._pod_sets = [
+            [(trees[request.flavor], _need(trees[request.flavor], request)) for request in requests]
+            for requests in pod_sets
+            if all(request.flavor in trees for request in requests)
+        ]
+
+    def rules_out(self) -> bool:
+        """Whether one of the pod sets certainly has no place now. False proves nothing."""
+        return any(not any(_may_hold(tree, need) for tree, need in requests) for requests in self._pod_sets)
+
+
+def _need(tree: Tree, request: PlacementRequest) -> _Need:
+    amounts = {**{name: min(amount, LIMIT) for name, amount in request.pod_set.requests.items()}, PODS: 1}
+    ask = request.pod_set.topology
+    slice_size = ask.slices[0].size if ask is not None and ask.slices else 1
+    count = request.count - request.count % max(1, slice_size)  # only whole slices are placed
+    if ask is None or ask.required is None or ask.relax_after is not None:
+        return _Need(amounts, count, None)
+    return _Need(amounts, count, tree.level_of(ask.required))
+
+
+def _may_hold(tree: Tree, need: _Need) -> bool:
+    free = free_amounts(tree, need.amounts, simulate_empty=False)
+    fit = count_in(need.amounts, free, tree.columns.index, tree.rows.size)
+    if need.level is None:
+        return int(fit.sum()) >= need.count
+    if tree.rows is not tree.levels[-1]:
+        fit = sum_by(tree.rows.parent, fit, tree.levels[-1].size)
+    for level in range(tree.depth - 1, need.level, -1):
+        fit = sum_by(tree.levels[level].parent, fit, tree.levels[level - 1].size)
+    return bool(len(fit)) and int(fit.max()) >= need.count
