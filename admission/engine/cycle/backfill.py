@@ -36,13 +36,13 @@ Only the reservations change. Called by cycle.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
-from typing import TypeVar
 
+from admission.engine.cycle.gallop import least
 from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.projected_ledger import Departures, FutureReservation, ProjectedLedger, Step
@@ -61,7 +61,6 @@ BEHIND = Reason.PENDING_EVALUATION
 
 _MAY_PASS = (Reason.WAITING_FOR_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED, BEHIND)
 
-T = TypeVar("T")
 _KEPT = 60.0
 _SEARCHES = 2
 
@@ -343,38 +342,6 @@ class Backfill:
         """What the workload would get in the ledger as it is, without preemption."""
         found = solve(self._ledger, (workload,), at, fair=self._fair)
         return None if isinstance(found, Unsolved) else found[0]
-
-
-def least(answer: Callable[[int], T | None], low: int, end: int, guess: int) -> tuple[int, T] | None:
-    """The least of the positions `low` + 1 to `end` that has an answer, and that; assumed monotone, and None at `low`.
-
-    From the guess in growing steps to where it must be, then by bisection.
-    """
-    if low >= end:
-        return None
-    high, stride = min(max(guess, low + 1), end), 1
-    here = answer(high)
-    while here is None:
-        if high == end:
-            return None
-        low, high, stride = high, min(high + stride, end), 2 * stride
-        if (here := answer(high)) is not None:
-            return _between(answer, low, high, here)
-    while (lower := high - stride) > low and (earlier := answer(lower)) is not None:
-        high, here, stride = lower, earlier, 2 * stride
-    return _between(answer, max(low, lower), high, here)
-
-
-def _between(answer: Callable[[int], T | None], low: int, high: int, here: T) -> tuple[int, T]:
-    """By bisection: None at `low`, `here` at `high`."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        earlier = answer(middle)
-        if earlier is None:
-            low = middle
-        else:
-            high, here = middle, earlier
-    return high, here
 
 
 def _keys(steps: Sequence[Step]) -> frozenset[str]:

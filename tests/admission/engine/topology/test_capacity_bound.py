@@ -35,7 +35,7 @@ def test_what_is_ruled_out_has_no_place(scene: DrawnCluster, data: st.DataObject
     [
         pytest.param(5, TopologyAsk(required=RACK), False, id="a rack holds it"),
         pytest.param(6, TopologyAsk(required=RACK), True, id="no rack holds it"),
-        pytest.param(6, TopologyAsk(required=RACK, relax_after=60.0), False, id="until the rack is waived"),
+        pytest.param(6, TopologyAsk(required=RACK, relax_after=60), False, id="until the rack is waived"),
         pytest.param(6, TopologyAsk(preferred=RACK), False, id="two racks hold it"),
         pytest.param(10, None, False, id="the queue implies topology"),
         pytest.param(11, None, True, id="more than all"),
