@@ -13,19 +13,19 @@ from admission.engine.topology.tree.tree import Tree, Values
 
 
 def total(assignment: Assignment) -> int:
-    """How many pods it places."""
+    """Returns how many pods it places."""
     return sum(domain.count for domain in assignment.domains)
 
 
 def stale(tree: Tree, assignment: Assignment) -> DomainCount | None:
-    """The first domain that the tree does not have (any more); the first of all if the levels changed."""
+    """Returns the first domain that the tree does not have (any more); the first of all if the levels changed."""
     known = assignment.levels == tree.output_levels
     gone = (domain for domain in assignment.domains if not known or tree.domain_row(domain.values) is None)
     return next(gone, None)
 
 
 def path_of(tree: Tree, values: Values) -> Values:
-    """All level values of a domain that the tree has, widest first; the assignment may name the host alone."""
+    """Returns all level values of a domain that the tree has, widest first; the assignment may name the host alone."""
     slot = tree.row_of_host[values[-1]] if tree.shape.by_host else tree.levels[-1].slots[values]
     return tree.levels[-1].paths[slot]
 
@@ -50,7 +50,7 @@ def by_path(tree: Tree, assignment: Assignment) -> dict[Values, int]:
 
 
 def first_pods(assignment: Assignment, count: int) -> Assignment:
-    """The first `count` pods, or all if there are fewer."""
+    """Returns the first `count` pods, or all if there are fewer."""
     kept: list[DomainCount] = []
     for domain in assignment.domains:
         part = min(domain.count, count)

@@ -105,7 +105,7 @@ class Group:
 
     @classmethod
     def of(cls, members: list[PlacementRequest]) -> Group:
-        """The leader is the smaller of two; the second wins a tie."""
+        """Returns the leader is the smaller of two; the second wins a tie."""
         if len(members) == 1:
             return cls(members[0])
         if len(members) > 2 or min(member.count for member in members) > 1:
@@ -148,7 +148,7 @@ def wants_of(pod_set: PodSet, flavor: Flavor | None, facts: PodFacts | None = No
 
 
 def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -> Ask | str:
-    """The group's Ask, or why the request is invalid."""
+    """Returns the group's Ask, or why the request is invalid."""
     request = group.workers
     asked = request.pod_set.topology or NOTHING
     layers = asked.slices if options.multi_layer else asked.slices[:1]
@@ -206,7 +206,7 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
 
 
 def _shaped(tree: Tree, constraints: tuple[LevelConstraint, ...]) -> dict[int, LevelConstraint] | str:
-    """The placement constraints by level."""
+    """Returns the placement constraints by level."""
     found: dict[int, LevelConstraint] = {}
     for constraint in constraints:
         level = resolve(constraint.level, tree.shape.levels)

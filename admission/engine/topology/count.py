@@ -37,7 +37,7 @@ class Numbers:
 
 
 def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, int], size: int) -> Ints:
-    """How many pods of these amounts fit into each row."""
+    """Returns how many pods of these amounts fit into each row."""
     fit: Ints | None = None
     for resource, amount in amounts.items():
         if amount == 0:
@@ -69,7 +69,7 @@ def _inside(tree: Tree, within: Values) -> Bools:
 
 
 def _both(one: Bools | None, other: Bools | None) -> Bools | None:
-    """The rows of both masks; None for all."""
+    """Returns the rows of both masks; None for all."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
@@ -121,7 +121,7 @@ class Counter:
         return found
 
     def _rows(self) -> Numbers:
-        """The counting rows, still without slices."""
+        """Returns the counting rows, still without slices."""
         ask = self._ask
         pod = self._spread(self._fitting(ask.request, self._mask))
         affinity = self._scores() if ask.by_affinity else None
@@ -156,7 +156,7 @@ class Counter:
         return scores if self._mask is None else np.where(self._mask, scores, 0)
 
     def holds(self) -> Ints:
-        """How many pods each row takes."""
+        """Returns how many pods each row takes."""
         return self._spread(self._fitting(self._ask.request, self._mask))
 
     def places(self, keys: Sequence[str]) -> list[tuple[tuple[tuple[str, str], ...], int]]:
@@ -258,7 +258,7 @@ def _sum(child: Numbers, parent: Ints, size: int, inner: int | None) -> Numbers:
 
 
 def _least(parent: Ints, values: Ints, size: int) -> Ints:
-    """The smallest value by parent; MOST if there is none."""
+    """Returns the smallest value by parent; MOST if there is none."""
     least = np.full(size, MOST, dtype=np.int64)
     np.minimum.at(least, parent, values)
     return least

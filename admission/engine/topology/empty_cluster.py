@@ -44,7 +44,7 @@ class EmptyAnswers:
 
 
 def _question(request: PlacementRequest) -> Hashable:
-    """All parts of a request that its answer depends on."""
+    """Returns all parts of a request that its answer depends on."""
     pod_set = request.pod_set
     return (
         request.flavor,

@@ -27,7 +27,7 @@ _TRIES: Final = 64
 
 
 def is_plain(ask: Ask) -> bool:
-    """Whether nothing else decides how the pods lie beside each other."""
+    """Reports whether nothing else decides how the pods lie beside each other."""
     return ask.leader is None and ask.slice_size == 1 and len(ask.layers) == 1 and not ask.shaped
 
 
@@ -74,7 +74,7 @@ def _found(tree: Tree, rows: Ints, pods: Ints) -> Found:
 
 
 def broken(placed: PlacedPods, tree: Tree, ask: Ask, assignment: Assignment, *, empty: bool) -> str | None:
-    """The topology key by which the pods of an answer lie less evenly than they want; None where they do."""
+    """Returns the topology key by which the pods of an answer lie less evenly than they want; None where they do."""
     pods, rows = np.zeros(tree.rows.size, dtype=np.int64), np.flatnonzero(tree.rows.alive)
     for domain in assignment.domains:
         slot = tree.domain_row(domain.values)

@@ -75,7 +75,7 @@ class CandidateDomain:
         self.holds += more
 
     def count(self, free: Sequence[int]) -> int:
-        """How many units fit on a row with these free amounts."""
+        """Returns how many units fit on a row with these free amounts."""
         fit: int = min(map(floordiv, free, self.unit))
         return max(0, fit)
 
@@ -97,7 +97,7 @@ class EvictionGains:
 
     @property
     def enough(self) -> bool:
-        """Whether some domain holds the gang now."""
+        """Reports whether some domain holds the gang now."""
         return self._enough > 0
 
     def evict(self, key: str) -> None:
@@ -143,7 +143,7 @@ def _unit(tree: Tree, ask: Ask) -> int:
 
 
 def _main(requests: Sequence[PlacementRequest]) -> Group:
-    """The group of the largest pod set."""
+    """Returns the group of the largest pod set."""
     largest = max(requests, key=lambda request: request.count)
     groups = groups_of(request for request in requests if request.flavor == largest.flavor)
     return next(group for group in groups if any(member is largest for member in group.members))
@@ -225,7 +225,7 @@ def _add_takes(
 
 
 def _enough(domain: CandidateDomain) -> bool:
-    """Whether the gang would fit if every workload that uses capacity here were gone."""
+    """Reports whether the gang would fit if every workload that uses capacity here were gone."""
     for key in domain.takes:
         domain.evict(key)
     enough = domain.missing == 0

@@ -83,7 +83,7 @@ class Placer:
     def _beside_spares(
         self, requests: Sequence[PlacementRequest], result: PlacementResult, simulate_empty: bool
     ) -> PlacementResult:
-        """The answer if its pods leave room for their spare hosts, or another one that does, or why there is none."""
+        """Returns the answer if its pods leave room for their spare hosts, or another one that does, or why there is none."""
         placed = [(request, result.assignments[request.pod_set.name]) for request in requests]
         lacking = self.spare_hosts(placed, assumed=False, simulate_empty=simulate_empty).lacking
         if lacking is None:
@@ -96,7 +96,7 @@ class Placer:
         return PlacementResult({}, dict.fromkeys(names, lacking))
 
     def spare_hosts(self, placed: Placed, *, assumed: bool, simulate_empty: bool = False) -> spares.SpareHosts:
-        """The hosts that can be held beside these pods; `assumed`: the pods are charged already."""
+        """Returns the hosts that can be held beside these pods; `assumed`: the pods are charged already."""
         with self.journal.trial():
             if not assumed:
                 self.assume(placed)
@@ -126,7 +126,7 @@ class Placer:
         return PlacementResult({}, {request.pod_set.name: NoPlacement(text) for request in requests})
 
     def _together(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
-        """The groups of one flavor: one after the other, and with Profile Exact no worse than any other way."""
+        """Returns the groups of one flavor: one after the other, and with Profile Exact no worse than any other way."""
         result = self._in_turn(groups, simulate_empty)
         spread = any(member.facts is not None and member.facts.even for group in groups for member in group.members)
         if joint.concerns(groups, self.options.profile) and not spread:
@@ -136,7 +136,7 @@ class Placer:
         return result
 
     def _broken(self, members: Sequence[PlacementRequest], result: PlacementResult) -> str | None:
-        """The topology key of a term that the answer breaks between its own pods; None if it breaks none."""
+        """Returns the topology key of a term that the answer breaks between its own pods; None if it breaks none."""
         placed = self._capacity.placed
         if not any(placed.has_terms(member.facts) for member in members):
             return None
@@ -148,7 +148,7 @@ class Placer:
         return broken(placed, self._capacity.trees[members[0].flavor], found)
 
     def _in_turn(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
-        """Each group sees what the groups before it used; the first that cannot be placed ends it."""
+        """Returns each group sees what the groups before it used; the first that cannot be placed ends it."""
         assignments: dict[str, Assignment] = {}
         certificates: dict[str, Certificate] = {}
         with self.journal.trial():
@@ -201,7 +201,7 @@ class Placer:
         return found, certificate
 
     def _several(self, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
-        """A group of three or more pod sets, which only Profile Exact supports."""
+        """Returns a group of three or more pod sets, which only Profile Exact supports."""
         if (group.workers.profile or self.options.profile) is not Profile.EXACT:
             return NoPlacement(f"a pod set group of {len(group.members)} pod sets needs the placement profile Exact")
         return colocated.place(self, tree, group, simulate_empty, within)
@@ -229,7 +229,7 @@ class Placer:
     # ---- the steps
 
     def tree(self, group: Group) -> Tree | NoPlacement:
-        """The tree of the group's flavor."""
+        """Returns the tree of the group's flavor."""
         name = group.workers.flavor
         tree = self._capacity.trees.get(name)
         if tree is None or name not in self._flavors:
@@ -242,11 +242,11 @@ class Placer:
         return NoPlacement(ask) if isinstance(ask, str) else ask
 
     def search(self, tree: Tree, group: Group, ask: Ask, *, simulate_empty: bool = False) -> Placed | NoPlacement:
-        """The group's domains by what is free now."""
+        """Returns the group's domains by what is free now."""
         return self.proved(tree, group, ask, simulate_empty)[0]
 
     def proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
-        """The same with its certificate."""
+        """Returns the same with its certificate."""
         keys = self._capacity.placed.gathers(ask.wants.facts, empty=simulate_empty) if tree.by_node else ()
         if keys:
             return self._gathered(tree, group, ask, simulate_empty, keys), None
@@ -281,7 +281,7 @@ class Placer:
     def _gathered(
         self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool, keys: Sequence[str]
     ) -> Placed | NoPlacement:
-        """All pods in one domain of each key: the tightest first."""
+        """Returns all pods in one domain of each key: the tightest first."""
         where = f"in one domain of {' and '.join(keys)}, where required pod affinity keeps them together"
         unpinned = tree.shape.hidden_nodes and not set(keys) <= set(tree.shape.levels)
         if unpinned or group.leader is not None:
@@ -327,7 +327,7 @@ def _by_name(found: Placed) -> Iterator[tuple[str, Assignment]]:
 
 
 def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assignment]]:
-    """The parts of each pod set merged."""
+    """Yields the parts of each pod set merged."""
     parts: dict[str, list[Assignment]] = {}
     requests = {request.pod_set.name: request for request, _ in placed}
     for request, assignment in placed:
@@ -380,7 +380,7 @@ def _plain_text(ask: Ask, no_fit: NoFit) -> str:
 
 
 def _layers_text(tree: Tree, ask: Ask, numbers: Sequence[Numbers], no_fit: NoFit) -> str:
-    """How many slices of each layer fit into the level's largest domain."""
+    """Returns how many slices of each layer fit into the level's largest domain."""
     level = tree.levels[no_fit.level]
     slices = numbers[no_fit.level].slice
     best = min(level.ids().tolist(), key=lambda slot: (-int(slices[slot]), ",".join(level.paths[slot])))
@@ -400,7 +400,7 @@ def _below(tree: Tree, level: int, slot: int, target: int) -> list[int]:
 
 
 def exclusion_text(exclusions: Exclusions) -> str:
-    """The part of the message about nodes that did not count; empty if all did."""
+    """Returns the part of the message about nodes that did not count; empty if all did."""
     parts = [f"taint {quoted(taint)}: {count}" for taint, count in exclusions.taints.items()]
     parts += [f"resource {quoted(resource)}: {count}" for resource, count in exclusions.resources.items()]
     parts += [f"{term}: {count}" for term, count in exclusions.pods.items()]
@@ -417,6 +417,6 @@ def exclusion_text(exclusions: Exclusions) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text in double quotes, as messages write names."""
+    """Returns the text in double quotes, as messages write names."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

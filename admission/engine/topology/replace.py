@@ -101,7 +101,7 @@ class Replacer:
         nodes: Collection[str],
         alive: Container[str],
     ) -> Assignment | NoPlacement:
-        """The rest and the found places merged; the pod sets that follow see the found places as used."""
+        """Returns the rest and the found places merged; the pod sets that follow see the found places as used."""
         lost = 0 if request.previous is None else total(request.previous) - total(rest)
         if not lost:
             return rest
@@ -151,7 +151,7 @@ class Replacer:
         mates: Sequence[Assignment],
         lost: int,
     ) -> Assignment | NoPlacement:
-        """The pods of several nodes: parts of slices in their domains, innermost slices first, then whole slices."""
+        """Returns the pods of several nodes: parts of slices in their domains, innermost slices first, then whole slices."""
         new, left = Assignment(rest.levels, ()), lost
         for index in reversed(range(len(ask.layers))):
             layer, below = ask.layers[index], ask.layers[index + 1 :]
@@ -174,14 +174,14 @@ class Replacer:
 
 
 def on_hosts(request: PlacementRequest, operator: str, hosts: Collection[str]) -> PlacementRequest:
-    """The request for these hosts only (`In`), or for all but them (`NotIn`)."""
+    """Returns the request for these hosts only (`In`), or for all but them (`NotIn`)."""
     named = NodeSelectorRequirement(key=HOSTNAME_LABEL, operator=operator, values=tuple(sorted(hosts)))
     term = NodeSelectorTerm(match_expressions=(named,))
     return replace(request, pod_set=replace(request.pod_set, volumes=(*request.pod_set.volumes, (term,))))
 
 
 def _parted(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assignment, tuple[DomainCount, ...]]:
-    """The pods that stay: those of domains to be reckoned with, and those of hosts that live on outside the tree."""
+    """Returns the pods that stay: those of domains to be reckoned with, and those of hosts that live on outside the tree."""
     if rest.levels != tree.output_levels or not by_host(rest.levels):
         return rest, ()
     away = tuple(one for one in rest.domains if tree.domain_row(one.values) is None and one.values[-1] in alive)
@@ -189,14 +189,14 @@ def _parted(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assign
 
 
 def _without(assignment: Assignment, nodes: Collection[str]) -> Assignment:
-    """The assignment without the nodes' domains. Wider domains outlive a node."""
+    """Returns the assignment without the nodes' domains. Wider domains outlive a node."""
     if not by_host(assignment.levels):
         return assignment
     return Assignment(assignment.levels, tuple(one for one in assignment.domains if one.values[-1] not in nodes))
 
 
 def _fewer(assignment: Assignment, pod_set: str, lost: Mapping[tuple[str, str], int]) -> Assignment:
-    """The assignment without so many pods of each host."""
+    """Returns the assignment without so many pods of each host."""
     if not by_host(assignment.levels):
         return assignment
     left = (
@@ -206,7 +206,7 @@ def _fewer(assignment: Assignment, pod_set: str, lost: Mapping[tuple[str, str], 
 
 
 def _mates(request: PlacementRequest, requests: Sequence[PlacementRequest]) -> Iterator[str]:
-    """The other pod sets of its group."""
+    """Yields the other pod sets of its group."""
     own = _group_of(request)
     for other in requests:
         if other is not request and own is not None and own == _group_of(other):
@@ -219,7 +219,7 @@ def _group_of(request: PlacementRequest) -> tuple[str, str] | None:
 
 
 def _narrowed(tree: Tree, ask: Ask, rest: Assignment, mates: Sequence[Assignment]) -> Ask:
-    """The lost pods' Ask: where they may go beside the pods that stay, and which slices must be kept whole."""
+    """Returns the lost pods' Ask: where they may go beside the pods that stay, and which slices must be kept whole."""
     broken = [] if ask.shaped else [layer for layer in ask.layers if ask.count % layer.size]
     if broken:
         within = _incomplete(tree, broken[-1], rest.domains, ask.count)
@@ -232,14 +232,14 @@ def _narrowed(tree: Tree, ask: Ask, rest: Assignment, mates: Sequence[Assignment
 
 
 def _incomplete(tree: Tree, layer: Layer, rest: Sequence[DomainCount], lost: int) -> Values | None:
-    """The domain of the layer whose pods make whole slices together with the lost ones."""
+    """Returns the domain of the layer whose pods make whole slices together with the lost ones."""
     pods = _pods(tree, layer, rest)
     fitting = [path for path, count in pods.items() if (count + lost) % layer.size == 0]
     return min(fitting, key=",".join, default=None)
 
 
 def _missing(tree: Tree, layer: Layer, rest: Assignment) -> list[tuple[Values, int]]:
-    """The domains of the layer whose pods are no whole slices, with how many pods make them whole."""
+    """Returns the domains of the layer whose pods are no whole slices, with how many pods make them whole."""
     pods = _pods(tree, layer, rest.domains)
     short = [(path, -count % layer.size) for path, count in pods.items() if count % layer.size]
     return sorted(short, key=lambda each: ",".join(each[0]))

@@ -34,7 +34,7 @@ class PlacementSteps(Protocol):
     journal: Journal
 
     def tree(self, group: Group) -> Tree | NoPlacement:
-        """The tree of the group's flavor."""
+        """Returns the tree of the group's flavor."""
 
     def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
         """What the group asks of its tree."""
@@ -105,7 +105,7 @@ def _domains(tree: Tree, ask: Ask, simulate_empty: bool) -> Iterator[Values]:
 def _hosts(
     steps: PlacementSteps, request: PlacementRequest, assignment: Assignment, used: set[str], simulate_empty: bool
 ) -> Assignment | NoPlacement:
-    """The hosts for one pod set, the tightest first: they leave the most room to others."""
+    """Returns the hosts for one pod set, the tightest first: they leave the most room to others."""
     group = Group(request)
     tree = steps.tree(group)
     if isinstance(tree, NoPlacement):

@@ -46,7 +46,7 @@ class Columns:
         return len(self.names)
 
     def of(self, resource: str) -> int:
-        """The resource's column."""
+        """Returns the resource's column."""
         column = self.index.get(resource)
         if column is None and resource.startswith(EXCLUSIVE_PREFIXES):
             return self._exclusive(resource)
@@ -77,12 +77,12 @@ class Columns:
         return column
 
     def vector(self, amounts: Amounts) -> Vector:
-        """The amounts by column, capped so that sums cannot overflow."""
+        """Returns the amounts by column, capped so that sums cannot overflow."""
         return tuple([(self.of(name), max(-LIMIT, min(amount, LIMIT))) for name, amount in amounts.items()])
 
 
 def times(vector: Vector, count: int) -> Vector:
-    """The vector `count` times."""
+    """Returns the vector `count` times."""
     if count == 1:
         return vector
     return tuple([(column, max(-LIMIT, min(amount * count, LIMIT))) for column, amount in vector])

@@ -117,12 +117,12 @@ class Allocations:
                 yield (got.name, values), EntryUsage(slot, flavor, levels, vector, count, by_node, wants, facts)
 
     def flavor_of(self, got: PodSetAdmission) -> str:
-        """The flavor whose tree the pod set is placed on."""
+        """Returns the flavor whose tree the pod set is placed on."""
         names = sorted(set(got.flavors.values()))
         return next((name for name in names if name in self._capacity.trees), names[0] if names else "")
 
     def _counted(self) -> Iterator[Shift]:
-        """All pods that terms may count, and where they are at this moment."""
+        """Yields all pods that terms may count, and where they are at this moment."""
         pods, admitted = list(self.pods.values()), self.slot_of.copy()
         entries = [entry for allocation in self.by_workload.values() for entry in allocation.entries.values()]
         waiting = [(entry, rest) for entry in entries if entry.facts and (rest := entry.count - len(entry.covered))]
@@ -141,12 +141,12 @@ class Allocations:
     # ---- what a snapshot keeps
 
     def inputs(self) -> Iterator[BoundPod]:
-        """The bound pods by key, covered ones first, so that restoring a snapshot covers the same pods."""
+        """Yields the bound pods by key, covered ones first, so that restoring a snapshot covers the same pods."""
         yield from (self.pods[key] for key in sorted(self.slot_of))
         yield from (self.pods[key] for key in sorted(self.pods.keys() - self.slot_of.keys()))
 
     def assumed_pods(self) -> dict[Slot, dict[str, int]]:
-        """The assumed pods: entry -> node -> number of pods that hold capacity there."""
+        """Returns the assumed pods: entry -> node -> number of pods that hold capacity there."""
         entries = (entry for _, allocation in sorted(self.by_workload.items()) for entry in allocation.entries.values())
         return {entry.slot: dict(sorted(entry.assumed.items())) for entry in entries if entry.assumed}
 
@@ -165,11 +165,11 @@ class Allocations:
     # ---- bound pods
 
     def pods_of(self, key: str) -> list[str]:
-        """The bound pods that declare that they belong to the workload."""
+        """Returns the bound pods that declare that they belong to the workload."""
         return sorted(self._pods_of.get(key, ()))
 
     def pods_on(self, node: str) -> list[str]:
-        """The pods that are bound to the node."""
+        """Returns the pods that are bound to the node."""
         return sorted(self._pods_on.get(node, ()))
 
     def pods_with_surplus(self, key: str) -> list[str]:
@@ -221,7 +221,7 @@ class Allocations:
         self.assumed.pack(entry)
 
     def entry_of(self, slot: Slot) -> EntryUsage | None:
-        """The entry in force with this slot, if there is one."""
+        """Returns the entry in force with this slot, if there is one."""
         allocation = self.by_workload.get(slot[0])
         return None if allocation is None else allocation.entries.get(slot[1:])
 
@@ -302,7 +302,7 @@ class Allocations:
         self._journal.drop(self._excess_of, pod.key)
 
     def slot_for(self, pod: BoundPod) -> Slot | None:
-        """The entry that may count the pod: of the pod set that it names, preferably one with capacity."""
+        """Returns the entry that may count the pod: of the pod set that it names, preferably one with capacity."""
         allocation = None if pod.workload is None else self.by_workload.get(pod.workload)
         if allocation is None:
             return None

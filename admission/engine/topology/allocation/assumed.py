@@ -113,7 +113,7 @@ class AssumedPods:
             self.pack(entry)
 
     def _overfull(self, name: str, entry: EntryUsage) -> bool:
-        """Whether the node is overcommitted in a resource that the entry uses."""
+        """Reports whether the node is overcommitted in a resource that the entry uses."""
         tree = self._capacity.trees.get(entry.flavor)
         row = None if tree is None else tree.row_of_node.get(name)
         if tree is None or row is None:

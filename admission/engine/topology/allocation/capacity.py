@@ -77,7 +77,7 @@ class Capacity:
         self.placed.opened = self._all_grew
 
     def generations(self) -> dict[str, int]:
-        """The generation of every flavor."""
+        """Returns the generation of every flavor."""
         return dict(self._generations)
 
     def keep_generations(self, generations: Mapping[str, int]) -> None:
@@ -127,7 +127,7 @@ class Capacity:
         return tree
 
     def usage_tables(self, flavor: str) -> UsageTables:
-        """The tables that the flavor's rows are charged from."""
+        """Returns the tables that the flavor's rows are charged from."""
         own = self._usage_tables.get(flavor)
         if own is None:
             own = (
@@ -141,11 +141,11 @@ class Capacity:
     # ---- nodes and foreign pods
 
     def inputs(self) -> Iterator[Node]:
-        """The known nodes, by name."""
+        """Returns the known nodes, by name."""
         return (record.node for _, record in sorted(self.nodes.items()) if record.node is not None)
 
     def _all_nodes(self) -> list[Node]:
-        """The known nodes, in no particular order."""
+        """Returns the known nodes, in no particular order."""
         return [record.node for record in self.nodes.values() if record.node is not None]
 
     def set_node(self, name: str, node: Node | None) -> bool:
@@ -218,7 +218,7 @@ class Capacity:
         self._forget_if_empty(name)
 
     def domain_of(self, name: str, levels: tuple[str, ...]) -> Values | None:
-        """The domain of a node under these levels. An unknown node is assumed to have its name as hostname."""
+        """Returns the domain of a node under these levels. An unknown node is assumed to have its name as hostname."""
         record = self.nodes.get(name)
         node = None if record is None else record.node
         if node is None:
@@ -252,7 +252,7 @@ class Capacity:
             tree.shift_free(row, amount)
 
     def usage_table(self, spot: Spot) -> UsageTable:
-        """The usage table of the spot."""
+        """Returns the usage table of the spot."""
         usage_tables = self.usage_tables(spot.flavor)
         match spot.kind:
             case SpotKind.HOST:
@@ -263,7 +263,7 @@ class Capacity:
                 return usage_tables.domains
 
     def row(self, flavor: str, spot: Spot) -> int | None:
-        """The row of the flavor's tree that a charge of the spot would change. Spots of flavor "" belong to foreign
+        """Returns the row of the flavor's tree that a charge of the spot would change. Spots of flavor "" belong to foreign
         pods.
         """
         shared = spot.kind is not SpotKind.DOMAIN and self._options.overlapping_flavors
@@ -282,7 +282,7 @@ class Capacity:
             yield spot.flavor, self.trees[spot.flavor]
 
     def all_usage_tables(self) -> Iterator[tuple[SpotKind, UsageTable]]:
-        """Every usage table once, whichever flavors share it."""
+        """Yields every usage table once, whichever flavors share it."""
         shared = {id(table) for table in (self._shared.hosts, self._shared.nodes)}
         yield from ((SpotKind.HOST, self._shared.hosts), (SpotKind.NODE, self._shared.nodes))
         for _, usage_tables in sorted(self._usage_tables.items()):
@@ -295,7 +295,7 @@ class Capacity:
 
     @property
     def by_node(self) -> bool:
-        """Whether wider flavors count node by node."""
+        """Reports whether wider flavors count node by node."""
         return self._options.counting is Counting.NODES
 
     def differences(self) -> Iterator[list[str]]:
@@ -315,7 +315,7 @@ def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def usage_key(spot: Spot) -> str | Values:
-    """The key of the spot in its usage table."""
+    """Returns the key of the spot in its usage table."""
     return spot.key if spot.kind is SpotKind.DOMAIN else spot.key[-1]
 
 

@@ -80,7 +80,7 @@ class Allocation:
 
 
 def by_host(levels: tuple[str, ...]) -> bool:
-    """Whether these levels end in the host."""
+    """Reports whether these levels end in the host."""
     return bool(levels) and levels[-1] == HOSTNAME_LABEL
 
 
@@ -109,7 +109,7 @@ def spots(
 def nodes_with_room(
     capacity: Capacity, flavor: str, where: Domain, vector: Vector, wants: Wants
 ) -> Iterator[tuple[str, int]]:
-    """The domain's nodes that the pods may use, by name, each with how many pods of this size it still holds."""
+    """Yields the domain's nodes that the pods may use, by name, each with how many pods of this size it still holds."""
     levels, values = where
     tree = capacity.trees.get(flavor)
     if tree is None or tree.shape.levels != levels:
@@ -122,7 +122,7 @@ def nodes_with_room(
 
 
 def pods_that_fit(tree: Tree, row: int, vector: Vector) -> int:
-    """How many pods of this size one row still holds."""
+    """Returns how many pods of this size one row still holds."""
     return max(0, min((tree.free_at(row, column) // amount for column, amount in vector if amount > 0), default=0))
 
 

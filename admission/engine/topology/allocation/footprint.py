@@ -26,7 +26,7 @@ class Cells:
     amounts: Ints
 
     def part(self, first: int, last: int) -> Cells:
-        """The entries `first` to `last` - 1."""
+        """Returns the entries `first` to `last` - 1."""
         return Cells(self.columns[first:last], self.rows[first:last], self.amounts[first:last])
 
 
@@ -35,7 +35,7 @@ Footprint = Mapping[str, Cells]
 
 
 def footprint(capacity: Capacity, taken: Iterable[tuple[Spot, Vector]]) -> Footprint:
-    """The footprint of all that is charged on these spots, in every tree that contains them."""
+    """Returns the footprint of all that is charged on these spots, in every tree that contains them."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     for spot, vector in taken:
         for flavor in capacity.trees:
@@ -50,7 +50,7 @@ def _cells(entries: Sequence[tuple[int, int, int]]) -> Cells:
 
 
 def joined(footprints: Sequence[Footprint], flavor: str) -> tuple[Cells, Ints]:
-    """The footprints of one tree concatenated, and the offset of each (one more offset than footprints)."""
+    """Returns the footprints of one tree concatenated, and the offset of each (one more offset than footprints)."""
     parts = [each.get(flavor, _NOTHING) for each in footprints]
     offsets = np.zeros(len(parts) + 1, dtype=np.int64)
     if not parts:

@@ -39,7 +39,7 @@ def shift(allocations: Allocations, capacity: Capacity, key: str, sign: int) -> 
 
 
 def taken(allocations: Allocations, capacity: Capacity, key: str) -> Iterator[tuple[Spot, Vector]]:
-    """All that `shift` would move, including pods that are charged on their nodes."""
+    """Yields all that `shift` would move, including pods that are charged on their nodes."""
     for entry in allocations.by_workload[key].entries.values():
         yield from _charged(allocations, capacity, entry)
     for node, vector in _foreign(allocations, capacity, key):

@@ -65,7 +65,7 @@ class Balance:
         self._cloner = cloner
 
     def find(self) -> Start | None:
-        """The domains with their shares; None: try BestFit."""
+        """Returns the domains with their shares; None: try BestFit."""
         best: SiblingSet | None = None
         for slots in self._sibling_sets():
             if not (self._told and self._hopeless(best, slots)):
@@ -91,7 +91,7 @@ class Balance:
     # ---- which set of siblings
 
     def _hopeless(self, best: SiblingSet | None, slots: Sequence[int]) -> bool:
-        """Whether `_better` would keep the best. Checked without copies: pruning increases no share and decreases no
+        """Reports whether `_better` would keep the best. Checked without copies: pruning increases no share and decreases no
         count.
         """
         ask, ids = self._ask, np.array(slots, dtype=np.int64)
@@ -249,7 +249,7 @@ def _children(doms: Iterable[PickedDomain]) -> list[PickedDomain]:
 
 
 def _fewest(sizes: Ints, need: int) -> int:
-    """How many of the largest hold the need; 0 if all of them do not."""
+    """Returns how many of the largest hold the need; 0 if all of them do not."""
     held = np.cumsum(-np.sort(-sizes))
     return int(np.searchsorted(held, need)) + 1 if len(held) and int(held[-1]) >= need else 0
 

@@ -50,7 +50,7 @@ class PickOrder:
         return -dom.affinity if self.by_affinity else 0
 
     def tightest(self, doms: Sequence[PickedDomain], need: int, leaders: int, *, slices: bool) -> PickedDomain:
-        """The first domain with the fewest slices (or pods) that holds `need`; the first of all if none does."""
+        """Returns the first domain with the fewest slices (or pods) that holds `need`; the first of all if none does."""
         beside, alone = _sizes(slices)
         size = beside if leaders else alone
         among = takewhile(lambda d: d.affinity == doms[0].affinity, doms) if self.by_affinity else doms
@@ -60,7 +60,7 @@ class PickOrder:
     def minimize(
         self, doms: Sequence[PickedDomain], count: int, leaders: int, size: int, *, slices: bool
     ) -> list[PickedDomain]:
-        """The needed domains of a sorted list, each with the pods it gets. None if they do not hold all pods."""
+        """Returns the needed domains of a sorted list, each with the pods it gets. None if they do not hold all pods."""
         doms = prioritize_leader(doms, count, leaders, size, slices=slices)
         taker = _Taker(self, size if slices else 1, slices)
         taker.rest, taker.leaders = (count // size if slices else count), leaders

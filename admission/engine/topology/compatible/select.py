@@ -31,7 +31,7 @@ class CandidateSet:
         return len(self.ids)
 
     def at(self, index: Ints) -> CandidateSet:
-        """The candidates with these indexes, in this order."""
+        """Returns the candidates with these indexes, in this order."""
         slices = self.slices[index]
         pods = slices if self.pods is self.slices else self.pods[index]
         return CandidateSet(self.ids[index], slices, pods, self.label[index])
@@ -44,7 +44,7 @@ class CandidateSet:
         return np.lexsort((self.label, self.pods, slices))
 
     def first(self, index: Ints) -> int:
-        """The first of these indexes, which have equal slices: fewest pods, then smallest values."""
+        """Returns the first of these indexes, which have equal slices: fewest pods, then smallest values."""
         if self.pods is not self.slices:
             pods = self.pods[index]
             index = index[pods == pods.min()]
@@ -109,7 +109,7 @@ def _enough(field: CandidateSet, need: int, *, least: bool) -> Ints:
 
 
 def _firsts(field: CandidateSet, index: Ints, count: int) -> Ints:
-    """The first `count` of indexes with equal slices."""
+    """Returns the first `count` of indexes with equal slices."""
     if count >= len(index):
         return index
     if field.pods is field.slices:

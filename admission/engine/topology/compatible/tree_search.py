@@ -101,7 +101,7 @@ class Search:
     # ---- plain: arrays
 
     def _field(self, level: int, ids: Ints, *, whole: bool = False) -> CandidateSet:
-        """The level's domains with these slots. `whole`: all of them, ascending."""
+        """Returns the level's domains with these slots. `whole`: all of them, ascending."""
         numbers, label = self._numbers[level], self._tree.levels[level].label
         if whole and len(ids) == self._tree.levels[level].size:
             return CandidateSet(ids, numbers.slice, numbers.pod, label)

@@ -60,7 +60,7 @@ class CapacityView:
         self._capacities: dict[int, list[Vec]] = {}
 
     def chain(self, place: DomainRef) -> list[DomainRef]:
-        """The domain and all domains around it."""
+        """Returns the domain and all domains around it."""
         level, slot = place
         found = []
         while level >= 0:
@@ -69,7 +69,7 @@ class CapacityView:
         return [*found, EVERYWHERE]
 
     def around(self, level: int, choice: Sequence[int]) -> DomainRef:
-        """The smallest domain that contains all chosen ones."""
+        """Returns the smallest domain that contains all chosen ones."""
         slots = set(choice)
         if not slots:
             return EVERYWHERE
@@ -79,7 +79,7 @@ class CapacityView:
         return (level, slots.pop()) if level >= 0 else EVERYWHERE
 
     def rows(self, place: DomainRef) -> list[int]:
-        """The counting rows in the domain, in tree order."""
+        """Returns the counting rows in the domain, in tree order."""
         if place not in self._rows:
             self._rows[place] = self.tree.rows.in_order(self._below(place))
         return self._rows[place]
@@ -106,7 +106,7 @@ class CapacityView:
         return found
 
     def _read(self) -> _Lists:
-        """The arrays as lists, which are faster to read cell by cell."""
+        """Returns the arrays as lists, which are faster to read cell by cell."""
         if self._lists is None:
             may = [None if mask is None else mask.tolist() for mask in self._masks]
             parents = [level.parent.tolist() for level in (*self.tree.levels, self.tree.rows)]
@@ -140,7 +140,7 @@ class CapacityView:
         return self._signs[place]
 
     def capacity(self, place: DomainRef) -> Vec:
-        """An upper bound: free amounts of each resource, then for each pod shape how many such pods (or larger ones)
+        """Returns an upper bound: free amounts of each resource, then for each pod shape how many such pods (or larger ones)
         fit.
         """
         level, slot = place

@@ -45,11 +45,11 @@ class PlacementSteps(Protocol):
     def proved(
         self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool
     ) -> tuple[Placed | NoPlacement, Certificate | None]:
-        """The group's domains by what is free now, with their certificate."""
+        """Returns the group's domains by what is free now, with their certificate."""
 
 
 def single(group: Group) -> tuple[Group, ...]:
-    """Each member as its own group that asks what the representative asks, in its own slices; largest first."""
+    """Returns each member as its own group that asks what the representative asks, in its own slices; largest first."""
     spoken = group.workers.pod_set.topology or NOTHING
     found = []
     for member in sorted(group.members, key=lambda member: -member.count):
@@ -114,7 +114,7 @@ def _domains(tree: Tree, asks: Sequence[Ask], simulate_empty: bool) -> Iterator[
 
 
 def _fitting(tree: Tree, level: int, rows: Sequence[tuple[Ints, int]]) -> list[int]:
-    """The level's domains that hold each member alone, the tightest first."""
+    """Returns the level's domains that hold each member alone, the tightest first."""
     good = tree.levels[level].alive.copy()
     for slices, need in rows:
         good &= slices >= need
@@ -140,7 +140,7 @@ def _inside(
 
 
 def _home(tree: Tree, group: Group, speaker: Ask) -> Values | None:
-    """The required domain where an older slice of a member already is."""
+    """Returns the required domain where an older slice of a member already is."""
     for member in group.members:
         before = member.previous
         if speaker.required and before is not None and before.domains and not stale(tree, before):

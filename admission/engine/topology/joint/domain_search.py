@@ -56,7 +56,7 @@ class DomainSearch:
         self.open = False
 
     def run(self) -> bool:
-        """Whether a choice was accepted."""
+        """Reports whether a choice was accepted."""
         return self._next({group_item.index: list(group_item.domains) for group_item in self._single})
 
     # ---- one domain each
@@ -97,7 +97,7 @@ class DomainSearch:
         return (self._capacity_view.signature(place), *kinds)
 
     def _branches(self, group_item: GroupItem, slots: Sequence[int]) -> Iterator[int]:
-        """The tightest first, one of several equivalent domains."""
+        """Yields the tightest first, one of several equivalent domains."""
         level = self._capacity_view.tree.levels[group_item.level]
         seen: set[tuple[int, ...]] = set()
 
@@ -114,7 +114,7 @@ class DomainSearch:
                 yield slot
 
     def _narrowed(self, left: Left, taken: DomainRef) -> Left | None:
-        """The domains left for the other items now that this domain is used; None: some item has none."""
+        """Returns the domains left for the other items now that this domain is used; None: some item has none."""
         level, slot = taken
         smaller: Left = {}
         for index, slots in left.items():
@@ -156,7 +156,7 @@ class DomainSearch:
             self._free[place] = [a + b for a, b in zip(self._free[place], demand, strict=True)]
 
     def _fits(self, group_item: GroupItem, choice: Choice) -> bool:
-        """Whether it fits beside everything in this domain, and in each surrounding domain that some item has as a
+        """Reports whether it fits beside everything in this domain, and in each surrounding domain that some item has as a
         whole.
         """
         place = self._capacity_view.around(group_item.level, choice)
@@ -195,7 +195,7 @@ class DomainSearch:
         return self._capacity_view.capacity(place) if free is None else free
 
     def _too_few_domains(self, left: Left, order: Sequence[int]) -> bool:
-        """Whether items that each need a domain of their own outnumber their domains."""
+        """Reports whether items that each need a domain of their own outnumber their domains."""
         clique: list[int] = []
         union: set[int] = set()
         for index in order:
@@ -207,7 +207,7 @@ class DomainSearch:
         return False
 
     def _incompatible(self, one: int, other: int) -> bool:
-        """Whether the two can share no domain even if nothing else is there."""
+        """Reports whether the two can share no domain even if nothing else is there."""
         pair = (min(one, other), max(one, other))
         if pair not in self._separated:
             first, second = (self._problem.group_items[index] for index in pair)
@@ -240,7 +240,7 @@ class DomainSearch:
         return False
 
     def _sets(self, group_item: GroupItem) -> Iterator[Choice]:
-        """The sets of the given number of domains that hold the item while nothing else is there, the roomiest first."""
+        """Yields the sets of the given number of domains that hold the item while nothing else is there, the roomiest first."""
         slots = sorted(group_item.possible, key=lambda slot: -int(group_item.alone[slot]))
         sizes = [int(group_item.alone[slot]) for slot in slots]
         yield from self._subsets(slots, sizes, 0, self._numbers[group_item.index], group_item.need)

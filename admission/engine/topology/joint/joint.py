@@ -59,17 +59,17 @@ class JointSteps(colocated.PlacementSteps, Protocol):
     options: PlacementOptions
 
     def tree(self, group: Group) -> Tree | NoPlacement:
-        """The tree of the group's flavor."""
+        """Returns the tree of the group's flavor."""
 
 
 def concerns(groups: Sequence[Group], profile: Profile) -> bool:
-    """Whether there is anything to solve together."""
+    """Reports whether there is anything to solve together."""
     exact = all((group.workers.profile or profile) is Profile.EXACT for group in groups)
     return exact and (len(groups) > 1 or bool(groups[0].others))
 
 
 def solve(steps: JointSteps, groups: Sequence[Group], greedy: PlacementResult, simulate_empty: bool) -> PlacementResult:
-    """The best way for all groups, given the way that takes one after the other."""
+    """Returns the best way for all groups, given the way that takes one after the other."""
     tree = steps.tree(groups[0])
     if isinstance(tree, NoPlacement):
         return greedy
@@ -163,7 +163,7 @@ class _JointSearch:
             self._best = cost, found
 
     def _refuted(self, total: int, least: Sequence[int]) -> bool:
-        """Whether no answer opens exactly this many domains. The first answer found is kept and ends the search."""
+        """Reports whether no answer opens exactly this many domains. The first answer found is kept and ends the search."""
         refuted = True
         for numbers in self._numbers(least, total - sum(least)):
             refuted &= self._attempt(numbers)
@@ -172,7 +172,7 @@ class _JointSearch:
         return refuted
 
     def _numbers(self, least: Sequence[int], more: int, index: int = 0) -> Iterator[list[int]]:
-        """The ways to give the items so many domains beyond their least; a required level stays at one."""
+        """Yields the ways to give the items so many domains beyond their least; a required level stays at one."""
         if index == len(least):
             if not more:
                 yield []
@@ -254,7 +254,7 @@ class _JointSearch:
         return Assignment(tree.output_levels, tuple(DomainCount(tree.values(slot), pods[slot]) for slot in order))
 
     def _none(self, *, proved: bool) -> PlacementResult:
-        """The first attempt's failure, and whether it is proved that every other way fails too."""
+        """Returns the first attempt's failure, and whether it is proved that every other way fails too."""
         greedy = self._greedy
         if proved:
             certificate = Certificate(Proof.INFEASIBLE, expanded=self._budget.used)
@@ -283,7 +283,7 @@ def _placed(steps: JointSteps, order: Sequence[tuple[Group, Values | None]], sim
 
 
 def _members(steps: JointSteps, tree: Tree, group: Group) -> list[Member]:
-    """Each pod set's own Ask, the representative's first; none if the request breaks a rule."""
+    """Returns each pod set's own Ask, the representative's first; none if the request breaks a rule."""
     if group.others:
         asks = [steps.ask(tree, member) for member in colocated.single(group)]
         good = [ask for ask in asks if not isinstance(ask, NoPlacement)]
@@ -305,14 +305,14 @@ def _member(ask: Ask) -> Member:
 
 
 def _speaking_order(group: Group) -> list[str]:
-    """The names of its pod sets in the order of `_members`."""
+    """Returns the names of its pod sets in the order of `_members`."""
     if group.others:
         return [member.workers.pod_set.name for member in colocated.single(group)]
     return [member.pod_set.name for member in group.members]
 
 
 def _opened(tree: Tree, group: Group, members: Sequence[Member], found: Found) -> int:
-    """How many domains of its requested level the group uses."""
+    """Returns how many domains of its requested level the group uses."""
     ask = members[0].ask
     if ask.required:
         return 1

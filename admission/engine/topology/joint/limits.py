@@ -51,7 +51,7 @@ class PackingLimits:
         self._free = _sums([row.free for row in rows], len(items[0].vector) if items else 0)
 
     def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
-        """Whether these pods of each item are too many for the rows from the index on."""
+        """Reports whether these pods of each item are too many for the rows from the index on."""
         if any(family.exceeded(index, wanted) for family in self._families):
             return True
         for resource, free in enumerate(self._free[index]):
@@ -83,12 +83,12 @@ class _Family:
         self._capacity = [*accumulate(reversed(capacity), initial=0)][::-1]
 
     def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
-        """Whether more is wanted."""
+        """Reports whether more is wanted."""
         return sum([wanted[m] for m in self._members]) > self._capacity[index]
 
 
 def _families(items: Sequence[PackingItem]) -> Iterator[tuple[list[int], int]]:
-    """Each item alone, and with all items that are at least as large; and the index of the item."""
+    """Yields each item alone, and with all items that are at least as large; and the index of the item."""
     for m, item in enumerate(items):
         yield [m], m
         larger = [

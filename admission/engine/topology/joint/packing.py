@@ -126,7 +126,7 @@ class _Packer:
         self._counts: Counts = []
 
     def run(self) -> Counts | NoPacking:
-        """The counts, or why there are none."""
+        """Returns the counts, or why there are none."""
         if self._infeasible(0, self._start):
             return NoPacking.PROVED
         found = self._search(0, self._start) if len(self._rows) <= _DEEPEST else self._branch()
@@ -178,7 +178,7 @@ class _Packer:
         return self._passed(state, pattern, self._changes[index])
 
     def _passed(self, state: State, pattern: Vec, change: int) -> State:
-        """The state after a row with this pattern, when the next row lies in other domains from level `change` down."""
+        """Returns the state after a row with this pattern, when the next row lies in other domains from level `change` down."""
         new = list(state)
         for m, (item, at) in enumerate(zip(self._items, self._at, strict=True)):
             if not item.layers:
@@ -257,5 +257,5 @@ class _Packer:
 
 
 def _change(row: LimitRow, after: LimitRow) -> int:
-    """The first level at which the two rows lie in different domains."""
+    """Returns the first level at which the two rows lie in different domains."""
     return next((level for level, (a, b) in enumerate(zip(row.path, after.path, strict=True)) if a != b), len(row.path))

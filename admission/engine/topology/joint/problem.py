@@ -159,7 +159,7 @@ class JointProblem:
         return tuple(total)
 
     def fewest(self) -> int:
-        """A lower bound of the domains that an answer opens at the requested levels, summed over the items.
+        """Returns a lower bound of the domains that an answer opens at the requested levels, summed over the items.
 
         Each item needs at least its `least`. The items of one level together need at least as many as hold all their
         pods, counted as pods of a shape that is at most as large. Every item must have a `least`.
@@ -184,7 +184,7 @@ class JointProblem:
     # ---- which items fit where together
 
     def holds(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> bool | None:
-        """Whether all of them fit into the domain, each into what it chose there; None: unknown within the budget."""
+        """Reports whether all of them fit into the domain, each into what it chose there; None: unknown within the budget."""
         if self.exceeds(place, chosen):
             return False
         key = self._key(place, chosen)
@@ -208,7 +208,7 @@ class JointProblem:
         return self._tried(place, chosen, budget)
 
     def _fits_of_two(self, place: DomainRef, both: Sequence[PodShape], budget: NodeBudget) -> _TwoShapes | None:
-        """How many of two shapes fit beside each other; None: too many to count."""
+        """Returns how many of two shapes fit beside each other; None: too many to count."""
         numbers = [self._resources + self.capacity_view.shapes.index(shape) for shape in both]
         pods = [self.capacity_view.capacity(place)[number] for number in numbers]
         shapes = (both[0], both[1]) if pods <= pods[::-1] else (both[1], both[0])
@@ -224,7 +224,7 @@ class JointProblem:
         return self._two_shapes[key]
 
     def exceeds(self, place: DomainRef, chosen: Sequence[Chosen]) -> bool:
-        """Whether together they request more of something than there is."""
+        """Reports whether together they request more of something than there is."""
         return any(
             sum([self.demands[group_item.index][number] for group_item, _ in chosen]) > have
             for number, have in enumerate(self.capacity_view.capacity(place))
@@ -268,7 +268,7 @@ class JointProblem:
         return self._tree.rows.in_order({row for one in chains for row in self.capacity_view.rows(one)})
 
     def spread(self, chosen: Sequence[Chosen], packing: Packing) -> Mapping[int, Mapping[int, int]]:
-        """A packing's pods by item and slot of the lowest level."""
+        """Returns a packing's pods by item and slot of the lowest level."""
         order = [item for group_item, _ in chosen for item in group_item.items]
         found: dict[int, dict[int, int]] = {item: {} for item in order}
         for number, pattern in zip(*packing, strict=True):
@@ -280,13 +280,13 @@ class JointProblem:
 
 
 def _whole(place: DomainRef, chosen: Sequence[Chosen]) -> bool:
-    """Whether each of them chose the whole domain."""
+    """Reports whether each of them chose the whole domain."""
     level, slot = place
     return all(group_item.level == level and choice == (slot,) for group_item, choice in chosen)
 
 
 def _within(one: PodShape, other: PodShape) -> bool:
-    """Whether a pod of `one` uses at least what a pod of `other` uses, on rows that `other` may use as well."""
+    """Reports whether a pod of `one` uses at least what a pod of `other` uses, on rows that `other` may use as well."""
     larger = all(a >= b for a, b in zip(one[0], other[0], strict=True))
     return larger and (other[1] is None or one[1] == other[1])
 
@@ -297,7 +297,7 @@ def _item(member: Member, names: Sequence[str]) -> PackingItem:
 
 
 def _least(slices: Ints, need: int) -> int | None:
-    """How many of the largest domains it takes to hold the need."""
+    """Returns how many of the largest domains it takes to hold the need."""
     totals = np.cumsum(np.sort(slices)[::-1])
     enough = np.flatnonzero(totals >= need)
     return int(enough[0]) + 1 if len(enough) else None

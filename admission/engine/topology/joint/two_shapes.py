@@ -20,7 +20,7 @@ RowSpace = tuple[Vec, bool, bool]
 
 
 def beside(spots: Sequence[RowSpace], first: Vec, second: Vec) -> list[int]:
-    """The list of a domain with these rows: one entry for each number of the first shape that fits."""
+    """Returns the list of a domain with these rows: one entry for each number of the first shape that fits."""
     found = np.zeros(1, dtype=np.int64)
     for free, may_first, may_second in spots:
         most = fit(free, first) if may_first else 0
@@ -36,7 +36,7 @@ def beside(spots: Sequence[RowSpace], first: Vec, second: Vec) -> list[int]:
 
 
 def _own(free: Vec, first: Vec, second: Vec, most: int) -> Ints:
-    """The list of one row: how many of the second fit, by the number of the first."""
+    """Returns the list of one row: how many of the second fit, by the number of the first."""
     number = np.arange(most + 1, dtype=np.int64)
     fits = [(have - number * one) // other for have, one, other in zip(free, first, second, strict=True) if other]
     return np.maximum(np.minimum.reduce(fits), 0) if fits else np.zeros(most + 1, dtype=np.int64)

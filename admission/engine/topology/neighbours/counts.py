@@ -115,7 +115,7 @@ class PodCounts:
                         self._by_label.setdefault(pairs[0][0], {})
 
     def waits(self, facts: PodFacts | None) -> bool:
-        """Whether terms may decide about such a pod and are still being counted."""
+        """Reports whether terms may decide about such a pod and are still being counted."""
         return self._counting and facts is not None and (facts.has_terms or self._borne_by_pods)
 
     # ---- what changes
@@ -152,7 +152,7 @@ class PodCounts:
         self._shift(facts, place, -foreign, -admitted)
 
     def _shift(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> bool:
-        """Whether a domain may be open now that was closed."""
+        """Reports whether a domain may be open now that was closed."""
         if not self._takes:
             return False
         self._count(facts, place, foreign, admitted)
@@ -170,7 +170,7 @@ class PodCounts:
         return any(left)
 
     def _shift_near(self, tally: Tally, place: Place, foreign: int, admitted: int) -> bool:
-        """Whether other domains are near such a pod now."""
+        """Reports whether other domains are near such a pod now."""
         if place.kind != NODE:
             tally.elsewhere += foreign + admitted
             return not tally.elsewhere
@@ -232,7 +232,7 @@ class PodCounts:
             self._on_host.setdefault(new.labels.get(HOSTNAME_LABEL, ""), {})[name] = new
 
     def _node(self, place: Place) -> Node | None:
-        """The node of the place; none of a wide domain, and none for a pod that cannot be bound there any more."""
+        """Returns the node of the place; none of a wide domain, and none for a pod that cannot be bound there any more."""
         if place.kind == NODE:
             return self._named.get(place.key[0])
         some = self._on_host.get(place.key[0], {}) if place.kind == HOST else {}
@@ -244,12 +244,12 @@ class PodCounts:
     # ---- one term
 
     def selects(self, term: PodTerm, facts: PodFacts) -> bool:
-        """Whether the term selects such a pod."""
+        """Reports whether the term selects such a pod."""
         own = labels_of(facts.namespace, self.namespaces)
         return term.looks_into(facts.namespace, own) and term.selects(dict(facts.labels))
 
     def ask(self, term: PodTerm, table: TermTable) -> Tally:
-        """The pods that the term selects; in the table of affinity bound ones."""
+        """Returns the pods that the term selects; in the table of affinity bound ones."""
         tally = table.tallies.pop(term, None)
         if tally is not None:
             table.tallies[term] = tally  # the last one asked about
@@ -273,7 +273,7 @@ class PodCounts:
         return [facts for key, value in pairs for facts in self._by_label[key].get(value, ())]
 
     def _found_by(self, key: str) -> bool:
-        """Whether pods are found by this label, from now on."""
+        """Reports whether pods are found by this label, from now on."""
         if key not in self._by_label and len(self._by_label) < _KEYS:
             values: dict[str, dict[PodFacts, None]] = {}
             for facts in self._at:
@@ -283,7 +283,7 @@ class PodCounts:
         return key in self._by_label
 
     def inputs(self) -> Iterator[Namespace]:
-        """The namespaces, once their labels may matter."""
+        """Yields the namespaces, once their labels may matter."""
         if self.watching:
             yield from (Namespace(name, labels) for name, labels in sorted(self.namespaces.items()))
 
@@ -313,10 +313,10 @@ class PodCounts:
 
 
 def label_of(node: Node | None, key: str) -> str | None:
-    """The node's label."""
+    """Returns the node's label."""
     return None if node is None else node.labels.get(key)
 
 
 def on_node(name: str) -> Place:
-    """The place of a bound pod."""
+    """Returns the place of a bound pod."""
     return Place(NODE, "", (name,))

@@ -39,7 +39,7 @@ class Spread:
     own: int
 
     def of(self, rows: Ints) -> Spread:
-        """The same on these rows."""
+        """Returns the same on these rows."""
         return Spread(self.term, self.ids[rows], self.there[rows], self.counts[rows], self.own)
 
     def domains(self) -> tuple[Ints, Bools]:
@@ -50,13 +50,13 @@ class Spread:
         return pods, np.bincount(self.ids[counted], minlength=size) > 0
 
     def fewest(self, pods: Ints, known: Bools) -> int:
-        """The pods of the domain with the fewest."""
+        """Returns the pods of the domain with the fewest."""
         number = int(known.sum())
         return int(pods[known].min()) if number >= max(1, self.term.min_domains) else 0
 
 
 def spreads(placed: PlacedPods, tree: Tree, wants: Wants, *, empty: bool) -> list[Spread]:
-    """The constraints of such pods on all rows."""
+    """Returns the constraints of such pods on all rows."""
     facts = wants.facts
     if facts is None or not facts.even:
         return []
@@ -79,7 +79,7 @@ def _spread(
 
 
 def pinned(spread: Sequence[Spread], fit: Ints) -> Ints:
-    """How many pods fit where a pod that is pinned to its host finds one domain, and needs more of them."""
+    """Returns how many pods fit where a pod that is pinned to its host finds one domain, and needs more of them."""
     for one in spread:
         if one.term.min_domains > 1:
             left = one.term.max_skew - one.there
@@ -98,7 +98,7 @@ def evenly(spread: Sequence[Spread], fit: Ints, order: Ints, count: int) -> tupl
 
 
 def _passes(one: Spread) -> Bools:
-    """The rows of domains that are low enough, of a constraint that does not count the gang's own pods."""
+    """Returns the rows of domains that are low enough, of a constraint that does not count the gang's own pods."""
     pods, known = one.domains()
     low = pods - one.fewest(pods, known) <= one.term.max_skew
     passes: Bools = np.append(low, False)[one.ids]  # the last one is for rows without the key
@@ -129,7 +129,7 @@ def _poured(one: Spread, room: Ints, order: Ints, count: int) -> tuple[Ints, int
 
 
 def _on_rows(ids: Ints, share: Ints, room: Ints, order: Ints) -> Ints:
-    """The share of each domain on its rows: the largest first."""
+    """Returns the share of each domain on its rows: the largest first."""
     found = np.zeros(len(ids), dtype=np.int64)
     rows = np.flatnonzero((room > 0) & (ids >= 0))
     rows = rows[share[ids[rows]] > 0]
@@ -171,7 +171,7 @@ def _one_by_one(spread: Sequence[Spread], room: Ints, order: Ints, count: int) -
 
 
 def uneven(spread: Sequence[Spread], pods: Ints) -> Iterator[str]:
-    """The topology keys by which these pods, by row, lie less evenly than their constraints want."""
+    """Yields the topology keys by which these pods, by row, lie less evenly than their constraints want."""
     for one in spread:
         there, known = one.domains()
         at = np.flatnonzero((pods > 0) & (one.ids >= 0))

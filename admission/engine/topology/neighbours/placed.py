@@ -40,18 +40,18 @@ class PlacedPods(PodCounts):
     """The pods that count for terms, and what their terms close."""
 
     def concerns(self, facts: PodFacts | None) -> bool:
-        """Whether terms decide anything for such a pod."""
+        """Reports whether terms decide anything for such a pod."""
         if facts is None:
             return False
         return facts.has_terms or (self.watching and any(self._borne.selecting(facts, self.namespaces)))
 
     @staticmethod
     def has_terms(facts: PodFacts | None) -> bool:
-        """Whether such a pod says anything of other pods."""
+        """Reports whether such a pod says anything of other pods."""
         return facts is not None and facts.has_terms
 
     def keys_apart(self, facts: PodFacts | None) -> list[str]:
-        """The topology keys by which such pods keep each other away."""
+        """Returns the topology keys by which such pods keep each other away."""
         if facts is None or not facts.apart:
             return []
         return sorted({term.key for term in facts.apart if self.selects(term, facts)})
@@ -64,7 +64,7 @@ class PlacedPods(PodCounts):
         return found
 
     def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, str, Bools]]:
-        """The rows that are closed to such a pod, by kind of term and topology key."""
+        """Yields the rows that are closed to such a pod, by kind of term and topology key."""
         if facts is None or not tree.by_node:
             return
         if facts.has_terms:
@@ -89,12 +89,12 @@ class PlacedPods(PodCounts):
         return tuple(term.key for term in facts.together)
 
     def counted(self, term: PodTerm) -> Tally:
-        """The pods that the term selects."""
+        """Returns the pods that the term selects."""
         self.watch()
         return self.ask(term, self._asked)
 
     def _attracted(self, term: PodTerm, facts: PodFacts, tree: Tree, *, empty: bool) -> Bools:
-        """The rows that are near the pods that all terms select."""
+        """Returns the rows that are near the pods that all terms select."""
         if self.gathers(facts, empty=empty):
             with_key: Bools = tree.matcher.label_ids(term.key, tree.rows.size) >= 0
             return with_key
@@ -116,7 +116,7 @@ class PlacedPods(PodCounts):
         yield from (tally for _, tally in self._borne.selecting(facts, self.namespaces))
 
     def _anywhere(self, place: Place, key: str) -> Iterator[str]:
-        """The values of the label on the nodes of a wide domain."""
+        """Yields the values of the label on the nodes of a wide domain."""
         tree = self._trees.get(place.flavor)
         slot = None if tree is None else tree.domain_row(place.key)
         if tree is None or slot is None:
@@ -129,7 +129,7 @@ class PlacedPods(PodCounts):
 
 
 def of_domain(flavor: str, levels: tuple[str, ...], values: tuple[str, ...]) -> Place:
-    """The place of pods that are assigned to a domain and not bound."""
+    """Returns the place of pods that are assigned to a domain and not bound."""
     if levels and levels[-1] == HOSTNAME_LABEL:
         return Place(HOST, "", values[-1:])
     return Place(DOMAIN, flavor, values)

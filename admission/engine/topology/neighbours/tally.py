@@ -93,7 +93,7 @@ class Tally:
         return step
 
     def rows(self, tree: Tree, *, empty: bool) -> Bools | None:
-        """The rows whose node has one of the values; None: none has. The wide domains are left out."""
+        """Returns the rows whose node has one of the values; None: none has. The wide domains are left out."""
         known = (tree, tree.matcher.changes, self.changes, empty)
         if known != self._known:
             values = self.values(empty=empty)
@@ -102,7 +102,7 @@ class Tally:
         return self._rows
 
     def by_row(self, tree: Tree, *, empty: bool) -> Ints:
-        """How many of the pods are on each row's node; those of a wide domain are counted on its first row."""
+        """Returns how many of the pods are on each row's node; those of a wide domain are counted on its first row."""
         known = (tree, tree.matcher.changes, self._version, empty)
         if known != self._known_by_row:
             counts = np.zeros(tree.rows.size, dtype=np.int64)
@@ -114,13 +114,13 @@ class Tally:
         return self._by_row
 
     def values(self, *, empty: bool) -> Collection[str]:
-        """The values with a pod; `empty`: as if no workload were admitted."""
+        """Returns the values with a pod; `empty`: as if no workload were admitted."""
         if not empty:
             return self.by_value.keys()
         return [value for value, (foreign, _) in self.by_value.items() if foreign]
 
     def domains(self, *, empty: bool) -> list[Place]:
-        """The wide domains with a pod that is on no node yet."""
+        """Returns the wide domains with a pod that is on no node yet."""
         return [place for place in self.at if place.kind == DOMAIN] if self.wide and not empty else []
 
 
@@ -185,7 +185,7 @@ class TermTable:
     def selecting(
         self, facts: PodFacts, namespaces: Mapping[str, Mapping[str, str]]
     ) -> Iterator[tuple[PodTerm, Tally]]:
-        """The terms that select the pod; `namespaces`: the labels of each."""
+        """Yields the terms that select the pod; `namespaces`: the labels of each."""
         if not self.tallies:
             return
         labels, own = dict(facts.labels), labels_of(facts.namespace, namespaces)
@@ -201,7 +201,7 @@ class TermTable:
 
 
 def _scope(term: PodTerm) -> str:
-    """The only namespace that the term looks into, else `_EVERYWHERE`."""
+    """Returns the only namespace that the term looks into, else `_EVERYWHERE`."""
     return term.namespaces[0] if term.by_labels is None and len(term.namespaces) == 1 else _EVERYWHERE
 
 
@@ -212,5 +212,5 @@ def _forget(index: dict[K, dict[PodTerm, None]], key: K, term: PodTerm) -> None:
 
 
 def labels_of(namespace: str, namespaces: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
-    """A namespace's labels; of one that is not known, the one that the API server gives each."""
+    """Returns a namespace's labels; of one that is not known, the one that the API server gives each."""
     return namespaces.get(namespace) or {"kubernetes.io/metadata.name": namespace}

@@ -51,7 +51,7 @@ def domains_of(tree: Tree, level: int) -> Ints:
 
 
 def broken(placed: PlacedPods, tree: Tree, found: Placed) -> str | None:
-    """The topology key of a term that the answer breaks between its own pods; None if it breaks none."""
+    """Returns the topology key of a term that the answer breaks between its own pods; None if it breaks none."""
     some = [(request.facts, assignment) for request, assignment in found if request.facts is not None]
     for (one, at), (other, there) in combinations_with_replacement(some, 2):
         for key in _keys(placed, one, other):
@@ -61,13 +61,13 @@ def broken(placed: PlacedPods, tree: Tree, found: Placed) -> str | None:
 
 
 def _keys(placed: PlacedPods, one: PodFacts, other: PodFacts) -> list[str]:
-    """The topology keys by which pods of one keep pods of the other away, or the other way round."""
+    """Returns the topology keys by which pods of one keep pods of the other away, or the other way round."""
     terms = [*((term, other) for term in one.apart), *((term, one) for term in other.apart)]
     return sorted({term.key for term, facts in terms if placed.selects(term, facts)})
 
 
 def _meet(tree: Tree, key: str, at: Assignment, there: Assignment | None) -> bool:
-    """Whether a pod of each is in one domain of the key; with `there` None: two pods of the same."""
+    """Reports whether a pod of each is in one domain of the key; with `there` None: two pods of the same."""
     here = Counter(dict(_counts(tree, key, at)))
     if there is None:
         return any(count > 1 for count in here.values())

@@ -169,7 +169,7 @@ class Elimination:
         return np.where(rest.heads.take(at) == missing, fewest, self._all + 1)
 
     def _walked(self, options: _Options, left: Ints, fewest: Sequence[Mapping[int, int]], most: int) -> Ints | None:
-        """The best answer of the remaining options with at most so many below."""
+        """Returns the best answer of the remaining options with at most so many below."""
         families: dict[int, list[tuple[int, int]]] = {}
         some = options.family.take(left).tolist(), options.key.take(left).tolist(), left.tolist()
         for family, key, option in zip(*some, strict=True):

@@ -24,7 +24,7 @@ from admission.engine.topology.tree.tree import Tree
 
 
 def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
-    """The best domains for the Ask, with a certificate; `budget`: search nodes that may be expanded.
+    """Returns the best domains for the Ask, with a certificate; `budget`: search nodes that may be expanded.
 
     The certificate's cost and bound are the figures of optimum/objective.py. There are none if one domain holds
     everything, or if Compatible answers (then Feasible, unless it uses one domain). The certificate claims, for several
@@ -55,7 +55,7 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
 
 
 def _plain(ask: Ask) -> bool:
-    """Whether the objective covers everything that the request asks for."""
+    """Reports whether the objective covers everything that the request asks for."""
     by_affinity = ask.by_affinity and bool(ask.wants.preferred)
     return not (ask.leaders or by_affinity or ask.balanced)
 
@@ -73,7 +73,7 @@ def _of(tree: Tree, level: int, claim: Proven, found: bool) -> Certificate:
 
 
 def _claiming(certificate: Certificate, tree: Tree, level: int, claim: Proven) -> Certificate:
-    """The certificate limited to what is claimed down to the level."""
+    """Returns the certificate limited to what is claimed down to the level."""
     names = tree.shape.levels
     below = names[level + 1] if level + 1 < tree.depth else ""
     return replace(certificate, claim=claim, level=names[level], unproved=below)
@@ -98,7 +98,7 @@ def _problem(tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Problem:
 
 
 def _shares(tree: Tree, ask: Ask, numbers: Sequence[Numbers], slots: Ints) -> Selection:
-    """All domains full but the smallest (the last by name wins a tie), which gets the rest."""
+    """Returns all domains full but the smallest (the last by name wins a tie), which gets the rest."""
     shares, label = numbers[ask.slice_level].slice[slots], tree.levels[ask.slice_level].label
     smallest = (shares == shares.min()).nonzero()[0]
     shares[smallest[label[slots[smallest]].argmax()]] -= int(shares.sum()) - ask.need

@@ -83,7 +83,7 @@ def _better(problem: Problem, best: FewestParents | None, union: Ints, k: int) -
 
 
 def counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
-    """How many these domains of the requested level are, and how many domains contain them at each level above, nearest
+    """Returns how many these domains of the requested level are, and how many domains contain them at each level above, nearest
     first.
     """
     found = [len(slots)]
@@ -96,7 +96,7 @@ def counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
 def _unions(
     problem: Problem, parent_table: ParentTable, capacities: CapacityCounts, top: Top
 ) -> Iterator[tuple[Ints, tuple[int, ...]]]:
-    """The contents of parents that may be best, and a lower bound for the levels above."""
+    """Yields the contents of parents that may be best, and a lower bound for the levels above."""
     asked = problem.asked
     for worth, need in _projected(parent_table, capacities, top, problem.need):
         wider = Problem([*problem.capacity[: asked - 1], worth], problem.parent, problem.label, asked - 1, need)
@@ -110,14 +110,14 @@ def _unions(
 
 
 def _widest(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
-    """The fewest domains of the widest level, and how many; None if all are not enough."""
+    """Returns the fewest domains of the widest level, and how many; None if all are not enough."""
     worth = problem.capacity[0]
     number = int(np.sort(worth)[::-1].cumsum().searchsorted(problem.need)) + 1
     return None if number > len(worth) else (largest(problem, 0, np.arange(len(worth)), number), (number,))
 
 
 def _wider(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
-    """The same for a level that has others above it, with lower bounds for it and for them."""
+    """Returns the same for a level that has others above it, with lower bounds for it and for them."""
     worth = problem.capacity[problem.asked]
     capacities = capacities_of(worth)
     top = fewest(capacities, problem.need)
@@ -130,7 +130,7 @@ def _wider(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
 def _projected(
     parent_table: ParentTable, capacities: CapacityCounts, top: Top, need: int
 ) -> Iterator[tuple[Ints, int]]:
-    """The parents' values, and how much of it is needed."""
+    """Yields the parents' values, and how much of it is needed."""
     good = top.k - _lesser(capacities, top)
     if 2 * good > top.k:
         yield _large(parent_table, top), good
@@ -141,7 +141,7 @@ def _projected(
 
 
 def _large(parent_table: ParentTable, top: Top) -> Ints:
-    """How many domains of capacity t or more each parent has."""
+    """Returns how many domains of capacity t or more each parent has."""
     return np.bincount(parent_table.parent[parent_table.capacity >= top.last], minlength=parent_table.size)
 
 
@@ -165,7 +165,7 @@ def _by_price(parent_table: ParentTable, capacities: CapacityCounts, top: Top, n
 
 
 def _lesser(capacities: CapacityCounts, top: Top) -> int:
-    """How many domains of a capacity below t an answer can have."""
+    """Returns how many domains of a capacity below t an answer can have."""
     left, found = top.slack, 0
     for value, count in zip(capacities.values, capacities.counts, strict=True):
         if value < top.last and (deficit := top.last - value) <= left:
@@ -178,7 +178,7 @@ def _lesser(capacities: CapacityCounts, top: Top) -> int:
 
 
 def _ordered(problem: Problem, top: Top, parent_table: ParentTable) -> Iterator[Ints]:
-    """The contents of the first parents in several orders, as many as hold the need."""
+    """Yields the contents of the first parents in several orders, as many as hold the need."""
     asked, parent, capacity, size = problem.asked, parent_table.parent, parent_table.capacity, parent_table.size
     for worth in _worths(capacity, top):
         score = np.bincount(parent, weights=worth, minlength=size).astype(np.int64)
@@ -201,7 +201,7 @@ def _worths(capacity: Ints, top: Top) -> Iterator[Ints]:
 
 
 def _enough(rank: Ints, capacity: Ints, k: int, need: int) -> int:
-    """The first rank up to which the k largest hold the need."""
+    """Returns the first rank up to which the k largest hold the need."""
     low, high = 0, int(rank.max())
     while low < high:
         middle = (low + high) // 2

@@ -99,7 +99,7 @@ class Labels:
         return found
 
     def _thrifty(self, label: Label, least: int) -> bool:
-        """Whether the sum of capacity - t over its domains is at least `least`."""
+        """Reports whether the sum of capacity - t over its domains is at least `least`."""
         held, cost, _ = label
         return held - self._top.last * (cost // self._asked_unit) >= least
 
@@ -149,7 +149,7 @@ class Labels:
         return kept
 
     def _rest(self, level: int, missing: int) -> int | None:
-        """The least cost of holding so much more at this level and below; None if all together cannot."""
+        """Returns the least cost of holding so much more at this level and below; None if all together cannot."""
         cost = 0
         for at in range(level, self._problem.last + 1):
             more = bisect_left(self._sums[at], missing)

@@ -17,7 +17,7 @@ _PRICES = 6
 
 
 def fewest_of(capacities: CapacityCounts, need: int) -> Top:
-    """The fewest domains that hold the need. All of them together must hold it."""
+    """Returns the fewest domains that hold the need. All of them together must hold it."""
     top = fewest(capacities, need)
     if top is None:
         raise AssertionError("called only where there is capacity, and every level below holds as much")
@@ -37,7 +37,7 @@ def by_capacity(capacities: CapacityCounts, need: int) -> tuple[int, int, dict[i
 
 
 def fewest_below(problem: Problem, among: Ints, k: int) -> list[int]:
-    """How many domains of each level below k of these domains need, by a Lagrangian bound (fewest_parents.py)."""
+    """Returns how many domains of each level below k of these domains need, by a Lagrangian bound (fewest_parents.py)."""
     found, size = [], len(problem.capacity[problem.asked])
     inside = mask(among, size)
     home = np.arange(size)

@@ -12,7 +12,7 @@ _TABLE = 1 << 16
 
 
 def capacities_of(capacity: Ints) -> CapacityCounts:
-    """The distinct capacities above zero."""
+    """Returns the distinct capacities above zero."""
     if len(capacity) and int(capacity.max()) < _TABLE:
         counts = np.bincount(capacity)
         counts[0] = 0
@@ -30,7 +30,7 @@ def sum_of_largest(capacity: Ints, k: int) -> int:
 
 
 def largest(problem: Problem, level: int, among: Ints, k: int) -> Ints:
-    """The k largest of these domains; the first by name wins a tie."""
+    """Returns the k largest of these domains; the first by name wins a tie."""
     capacity = problem.capacity[level][among]
     edge = np.partition(capacity, len(capacity) - k)[len(capacity) - k]
     over = among[capacity > edge]
@@ -39,7 +39,7 @@ def largest(problem: Problem, level: int, among: Ints, k: int) -> Ints:
 
 
 def pick(problem: Problem, level: int, among: Ints) -> Ints:
-    """The fewest of these domains that hold the need, chosen by subset_sum.py (the largest if that gives up)."""
+    """Returns the fewest of these domains that hold the need, chosen by subset_sum.py (the largest if that gives up)."""
     capacity = problem.capacity[level][among]
     capacities = capacities_of(capacity)
     top = fewest(capacities, problem.need)

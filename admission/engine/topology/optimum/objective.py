@@ -68,11 +68,11 @@ class Problem:
         return found
 
     def figures(self, slots: Ints) -> Figures:
-        """The figures of the answer that uses these domains of the last level."""
+        """Returns the figures of the answer that uses these domains of the last level."""
         return self.measured(self.opened(slots))
 
     def measured(self, opened: Sequence[Ints]) -> Figures:
-        """The figures of the answer that opens these domains of each level."""
+        """Returns the figures of the answer that opens these domains of each level."""
         held = {level: self.capacity[level][opened[level]] for level in range(self.asked, len(opened))}
         first = (
             len(opened[level]) if name == "count" else int(held[level].sum()) - self.need for name, level in self.order
@@ -105,20 +105,20 @@ class Scale:
         self._asked = problem.asked
 
     def count(self, level: int) -> int:
-        """The cost of one more domain at the level."""
+        """Returns the cost of one more domain at the level."""
         return self._unit["count", level]
 
     def stranded(self, level: int) -> int:
-        """The cost of one more slice in an opened domain of the level; 0 above `asked`."""
+        """Returns the cost of one more slice in an opened domain of the level; 0 above `asked`."""
         return self._unit.get(("stranded", level), 0)
 
     def domain(self, level: int, capacity: int) -> int:
-        """The cost of opening a domain of this capacity at the level."""
+        """Returns the cost of opening a domain of this capacity at the level."""
         hole = self._unit["hole", capacity] if level == self._asked else 0
         return self.count(level) + capacity * self.stranded(level) + hole
 
     def of(self, problem: Problem, figures: Figures, last: int) -> int:
-        """The cost of a whole answer with these figures, by the levels down to `last`."""
+        """Returns the cost of a whole answer with these figures, by the levels down to `last`."""
         cost = 0
         for (name, level), figure in zip(problem.order, figures, strict=False):
             if level <= last:
@@ -132,7 +132,7 @@ class Scale:
 
 
 def distinct(slots: Ints, size: int) -> Ints:
-    """Each of the slots once, ascending."""
+    """Returns each of the slots once, ascending."""
     found: Ints = mask(slots, size).nonzero()[0]
     return found
 

@@ -73,7 +73,7 @@ class ParentTable:
             yield Priced(worth, left, parents if left > 0 and parents <= self.size else 0)
 
     def cheapest(self, top: Top, parents: int, near: int) -> Cheapest:
-        """The price with the lowest upper bound of what k domains in so many parents hold; tried `near` a price first.
+        """Returns the price with the lowest upper bound of what k domains in so many parents hold; tried `near` a price first.
 
         The bound is convex in the price. If several prices have the minimum, one between them is taken, so that few
         domains have value 0.

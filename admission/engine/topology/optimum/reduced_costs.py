@@ -140,7 +140,7 @@ class KnapsackTable:
         self.spent = False
 
     def run(self) -> Ints | None:
-        """The domains; None if nothing is better, or if the budget is spent."""
+        """Returns the domains; None if nothing is better, or if the budget is spent."""
         reduced, wanted, need = self._reduced, self._wanted, self._problem.need
         try:
             states = self._merged(0, -1, reduced.most)
@@ -157,7 +157,7 @@ class KnapsackTable:
         return None if best is None else np.array(sorted(leaves(best)), dtype=np.int64)
 
     def _merged(self, level: int, parent: int, most: int) -> _States:
-        """The ways to open some children of a domain with losses up to `most`; `level`: theirs."""
+        """Returns the ways to open some children of a domain with losses up to `most`; `level`: theirs."""
         children = self._children(level, parent, most)
         decided = next(
             (at for at, (top, options) in enumerate(children) if len(options) != 1 or top <= most), len(children)
@@ -217,7 +217,7 @@ class KnapsackTable:
                 states[key] = paid + cost, choice if chosen is None else (chosen, choice)
 
     def _children(self, level: int, parent: int, most: int) -> list[tuple[int, list[_Option]]]:
-        """Each child's highest value and its options, most valuable first; decided children come first.
+        """Returns each child's highest value and its options, most valuable first; decided children come first.
 
         Options of equal value and size are interchangeable: only the cheapest are kept, as many as can be taken.
         """
@@ -264,7 +264,7 @@ class KnapsackTable:
         return [[options[number] for number in sorted(some)] for options, some in zip(children, kept, strict=True)]
 
     def _options(self, level: int, slot: int, most: int) -> tuple[int, list[_Option]]:
-        """The highest value of a domain above, opened or not, and the options to open it with losses up to `most`."""
+        """Returns the highest value of a domain above, opened or not, and the options to open it with losses up to `most`."""
         opening = self._scale.count(level)
         rent, opened = (self._reduced.rent, 1) if level == self._problem.asked - 1 else (0, 0)
         top = self._worth[slot] - rent if opened else None
@@ -291,7 +291,7 @@ class KnapsackTable:
         return {option[:3]: option[3:]}
 
     def _tops(self, level: int, slot: int) -> int:
-        """The highest value of a domain above the parents; `level`: its children's."""
+        """Returns the highest value of a domain above the parents; `level`: its children's."""
         some = self._families[level].get(slot, ())
         if level == self._problem.asked - 1:
             return sum(max(self._worth[one] - self._reduced.rent, 0) for one in some)

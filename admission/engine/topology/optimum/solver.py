@@ -109,7 +109,7 @@ class _Steps:
                 self._slots, self._figures = slots, figures
 
     def _inside(self, found: FewestParents) -> Ints:
-        """The best numbers in the parents that are open anyway."""
+        """Returns the best numbers in the parents that are open anyway."""
         problem, among = self._problem, found.union
         if problem.asked:
             parent = problem.parent[problem.asked]
@@ -132,14 +132,14 @@ class _Steps:
     # ---- what no answer can beat
 
     def _least_figures(self) -> Figures:
-        """A lower bound of each figure that is cheap to compute."""
+        """Returns a lower bound of each figure that is cheap to compute."""
         problem = self._problem
         return self._figured(
             [multiple(capacities, problem.need) for capacities in (self._capacities, *self._kinds_below)]
         )
 
     def _floor(self) -> Figures:
-        """A lower bound of each figure. For stranded slices and the pairs it ignores the tree."""
+        """Returns a lower bound of each figure. For stranded slices and the pairs it ignores the tree."""
         need = self._problem.need
         _, here, holes = by_capacity(self._capacities, need)
         over = [here]
@@ -150,7 +150,7 @@ class _Steps:
         return (*self._figured(over), *pairs(holes))
 
     def _figured(self, over: Sequence[int]) -> Figures:
-        """The lower bounds of the counts, and by level from the requested one `over`; without pairs."""
+        """Returns the lower bounds of the counts, and by level from the requested one `over`; without pairs."""
         problem = self._problem
         above = zip(range(problem.asked, -1, -1), self._few.bound, strict=True)
         least: dict[Figure, int] = {("count", level): count for level, count in above}
@@ -224,14 +224,14 @@ class _Steps:
         return (*best[:here], *self._floor()[here:order], *best[order:])
 
     def _whole(self, waste: int) -> bool:
-        """Whether an opened domain opens everything below it, since each holds more than may be stranded."""
+        """Reports whether an opened domain opens everything below it, since each holds more than may be stranded."""
         problem = self._problem
         if problem.last == problem.asked:
             return True
         return self._kinds_below[-1].values[-1] > waste
 
     def _costs(self, scale: Scale, slots: Ints, last: int) -> dict[int, int]:
-        """The cost of opening each of these domains of the requested level with everything below, down to the `last`
+        """Returns the cost of opening each of these domains of the requested level with everything below, down to the `last`
         level.
         """
         problem, size = self._problem, len(self._capacity)
@@ -257,7 +257,7 @@ class _Steps:
     # ---- the search
 
     def _gap(self) -> list[Figure]:
-        """The first figure that is above its lower bound, if it has a name."""
+        """Returns the first figure that is above its lower bound, if it has a name."""
         figures = zip(self._problem.order, self._figures, self._bound, strict=False)
         return [name for name, figure, bound in figures if figure > bound][:1]
 

@@ -39,7 +39,7 @@ class Top:
 
 
 def fewest(capacities: CapacityCounts, need: int) -> Top | None:
-    """The fewest domains that hold the need; None if all of them do not."""
+    """Returns the fewest domains that hold the need; None if all of them do not."""
     k, have = 0, 0
     for value, count in zip(capacities.values, capacities.counts, strict=True):
         if have + value * count >= need:
@@ -141,14 +141,14 @@ class SubsetSum:
         return tables
 
     def _largest_deficit(self, table: int, low: int, high: int) -> int:
-        """The largest deficit with a balance in the range; the k largest themselves have deficit 0."""
+        """Returns the largest deficit with a balance in the range; the k largest themselves have deficit 0."""
         found, row = 0, (1 << self._wide) - 1
         for balance in range(max(low + self._low, 0), min(high + self._low, self._rows - 1) + 1):
             found |= table >> balance * self._wide & row
         return found.bit_length() - 1
 
     def _balances(self, table: int, deficit: int, low: int, high: int) -> bool:
-        """Whether the table has this deficit with a balance in the range."""
+        """Reports whether the table has this deficit with a balance in the range."""
         low, high = max(low + self._low, 0), min(high + self._low, self._rows - 1)
         if deficit < 0 or low > high:
             return False

@@ -61,7 +61,7 @@ class Tight:
         return self._answer(chosen, below.of(chosen))
 
     def _promising(self) -> bool:
-        """Whether the counts are proved, and a first answer with the largest domains would leave a gap below."""
+        """Reports whether the counts are proved, and a first answer with the largest domains would leave a gap below."""
         problem, found = self._problem, self._found
         if problem.last != problem.asked + 1 or found.counts != found.bound:
             return False

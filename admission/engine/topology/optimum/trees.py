@@ -22,7 +22,7 @@ def candidates(problem: Problem, among: Ints) -> list[Ints]:
 
 
 def children(problem: Problem, level: int, parents: Ints) -> Ints:
-    """The domains of this level that can hold something and lie in these parents."""
+    """Returns the domains of this level that can hold something and lie in these parents."""
     found = mask(parents, len(problem.capacity[level - 1])).take(problem.parent[level]).nonzero()[0]
     kept: Ints = found.take(problem.capacity[level].take(found).nonzero()[0])
     return kept
@@ -43,7 +43,7 @@ def families(problem: Problem, candidates: Sequence[Ints]) -> list[dict[int, lis
 
 
 def leaves(choice: Choice | int) -> list[int]:
-    """The domains of a choice."""
+    """Returns the domains of a choice."""
     found: list[int] = []
     stack = [choice]
     while stack:

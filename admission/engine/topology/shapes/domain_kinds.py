@@ -47,7 +47,7 @@ class DomainKind:
 
     @cached_property
     def whole(self) -> bool:
-        """Whether every share up to the capacity can be taken."""
+        """Reports whether every share up to the capacity can be taken."""
         return not self.kept and self.takes == (1 << (self.cap + 1)) - 1
 
     @cached_property
@@ -59,17 +59,17 @@ class DomainKind:
         return (self._evenly(self.rule) if self.rule.even else self._anyhow(self.rule)) & every
 
     def fits(self, share: int) -> bool:
-        """Whether it can take the share."""
+        """Reports whether it can take the share."""
         if self.kids and self.rule.even:
             return share == self.kept == 0 or (self.kept <= share <= self.cap and self.parts(share) > 0)
         return bool(self.takes >> share & 1)
 
     def options(self, kid: DomainKind) -> int:
-        """The shares above 0 that a child may have, as bits."""
+        """Returns the shares above 0 that a child may have, as bits."""
         return kid.takes & self.rule.allowed
 
     def can(self, kid: DomainKind, share: int) -> bool:
-        """Whether a child may have this share."""
+        """Reports whether a child may have this share."""
         return bool(self.rule.allowed >> share & 1) and kid.fits(share)
 
     # ---- hard: the used units differ by one step at most
@@ -91,7 +91,7 @@ class DomainKind:
         return fits and (not self.kept or self._keeps(small, parts, large))
 
     def _keeps(self, small: int, parts: int, large: int) -> bool:
-        """Whether all children that have pods already can be among the used ones.
+        """Reports whether all children that have pods already can be among the used ones.
 
         A matching that covers those children and one that covers the shares can be combined into one that covers both
         (Mendelsohn and Dulmage).
@@ -103,12 +103,12 @@ class DomainKind:
         return not only[0] and only[1] <= parts - large and only[2] <= large and sum(only) <= parts
 
     def _alone(self) -> list[DomainKind]:
-        """The children that may have everything."""
+        """Returns the children that may have everything."""
         held = [kid for kid, many in self.kids for _ in range(many) if kid.kept]
         return ([] if held[1:] else held) if held else [kid for kid, _ in self.kids]
 
     def _takers(self, small: int) -> tuple[int, int, int]:
-        """How many children can have so many steps, one more, either."""
+        """Returns how many children can have so many steps, one more, either."""
         low = high = either = 0
         step = self.rule.step
         for kid, many in self.kids:
@@ -138,7 +138,7 @@ class DomainKind:
         return found
 
     def _all_takers(self, steps: int) -> tuple[list[int], list[int], list[int]]:
-        """The same for each number of steps."""
+        """Returns the same for each number of steps."""
         low, either = np.zeros(steps + 2, dtype=np.int64), np.zeros(steps + 2, dtype=np.int64)
         for kid, many in self.kids:
             can = _flags(self.options(kid), (steps + 2) * self.rule.step)[:: self.rule.step]
@@ -161,7 +161,7 @@ class DomainKind:
 
 
 def _flags(bits: int, size: int) -> Bools:
-    """The bits as an array of this size."""
+    """Returns the bits as an array of this size."""
     raw = np.frombuffer((bits & ((1 << size) - 1)).to_bytes(-(-size // 8), "little"), dtype=np.uint8)
     return np.unpackbits(raw, bitorder="little", count=size).astype(np.bool_)
 
@@ -183,7 +183,7 @@ def runs(bits: int) -> Iterator[tuple[int, int]]:
 
 
 def summed(one: int, other: int) -> int:
-    """All sums of a number of one set and a number of the other, as bits."""
+    """Returns all sums of a number of one set and a number of the other, as bits."""
     found = 0
     for start, length in runs(other):
         stretch, done = one << start, 1

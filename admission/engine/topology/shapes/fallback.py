@@ -15,7 +15,7 @@ from admission.engine.topology.shapes.plans import even
 
 
 def rough(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
-    """A share for each child in this order, for a share that the kind can take."""
+    """Returns a share for each child in this order, for a share that the kind can take."""
     rule = kind.rule
     if rule.even:
         return _even(kind, order, share)
@@ -85,7 +85,7 @@ def _ahead(options: Sequence[int], share: int) -> list[int]:
 
 
 def _nearest(aim: int, left: int, options: int, ahead: int) -> int:
-    """The share nearest to the target that leaves what the others can take; the larger wins a tie."""
+    """Returns the share nearest to the target that leaves what the others can take; the larger wins a tie."""
     for away in range(left + 1):
         for size in (aim + away, aim - away):
             if 0 <= size <= left and options >> size & 1 and ahead >> (left - size) & 1:

@@ -29,19 +29,19 @@ class LevelRule(LevelConstraint):
 
     @property
     def packs(self) -> bool:
-        """Whether few units are wanted."""
+        """Reports whether few units are wanted."""
         return self.spreading is Spreading.PACK and self.partitions is None
 
     @property
     def contradictory(self) -> bool:
-        """Whether the numbers contradict each other or mean nothing, so that no placement can satisfy them."""
+        """Reports whether the numbers contradict each other or mean nothing, so that no placement can satisfy them."""
         bounds = self.minimum is not None and self.maximum is not None and self.minimum > self.maximum
         some = (self.partitions, self.maximum, self.factor)
         return bounds or any(number is not None and number < 1 for number in some)
 
     @property
     def even(self) -> bool:
-        """Whether the shares of one parent may differ by one step at most."""
+        """Reports whether the shares of one parent may differ by one step at most."""
         return self.hard and not (self.packs and self.bounded)
 
     @property
@@ -56,12 +56,12 @@ class LevelRule(LevelConstraint):
 
     @property
     def bounded(self) -> bool:
-        """Whether a single share can be outside."""
+        """Reports whether a single share can be outside."""
         return self.minimum is not None or self.maximum is not None or self.factor is not None
 
     @property
     def plain(self) -> bool:
-        """Whether every share is as good as its number."""
+        """Reports whether every share is as good as its number."""
         return not self.hard and not self.bounded and self.slices == 1
 
     def outside(self, share: int) -> int:
@@ -84,7 +84,7 @@ class LevelRule(LevelConstraint):
         return _multiples(1, self.total, self.slices)
 
     def alone(self) -> bool:
-        """Whether all pods may be on one unit."""
+        """Reports whether all pods may be on one unit."""
         one = self.partitions is None or self.partitions == 1 or not self.hard
         return one and bool(self.allowed >> self.total & 1)
 
@@ -113,15 +113,15 @@ class LevelRule(LevelConstraint):
         return outside + (1 << self.low) - pairs if self.packs else outside + pairs
 
     def gap(self, used: int) -> int:
-        """How many parts are missing, or too many, with `used` units."""
+        """Returns how many parts are missing, or too many, with `used` units."""
         return 0 if self.partitions is None else abs(used - self.partitions)
 
     def missing(self, used: int) -> int:
-        """The same as a part of the figures."""
+        """Returns the same as a part of the figures."""
         return self.gap(used) << self.low
 
     def unpacked(self, price: int) -> tuple[int, int, int]:
-        """The figures of a level whose prices sum to this, for one parent with all pods."""
+        """Returns the figures of a level whose prices sum to this, for one parent with all pods."""
         pairs = self.total * (self.total - 1) // 2
         if self.packs:
             price += pairs
@@ -130,7 +130,7 @@ class LevelRule(LevelConstraint):
         return outside, middle, last
 
     def figures(self, shares: Iterable[Iterable[int]]) -> tuple[int, int, int]:
-        """The cost of a placement at this level: the shares of the used units, parent by parent."""
+        """Returns the cost of a placement at this level: the shares of the used units, parent by parent."""
         outside = middle = pairs = 0
         for family in shares:
             used = list(family)
@@ -156,7 +156,7 @@ class LevelRule(LevelConstraint):
 
 
 def _multiples(low: int, high: int, step: int) -> int:
-    """The multiples of a step in this range, as bits."""
+    """Returns the multiples of a step in this range, as bits."""
     if step == 1:
         return (1 << (high + 1)) - (1 << low) if low <= high else 0
     return sum(1 << share for share in range(-(-low // step) * step, high + 1, step))
@@ -165,7 +165,7 @@ def _multiples(low: int, high: int, step: int) -> int:
 def rules_of(
     shaped: Mapping[int, LevelConstraint], layers: Iterable[Layer], depth: int, total: int
 ) -> tuple[LevelRule, ...]:
-    """The rule of each level, widest first. A slice stays in one domain, so shares at its level are multiples of its
+    """Returns the rule of each level, widest first. A slice stays in one domain, so shares at its level are multiples of its
     size.
     """
     sizes = {layer.level: layer.size for layer in layers}

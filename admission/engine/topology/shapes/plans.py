@@ -66,7 +66,7 @@ class SharePlan:
 
 
 def plans(kind: DomainKind, share: int, budget: StateBudget) -> list[SharePlan]:
-    """All plans for a share that the kind can take; several if several numbers of used units are equally good."""
+    """Returns all plans for a share that the kind can take; several if several numbers of used units are equally good."""
     rule = kind.rule
     if rule.even:
         return [_even(kind, rule, share)]
@@ -186,7 +186,7 @@ def _level(able: Sequence[_Able], steps: int, parts: int) -> Counter[int]:
 
 
 def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[DomainKind, tuple[int, ...]]:
-    """The shares of each kind; a tight share is one that every child with capacity for it must have, or more."""
+    """Returns the shares of each kind; a tight share is one that every child with capacity for it must have, or more."""
     sizes = sorted(counts, reverse=True)
     tight = set()
     need = 0
@@ -243,7 +243,7 @@ def _table(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -
 
 
 def _next(choice: _Choice, before: Ints) -> Ints:
-    """The table with one more child: all shares at once if there are many and memory allows."""
+    """Returns the table with one more child: all shares at once if there are many and memory allows."""
     best = _staying(choice, before)
     sizes, prices = choice.arrays
     most = int(sizes[-1])
@@ -260,7 +260,7 @@ def _next(choice: _Choice, before: Ints) -> Ints:
 
 
 def _staying(choice: _Choice, before: Ints) -> Ints:
-    """The table if the child gets nothing, which is impossible if it has pods already."""
+    """Returns the table if the child gets nothing, which is impossible if it has pods already."""
     return np.full_like(before, NEVER) if choice.kid.kept else before.copy()
 
 

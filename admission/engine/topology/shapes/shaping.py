@@ -55,7 +55,7 @@ SMALL = 2048
 
 
 def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
-    """The domains that violate the Ask's constraints least, with a certificate; `budget`: states to examine.
+    """Returns the domains that violate the Ask's constraints least, with a certificate; `budget`: states to examine.
 
     The certificate's figures: three per level from the top as listed above, then the stranded slots.
     """
@@ -95,7 +95,7 @@ def _problem(tree: Tree, ask: Ask, rules: Sequence[LevelRule]) -> str:
 
 
 def _bounds(ask: Ask) -> Iterator[int]:
-    """The levels of which one domain may confine the pods, in the order to try."""
+    """Yields the levels of which one domain may confine the pods, in the order to try."""
     if not ask.unconstrained:
         yield from (ask.level,) if ask.required else range(ask.level, ROOT, -1)
     if not ask.required:
@@ -103,7 +103,7 @@ def _bounds(ask: Ask) -> Iterator[int]:
 
 
 def _able(kinds: DomainKinds, rules: Sequence[LevelRule], level: int, total: int) -> dict[int, DomainKind]:
-    """The domains of the level that can hold everything, by slot; the root is slot 0."""
+    """Returns the domains of the level that can hold everything, by slot; the root is slot 0."""
     if not all(rule.alone() for rule in rules[: level + 1]):
         return {}
     some = kinds.levels[level] if level > ROOT else {0: kinds.root}
@@ -122,7 +122,7 @@ class _Shaper:
     budget: int
 
     def place(self, level: int, places: Mapping[int, DomainKind]) -> Solved:
-        """The best placement inside one of these domains."""
+        """Returns the best placement inside one of these domains."""
         budget = StateBudget(self.budget)
         splitter = Splitter(self._shifts(), budget)
         bound = self._above(level)
@@ -192,11 +192,11 @@ class _Shaper:
     # ---- figures
 
     def _above(self, level: int) -> tuple[int, ...]:
-        """The cost of the levels down to the confining one: one unit with all pods."""
+        """Returns the cost of the levels down to the confining one: one unit with all pods."""
         return tuple(figure for rule in self.rules[: level + 1] for figure in rule.figures([[rule.total]]))
 
     def _figures(self, pods: Mapping[int, int]) -> tuple[int, ...]:
-        """The cost of a placement, computed from the placement itself."""
+        """Returns the cost of a placement, computed from the placement itself."""
         leaves = self.kinds.levels[-1]
         stranded = sum(leaves[slot].capacity + leaves[slot].kept for slot in pods) - self.rules[0].total
         found: list[int] = [stranded]
@@ -229,13 +229,13 @@ def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: DomainKinds
 
 
 def _most(kinds: DomainKinds, level: int) -> int:
-    """The most pods that one of the domains can take."""
+    """Returns the most pods that one of the domains can take."""
     some = set(kinds.levels[level].values()) if level > ROOT else {kinds.root}
     return max((kind.takes.bit_length() - 1 for kind in some), default=0)
 
 
 def _reason(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> str:
-    """The hard constraints each of which, made soft, would let the pods fit; all of them if no single one does."""
+    """Returns the hard constraints each of which, made soft, would let the pods fit; all of them if no single one does."""
     hard = [level for level, rule in enumerate(rules) if rule.hard]
     guilty = [level for level in hard if _fits_without(tree, ask, numbers, rules, level)] or hard
     text = [f"{rules[level].text()} at level {tree.shape.levels[level]}" for level in guilty]

@@ -26,18 +26,18 @@ class Splitter:
         self._plans: dict[tuple[int, int], list[SharePlan]] = {}
 
     def plans(self, kind: DomainKind, share: int) -> list[SharePlan]:
-        """The plans for a share that the kind can take. Raises BudgetSpent."""
+        """Returns the plans for a share that the kind can take. Raises BudgetSpent."""
         found = self._plans.get((kind.rank, share))
         if found is None:
             found = self._plans[kind.rank, share] = plans(kind, share, self._budget)
         return found
 
     def top(self, kind: DomainKind, share: int) -> int:
-        """The figures of the children's level alone, packed by its rule. Raises BudgetSpent."""
+        """Returns the figures of the children's level alone, packed by its rule. Raises BudgetSpent."""
         return 0 if not kind.kids else min(plan.price for plan in self.plans(kind, share))
 
     def cost(self, kind: DomainKind, share: int) -> int:
-        """The least cost of all levels below, for a share that the kind can take. Raises BudgetSpent."""
+        """Returns the least cost of all levels below, for a share that the kind can take. Raises BudgetSpent."""
         if not kind.kids:
             return kind.capacity + kind.kept - share
         known = kind.known.get(share)
@@ -47,7 +47,7 @@ class Splitter:
         return known
 
     def shares(self, kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
-        """The share of each child in this order; of equally good ways the one that gives the first children most.
+        """Returns the share of each child in this order; of equally good ways the one that gives the first children most.
         Raises BudgetSpent.
         """
         found = min(self._ways(kind, order, share))[1]
@@ -161,7 +161,7 @@ def _most(plan: SharePlan, sizes: tuple[int, ...], share: int) -> int:
 
 
 def _steps(plan: SharePlan, choices: Sequence[Mapping[int, int]], share: int) -> list[int] | None:
-    """The exchange method; None if it does not apply: the cheapest steps from each child's smaller share to its larger
+    """Returns the exchange method; None if it does not apply: the cheapest steps from each child's smaller share to its larger
     one.
     """
     low = [min(choice) for choice in choices]

@@ -24,7 +24,7 @@ _NONE: Final[frozenset[int]] = frozenset()
 
 
 def grown(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
-    """The array with its last axis at least doubled to hold `size`; new cells are zero."""
+    """Returns the array with its last axis at least doubled to hold `size`; new cells are zero."""
     wide = np.zeros((*array.shape[:-1], max(size, 2 * array.shape[-1])), dtype=array.dtype)
     wide[..., : array.shape[-1]] = array
     return wide
@@ -44,7 +44,7 @@ class Level:
         self._order = Order()
 
     def __len__(self) -> int:
-        """How many domains are alive."""
+        """Returns how many domains are alive."""
         return len(self.slots)
 
     @property
@@ -64,11 +64,11 @@ class Level:
 
     @property
     def alive(self) -> Bools:
-        """Whether the slot holds a domain."""
+        """Reports whether the slot holds a domain."""
         return self._alive[: self.size]
 
     def ids(self) -> Ints:
-        """The slots of all domains."""
+        """Returns the slots of all domains."""
         if not self._spare:
             return np.arange(self.size, dtype=np.int64)
         return np.flatnonzero(self.alive)
@@ -109,11 +109,11 @@ class Level:
         return bool(children)
 
     def children_of(self, slots: Ints) -> Ints:
-        """The slots of all children, in no particular order."""
+        """Returns the slots of all children, in no particular order."""
         return gather(self.children[slot] for slot in slots.tolist())
 
     def in_order(self, slots: Iterable[int]) -> list[int]:
-        """The slots sorted by path."""
+        """Returns the slots sorted by path."""
         return sorted(slots, key=self._label.__getitem__)
 
     def _extend(self) -> int:
@@ -136,5 +136,5 @@ class Level:
 
 
 def gather(groups: Iterable[Iterable[int]]) -> Ints:
-    """All numbers of all groups as one array."""
+    """Returns all numbers of all groups as one array."""
     return np.fromiter(chain.from_iterable(groups), dtype=np.int64)

@@ -16,7 +16,7 @@ NODE = "node"
 
 
 def resolve(name: str, levels: Sequence[str]) -> int | str:
-    """The position of the level among `levels` (label keys, widest first), or why there is not exactly one."""
+    """Returns the position of the level among `levels` (label keys, widest first), or why there is not exactly one."""
     if name in levels:
         return levels.index(name)
     named = [level for level in levels if level.rpartition("/")[2] == name]

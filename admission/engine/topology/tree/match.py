@@ -47,7 +47,7 @@ class Wants:
 
     @property
     def selects(self) -> bool:
-        """Whether labels matter at all."""
+        """Reports whether labels matter at all."""
         return bool(self.selector) or self.affinity is not None or bool(self.volumes)
 
 
@@ -62,12 +62,12 @@ class Excluded:
 
 
 def taint_text(taint: Taint) -> str:
-    """The taint as messages write it."""
+    """Returns the taint as messages write it."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the toleration covers the taint."""
+    """Reports whether the toleration covers the taint."""
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
     match toleration.operator:
@@ -91,7 +91,7 @@ def _compares(toleration: Toleration, taint: Taint) -> bool:
 
 
 def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
-    """The first of the repelling taints that no toleration covers."""
+    """Returns the first of the repelling taints that no toleration covers."""
     for taint in taints:
         if taint.effect in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
@@ -150,7 +150,7 @@ class _LabelColumn:
 
 
 def int64(text: str) -> int | None:
-    """The number; None if the text is no 64-bit integer."""
+    """Returns the number; None if the text is no 64-bit integer."""
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)
@@ -193,7 +193,7 @@ class Matcher:
         self._taint_class[row] = number
 
     def node(self, row: int) -> Node | None:
-        """The node whose labels and taints count for the row."""
+        """Returns the node whose labels and taints count for the row."""
         return self._nodes[row] if row < len(self._nodes) else None
 
     def taints(self) -> list[tuple[Taint, ...]]:
@@ -218,7 +218,7 @@ class Matcher:
         return self._tolerated(wants, size)
 
     def excluded(self, wants: Wants, size: int, alive: Bools) -> Excluded:
-        """How many of the rows alive fail each test, each row at the first."""
+        """Returns how many of the rows alive fail each test, each row at the first."""
         left, taints = alive, self._blocking(wants)
         counts: dict[str, int] = {}
         if self._tainted:
@@ -273,7 +273,7 @@ class Matcher:
         return None if wants.affinity is None else self._any_term(wants.affinity, size)
 
     def _reached(self, wants: Wants, size: int) -> Bools | None:
-        """The nodes that reach all volumes."""
+        """Returns the nodes that reach all volumes."""
         mask: Bools | None = None
         for terms in wants.volumes:
             part = self._any_term(terms, size)
@@ -308,7 +308,7 @@ class Matcher:
         return self._names.holds(requirement, size)
 
     def with_label(self, key: str, values: Iterable[str], size: int) -> Bools:
-        """The rows whose node has one of these values of the label."""
+        """Returns the rows whose node has one of these values of the label."""
         column = self._column(key)
         wanted = np.zeros(len(column.ids) + 1, dtype=np.bool_)  # the last one is for rows without the label
         wanted[np.fromiter(map(column.ids.get, values, repeat(-1)), dtype=np.int64)] = True
@@ -317,7 +317,7 @@ class Matcher:
         return rows
 
     def label_ids(self, key: str, size: int) -> Ints:
-        """A number for each row's value of the label; -1 where its node has none."""
+        """Returns a number for each row's value of the label; -1 where its node has none."""
         return self._column(key).rows[:size]
 
     def _column(self, key: str) -> _LabelColumn:

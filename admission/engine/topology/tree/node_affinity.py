@@ -18,7 +18,7 @@ _OPERATORS = (*_BY_VALUES, *_BY_PRESENCE, *_BY_NUMBER)
 
 
 def malformed(terms: Iterable[NodeSelectorTerm]) -> str | None:
-    """The first malformed requirement, as the message of the placement; None if all are well-formed."""
+    """Returns the first malformed requirement, as the message of the placement; None if all are well-formed."""
     for term in terms:
         wrong = [(one, _expression_problem(one)) for one in term.match_expressions]
         wrong += [(one, _field_problem(one)) for one in term.match_fields]

@@ -46,5 +46,5 @@ class Order:
         return self._slots, self._labels
 
     def slots(self) -> list[int]:
-        """The slots in the order of their keys."""
+        """Returns the slots in the order of their keys."""
         return self._slots

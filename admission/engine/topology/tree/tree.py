@@ -42,16 +42,16 @@ class TreeSpec:
 
     @property
     def by_host(self) -> bool:
-        """Whether the lowest level is the host."""
+        """Reports whether the lowest level is the host."""
         return self.levels[-1] == HOSTNAME_LABEL
 
     @property
     def hidden_nodes(self) -> bool:
-        """Whether nodes are a level of their own below the lowest."""
+        """Reports whether nodes are a level of their own below the lowest."""
         return not self.by_host and self.counting is Counting.NODES
 
     def accepts(self, node: Node | None) -> bool:
-        """Whether the node belongs to the flavor."""
+        """Reports whether the node belongs to the flavor."""
         return (
             node is not None
             and node.usable
@@ -60,7 +60,7 @@ class TreeSpec:
         )
 
     def path(self, node: Node) -> Values:
-        """The node's level values, widest first."""
+        """Returns the node's level values, widest first."""
         return tuple(node.labels[key] for key in self.levels)
 
     def row_key(self, node: Node) -> Hashable:
@@ -77,13 +77,13 @@ class Neighbours(Protocol):
         """Which rows such a pod may use; None: all of them. `empty`: as if no workload were admitted."""
 
     def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, str, Bools]]:
-        """The rows that are closed to such a pod, by kind of term and topology key."""
+        """Returns the rows that are closed to such a pod, by kind of term and topology key."""
 
     def gathers(self, facts: PodFacts | None, *, empty: bool) -> tuple[str, ...]:
-        """The topology keys of which the pods of such a gang go to one domain each."""
+        """Returns the topology keys of which the pods of such a gang go to one domain each."""
 
     def keys_apart(self, facts: PodFacts | None) -> list[str]:
-        """The topology keys by which such pods keep each other away."""
+        """Returns the topology keys by which such pods keep each other away."""
 
 
 class Tree:
@@ -116,11 +116,11 @@ class Tree:
 
     @property
     def by_node(self) -> bool:
-        """Whether a row is a node, so that labels and taints apply."""
+        """Reports whether a row is a node, so that labels and taints apply."""
         return self.shape.by_host or self.shape.hidden_nodes
 
     def level_of(self, key: str) -> int | None:
-        """The level with that label key."""
+        """Returns the level with that label key."""
         return self.shape.levels.index(key) if key in self.shape.levels else None
 
     def free(self, column: int) -> Ints | None:
@@ -150,15 +150,15 @@ class Tree:
         return near if mask is None else mask if near is None else mask & near
 
     def members(self, row: int) -> list[str]:
-        """The names of the row's nodes, ascending."""
+        """Returns the names of the row's nodes, ascending."""
         return self._members[row]
 
     def domain_row(self, values: Values) -> int | None:
-        """The lowest-level domain that an assignment names by these values."""
+        """Returns the lowest-level domain that an assignment names by these values."""
         return self.row_of_host.get(values[-1]) if self.shape.by_host else self.levels[-1].slots.get(values)
 
     def rows_of_domain(self, domain: int) -> list[int]:
-        """The counting rows of a lowest-level domain; hidden nodes by name."""
+        """Returns the counting rows of a lowest-level domain; hidden nodes by name."""
         if not self.shape.hidden_nodes:
             return [domain]
         return self.rows.in_order(self.levels[-1].children[domain])
@@ -357,7 +357,7 @@ class Tree:
                     yield f"{where}: {word} {name} is {have}, expected {wanted.get(column, 0)}"
 
     def wrong_node(self, name: str) -> Iterator[str]:
-        """Whether the node, present or gone, is in its row and in no other."""
+        """Reports whether the node, present or gone, is in its row and in no other."""
         record, row = self._nodes.get(name), self.row_of_node.get(name)
         node = record.node if record is not None else None
         if node is None or not self.shape.accepts(node):
@@ -369,7 +369,7 @@ class Tree:
             yield f"node {name} is not in its domain"
 
     def _leads(self, row: int, name: str) -> bool:
-        """Whether the node is in the row and determines its facts as the first one."""
+        """Reports whether the node is in the row and determines its facts as the first one."""
         names = self._members.get(row, [])
         return name in names and self._path(names[0]) == self.rows.paths[row]
 
