@@ -88,7 +88,7 @@ class Ask:
 
     @property
     def leaders(self) -> int:
-        """How many leader pods are placed beside the workers."""
+        """Returns how many leader pods are placed beside the workers."""
         return 0 if self.leader is None else 1
 
 
@@ -116,7 +116,7 @@ class Group:
 
     @property
     def members(self) -> tuple[PlacementRequest, ...]:
-        """All pod sets of the group."""
+        """Returns all pod sets of the group."""
         return (self.workers, *(() if self.leader is None else (self.leader,)), *self.others)
 
 
@@ -131,12 +131,14 @@ def groups_of(requests: Iterable[PlacementRequest]) -> list[Group]:
 
 
 def pod_amounts(pod_set: PodSet) -> dict[str, int]:
-    """What one pod uses of a node: requests (capped at what no node has), its exclusive names, and one pod slot."""
+    """Returns what one pod uses of a node: requests (capped at what no node has), its exclusive names, and one pod
+    slot."""
     return {**{name: min(amount, LIMIT) for name, amount in pod_set.requests.items()}, **pod_set.exclusive, PODS: 1}
 
 
 def wants_of(pod_set: PodSet, flavor: Flavor | None, facts: PodFacts | None = None) -> Wants:
-    """What the pod set requires of its nodes, with the flavor's tolerations. `facts`: where terms of pods count too."""
+    """Returns what the pod set requires of its nodes, with the flavor's tolerations. `facts`: where terms of pods
+    count too."""
     return Wants(
         tolerations=(*pod_set.tolerations, *(() if flavor is None else flavor.tolerations)),
         selector=tuple(sorted(pod_set.node_selector.items())),

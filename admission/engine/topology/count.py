@@ -53,7 +53,7 @@ def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, i
 
 
 def rows_below(tree: Tree, level: int, slots: Sequence[int]) -> Bools:
-    """Which rows are in these domains of the level."""
+    """Returns which rows are in these domains of the level."""
     mask = np.zeros(tree.levels[level].size, dtype=np.bool_)
     mask[slots] = True
     hidden = () if tree.rows is tree.levels[-1] else (tree.rows,)
@@ -63,7 +63,7 @@ def rows_below(tree: Tree, level: int, slots: Sequence[int]) -> Bools:
 
 
 def _inside(tree: Tree, within: Values) -> Bools:
-    """Which rows are in the domain of this path."""
+    """Returns which rows are in the domain of this path."""
     level = len(within) - 1
     return rows_below(tree, level, [tree.levels[level].slots[within]])
 
@@ -137,7 +137,7 @@ class Counter:
         return Numbers(pod, beside, pod, beside, leader, affinity)
 
     def _spread(self, fit: Ints) -> Ints:
-        """With one pod in each domain of the keys by which the pods keep each other away."""
+        """Returns the counts with one pod in each domain of the keys by which the pods keep each other away."""
         if not self._apart:
             return fit
         return one_each(self._tree, fit, self._apart, self._ask.level if self._ask.required else None)
@@ -160,7 +160,8 @@ class Counter:
         return self._spread(self._fitting(self._ask.request, self._mask))
 
     def places(self, keys: Sequence[str]) -> list[tuple[tuple[tuple[str, str], ...], int]]:
-        """How many pods each domain of the keys holds (a value of each), the fewest that hold all first, then by value."""
+        """Returns how many pods each domain of the keys holds (a value of each), the fewest that hold all first, then
+        by value."""
         fit = self.holds()
         found: dict[tuple[tuple[str, str], ...], int] = {}
         for row in np.flatnonzero(fit).tolist():

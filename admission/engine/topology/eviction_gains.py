@@ -37,7 +37,7 @@ Take = tuple[int, tuple[int, ...]]
 
 @dataclass(slots=True, eq=False)
 class CandidateDomain:
-    """One domain that could hold the gang. A unit is a pod, or a slice where a slice stays on one row.
+    """A domain that could hold the gang. A unit is a pod, or a slice where a slice stays on one row.
 
     `holds`: units that fit now; `want`: units that must fit. `free` and `fit` (units): by row. `takes` and `gain`: by
     workload that uses capacity here.
@@ -122,7 +122,7 @@ def eviction_gains(
     requests: Sequence[PlacementRequest],
     keys: Iterable[str],
 ) -> EvictionGains | None:
-    """What the eviction of each of the workloads would free for the gang; None if it cannot be counted."""
+    """Returns what the eviction of each of the workloads would free for the gang; None if it cannot be counted."""
     group = _main(requests)
     tree = placer.tree(group)
     ask = tree if isinstance(tree, NoPlacement) else placer.ask(tree, group)
@@ -185,7 +185,8 @@ def _column(tree: Tree, column: int) -> list[int]:
 
 
 def _domain_of(tree: Tree, ask: Ask) -> list[int]:
-    """By row, the slot of its domain at the required level; the same slot for all rows if no level is required."""
+    """Returns, by row, the slot of its domain at the required level; the same slot for all rows if no level is
+    required."""
     if not ask.required:
         return [0] * tree.rows.size
     slots: Ints = np.arange(tree.rows.size, dtype=np.int64)

@@ -34,7 +34,8 @@ class BrokenLevel:
 
 
 def broken_levels(placer: Placer, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
-    """What no longer holds of placed requests (`previous`), in their order; requests without a place are left out."""
+    """Returns what no longer holds of placed requests (`previous`), in their order; requests without a place are left
+    out."""
     placed = [request for request in requests if request.previous is not None]
     return [broken for group in groups_of(placed) for broken in _of_group(placer, group)]
 

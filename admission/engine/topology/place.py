@@ -207,7 +207,7 @@ class Placer:
         return colocated.place(self, tree, group, simulate_empty, within)
 
     def _resized(self, tree: Tree, resized: Resize, simulate_empty: bool) -> Placed | NoPlacement:
-        """What stays, merged with what the rest gets beside it."""
+        """Returns what stays, merged with what the rest gets beside it."""
         rest = resized.rest
         if rest is None:
             return resized.kept
@@ -237,7 +237,7 @@ class Placer:
         return tree
 
     def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
-        """What the group asks of its tree, or the rule that it breaks."""
+        """Returns what the group asks of its tree, or the rule that it breaks."""
         ask = build(tree, self._flavors[group.workers.flavor], group, self.options)
         return NoPlacement(ask) if isinstance(ask, str) else ask
 

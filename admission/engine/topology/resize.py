@@ -28,7 +28,7 @@ class Resize:
 
 
 def resize(tree: Tree, group: Group) -> Resize | None:
-    """What an older slice leaves to place; None if the whole group is placed again."""
+    """Returns what an older slice leaves to place; None if the whole group is placed again."""
     before = group.workers.previous
     if before is None or any(stale(tree, member.previous) for member in group.members if member.previous is not None):
         return None

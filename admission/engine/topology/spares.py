@@ -29,7 +29,7 @@ _TRIES: Final = 64
 
 
 class PlacementSteps(Protocol):
-    """What this module needs of place.py."""
+    """The functions of place.py that this module calls."""
 
     journal: Journal
 
@@ -37,7 +37,7 @@ class PlacementSteps(Protocol):
         """Returns the tree of the group's flavor."""
 
     def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
-        """What the group asks of its tree."""
+        """Returns what the group asks of its tree."""
 
     def assume(self, found: Placed) -> None:
         """Charge these places until the open trial ends."""

@@ -27,7 +27,7 @@ from admission.engine.topology.usage import Vector, times
 
 
 class Allocations:
-    """All admissions in force and all bound pods."""
+    """Holds all admissions in force and all bound pods."""
 
     def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], journal: Journal) -> None:
         self.by_workload: dict[str, Allocation] = {}
@@ -173,7 +173,7 @@ class Allocations:
         return sorted(self._pods_on.get(node, ()))
 
     def pods_with_surplus(self, key: str) -> list[str]:
-        """Its bound pods that use something of their nodes that the workload's entries do not count."""
+        """Returns its bound pods that use something of their nodes that the workload's entries do not count."""
         return sorted(self._with_surplus.get(key, ()))
 
     def set_pod(self, pod: BoundPod) -> None:
@@ -268,7 +268,7 @@ class Allocations:
             )
 
     def surplus(self, entry: EntryUsage, pod: BoundPod) -> Vector:
-        """What the pod uses beyond what its entry counts for one pod."""
+        """Returns what the pod uses beyond what its entry counts for one pod."""
         taken = self._capacity.columns.vector(held(pod))
         counted = dict(entry.vector)
         return tuple(

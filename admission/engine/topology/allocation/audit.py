@@ -16,7 +16,7 @@ from admission.engine.topology.usage import UsageTable, Vector, add_usage, times
 
 
 def differences(allocations: Allocations, capacity: Capacity) -> Iterator[str]:
-    """What does not agree with the admissions and pods."""
+    """Returns what does not agree with the admissions and pods."""
     yield from _wrong_usage(allocations, capacity)
     yield from _wrong_foreign(allocations, capacity)
     yield from _wrong_cover(allocations)

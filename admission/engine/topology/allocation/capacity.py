@@ -43,7 +43,7 @@ _PART: Final = 500
 
 
 class SpotKind(Enum):
-    """What a charge lies on."""
+    """The kind of object that is charged."""
 
     HOST = "host"
     NODE = "node"
@@ -245,7 +245,7 @@ class Capacity:
                 self._grew(flavor)
 
     def assume(self, spot: Spot, vector: Vector, count: int) -> None:
-        """As `charge`, but only free amounts change: for pod sets placed together in one question."""
+        """Does as `charge`, but changes free amounts only: for pod sets placed together in one question."""
         amount = times(vector, -count)
         for _, tree, row in list(self._rows(spot)):
             self._journal.record(partial(tree.shift_free, row, amount, -1))
@@ -299,7 +299,7 @@ class Capacity:
         return self._options.counting is Counting.NODES
 
     def differences(self) -> Iterator[list[str]]:
-        """Where the trees disagree with the usage tables, in parts: changes may happen between two parts."""
+        """Yields where the trees disagree with the usage tables, in parts: changes may happen between two parts."""
         for name, tree in sorted(self.trees.items()):
             for rows in _parts(tree.rows.ids().tolist()):
                 yield self._told(name, tree, chain.from_iterable(map(tree.wrong_row, rows)))

@@ -26,7 +26,7 @@ Domain = tuple[tuple[str, ...], Values]
 
 @dataclass(slots=True)
 class EntryUsage:
-    """What one entry of an assignment uses: `count` pods of `vector` in one domain.
+    """The usage of one entry of an assignment: `count` pods of `vector` in one domain.
 
     `covered`: bound pods among them; `excess`: bound pods beyond the count, charged as foreign. `assumed`: by node, the
     number of pods that are not bound yet (only if the domain's nodes are charged one by one). `facts`: what terms see of a pod.
@@ -51,12 +51,12 @@ class EntryUsage:
 
     @property
     def spot(self) -> Spot:
-        """Where it is charged, unless it is charged node by node."""
+        """Returns where it is charged, unless it is charged node by node."""
         return spot_of(self.flavor, self.levels, self.values)
 
     @property
     def place(self) -> Place:
-        """Where those of its pods are that are not bound."""
+        """Returns the place of its unbound pods."""
         return of_domain(self.flavor, self.levels, self.values)
 
     @property
@@ -85,7 +85,7 @@ def by_host(levels: tuple[str, ...]) -> bool:
 
 
 def spot_of(flavor: str, levels: tuple[str, ...], values: Values) -> Spot:
-    """Where a domain is charged as a whole."""
+    """Returns where a domain is charged as a whole."""
     kind = SpotKind.HOST if by_host(levels) else SpotKind.DOMAIN
     return Spot(kind, flavor, values[-1:] if kind is SpotKind.HOST else values)
 
@@ -93,7 +93,8 @@ def spot_of(flavor: str, levels: tuple[str, ...], values: Values) -> Spot:
 def spots(
     capacity: Capacity, flavor: str, assignment: Assignment, vector: Vector, wants: Wants
 ) -> Iterator[tuple[Spot, int]]:
-    """Where the assignment would be charged. Depends on free capacity, so charge each spot before taking the next."""
+    """Returns where the assignment would be charged. Depends on free capacity, so charge each spot before taking the
+    next."""
     by_node = capacity.by_node and not by_host(assignment.levels)
     for domain in assignment.domains:
         if not by_node:
@@ -127,5 +128,5 @@ def pods_that_fit(tree: Tree, row: int, vector: Vector) -> int:
 
 
 def held(pod: BoundPod) -> dict[str, int]:
-    """What a bound pod uses of its node."""
+    """Returns what a bound pod uses of its node."""
     return {**pod.requests, **pod.exclusive, PODS: 1}

@@ -57,7 +57,8 @@ def _charged(allocations: Allocations, capacity: Capacity, entry: EntryUsage) ->
 
 
 def _foreign(allocations: Allocations, capacity: Capacity, key: str) -> Iterator[tuple[str, Vector]]:
-    """What is charged on nodes for its bound pods: pods that are not covered, and the surplus of covered ones."""
+    """Returns what is charged on nodes for its bound pods: pods that are not covered, and the surplus of covered
+    ones."""
     for pod in (allocations.pods[name] for name in allocations.pods_with_surplus(key)):
         slot = allocations.slot_of.get(pod.key)
         entry = None if slot is None else allocations.entry_of(slot)

@@ -26,7 +26,7 @@ Cloner = Callable[[int, Iterable[int]], list[PickedDomain]]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where the descent begins."""
+    """The start of the descent."""
 
     level: int
     doms: list[PickedDomain]
@@ -107,7 +107,8 @@ class Balance:
         return share < best.share or (share == best.share and _fewest(upper, ask.need) >= best.count)
 
     def _share(self, level: int, ids: Ints) -> int:
-        """What each of the needed largest would get, the one with the leader first; 0 if they do not hold everything."""
+        """Returns what each of the needed largest would get, the one with the leader first; 0 if they do not hold
+        everything."""
         ask, numbers = self._ask, self._numbers[level]
         sizes, rest, limits = numbers.slice[ids], ask.need, list[int]()
         if ask.leaders:
@@ -208,7 +209,7 @@ class Balance:
         return sorted(doms, key=lambda d: (-d.leader, -d.slice_l, -_entropy(d), d.label))
 
     def _optimal(self, doms: list[PickedDomain], ordered: list[PickedDomain]) -> list[PickedDomain] | None:
-        """As few domains as possible that hold everything most tightly; the first found wins a tie."""
+        """Returns as few domains as possible that hold everything most tightly; the first found wins a tie."""
         ask, most = self._ask, self._greedy(doms).count
         states: list[dict[tuple[int, int], tuple[PickedDomain, ...]]] = [{} for _ in range(most + 1)]
         states[0][ask.leaders, ask.need * ask.slice_size] = ()
@@ -279,7 +280,8 @@ def _no_leader(dom: PickedDomain) -> None:
 
 
 def _entropy(dom: PickedDomain) -> float:
-    """How evenly the pods are spread over the children. Sums over sorted counts, so equal spreads tie exactly."""
+    """Returns how evenly the pods are spread over the children. Sums over sorted counts, so equal spreads tie
+    exactly."""
     counts = sorted(child.pod for child in dom.children or () if child.pod > 0)
     total = sum(counts)
     return -sum(count / total * log2(count / total) for count in counts) if total else 0.0

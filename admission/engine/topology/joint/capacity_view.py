@@ -96,7 +96,7 @@ class CapacityView:
         return slots
 
     def row(self, row: int) -> LimitRow:
-        """What a row offers."""
+        """Returns what a row offers."""
         found = self._row.get(row)
         if found is None:
             lists = self._read()

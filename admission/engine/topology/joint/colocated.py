@@ -27,12 +27,12 @@ Placed = Sequence[tuple[PlacementRequest, Assignment]]
 
 
 class PlacementSteps(Protocol):
-    """What this module needs of place.py."""
+    """The functions of place.py that this module calls."""
 
     journal: Journal
 
     def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
-        """What the group asks of its tree."""
+        """Returns what the group asks of its tree."""
 
     def assume(self, found: Placed) -> None:
         """Charge these places until the open trial ends."""
@@ -86,9 +86,8 @@ def place(
 def _alone(
     steps: PlacementSteps, tree: Tree, members: Sequence[tuple[Group, Ask]], simulate_empty: bool
 ) -> NoPlacement:
-    """Why no domain holds each member alone: the first member that no domain holds, else that different domains hold
-    them.
-    """
+    """Returns why no domain holds each member alone: the first member that no domain holds, else that different
+    domains hold them."""
     for member, ask in members:
         found, _ = steps.proved(tree, member, ask, simulate_empty)
         if isinstance(found, NoPlacement):
@@ -102,7 +101,7 @@ def _alone(
 
 
 def _domains(tree: Tree, asks: Sequence[Ask], simulate_empty: bool) -> Iterator[Values | None]:
-    """Where to look, best first; None: anywhere."""
+    """Returns the domains to search, best first; None: anywhere."""
     numbers = [Counter(tree, ask, simulate_empty=simulate_empty).levels() for ask in asks]
     speaker = asks[0]
     climbs = not speaker.required and not speaker.unconstrained

@@ -87,7 +87,7 @@ class DomainSearch:
         return False
 
     def _state(self) -> object:
-        """What matters of the choices so far; None if exchanges are not considered."""
+        """Returns what matters of the choices so far; None if exchanges are not considered."""
         if not self._exchangeable:
             return None
         return tuple(sorted([self._signature_of(place) for place in self._used if self._inside[place]]))

@@ -54,7 +54,7 @@ _SETS_SHARE = 50
 
 
 class JointSteps(colocated.PlacementSteps, Protocol):
-    """What this module needs of place.py."""
+    """The functions of place.py that this module calls."""
 
     options: PlacementOptions
 

@@ -101,7 +101,7 @@ def _families(items: Sequence[PackingItem]) -> Iterator[tuple[list[int], int]]:
 
 
 def _sums(rows: Sequence[Vec], width: int) -> list[Vec]:
-    """By index: the sums of the rows from there on; one more entry, zeros, at the end."""
+    """Returns, by index, the sums of the rows from there on; one more entry, zeros, at the end."""
     total = (0,) * width
     sums = [total]
     for row in reversed(rows):

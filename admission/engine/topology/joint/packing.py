@@ -43,7 +43,7 @@ class NodeBudget:
 
 
 class NoPacking(Enum):
-    """Why there is no packing."""
+    """The reason why there is no packing."""
 
     PROVED = "there is none"
     UNKNOWN = "the budget ended"

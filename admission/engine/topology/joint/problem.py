@@ -150,7 +150,7 @@ class JointProblem:
         )
 
     def _demand(self, group_item: GroupItem) -> Vec:
-        """What it requests, in the units of `capacity`."""
+        """Returns what it requests, in the units of `capacity`."""
         items = [self._items[item] for item in group_item.items]
         total = [sum(item.count * item.vector[r] for item in items) for r in range(self._resources)]
         for shape in self.capacity_view.shapes:

@@ -140,7 +140,7 @@ class PodCounts:
             self._build()
 
     def shift(self, facts: PodFacts | None, place: Place, foreign: int, admitted: int) -> None:
-        """So many more pods at the place."""
+        """Counts this many more pods at the place."""
         if facts is None or not self._takes:
             return
         if self._journal.recording:
@@ -290,7 +290,7 @@ class PodCounts:
     # ---- checks
 
     def differences(self) -> Iterator[str]:
-        """Where the counts disagree with the pods."""
+        """Yields where the counts disagree with the pods."""
         if not self.watching:
             return
         wanted = PodCounts(self._trees, self._nodes, Journal())

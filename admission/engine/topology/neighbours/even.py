@@ -43,7 +43,7 @@ class Spread:
         return Spread(self.term, self.ids[rows], self.there[rows], self.counts[rows], self.own)
 
     def domains(self) -> tuple[Ints, Bools]:
-        """By number: the pods of each domain, and whether it is one."""
+        """Returns, by number, the pods of each domain, and whether it is one."""
         size = int(self.ids.max(initial=-1)) + 1
         counted = self.counts & (self.ids >= 0)
         pods = np.bincount(self.ids[counted], weights=self.there[counted], minlength=size).astype(np.int64)

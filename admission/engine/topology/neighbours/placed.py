@@ -57,7 +57,7 @@ class PlacedPods(PodCounts):
         return sorted({term.key for term in facts.apart if self.selects(term, facts)})
 
     def open_rows(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Bools | None:
-        """Which rows such a pod may use; None: all of them. `empty`: as if no workload were admitted."""
+        """Returns which rows such a pod may use; None: all of them. `empty`: as if no workload were admitted."""
         found: Bools | None = None
         for _, _, rows in self.closing(facts, tree, empty=empty):
             found = ~rows if found is None else found & ~rows

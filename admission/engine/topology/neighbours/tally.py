@@ -69,7 +69,8 @@ class Tally:
         self.by_value: dict[str, tuple[int, int]] = {}
 
     def shift(self, place: Place, value: str | None, foreign: int, admitted: int) -> bool:
-        """So many more pods at the place, whose node has this value. Whether a domain has lost its last one."""
+        """Counts this many more pods at the place, whose node has this value. Reports whether a domain has lost its
+        last one."""
         self._version += 1
         step = _add(self.at, place, foreign, admitted)
         if place.kind == DOMAIN:
@@ -161,7 +162,7 @@ class TermTable:
         self._wide: dict[str, dict[PodTerm, None]] = {}
 
     def add(self, term: PodTerm) -> Tally:
-        """Its tally, empty for a new one."""
+        """Returns its tally, empty for a new one."""
         tally = self.tallies.get(term)
         if tally is None:
             tally = self.tallies[term] = Tally(term.key)

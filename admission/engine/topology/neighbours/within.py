@@ -25,7 +25,8 @@ Placed = Sequence[tuple[PlacementRequest, Assignment]]
 
 
 def one_each(tree: Tree, fit: Ints, keys: Iterable[str], level: int | None) -> Ints:
-    """How many pods fit into each row, if a domain of each key takes one only. `level`: one domain of it has all pods."""
+    """Returns how many pods fit into each row, if a domain of each key takes one only. `level`: one domain of it has
+    all pods."""
     for key in keys:
         ids = tree.matcher.label_ids(key, tree.rows.size)
         rows = np.flatnonzero((fit > 0) & (ids >= 0))
@@ -41,7 +42,7 @@ def one_each(tree: Tree, fit: Ints, keys: Iterable[str], level: int | None) -> I
 
 
 def domains_of(tree: Tree, level: int) -> Ints:
-    """By row, the slot of its domain of the level."""
+    """Returns, by row, the slot of its domain of the level."""
     slots: Ints = np.arange(tree.rows.size, dtype=np.int64)
     if tree.rows is not tree.levels[-1]:
         slots = tree.rows.parent[slots]

@@ -162,7 +162,7 @@ class Elimination:
         return _Sums(keys, heads.take(first), keys & self._below)
 
     def _totals(self, keys: Ints, rest: _Sums) -> Ints:
-        """By option: a lower bound of the domains below in an answer that contains it."""
+        """Returns, by option, a lower bound of the domains below in an answer that contains it."""
         missing = (self._target >> self._bits) - (keys >> self._bits)
         at = np.minimum(rest.heads.searchsorted(missing), len(rest.heads) - 1)
         fewest = (keys & self._below) + rest.below.take(at)
@@ -211,7 +211,7 @@ class Elimination:
                         yield (option, *more), over
 
     def _opened(self, options: _Options, chosen: Sequence[int]) -> Ints:
-        """Which domains these options open."""
+        """Returns which domains these options open."""
         opened: set[int] = set()
         for option in chosen:
             family = options.family.item(option)
@@ -224,7 +224,7 @@ class Elimination:
 
 
 def _runs(values: Ints) -> Ints:
-    """Where runs of equal values begin, and the end of the last."""
+    """Returns where runs of equal values begin, and the end of the last."""
     new = np.ones(len(values) + 1, dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:-1])
     return new.nonzero()[0]

@@ -194,7 +194,7 @@ def _ordered(problem: Problem, top: Top, parent_table: ParentTable) -> Iterator[
 
 
 def _worths(capacity: Ints, top: Top) -> Iterator[Ints]:
-    """What a domain may contribute to its parent's value."""
+    """Returns what a domain may contribute to its parent's value."""
     yield (capacity >= top.last).astype(np.int64)
     yield np.maximum(capacity - (top.last - top.slack) + 1, 0)
     yield np.maximum(capacity - top.last + 1, 0)

@@ -86,7 +86,7 @@ class Labels:
         return found
 
     def _merged(self, level: int, parent: int, above: int) -> list[Label]:
-        """What the children of a domain can hold together. `level`: theirs; `above`: the cost of opening their
+        """Returns what the children of a domain can hold together. `level`: theirs; `above`: the cost of opening their
         ancestors.
         """
         found = [_EMPTY]

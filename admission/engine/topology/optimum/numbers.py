@@ -23,7 +23,7 @@ def capacities_of(capacity: Ints) -> CapacityCounts:
 
 
 def sum_of_largest(capacity: Ints, k: int) -> int:
-    """What the k largest hold, or all of them if there are fewer."""
+    """Returns what the k largest hold, or all of them if there are fewer."""
     if len(capacity) <= k:
         return int(capacity.sum())
     return int(np.partition(capacity, len(capacity) - k)[len(capacity) - k :].sum()) if k else 0

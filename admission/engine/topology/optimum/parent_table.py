@@ -56,14 +56,15 @@ class ParentTable:
         return cls(slots, parent, capacity, size, values, cells.reshape(len(values), size).astype(np.float64))
 
     def beyond(self, prices: Ints, unit: int) -> npt.NDArray[np.float64]:
-        """By price and parent: what its domains, each multiplied by `unit`, hold beyond the price. Exact below 2^53."""
+        """Returns, by price and parent, what its domains, each multiplied by `unit`, hold beyond the price. Exact
+        below 2^53."""
         if self.table is not None:
             return np.maximum(unit * self.values - prices.astype(np.float64)[:, None], 0) @ self.table
         weights = (np.maximum(unit * self.capacity - price, 0) for price in prices.tolist())
         return np.array([np.bincount(self.parent, weights=some, minlength=self.size) for some in weights])
 
     def priced(self, prices: Sequence[int], k: int, need: int) -> Iterator[Priced]:
-        """What k domains that hold the need hold at least beyond each price, all in halves."""
+        """Returns what k domains that hold the need hold at least beyond each price, all in halves."""
         if not prices:
             return
         for price, worth in zip(prices, self.beyond(np.array(prices), 2), strict=True):
@@ -98,9 +99,8 @@ class ParentTable:
         return Cheapest(price, worth[best].astype(np.int64), int(held[best]))
 
     def _held(self, prices: Ints, k: int, parents: int) -> tuple[npt.NDArray[np.float64], list[float]]:
-        """By price: what each parent's domains hold beyond it, and an upper bound of what k domains in so many parents
-        hold.
-        """
+        """Returns, by price, what each parent's domains hold beyond it, and an upper bound of what k domains in so
+        many parents hold."""
         worth = self.beyond(prices, 1)
         at = self.size - parents
         return worth, (np.partition(worth, at, axis=1)[:, at:].sum(axis=1) + k * prices).tolist()

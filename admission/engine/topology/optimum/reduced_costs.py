@@ -35,7 +35,7 @@ from admission.engine.topology.tree.level import Ints
 
 
 class _Option(NamedTuple):
-    """One way to open a domain or a subtree: its value, domains of the requested level, their parents, cost, and the
+    """A way to open a domain or a subtree: its value, domains of the requested level, their parents, cost, and the
     domains.
     """
 
@@ -86,9 +86,8 @@ def _rent(worth: Ints, parents: int) -> int:
 
 
 def costs(scale: Scale, asked: int, slots: Ints, capacity: Ints, below: Sequence[Ints]) -> dict[int, int]:
-    """By slot: the cost of opening a domain of the requested level with everything below it; `below`: how many, by
-    level.
-    """
+    """Returns, by slot, the cost of opening a domain of the requested level with everything below it; `below`: how
+    many, by level."""
     held, levels = capacity.tolist(), range(asked + 1, asked + 1 + len(below))
     stranded = sum(scale.stranded(level) for level in levels)
     opening = {some: scale.domain(asked, some) + some * stranded for some in set(held)}
@@ -234,7 +233,7 @@ class KnapsackTable:
         return found
 
     def _distinct(self, parents: Sequence[int]) -> list[int]:
-        """Of parents with equal domains, as many as an answer can have."""
+        """Returns, of parents with equal domains, as many as an answer can have."""
         family, costs = self._families[self._problem.asked], self._costs
         seen: Counter[tuple[int, ...]] = Counter()
         kept = []

@@ -292,7 +292,7 @@ class _Steps:
         return not labels.spent
 
     def _least(self) -> list[int]:
-        """By level a lower bound of the domains of an answer that is better than the known one."""
+        """Returns, by level, a lower bound of the domains of an answer that is better than the known one."""
         least = [1] * len(self._problem.capacity)
         for (name, level), bound, figure in zip(self._problem.order, self._bound, self._figures, strict=False):
             if name == "count":

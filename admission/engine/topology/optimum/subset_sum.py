@@ -124,7 +124,7 @@ class SubsetSum:
         return list(zip(self._capacities.values, self._capacities.counts, strict=True))
 
     def _tables(self) -> list[int]:
-        """By position: what the capacities from there on can make, bit (balance, deficit)."""
+        """Returns, by position, what the capacities from there on can make, bit (balance, deficit)."""
         wide = self._wide
         ones = ((1 << wide * self._rows) - 1) // ((1 << wide) - 1)
         tables = [1 << self._low * wide]

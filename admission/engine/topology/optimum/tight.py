@@ -110,5 +110,5 @@ class _Below:
         self.number = np.bincount(self._parent, minlength=self._size)
 
     def of(self, slots: Ints) -> Ints:
-        """Those inside these domains."""
+        """Returns those inside these domains."""
         return self.slots.take(mask(slots, self._size).take(self._parent).nonzero()[0])

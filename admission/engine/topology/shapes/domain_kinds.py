@@ -42,7 +42,7 @@ class DomainKind:
 
     @cached_property
     def units(self) -> int:
-        """How many children can have pods."""
+        """Returns how many children can have pods."""
         return sum(many for _, many in self.kids)
 
     @cached_property
@@ -75,7 +75,7 @@ class DomainKind:
     # ---- hard: the used units differ by one step at most
 
     def parts(self, share: int) -> int:
-        """On how many units a hard constraint puts the share; 0 if it cannot."""
+        """Returns on how many units a hard constraint puts the share; 0 if it cannot."""
         rule = self.rule
         if rule.packs:
             return int(any(self.can(kid, share) for kid in self._alone()))
@@ -167,7 +167,7 @@ def _flags(bits: int, size: int) -> Bools:
 
 
 def _strided(many: int, step: int) -> int:
-    """So many one-bits, this far apart."""
+    """Returns this many one-bits at this distance."""
     return (1 << many) - 1 if step == 1 else sum(1 << at * step for at in range(many))
 
 

@@ -63,9 +63,8 @@ def _hand_out(places: Sequence[int], able: Sequence[Sequence[int]], counts: dict
 
 
 def _sequence(kind: DomainKind, rule: LevelRule, order: Sequence[DomainKind], share: int) -> tuple[list[int], int]:
-    """In which order children are served, and how many of the first get a target: the roomiest; to spread, the smallest
-    of them first.
-    """
+    """Returns in which order children are served, and how many of the first get a target: the roomiest; to spread,
+    the smallest of them first."""
     places = [place for place in range(len(order)) if order[place].cap]
     places.sort(key=lambda place: (-order[place].cap, place))
     if rule.packs:
@@ -75,7 +74,7 @@ def _sequence(kind: DomainKind, rule: LevelRule, order: Sequence[DomainKind], sh
 
 
 def _ahead(options: Sequence[int], share: int) -> list[int]:
-    """What the children from each place on can take together, as bits."""
+    """Returns what the children from each place on can take together, as bits."""
     every = (1 << (share + 1)) - 1
     sums = [1]
     for bits in reversed(options):

@@ -19,7 +19,7 @@ _NOTHING_ASKED: Final = LevelConstraint("")
 
 @dataclass(frozen=True, kw_only=True)
 class LevelRule(LevelConstraint):
-    """One level's constraint for a gang of `total` pods; `slices`: shares are multiples of it in any case.
+    """A level's constraint for a gang of `total` pods; `slices`: shares are multiples of it in any case.
 
     Not slotted: it caches what it has computed.
     """
@@ -46,12 +46,13 @@ class LevelRule(LevelConstraint):
 
     @property
     def step(self) -> int:
-        """By how much the shares of used units may differ under a hard spread or partition: a pod, a factor, a slice."""
+        """Returns by how much the shares of used units may differ under a hard spread or partition: a pod, a factor,
+        a slice."""
         return lcm(self.slices, self.factor or 1) if self.hard else self.slices
 
     @property
     def stride(self) -> int:
-        """What all shares are multiples of if no pod is outside."""
+        """Returns what all shares are multiples of if no pod is outside."""
         return lcm(self.slices, self.factor or 1)
 
     @property
@@ -107,7 +108,7 @@ class LevelRule(LevelConstraint):
         return self.lane + (4 * self.total).bit_length() + 1
 
     def price(self, share: int) -> int:
-        """One used unit's part of the level's figures, the first most significant."""
+        """Returns one used unit's part of the level's figures, the first most significant."""
         pairs = share * (share - 1) // 2
         outside = self.outside(share) << self.lane
         return outside + (1 << self.low) - pairs if self.packs else outside + pairs
@@ -140,7 +141,7 @@ class LevelRule(LevelConstraint):
         return outside, middle, self.total * (self.total - 1) // 2 - pairs if self.packs else pairs
 
     def text(self) -> str:
-        """What a hard constraint requires, for messages."""
+        """Returns what a hard constraint requires, for messages."""
         parts = []
         if self.partitions is not None:
             parts.append(f"exactly {self.partitions} partition(s)")

@@ -87,7 +87,7 @@ def _never(outcome: NoFit | NoDomains) -> Solved:
 
 
 def _problem(tree: Tree, ask: Ask, rules: Sequence[LevelRule]) -> str:
-    """Why the constraints cannot be satisfied at all; empty if they can."""
+    """Returns why the constraints cannot be satisfied at all; empty if they can."""
     if ask.leaders:
         return "placement constraints cannot be combined with a leader in the same group"
     some = [tree.shape.levels[level] for level, rule in enumerate(rules) if rule.contradictory]
@@ -152,7 +152,8 @@ class _Shaper:
         return int(self.tree.levels[level].label[slot]) if level > ROOT else 0
 
     def _shifts(self) -> list[int]:
-        """Where each level's figures begin in a cost: above those of all levels below, and the stranded slots."""
+        """Returns where each level's figures begin in a cost: above those of all levels below, and the stranded
+        slots."""
         shift = 1 + (2 * self.kinds.most * self.rules[0].total).bit_length()
         shifts = []
         for rule in reversed(self.rules):

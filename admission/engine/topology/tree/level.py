@@ -49,7 +49,7 @@ class Level:
 
     @property
     def size(self) -> int:
-        """How many slots the arrays have, alive or not."""
+        """Returns how many slots the arrays have, alive or not."""
         return len(self.paths)
 
     @property

@@ -36,7 +36,8 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What a pod set requires of its nodes. `facts`: what terms of pods see of its pods; None: no such term counts."""
+    """The requirements of a pod set on of its nodes. `facts`: what terms of pods see of its pods; None: no such term
+    counts."""
 
     tolerations: tuple[Toleration, ...] = ()
     selector: tuple[tuple[str, str], ...] = ()
