@@ -77,7 +77,7 @@ class QueueTotalsIndex:
     """The totals of all queues; must receive every change of a Workload."""
 
     def __init__(self, beside: Callable[[str], Usage] = lambda key: NOTHING_BESIDE) -> None:
-        """`beside`: what quota counts for a Workload, by its key, that its status does not say."""
+        """`beside` returns the usage that quota counts for a Workload, by key, in addition to its status."""
         self._beside = beside
         self._parts: dict[str, _Part] = {}
         self._local: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)

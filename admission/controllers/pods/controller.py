@@ -323,7 +323,10 @@ class PodController:
         return plan_gang(unit, terms, workloads, lates, self._context(), now)
 
     def _with_slices(self, key: str) -> JobContext:
-        """Under the name of the group stands, of a set that grows while it runs, the slice that its pods follow now."""
+        """Returns the context of a gang.
+
+        For an elastic set, its Workload under the group's name is the slice that the pods follow now.
+        """
         context, name = self._context(), key.partition(":")[2]
         acts = acting([self._latest.of(w.key, w) for w in self._workloads.by_index(BY_SLICE, name)])
         return context if acts is None else replace(context, workloads=ChainMap({name: acts}, context.workloads))  # type: ignore[arg-type]

@@ -165,13 +165,15 @@ class _SetPlanner:
 
     @property
     def _asks(self) -> bool:
-        """Whether the set is to have Workloads."""
+        """Reports whether the set is to have Workloads."""
         going = (self._obj.get("metadata") or {}).get("deletionTimestamp")
         return not going and is_managed(self._obj, self._context)
 
     def _example(self, workloads: Sequence[Workload]) -> Mapping[str, Any] | None:
-        """The template that stands for all pods, of a set that has none: that of what has quota, else of the oldest pod that
-        waits."""
+        """Returns the template that represents all pods of a set without one.
+
+        It is the template of the Workload with quota, else of the oldest waiting pod.
+        """
         live = [w for w in workloads if not is_true(w.status.conditions, names.FINISHED)]
         held = [w for w in live if is_true(w.status.conditions, names.QUOTA_RESERVED)]
         waiting = sorted((p for p, _ in self._seats if p.spec is not None), key=lambda p: (p.created, p.metadata.name))
@@ -217,7 +219,10 @@ class _SetPlanner:
         return self._followed_class(acts).followed(self._created(asked, said=slice_annotations(acts)))
 
     def _next_names(self, after: str) -> NextNames:
-        """Named after the set's generation, as Kueue does; a second one of a generation also after the slice before it."""
+        """Returns the possible names of the next slice.
+
+        As in Kueue, the name contains the set's generation; for a second slice of one generation also the slice before it.
+        """
         meta, short = self._obj["metadata"], self._context.options.short_names
         generation, uid = str(meta.get("generation") or 0), meta.get("uid", "")
         usual, other = (
@@ -259,7 +264,7 @@ class _SetPlanner:
         return self._waiting(group, workload)
 
     def _created(self, group: ReplicaGroup, *, chain: str = "", said: Mapping[str, str] = NO_ANNOTATIONS) -> SetPlan:
-        """The group's Workload; `chain`: of an elastic set, the name that its pods' group has."""
+        """Creates the group's Workload; `chain`: for an elastic set, the name of its pods' group."""
         meta = self._obj["metadata"]
         slice_of = {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: chain} if chain else said
         fields: dict[str, Any] = {

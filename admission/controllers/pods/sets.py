@@ -104,7 +104,7 @@ class SetController:
         self._priority_classes.add_handler(self._class_changed)
 
     def _pod_keys(self, pod: QueuedPod) -> Iterable[str]:
-        """By what the pod says: a kind may be declared after it came."""
+        """Returns the keys from the pod itself, since its kind may be declared after it was created."""
         kind, framework = kind_of(pod), pod.annotations.get(POD_SUSPENDING_PARENT, "")
         name = pod.annotations.get(SET_NAME) if kind is None else kind.set_of(pod)
         return (job_key(framework, object_key(pod.metadata.namespace, name)),) if framework and name else ()
@@ -114,7 +114,7 @@ class SetController:
         return (key,) if key else ()
 
     def add_kind(self, kind: SetKind, view: InformerView[dict[str, Any]]) -> None:
-        """Manage objects of one kind more, also those that have Workloads and pods already. The informer runs elsewhere."""
+        """Adds a kind, also for its objects that already have Workloads and pods. The informer runs elsewhere."""
         framework, resource = kind.framework, kind.resource
         self._kinds[framework], self._sets[framework] = kind, view
         self._frameworks[resource.api_version, resource.kind] = framework
@@ -125,7 +125,7 @@ class SetController:
                 self.queue.add(key)
 
     def remove_kind(self, kind: SetKind) -> None:
-        """Manage objects of this kind no more: what runs goes on, what waits goes on waiting."""
+        """Removes a kind: its objects are no longer managed. Running pods keep running, waiting pods keep waiting."""
         for known in (self._kinds, self._sets):
             known.pop(kind.framework, None)
         self._frameworks.pop((kind.resource.api_version, kind.resource.kind), None)

@@ -34,7 +34,7 @@ Left = dict[int, list[int]]
 
 
 class DomainSearch:
-    """One search."""
+    """A search."""
 
     def __init__(self, problem: JointProblem, numbers: Mapping[int, int], budget: NodeBudget, accept: Accept) -> None:
         """`numbers`: by group item, how many domains of its level it may open."""
