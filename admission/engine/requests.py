@@ -1,4 +1,4 @@
-"""What a workload asks of the placement at this moment: its pod sets on the flavors found for them, as one request each.
+"""The placement requests of a workload at present: one for each of its pod sets, on the flavor found for it.
 
 Three things are decided here that the Workload alone does not say: how far its required levels are relaxed by now
 (topology_relaxation.py), which placement profile applies (the workload's own, else its queue's, else that of the settings), and
@@ -22,7 +22,7 @@ Flavors = Mapping[str, Flavor]
 def placement_requests(
     workload: Workload, queue: ClusterQueue, found: FlavorAssignment, flavors: Flavors, now: float
 ) -> list[PlacementRequest]:
-    """One request for each pod set that is to be placed on a topology, in order; `now` is epoch seconds."""
+    """Returns one request for each pod set that is to be placed on a topology, in order; `now` is epoch seconds."""
     by_name = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     return [
         _request(workload, queue, by_name[got.name], got.topology, flavors, now)
@@ -56,7 +56,7 @@ def _request(
 
 
 def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:
-    """The pod set with its topology request as it stands after `waited` seconds."""
+    """Returns the pod set with its topology request as it is after `waited` seconds."""
     ask, levels = pod_set.topology, None if flavor is None else flavor.levels
     if ask is None or ask.relax_after is None or levels is None:
         return pod_set
@@ -64,7 +64,7 @@ def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:
 
 
 def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> str:
-    """What of the workload's required levels holds now and what comes next; empty where nothing is to be relaxed.
+    """Describes which of the workload's required levels apply now and next; empty if none is relaxed.
 
     Read from the levels of the first flavor of the queue that has the level.
     """
@@ -76,7 +76,7 @@ def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: f
 
 
 def relaxed(workload: Workload, queue: ClusterQueue, flavors: Flavors, found: FlavorAssignment, now: float) -> str:
-    """On which levels the workload was placed that it did not ask for at first; empty where on none."""
+    """Describes the levels on which the workload was placed that it did not request at first; empty if there are none."""
     placed = {got.name: got.topology for got in found.pod_sets}
     texts: list[str] = []
     for pod_set in workload.pod_sets:
@@ -90,7 +90,7 @@ def relaxed(workload: Workload, queue: ClusterQueue, flavors: Flavors, found: Fl
 
 
 def next_step(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> float | None:
-    """When (epoch seconds) one of its required levels gives way next, on whichever flavor of the queue; None: never."""
+    """Returns when (epoch seconds) a required level is relaxed next, on any flavor of the queue; None: never."""
     steps = (found.next_at for _, found in _relaxed_asks(workload, queue, flavors, now))
     first = min((at for at in steps if at is not None), default=None)
     return None if first is None else workload.queued + first

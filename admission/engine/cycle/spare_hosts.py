@@ -1,4 +1,4 @@
-"""Spare hosts of running workloads: held when a workload starts, used when a node of its fails, held anew by each cycle.
+"""Spare hosts of running workloads: held when a workload starts, used when one of its nodes fails, renewed by each cycle.
 
 Nothing runs on a spare host, so which one it is need not be remembered: a restarted controller holds those that it finds,
 before it admits anything. The ledger counts them like an admission that nobody can evict, on nodes and in quota. Which
@@ -18,18 +18,18 @@ from admission.engine.model import Admission, Assignment, FlavorResource, PodSet
 
 @dataclass(frozen=True, slots=True)
 class HeldHosts:
-    """Of one workload: its spare hosts by pod set, and how many it asks for in all."""
+    """The spare hosts of one workload by pod set, and how many it requests in total."""
 
     hosts: Mapping[str, tuple[str, ...]]
     asked: int
 
     @property
     def names(self) -> list[str]:
-        """All of them."""
+        """Returns all of them."""
         return sorted(host for hosts in self.hosts.values() for host in hosts)
 
     def text(self) -> str:
-        """`main: h3, h4`, and how many are missing."""
+        """Returns a text such as `main: h3, h4`, with the number that is missing."""
         said = [f"{pod_set}: {', '.join(hosts)}" for pod_set, hosts in self.hosts.items()]
         missing = self.asked - len(self.names)
         lack = f"{missing} of {self.asked} spare host(s) not held: no other host of the domain has room"
@@ -37,12 +37,12 @@ class HeldHosts:
 
 
 def asked(workload: Workload) -> int:
-    """How many spare hosts its pod sets ask for."""
+    """Returns how many spare hosts the pod sets request."""
     return sum(pod_set.topology.spare_hosts for pod_set in workload.pod_sets if pod_set.topology is not None)
 
 
 def held(ledger: Ledger, key: str) -> HeldHosts:
-    """What is held for the workload that is charged under this key."""
+    """Returns what is held for the workload that is charged under this key."""
     workload, holds = ledger.workload(key), ledger.admission(spare_key(key))
     hosts = {
         got.name: tuple(domain.values[-1] for domain in got.assignment.domains)
@@ -53,13 +53,13 @@ def held(ledger: Ledger, key: str) -> HeldHosts:
 
 
 def usage(ledger: Ledger, key: str) -> Mapping[FlavorResource, int]:
-    """What quota counts for the hosts that are held."""
+    """Returns what quota counts for the held hosts."""
     holds = ledger.admission(spare_key(key))
     return {} if holds is None else holds.usage()
 
 
 def hold(ledger: Ledger, key: str) -> str:
-    """Hold its spare hosts anew, as many as there are; returns why there are fewer than asked for, empty for enough."""
+    """Holds its spare hosts anew, as many as exist. Returns why there are fewer than requested; empty if there are enough."""
     release(ledger, key)
     workload, admission = ledger.workload(key), ledger.admission(key)
     if workload is None or admission is None or workload.evicted or not asked(workload):
@@ -78,7 +78,7 @@ def hold(ledger: Ledger, key: str) -> str:
 
 
 def release(ledger: Ledger, key: str) -> list[str]:
-    """Release its spare hosts; returns them."""
+    """Releases and returns its spare hosts."""
     hosts = held(ledger, key).names
     if hosts:
         ledger.unhold(spare_key(key))
@@ -86,7 +86,7 @@ def release(ledger: Ledger, key: str) -> list[str]:
 
 
 def hold_missing(ledger: Ledger) -> None:
-    """Hold spare hosts for the workloads whose own are gone, or that lack some where there may be room by now."""
+    """Holds spare hosts for workloads that have lost some, or that lack some while capacity may have become free."""
     for key in sorted(ledger.sparing):
         if _lacks(ledger, key):
             hold(ledger, key)
@@ -100,14 +100,14 @@ def _lacks(ledger: Ledger, key: str) -> bool:
 
 
 def _generation(ledger: Ledger, key: str) -> int:
-    """Grows whenever its flavors may have more room; above 0."""
+    """Returns a number above 0 that grows whenever its flavors may have more free capacity."""
     admission = ledger.admission(key)
     placed = admission.pod_sets if admission is not None else ()
     return 1 + sum(ledger.generation(ledger.allocations.flavor_of(got)) for got in placed)
 
 
 def lacking_quota(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple[str, str] | None:
-    """The first of these, which start together, whose spare hosts the quota does not allow, and why; None if none."""
+    """Returns the first of these, which start together, whose spare hosts exceed the quota, and why; None if none."""
     if not any(asked(each.workload) for each in nominations):
         return None
     with ledger.trial():
@@ -125,7 +125,7 @@ def lacking_quota(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple[
 
 
 def _usage(ledger: Ledger, found: Nomination) -> dict[FlavorResource, int]:
-    """What the spare hosts would take of the quota: as many pods each as the fullest host has."""
+    """Returns the quota that the spare hosts would use: as many pods each as the fullest host has."""
     hosts = {
         pod_set.name: pod_set.topology.spare_hosts
         for pod_set in found.workload.pod_sets
