@@ -121,7 +121,7 @@ def _twice(at: tuple[str, ...], given: _Pairs) -> Iterator[InvalidConstraint]:
     seen: set[str] = set()
     for key, _ in given:
         if key in seen:
-            yield InvalidConstraint((*at, key), key, "stands there twice")
+            yield InvalidConstraint((*at, key), key, "appears twice")
         seen.add(key)
 
 

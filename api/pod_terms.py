@@ -239,7 +239,7 @@ def _terms(
         try:
             found.append(_term(term, namespace, labels))
         except (AttributeError, KeyError, TypeError):
-            raise TooLarge(f"{where} cannot be read: it is no label selector") from None
+            raise TooLarge(f"{where} cannot be read: it is not a label selector") from None
         except TooLarge as bad:
             raise TooLarge(f"{where} {bad}") from None
     if (parts := sum(term.parts for term in found)) > _MOST_PARTS:

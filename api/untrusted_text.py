@@ -94,6 +94,6 @@ def entries_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{key} stands there twice")
+            raise ValueError(f"{key} appears twice")
         found[key] = value
     return found

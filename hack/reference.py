@@ -159,8 +159,8 @@ def conditions() -> str:
     rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in Reason]
     parts = [
         "## Why a workload waits",
-        "Reasons of QuotaReserved=False, most telling first where several hold. Those that an explanation finds stand behind "
-        "such a reason. A retained one stays until the next cycle, or until the controller that wrote it takes it back.",
+        "Reasons of QuotaReserved=False come first, the most specific first where several hold. Reasons of an explanation "
+        "detail such a reason. A retained reason stays until the next cycle, or until the controller that wrote it removes it.",
         table(("reason", "found by", "retained", "meaning"), rows),
     ]
     said = meanings()

@@ -37,7 +37,7 @@ async def connect(given: Path | None = None, context: str | None = None) -> Kube
     file = kubeconfig(given)
     if file is None and _IN_POD not in os.environ:
         raise NoCluster(
-            "no cluster: --kubeconfig, KUBECONFIG and ~/.kube/config name no kubeconfig, and this is no pod"
+            "no cluster: --kubeconfig, KUBECONFIG and ~/.kube/config name no kubeconfig, and this is not a pod"
         )
     if file is not None and not file.exists():
         raise NoCluster(f"no cluster: {file}: No such file or directory")

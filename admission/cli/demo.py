@@ -154,5 +154,5 @@ def run(deadline: float, pace: float) -> int:
         Console(stderr=True).print(f"the demo failed: {failed}", style="red", markup=False, soft_wrap=True)
         return 1
     console.print(f"\n{FOLLOWS} had to wait: {outcome.waiting.message}", markup=False, soft_wrap=True)
-    console.print(f"and got in when {LEAVES} had finished.", markup=False)
+    console.print(f"and was admitted when {LEAVES} had finished.", markup=False)
     return 0

@@ -134,7 +134,7 @@ def _objects(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> I
         following = _NEXT.match(body, end) if end else None
         if following is None:
             raise BadReview(
-                f"request.objects[{index}] is no object of at most {bounds.object} bytes and {_DEEPEST} levels"
+                f"request.objects[{index}] is not an object of at most {bounds.object} bytes and {_DEEPEST} levels"
             )
         yield start, end
         if following[1] == b"]":
@@ -167,11 +167,11 @@ def _request(envelope: bytes) -> _Request:
     try:
         review = _decoder.decode(envelope)
     except (msgspec.MsgspecError, RecursionError) as bad:
-        raise BadReview(f"the body is no ConversionReview: {bad}") from None
+        raise BadReview(f"the body is not a ConversionReview: {bad}") from None
     if review.api_version != API_VERSION or review.kind != "ConversionReview" or review.request is None:
         raise BadReview(f"only a request of {API_VERSION} ConversionReview is understood")
     if review.request.objects:
-        raise BadReview("the body is no ConversionReview: its request has two lists of objects")
+        raise BadReview("the body is not a ConversionReview: its request has two lists of objects")
     return review.request
 
 

@@ -73,7 +73,7 @@ class DeclaredRules:
             return
         body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "webhooks": wanted}
         await self._kube.patch(resource, name, body, kind=PatchKind.MERGE)
-        log.info("webhooks know the declared kinds", extra={"configuration": name})
+        log.info("webhook configurations cover the declared kinds", extra={"configuration": name})
 
 
 def _with_rules(hook: dict[str, Any]) -> dict[str, Any]:

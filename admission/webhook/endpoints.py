@@ -137,7 +137,7 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
         errors = jobs.validate_update(old, new, kind, rules, known)
         if owners.claim(new, rules, pod=False) not in (None, owners.claim(old, rules, pod=False)):
             where = FieldPath("metadata").child("ownerReferences")
-            errors.append(forbidden(where, "a job does not become part of another one that is admitted as a whole"))
+            errors.append(forbidden(where, "a job cannot become part of another job that is admitted as a whole"))
         if jobs.is_part(new, rules) or (new.get("metadata") or {}).get("deletionTimestamp"):
             return errors
         return [*errors, *_queue_errors(request, lookups, rules), *_stays_queued(request, lookups, rules)]

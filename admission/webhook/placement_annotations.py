@@ -24,7 +24,7 @@ NOT_REQUIRED: Final = (
     f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
 )
 NO_TOPOLOGY: Final = (
-    f"may not be set where no topology is asked for; add '{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or "
+    f"may not be set without a topology request; add '{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or "
     f"'{names.UNCONSTRAINED_TOPOLOGY}'"
 )
 

@@ -60,7 +60,7 @@ def decode(body: bytes | bytearray) -> Request:
     try:
         review = _decoder.decode(body)
     except (msgspec.MsgspecError, RecursionError) as bad:
-        raise BadReview(f"the body is no AdmissionReview: {bad}") from None
+        raise BadReview(f"the body is not an AdmissionReview: {bad}") from None
     if review.api_version != API_VERSION or review.kind != "AdmissionReview":
         raise BadReview(f"{review.api_version} {review.kind}: only {API_VERSION} AdmissionReview is understood")
     if review.request is None:

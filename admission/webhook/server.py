@@ -109,7 +109,7 @@ class _Listener:
     def _admit(self, request: web.BaseRequest) -> None:
         allowed = self._handlers.clients
         if allowed and not allowed_names(request.get_extra_info("peercert")) & set(allowed):
-            raise RefusedRequest(403, "the client's certificate bears none of the names that may ask for reviews")
+            raise RefusedRequest(403, "the client's certificate has none of the names that may request reviews")
 
     async def _body(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> bytearray:
         """Returns the request's body. `held` keeps the semaphore of a long body until it is answered.

@@ -166,9 +166,7 @@ class Builder:
 
     def _take_job_of_gangs(self, document: Document, kind: Resource) -> None:
         if kind is not JOBS_KIND:
-            raise NotOurs(
-                "names no queue, and pods of gangs that it makes are played only where they stand in the files"
-            )
+            raise NotOurs("names no queue, and pods of its gangs are simulated only if the files contain them")
         if job_kinds()[kind].is_suspended(document.object):
             raise NotOurs("is suspended, and names no queue that would start it")
         self._take_pods_of(kind, document)

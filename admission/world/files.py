@@ -37,7 +37,9 @@ def load_files(paths: Sequence[Path], rules: WorldRules | None = None) -> tuple[
     for document in found:
         if is_snapshot(document.object):
             if len(found) > 1:
-                raise Unreadable(f"{document.where}: a snapshot is a whole world: nothing can stand beside it")
+                raise Unreadable(
+                    f"{document.where}: a snapshot contains the whole state: no other object can be given with it"
+                )
             return from_snapshot(decode(msgspec.json.encode(document.object), document.where)), None
     builder = Builder.of_nothing(rules)
     return builder.build(found), builder.objects

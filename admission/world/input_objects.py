@@ -94,7 +94,7 @@ class InputObjects:
         except ValueError as bad:
             return f"metadata.creationTimestamp: {bad}"
         if kind in self._comers and (kind, document.name) in self._names:
-            return "stands there twice: the first one counts"
+            return "appears twice: the first one counts"
         self._names.add((kind, document.name))
         self._by_kind.setdefault(kind, []).append(document)
         return None

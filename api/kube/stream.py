@@ -74,7 +74,7 @@ def _event(line: bytes) -> WatchEvent:
         return decode_around(_event_decoder.decode, line)
     except msgspec.DecodeError as error:
         shown = line[:80].decode(errors="replace")
-        raise ApiError(200, "MalformedWatch", f"a watch line is no event: {error}: {shown!r}") from error
+        raise ApiError(200, "MalformedWatch", f"a watch line is not an event: {error}: {shown!r}") from error
 
 
 def status_error(data: bytes, http_status: int = 0, retry_after: float | None = None) -> ApiError:

@@ -43,8 +43,8 @@ _SETTINGS_OF_GATES: Final = {
 _NO_GATE: Final = "Stowage does not have this gate: what Kueue has on by default is always on"
 
 INSTEAD: Final[Mapping[str, str]] = {
-    "apiVersion": "the file holds settings alone, it is no object",
-    "kind": "the file holds settings alone, it is no object",
+    "apiVersion": "the file contains only settings, not an object",
+    "kind": "the file contains only settings, not an object",
     "admissionFairSharing": f"{_NOT_HERE}: admission by past usage",
     "clientConnection": "limits of requests are client.qps and client.burst",
     "controller.groupKindConcurrency": "workers are set by controller.jobWorkers and controller.workloadWorkers",
@@ -53,15 +53,15 @@ INSTEAD: Final[Mapping[str, str]] = {
     "integrations.externalFrameworks": f"{_NOT_HERE}: jobs of other controllers are admitted by their pods",
     "integrations.frameworks": f"managed are, always, {MANAGED_FRAMEWORKS}; not managed are {', '.join(NOT_MANAGED)}: "
     "which namespaces are managed is managedJobsNamespaceSelector",
-    "internalCertManagement": "webhook.certificates says what makes the certificates",
+    "internalCertManagement": "webhook.certificates sets who provides the certificates",
     "leaderElection": "leader election is set by lease",
     "metrics.bindAddress": "the address of health and metrics is healthHost and healthPort",
-    "metrics.customLabels": f"{_NOT_HERE}: metrics bear the names of queues and cohorts, and no labels of their objects",
+    "metrics.customLabels": f"{_NOT_HERE}: metrics have names of queues and cohorts as labels, not the labels of these objects",
     "metrics.localQueueMetrics.localQueueSelector": "LocalQueues are measured all or none (metrics.localQueueMetrics.enable)",
     "multiKueue": f"{_NOT_HERE}: it admits jobs of one cluster",
     "resources.deviceClassMappings": f"{_NOT_HERE}: devices count as resources of containers",
     "resources.quotaCheckStrategy": f"{_NOT_HERE}: resources that no flavor covers are refused, or excluded by their prefixes",
-    "visibilityServer": f"{_NOT_HERE}: a waiting workload's status and `stowage explain` say why it waits",
+    "visibilityServer": f"{_NOT_HERE}: the status of a waiting workload and `stowage explain` show why it waits",
     "webhook.certDir": "the folder is webhook.certificateDir",
 }
 

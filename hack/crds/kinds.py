@@ -180,7 +180,7 @@ KINDS = (
             "podgroups",
             short_names,
             (
-                Column("Phase", ".status.phase", description="Where the gang stands"),
+                Column("Phase", ".status.phase", description="Phase of the gang"),
                 Column("MinMember", ".spec.minMember", "integer", description="Fewest pods that start together"),
                 Column("Running", ".status.running", "integer", description="Pods that run"),
                 Column("Scheduled", ".status.scheduled", "integer", wide=True, description="Pods that are bound"),

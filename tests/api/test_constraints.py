@@ -62,7 +62,7 @@ LEVEL = "must be the label key of a level, or what follows the last / of it"
         pytest.param(
             json.dumps({f"l{n}": {} for n in range(17)}), (), 17, "must have from 1 to 16 levels", id="too-many-levels"
         ),
-        pytest.param('{"rack": {}, "rack": {}}', ("rack",), "rack", "stands there twice", id="level-twice"),
+        pytest.param('{"rack": {}, "rack": {}}', ("rack",), "rack", "appears twice", id="level-twice"),
         pytest.param('{"": {}}', ("",), "", LEVEL, id="level-without-name"),
         pytest.param('{"a/b/c": {}}', ("a/b/c",), "a/b/c", LEVEL, id="level-no-label"),
         pytest.param(
@@ -74,7 +74,7 @@ LEVEL = "must be the label key of a level, or what follows the last / of it"
             '{"rack": {"kind": "pack"}}', ("rack", "kind"), "pack", f"unknown word: must be one of {', '.join(WORDS)}",
             id="unknown-word",
         ),
-        pytest.param('{"rack": {"min": 1, "min": 2}}', ("rack", "min"), "min", "stands there twice", id="word-twice"),
+        pytest.param('{"rack": {"min": 1, "min": 2}}', ("rack", "min"), "min", "appears twice", id="word-twice"),
         pytest.param('{"rack": {"type": "Pack"}}', ("rack", "type"), "Pack", "must be one of pack, spread", id="type"),
         pytest.param('{"rack": {"type": {"a": 1}}}', ("rack", "type"), {"a": 1}, "must be one of pack, spread", id="type-map"),
         pytest.param('{"rack": {"hard": "yes"}}', ("rack", "hard"), "yes", "must be true or false", id="hard"),

@@ -157,7 +157,7 @@ def test_a_unit_may_be_empty_and_units_of_different_parents_have_one_name() -> N
         ),
         pytest.param(
             {"tree": '{"r": {}, "r": {}}'},
-            'data.tree: \'{"r": {}, "r": {}}\': must be a JSON object of units by name: r stands there twice',
+            'data.tree: \'{"r": {}, "r": {}}\': must be a JSON object of units by name: r appears twice',
             id="unit-twice",
         ),
         pytest.param({"tree": "{}"}, "data.tree: '{}': must name a node", id="no-nodes"),

@@ -72,5 +72,5 @@ def test_what_lies_too_deep_is_cut_out() -> None:
 
 
 def test_a_key_stands_there_once() -> None:
-    with pytest.raises(ValueError, match="a stands there twice"):
+    with pytest.raises(ValueError, match="a appears twice"):
         read_json('{"a": 1, "a": 2}', pairs=entries_once)

@@ -238,7 +238,7 @@ SPARES: tuple[InvalidRow, ...] = (
         WEBHOOK,
         job({names.SPARE_HOSTS: "1"}),
         refused(
-            f"metadata.annotations[{names.SPARE_HOSTS}]: Forbidden: may not be set where no topology is asked for; add "
+            f"metadata.annotations[{names.SPARE_HOSTS}]: Forbidden: may not be set without a topology request; add "
             f"'{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or '{names.UNCONSTRAINED_TOPOLOGY}'"
         ),
     ),

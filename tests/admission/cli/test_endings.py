@@ -18,7 +18,7 @@ from tests.admission.world.world_documents import job, queue, tree, written
 
 _PATIENCE = 120.0
 COMMANDS = ("demo", "simulate", "snapshot", "explain")
-NO_CLUSTER = "no cluster: --kubeconfig, KUBECONFIG and ~/.kube/config name no kubeconfig, and this is no pod"
+NO_CLUSTER = "no cluster: --kubeconfig, KUBECONFIG and ~/.kube/config name no kubeconfig, and this is not a pod"
 DEAD = """
 apiVersion: v1
 kind: Config

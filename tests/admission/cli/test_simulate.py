@@ -176,7 +176,7 @@ def test_nothing_can_stand_beside_a_snapshot(site: Path, tmp_path: Path) -> None
     stowage("snapshot", "-o", saved, site)
     done = stowage("simulate", saved, site)
     assert done.exit_code == 2
-    assert "a snapshot is a whole world" in done.stderr
+    assert "a snapshot contains the whole state" in done.stderr
 
 
 # ---- long runs, pictures

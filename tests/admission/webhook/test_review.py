@@ -164,8 +164,8 @@ def test_a_removed_finalizer_is_restored(kind: str) -> None:
 @pytest.mark.parametrize(
     ("data", "want"),
     [
-        pytest.param(b"not json", "the body is no AdmissionReview: JSON is malformed", id="no-json"),
-        pytest.param(b"{}", "the body is no AdmissionReview: Object missing required field", id="empty"),
+        pytest.param(b"not json", "the body is not an AdmissionReview: JSON is malformed", id="no-json"),
+        pytest.param(b"{}", "the body is not an AdmissionReview: Object missing required field", id="empty"),
         pytest.param(
             b'{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}',
             "admission.k8s.io/v1beta1 AdmissionReview: only admission.k8s.io/v1 AdmissionReview is understood",

@@ -83,7 +83,7 @@ async def test_what_is_no_review_gets_400_and_the_server_stays() -> None:
     async with running() as (port, authority, _):
         assert await asked(port, authority, MUTATE_JOB, b"{") == (
             400,
-            "the body is no AdmissionReview: Input data was truncated\n",
+            "the body is not an AdmissionReview: Input data was truncated\n",
         )
         assert (await asked(port, authority, "/mutate-v1-pod", body({})))[0] == 404
         assert (await asked(port, authority, MUTATE_JOB))[0] == 405

@@ -28,7 +28,7 @@ ON_JOB, ON_TEMPLATE = "metadata.annotations", "spec.template.metadata.annotation
 PARTS = '{"rack": {"type": "spread", "partitions": 2}, "node": {"type": "pack"}}'
 NUMBER = "must be a whole number from 1 to 2147483647"
 NO_TOPOLOGY = (
-    f"may not be set where no topology is asked for; add '{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or "
+    f"may not be set without a topology request; add '{names.REQUIRE_TOPOLOGY}', '{names.PREFER_TOPOLOGY}' or "
     f"'{names.UNCONSTRAINED_TOPOLOGY}'"
 )
 NOT_REQUIRED = f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"

@@ -204,9 +204,9 @@ def test_what_waits_in_files_is_admitted_as_in_a_cluster(given: list[Manifest], 
             "ReplicaSet default/web-5f: is part of Deployment web, which is not there",
             id="a ReplicaSet of a Deployment that is not there",
         ),
-        pytest.param([pod("a", QUEUED), pod("a", QUEUED)], "Pod default/a: stands there twice", id="twice"),
+        pytest.param([pod("a", QUEUED), pod("a", QUEUED)], "Pod default/a: appears twice", id="twice"),
         pytest.param(
-            [job("j"), job("j", 2)], "Job default/j: stands there twice: the first one counts", id="a job twice"
+            [job("j"), job("j", 2)], "Job default/j: appears twice: the first one counts", id="a job twice"
         ),
         pytest.param([pod("a", QUEUED, cpu="lots")], "Pod default/a: spec.podSets[0].template", id="a bad quantity"),
         pytest.param(

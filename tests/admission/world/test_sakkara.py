@@ -185,7 +185,7 @@ def job_set() -> Manifest:
         ),
         pytest.param(
             [group(), job_set()],
-            "JobSet default/s: names no queue, and pods of gangs that it makes are played only where they stand in the files",
+            "JobSet default/s: names no queue, and pods of its gangs are simulated only if the files contain them",
             id="a JobSet",
         ),
         pytest.param([group(size=3), *members(2), member("g-2", cpu="2")], "Pod default/g-2: ", id="unlike pods"),
