@@ -1,9 +1,9 @@
-"""The ledger: nodes, usage, workloads, kept incrementally; the only state that a decision reads.
+"""The ledger: nodes, usage and admissions, kept incrementally. It is the only state that a decision reads.
 
-`apply` takes an object of the cluster; `place`, `replace`, `fits` and `audit` answer and change nothing; `charge` and
-`release` add and remove an admission, inside a trial or for good. Every change can be undone (journal.py), and its cost grows
-with what it touches, not with the cluster. quota/tree.py counts quota; topology/ counts capacity and assigns pods to workloads.
-Called by the feed (apply) and by cycle/ (everything else).
+`apply` takes an object of the cluster. `place`, `replace`, `fits` and `audit` answer and change nothing. `charge` and
+`release` add and remove an admission, inside a trial or for good. Every change can be reverted (journal.py), and its cost
+grows with what it touches, not with the cluster. quota/tree.py counts quota; topology/ counts capacity and assigns pods to
+workloads. Called by the feed (apply) and by cycle/ (everything else).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Ledger:
     # ---- what the cluster says
 
     def apply(self, event: Event) -> None:
-        """Take an object as it is now, or that it is gone."""
+        """Applies the current state of an object, or its removal."""
         match event:
             case Node():
                 self._set_node(event.name, event)
@@ -161,17 +161,17 @@ class Ledger:
 
     @property
     def allocations(self) -> Allocations:
-        """What each workload takes on each node, and which pod belongs to which workload."""
+        """The usage of each workload on each node, and the workload of each pod."""
         return self._allocations
 
     # ---- allocations
 
     def admission(self, key: str) -> Admission | None:
-        """The admission that is charged for the workload."""
+        """The charged admission of the workload; None if it has none."""
         return self.admissions.get(key)
 
     def holders(self, queue: str) -> list[Allocation]:
-        """The workloads charged to the ClusterQueue, by key; without holds and the workloads in `away`."""
+        """The workloads that are charged to the ClusterQueue, by key; without holds and without workloads in `away`."""
         keys = sorted(self._allocations.by_queue.get(queue, set()) - self._held - self._away)
         return [self._allocations.by_workload[key] for key in keys]
 
@@ -181,17 +181,17 @@ class Ledger:
         return replace(allocation.workload, admission=allocation.admission) if allocation else None
 
     def expect(self, workload: Workload) -> None:
-        """Where a pod of the workload has terms, count from now on what they ask for."""
+        """Counts the pods that the workload's pod terms select from now on."""
         facts = [pod_set.facts for pod_set in workload.pod_sets if pod_set.facts is not None]
         if facts:
             self._capacity.placed.watch(asks=facts)
 
     def count_in_steps(self, steps: Steps) -> None:
-        """From now on `steps` makes the first count of pods for terms, and workloads with terms wait for it."""
+        """Makes the first count of pods for terms in steps from now on; workloads with terms wait for its end."""
         self._capacity.placed.in_steps = steps
 
     def knows(self, key: str) -> bool:
-        """Whether every domain of what is charged under this key still exists."""
+        """Whether every domain of the admission under this key still exists."""
         admission = self.admissions.get(key)
         placed = [got for got in admission.pod_sets if got.assignment is not None] if admission is not None else []
         trees = [(self._capacity.trees.get(self._allocations.flavor_of(got)), got.assignment) for got in placed]
@@ -202,16 +202,19 @@ class Ledger:
         )
 
     def is_evicted(self, key: str) -> bool:
-        """Whether the workload that is charged under this key is on its way out."""
+        """Whether the workload that is charged under this key is being evicted."""
         allocation = self._allocations.by_workload.get(key)
         return allocation is not None and allocation.workload.evicted
 
     def trial(self) -> AbstractContextManager[Trial]:
-        """`with ledger.trial() as trial:` takes everything inside back at its end, unless `trial.keep()` was called."""
+        """A context that reverts everything inside at its end, unless `trial.keep()` was called."""
         return self.journal.trial()
 
     def charge(self, workload: Workload, admission: Admission) -> None:
-        """Charge the admission: quota of its queue, capacity in its domains. What was charged for the workload is released."""
+        """Charges an admission: quota of its queue, capacity in its domains.
+
+        Releases an earlier admission of the workload.
+        """
         self.release(workload.key)
         usage = admission.usage()
         self.quota.add(admission.cluster_queue, usage)
@@ -222,9 +225,9 @@ class Ledger:
             self.journal.put(self.sparing, workload.key, 0)
 
     def charge_instead(self, old: str, workload: Workload, admission: Admission) -> None:
-        """Charge the admission in the place of that of the workload `old`, whose bound pods are this workload's from now on.
+        """Charges an admission in place of that of the workload `old`, whose bound pods belong to this workload from now on.
 
-        Without an admission of `old`, and where `old` is empty, it is charged as any other.
+        If `old` is empty or has no admission, this is the same as `charge`.
         """
         if old not in self.admissions:
             self.charge(workload, admission)
@@ -236,22 +239,22 @@ class Ledger:
             self._allocations.set_pod(replace(pod, workload=workload.key))
 
     def hold(self, workload: Workload, admission: Admission) -> None:
-        """Keep this free for a workload that waits for others to leave: counted like an admission, and never a victim."""
+        """Reserves capacity for a workload that waits for victims to leave: counted like an admission, and never a victim."""
         self.charge(workload, admission)
         self.journal.add(self._held, workload.key)
 
     def shelter(self, key: str) -> None:
-        """In a trial: the workload charged under this key cannot be evicted."""
+        """In a trial: protects the workload under this key from eviction."""
         self.journal.add(self._held, key)
 
     def unhold(self, key: str) -> None:
-        """The hold is over; no workload has more capacity than before it."""
+        """Ends a hold. Does not count as freed capacity: no workload has more capacity than before the hold."""
         generations = self._capacity.generations()
         self.release(key)
         self._capacity.keep_generations(generations)
 
     def release(self, key: str) -> Admission | None:
-        """Release what the workload was charged, its spare hosts too; returns it, None where that was nothing."""
+        """Releases and returns the admission of the workload, with its spare hosts; None if it has none."""
         if key in self.sparing:
             self.journal.drop(self.sparing, key)
             self.release(spare_key(key))
@@ -266,16 +269,16 @@ class Ledger:
         return admission
 
     def vacate(self, key: str) -> None:
-        """In a trial: the workload has left, its bound pods with it. Its quota and capacity are free."""
+        """In a trial: removes the workload and its bound pods, so that its quota and capacity are free."""
         self.release(key)
         for pod in self._allocations.pods_of(key):
             self._allocations.drop_pod(pod)
 
     @contextmanager
     def away(self, keys: frozenset[str], *, nodes: bool = True) -> Iterator[None]:
-        """A trial in which these workloads and their pods have left the nodes and hold nothing. Quota is not touched.
+        """A trial in which these workloads and their pods are off the nodes and hold nothing. Quota is not changed.
 
-        `nodes` False, if no caller will ask for capacity: the nodes stay as they are.
+        `nodes` False leaves the nodes as they are, if no caller will ask for capacity.
         """
         before = self._away
         with self.journal.trial():
@@ -289,30 +292,30 @@ class Ledger:
                 self._away = before
 
     def simulate_removal(self, key: str) -> None:
-        """In a trial: the capacity of the workload and of its bound pods is free. Its quota stays charged."""
+        """In a trial: frees the capacity of the workload and its bound pods. Its quota stays charged."""
         shift(self._allocations, self._capacity, key, -1)
 
     def undo_removal(self, key: str) -> None:
-        """Undo `simulate_removal`, in the same trial."""
+        """Reverts `simulate_removal` in the same trial."""
         shift(self._allocations, self._capacity, key, +1)
 
     def footprint(self, key: str) -> Footprint:
-        """What `simulate_removal` would free of the workload that is charged under this key."""
+        """The amounts that `simulate_removal` would free for the workload under this key."""
         return footprint(self._capacity, taken(self._allocations, self._capacity, key))
 
     def claim(self, workload: Workload, admission: Admission) -> Footprint | None:
-        """What `hold` would take of the nodes; None where only `hold` itself can tell."""
+        """The amounts that `hold` would take on the nodes; None if only `hold` itself can tell."""
         would_charge = self._allocations.would_charge(workload, admission)
         return None if would_charge is None else footprint(self._capacity, would_charge)
 
     def shift_free(self, flavor: str, cells: Cells, sign: int) -> None:
-        """What they take becomes free (1), or is taken again (-1), on the nodes alone. Not taken back by a trial."""
+        """Frees these amounts (1) or takes them again (-1), on the nodes alone. A trial does not revert this."""
         free(self._capacity, flavor, cells, sign)
 
     # ---- questions
 
     def placement_check(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> PlacementCheck:
-        """Check quickly, later in a trial, whether places found by `place` still have capacity."""
+        """A quick check, later in a trial, whether places found by `place` still have capacity."""
         return PlacementCheck(self._capacity, requests, found)
 
     def capacity_bound(self, pod_sets: Iterable[Sequence[PlacementRequest]]) -> CapacityBound:
@@ -320,7 +323,9 @@ class Ledger:
         return CapacityBound(self._capacity.trees, pod_sets)
 
     def eviction_gains(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> EvictionGains | None:
-        """Where the pods would fit if these workloads were gone, and what each of them leaves there; None: unknown."""
+        """The domains in which the pods would fit without these workloads, and the capacity that each of them frees there;
+        None if unknown.
+        """
         if any(request.spare_hosts for request in requests):
             return None
         return eviction_gains(self._placer, self._allocations, self._capacity, requests, keys)
@@ -328,12 +333,12 @@ class Ledger:
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
         """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.
 
-        Requests with `previous` keep those places as far as they go on (placement.md 5.11): release the older slice first.
+        Requests with `previous` keep those places as far as possible (placement.md 5.11): release the older slice first.
         """
         return self._empty.place(requests) if simulate_empty else self._placer.place(requests)
 
     def assume(self, found: Placed) -> None:
-        """Take the capacity of places found by `place`, until the open trial ends."""
+        """Charges the capacity of places found by `place` until the open trial ends."""
         self._placer.assume(found)
 
     def replace(
@@ -358,16 +363,16 @@ class Ledger:
         return self._replacer.replace(requests, nodes, alive, lost)
 
     def spare_hosts(self, requests: Sequence[PlacementRequest]) -> SpareHosts:
-        """The hosts that can be held beside the pods of `previous`, which are charged."""
+        """The hosts that can be held free beside the charged pods of `previous`."""
         placed = [(request, request.previous) for request in requests if request.previous is not None]
         return self._placer.spare_hosts(placed, assumed=True)
 
     def broken_levels(self, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
-        """Which levels no longer hold for the pods of `previous`, since nodes have changed their labels."""
+        """The levels that no longer hold for the pods of `previous` because nodes changed their labels."""
         return broken_levels(self._placer, requests)
 
     def fits(self, workload: Workload, admission: Admission) -> bool:
-        """Whether each domain still exists and, taken alone, holds its pods (placement.md 5.14; quota is not asked)."""
+        """Whether each domain still exists and, counted alone, has room for its pods (placement.md 5.14). Ignores quota."""
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         return all(
             self._holds(self._allocations.flavor_of(got), got.assignment, pod_sets[got.name], workload)
@@ -383,7 +388,7 @@ class Ledger:
         return all(self._room(tree, domain.values, pod_set, near) >= domain.count for domain in assignment.domains)
 
     def _room(self, tree: Tree, values: Values, pod_set: PodSet, near: Bools | None) -> int:
-        """How many pods the domain holds, the `pods` slots not counted; -1 where it is gone."""
+        """The number of pods for which the domain has room, without counting the `pods` slots; -1 if it does not exist."""
         domain = tree.domain_row(values)
         if domain is None:
             return -1
@@ -392,19 +397,19 @@ class Ledger:
         return sum(pods_that_fit(tree, row, vector) for row in rows)
 
     def generation(self, flavor: str) -> int:
-        """Grows whenever capacity on the flavor's nodes may have grown; 0 for a flavor that was never seen."""
+        """A number that grows whenever capacity on the flavor's nodes may have grown; 0 for an unknown flavor."""
         return self._capacity.generation(flavor)
 
     @property
     def openings(self) -> int:
-        """Grows whenever terms of pods may let pods onto nodes that were closed to them."""
+        """A number that grows whenever pod terms may open nodes that were closed."""
         return self._capacity.openings
 
     def inputs(self) -> Iterator[Event]:
-        """All events that the ledger still depends on, by kind and name: applied to an empty ledger, they make this one again.
+        """All events on which the ledger depends, by kind and name. Applied to an empty ledger they give an equal one.
 
-        A workload comes with the admission that the ledger has for it, whatever the caller passed. Holds are no input: each
-        cycle makes its own, and keeps spare hosts.
+        A workload comes with the admission that the ledger has for it. Holds are not included: each cycle makes its own, and
+        holds spare hosts again.
         """
         yield from (self.flavors[name] for name in sorted(self.flavors))
         yield from self.quota.specs()
@@ -415,19 +420,19 @@ class Ledger:
         yield from self._allocations.inputs()
 
     def assumed_pods(self) -> dict[Slot, dict[str, int]]:
-        """Where capacity is held for admitted pods that are not bound yet, by node: the one thing that depends on the past."""
+        """The capacity held for admitted pods that are not bound yet, by node: the only state that depends on history."""
         return self._allocations.assumed_pods()
 
     def set_assumed_pods(self, pods: Mapping[Slot, Mapping[str, int]]) -> None:
-        """Hold that capacity as another ledger of the same inputs did."""
+        """Restores that capacity from another ledger with the same inputs."""
         self._allocations.set_assumed_pods(pods)
 
     def audit(self) -> list[str]:
-        """Recompute everything from the kept inputs; one sentence for each difference, none when the ledger is right."""
+        """Recomputes everything from the inputs. Returns one sentence for each difference; empty if the ledger is right."""
         return list(chain.from_iterable(self.auditing()))
 
     def auditing(self) -> Iterator[list[str]]:
-        """The same in parts: the caller may do other work between two, and tell the ledger of changes."""
+        """The same in parts: between two parts the caller may do other work and apply changes to the ledger."""
         yield list(differences(self._allocations, self._capacity))
         yield list(self._capacity.placed.differences())
         yield from self._capacity.differences()
@@ -459,7 +464,7 @@ class Ledger:
 
 
 def spare_key(key: str) -> str:
-    """Under which the spare hosts of the workload are held; no Workload has such a name."""
+    """The key under which the spare hosts of the workload are held; no Workload has such a name."""
     return key + _SPARE
 
 

@@ -1,8 +1,8 @@
-"""The second pass: nodes failed under a workload that runs; its lost pods get other places, or the workload is evicted.
+"""The second pass: places for the pods that a running workload has lost with failed nodes, or its eviction.
 
-All failed nodes are replaced together, on the workload's spare hosts where they have room; flavors stay, and no other
-workload is evicted for it (cycle.md 4.11, where Kueue replaces one node at a time). A workload of one plain pod keeps its
-place: no other pod comes for it, so another place would stay empty. The search is topology/replace.py. Called by
+All failed nodes are replaced together, on the workload's spare hosts if they have room. Flavors stay, and no other workload
+is evicted for it (cycle.md 4.11; Kueue replaces one node at a time). A workload of one plain pod keeps its place: no other
+pod is created for it, so another place would stay empty. topology/replace.py searches. Called by
 controllers/node_replacement.py.
 """
 
