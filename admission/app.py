@@ -27,7 +27,7 @@ from api.kube.process import Process
 log = logging.getLogger(__name__)
 
 CONTROLLER = "controller"
-_AUDIT_PERIOD, _AUDIT_PAUSE = 60.0, 0.1
+_AUDIT_PERIOD, _AUDIT_PAUSE = 60.0, 0.03
 # Most events sent in one burst, and most events that wait (some hundred bytes each).
 _EVENTS_AT_ONCE = 50
 _EVENTS_WAITING = 20_000

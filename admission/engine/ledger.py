@@ -34,8 +34,9 @@ from admission.engine.model import (
     RemovedKind,
     Workload,
 )
-from admission.engine.quota.tree import QuotaTree, outside_usage
+from admission.engine.quota.tree import QuotaTree
 from admission.engine.quota.usage_by_priority import UsageByPriority
+from admission.engine.quota_audit import wrong_quota
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.audit import differences
 from admission.engine.topology.allocation.capacity import Capacity
@@ -433,34 +434,10 @@ class Ledger:
 
     def auditing(self) -> Iterator[list[str]]:
         """The same in parts: between two parts the caller may do other work and apply changes to the ledger."""
-        yield list(differences(self._allocations, self._capacity))
+        yield from differences(self._allocations, self._capacity)
         yield list(self._capacity.placed.differences())
         yield from self._capacity.differences()
-        yield list(self._wrong_quota())
-
-    def _wrong_quota(self) -> Iterator[str]:
-        wanted: dict[str, dict[tuple[str, str], int]] = {}
-        for allocation in self._allocations.by_workload.values():
-            usage = wanted.setdefault(allocation.admission.cluster_queue, {})
-            for pair, amount in allocation.admission.usage().items():
-                usage[pair] = usage.get(pair, 0) + amount
-        for spec in self.quota.specs():
-            for pair, amount in outside_usage(spec).items() if isinstance(spec, ClusterQueue) else ():
-                usage = wanted.setdefault(spec.name, {})
-                usage[pair] = usage.get(pair, 0) + amount
-        for queue in sorted(wanted):
-            have = {pair: amount for pair, amount in self.quota.usage(queue).items() if amount}
-            want = {pair: amount for pair, amount in wanted[queue].items() if amount}
-            if have != want:
-                yield f"quota usage of ClusterQueue {queue} is {have}, its workloads take {want}"
-        usage_by_priority = UsageByPriority(Journal())
-        for allocation in self._allocations.by_workload.values():
-            usage_by_priority.add(
-                allocation.admission.cluster_queue, allocation.workload.priority, allocation.admission.usage()
-            )
-        if usage_by_priority.state() != self.usage_by_priority.state():
-            yield f"usage by priority is {self.usage_by_priority.state()}, the workloads take {usage_by_priority.state()}"
-        yield from self.quota.audit()
+        yield from wrong_quota(self._allocations, self.quota, self.usage_by_priority)
 
 
 def spare_key(key: str) -> str:

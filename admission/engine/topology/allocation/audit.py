@@ -1,40 +1,63 @@
 """What the allocations should have charged, computed from admissions and pods, compared with what is charged.
 
-Called by Ledger.audit. The node of an assumed pod depends on history and cannot be recomputed. What can be checked:
-every pod of an entry is somewhere, and the usage tables hold exactly what the entries say.
+Called by Ledger.auditing, in parts between which everything may change: a sum that is made in steps is compared only where
+nothing was charged meanwhile, and what else is checked is checked within one part. The node of an assumed pod depends on
+history and cannot be recomputed. What can be checked: every pod of an entry is somewhere, and the usage tables hold exactly
+what the entries say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from admission.engine.model import BoundPod
 from admission.engine.topology.allocation.allocations import Allocations
-from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind, usage_key
-from admission.engine.topology.allocation.entries import EntryUsage, held
+from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind, parts, usage_key
+from admission.engine.topology.allocation.entries import Allocation, EntryUsage, held
 from admission.engine.topology.usage import UsageTable, Vector, add_usage, times
 
+PART: Final = 1000
+"""Workloads or pods that are looked at in one step: some milliseconds."""
 
-def differences(allocations: Allocations, capacity: Capacity) -> Iterator[str]:
-    """Returns what does not agree with the admissions and pods."""
+
+def differences(allocations: Allocations, capacity: Capacity) -> Iterator[list[str]]:
+    """What does not agree with the admissions and pods."""
     yield from _wrong_usage(allocations, capacity)
     yield from _wrong_foreign(allocations, capacity)
     yield from _wrong_cover(allocations)
     yield from _wrong_slots(allocations, capacity)
 
 
-def _wrong_usage(allocations: Allocations, capacity: Capacity) -> Iterator[str]:
-    wanted: dict[int, UsageTable] = {}  # by the identity of the usage table
-    for allocation in allocations.by_workload.values():
-        for entry in allocation.entries.values():
-            for spot, vector in _charged(allocations, capacity, entry):
-                add_usage(wanted.setdefault(id(capacity.usage_table(spot)), {}), usage_key(spot), vector)
-    for kind, table in capacity.all_usage_tables():
-        due = wanted.get(id(table), {})
-        wrong = [key for key in due.keys() | table.keys() if due.get(key, {}) != table.get(key, {})]
-        for key in sorted(wrong, key=str):
-            where = "/".join(key) if isinstance(key, tuple) else str(key)
-            yield f"usage of {kind.value} {where} is {table.get(key, {})}, its workloads use {due.get(key, {})}"
+def _wrong_usage(allocations: Allocations, capacity: Capacity) -> Iterator[list[str]]:
+    before = list(capacity.all_usage_tables())  # kept, so that no other table gets the identity of one of these
+    wanted: dict[int, UsageTable] = {id(table): {} for _, table in before}
+    with capacity.touching() as touched:
+        for keys in parts(list(allocations.by_workload), PART):
+            for allocation in _there(allocations, keys):
+                for entry in allocation.entries.values():
+                    for spot, vector in _charged(allocations, capacity, entry):
+                        add_usage(wanted.setdefault(id(capacity.usage_table(spot)), {}), usage_key(spot), vector)
+            yield []
+        still = {id(table) for _, table in capacity.all_usage_tables()}
+        for kind, table in before:
+            due = wanted[id(table)]
+            for spots in parts(list(due.keys() | table.keys()), PART) if id(table) in still else ():
+                wrong = [key for key in spots if due.get(key, {}) != table.get(key, {})]
+                yield [
+                    f"usage of {kind.value} {_named(key)} is {table.get(key, {})}, its workloads use {due.get(key, {})}"
+                    for key in sorted(wrong, key=str)
+                    if (id(table), key) not in touched.spots
+                ]
+
+
+def _named(key: object) -> str:
+    return "/".join(key) if isinstance(key, tuple) else str(key)
+
+
+def _there(allocations: Allocations, keys: Iterable[str]) -> Iterator[Allocation]:
+    found = map(allocations.by_workload.get, keys)
+    return (allocation for allocation in found if allocation is not None)
 
 
 def _charged(allocations: Allocations, capacity: Capacity, entry: EntryUsage) -> Iterator[tuple[Spot, Vector]]:
@@ -47,19 +70,26 @@ def _charged(allocations: Allocations, capacity: Capacity, entry: EntryUsage) ->
         yield Spot(SpotKind.NODE, entry.flavor, (pod.node,)), capacity.columns.vector(held(pod))
 
 
-def _wrong_foreign(allocations: Allocations, capacity: Capacity) -> Iterator[str]:
+def _wrong_foreign(allocations: Allocations, capacity: Capacity) -> Iterator[list[str]]:
     wanted: dict[str, dict[int, int]] = {}
-    for pod in allocations.pods.values():
-        slot = allocations.slot_of.get(pod.key)
-        entry = None if slot is None else allocations.entry_of(slot)
-        for column, amount in _as_foreign(allocations, capacity, pod, entry):
-            charged = wanted.setdefault(pod.node, {})
-            charged[column] = charged.get(column, 0) + amount
-    have = {name: record.foreign for name, record in capacity.nodes.items() if record.foreign}
-    for name in sorted(wanted.keys() | have.keys()):
-        want = {column: amount for column, amount in wanted.get(name, {}).items() if amount}
-        if want != have.get(name, {}):
-            yield f"foreign pods on node {name} take {have.get(name, {})} by its record, but should be {want}"
+    with capacity.touching() as touched:
+        for keys in parts(list(allocations.pods), PART):
+            for pod in (pod for key in keys if (pod := allocations.pods.get(key)) is not None):
+                slot = allocations.slot_of.get(pod.key)
+                entry = None if slot is None else allocations.entry_of(slot)
+                for column, amount in _as_foreign(allocations, capacity, pod, entry):
+                    charged = wanted.setdefault(pod.node, {})
+                    charged[column] = charged.get(column, 0) + amount
+            yield []
+        for names in parts(sorted(wanted.keys() | capacity.nodes.keys()), PART):
+            found = []
+            for name in names:
+                record = capacity.nodes.get(name)
+                have = record.foreign if record is not None else {}
+                want = {column: amount for column, amount in wanted.get(name, {}).items() if amount}
+                if want != have and name not in touched.nodes:
+                    found.append(f"foreign pods on node {name} take {have} by its record, but should be {want}")
+            yield found
 
 
 def _as_foreign(allocations: Allocations, capacity: Capacity, pod: BoundPod, entry: EntryUsage | None) -> Vector:
@@ -68,27 +98,38 @@ def _as_foreign(allocations: Allocations, capacity: Capacity, pod: BoundPod, ent
     return () if entry.by_node else allocations.surplus(entry, pod)
 
 
-def _wrong_cover(allocations: Allocations) -> Iterator[str]:
-    for key, allocation in allocations.by_workload.items():
-        for (pod_set, values), entry in allocation.entries.items():
-            where = f"workload {key}, pod set {pod_set}, domain {'/'.join(values)}"
-            if len(entry.covered) > entry.count or entry.unplaced < 0:
-                yield f"{where}: more pods than its {entry.count}"
-            if entry.excess and len(entry.covered) < entry.count:
-                yield f"{where}: pods in excess while there is capacity"
-            wrong = [pod for pod in entry.covered if allocations.slot_of.get(pod) != (key, pod_set, values)]
-            yield from (f"{where}: pod {pod} is not covered here" for pod in wrong)
-    for pod in allocations.pods.values():
-        wanted = None if pod.key in allocations.slot_of else allocations.slot_for(pod)
-        share_there = None if wanted is None else allocations.entry_of(wanted)
-        if share_there is not None and len(share_there.covered) < share_there.count:
-            yield f"pod {pod.key} is foreign though its workload's admission has capacity for it"
+def _wrong_cover(allocations: Allocations) -> Iterator[list[str]]:
+    for keys in parts(list(allocations.by_workload), PART):
+        yield [text for allocation in _there(allocations, keys) for text in _wrongly_covered(allocations, allocation)]
+    for pods in parts(list(allocations.pods), PART):
+        found = []
+        for pod in (pod for key in pods if (pod := allocations.pods.get(key)) is not None):
+            wanted = None if pod.key in allocations.slot_of else allocations.slot_for(pod)
+            share_there = None if wanted is None else allocations.entry_of(wanted)
+            if share_there is not None and len(share_there.covered) < share_there.count:
+                found.append(f"pod {pod.key} is foreign though its workload's admission has capacity for it")
+        yield found
 
 
-def _wrong_slots(allocations: Allocations, capacity: Capacity) -> Iterator[str]:
-    for pod, slot in allocations.slot_of.items():
-        entry_of = allocations.entry_of(slot)
-        if entry_of is None or pod not in entry_of.covered:
-            yield f"pod {pod} is covered by an admission that does not count it"
-        elif capacity.domain_of(allocations.pods[pod].node, entry_of.levels) != entry_of.values:
-            yield f"pod {pod} is covered outside its domain"
+def _wrongly_covered(allocations: Allocations, allocation: Allocation) -> Iterator[str]:
+    key = allocation.workload.key
+    for (pod_set, values), entry in allocation.entries.items():
+        where = f"workload {key}, pod set {pod_set}, domain {'/'.join(values)}"
+        if len(entry.covered) > entry.count or entry.unplaced < 0:
+            yield f"{where}: more pods than its {entry.count}"
+        if entry.excess and len(entry.covered) < entry.count:
+            yield f"{where}: pods in excess while there is capacity"
+        wrong = [pod for pod in entry.covered if allocations.slot_of.get(pod) != (key, pod_set, values)]
+        yield from (f"{where}: pod {pod} is not covered here" for pod in wrong)
+
+
+def _wrong_slots(allocations: Allocations, capacity: Capacity) -> Iterator[list[str]]:
+    for pods in parts(list(allocations.slot_of), PART):
+        found = []
+        for pod, slot in ((pod, slot) for pod in pods if (slot := allocations.slot_of.get(pod)) is not None):
+            entry_of = allocations.entry_of(slot)
+            if entry_of is None or pod not in entry_of.covered:
+                found.append(f"pod {pod} is covered by an admission that does not count it")
+            elif capacity.domain_of(allocations.pods[pod].node, entry_of.levels) != entry_of.values:
+                found.append(f"pod {pod} is covered outside its domain")
+        yield found

@@ -11,8 +11,9 @@ decides which workload charges what.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from itertools import chain
@@ -40,6 +41,14 @@ _OFFERED: Final = 4096
 
 _PART: Final = 500
 """Rows or nodes that an audit checks in one step: some milliseconds."""
+
+
+@dataclass(slots=True)
+class Touched:
+    """`spots`: by the identity of the usage table and the key in it; `nodes`: those whose foreign pods changed."""
+
+    spots: set[tuple[int, Hashable]] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
 
 
 class SpotKind(Enum):
@@ -72,6 +81,7 @@ class Capacity:
         self._shared = UsageTables()
         self._generations: dict[str, int] = {}
         self._offered: dict[Vector, Vector] = {}
+        self._touched: list[Touched] = []
         self.base_generation = self.openings = 0
         self.placed = PlacedPods(self.trees, self._all_nodes, journal)
         self.placed.opened = self._all_grew
@@ -210,6 +220,8 @@ class Capacity:
 
     def _add_foreign(self, name: str, vector: Vector) -> None:
         self._base_changed()
+        for touched in self._touched:
+            touched.nodes.add(name)
         add(self._record_of(name).foreign, vector)
         for tree in self.trees.values():
             row = tree.row_of_node.get(name)
@@ -238,7 +250,10 @@ class Capacity:
             self._charge(spot, amount, grew=count < 0)
 
     def _charge(self, spot: Spot, vector: Vector, *, grew: bool = False) -> None:
-        add_usage(self.usage_table(spot), usage_key(spot), vector)
+        table = self.usage_table(spot)
+        add_usage(table, usage_key(spot), vector)
+        for touched in self._touched:
+            touched.spots.add((id(table), usage_key(spot)))
         for flavor, tree, row in self._rows(spot):
             tree.shift_used(row, vector)
             if grew:
@@ -298,20 +313,31 @@ class Capacity:
         """Reports whether wider flavors count node by node."""
         return self._options.counting is Counting.NODES
 
+    @contextmanager
+    def touching(self) -> Iterator[Touched]:
+        """What is charged differently until the end: sums that are made in steps tell nothing true of it."""
+        touched = Touched()
+        self._touched.append(touched)
+        try:
+            yield touched
+        finally:
+            self._touched.remove(touched)
+
     def differences(self) -> Iterator[list[str]]:
         """Yields where the trees disagree with the usage tables, in parts: changes may happen between two parts."""
         for name, tree in sorted(self.trees.items()):
-            for rows in _parts(tree.rows.ids().tolist()):
+            for rows in parts(tree.rows.ids().tolist(), _PART):
                 yield self._told(name, tree, chain.from_iterable(map(tree.wrong_row, rows)))
-            for nodes in _parts(sorted(self.nodes.keys() | tree.row_of_node.keys())):
+            for nodes in parts(sorted(self.nodes.keys() | tree.row_of_node.keys()), _PART):
                 yield self._told(name, tree, chain.from_iterable(map(tree.wrong_node, nodes)))
 
     def _told(self, name: str, tree: Tree, texts: Iterable[str]) -> list[str]:
         return [f"flavor {name}: {text}" for text in texts] if self.trees.get(name) is tree else []
 
 
-def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[first : first + _PART] for first in range(0, len(items), _PART))
+def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """The items, so many at a time."""
+    return (items[first : first + size] for first in range(0, len(items), size))
 
 
 def usage_key(spot: Spot) -> str | Values:

@@ -1,0 +1,67 @@
+"""What the queues should use by the admissions in force, compared with what the quota tree and the sums by priority say.
+
+Called by Ledger.auditing, in parts between which everything may change. An admission never changes: those that came or went
+meanwhile are counted in the last part, in which the sums are compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from admission.engine.journal import Journal
+from admission.engine.model import ClusterQueue, FlavorResource
+from admission.engine.quota.tree import QuotaTree, outside_usage
+from admission.engine.quota.usage_by_priority import UsageByPriority
+from admission.engine.topology.allocation.allocations import Allocations
+from admission.engine.topology.allocation.audit import PART
+from admission.engine.topology.allocation.capacity import parts
+from admission.engine.topology.allocation.entries import Allocation
+
+
+def wrong_quota(allocations: Allocations, quota: QuotaTree, by_priority: UsageByPriority) -> Iterator[list[str]]:
+    """What does not agree with the admissions."""
+    there, counted, sums = allocations.by_workload, dict[str, Allocation](), _Sums()
+    for keys in parts(list(there), PART):
+        for key in keys:
+            if (allocation := there.get(key)) is not None:
+                counted[key] = allocation
+                sums.count(allocation, +1)
+        yield []
+    for key, allocation in counted.items():
+        if there.get(key) is not allocation:
+            sums.count(allocation, -1)
+    for key, allocation in there.items():
+        if counted.get(key) is not allocation:
+            sums.count(allocation, +1)
+    yield list(sums.wrong(quota, by_priority))
+
+
+class _Sums:
+    """Of admissions, by queue and by priority."""
+
+    def __init__(self) -> None:
+        self._by_queue: dict[str, Counter[FlavorResource]] = {}
+        self._by_priority = UsageByPriority(Journal())
+
+    def count(self, allocation: Allocation, sign: int) -> None:
+        """One admission more, or less."""
+        queue, usage = allocation.admission.cluster_queue, allocation.admission.usage()
+        own = self._by_queue.setdefault(queue, Counter())
+        for pair, amount in usage.items():
+            own[pair] += sign * amount
+        self._by_priority.add(queue, allocation.workload.priority, usage, sign)
+
+    def wrong(self, quota: QuotaTree, by_priority: UsageByPriority) -> Iterator[str]:
+        """What differs from the tree and from the sums by priority."""
+        for spec in quota.specs():
+            if isinstance(spec, ClusterQueue):
+                self._by_queue.setdefault(spec.name, Counter()).update(outside_usage(spec))
+        for queue, own in sorted(self._by_queue.items()):
+            have = {pair: amount for pair, amount in quota.usage(queue).items() if amount}
+            want = {pair: amount for pair, amount in own.items() if amount}
+            if have != want:
+                yield f"quota usage of ClusterQueue {queue} is {have}, its workloads take {want}"
+        if by_priority.state() != self._by_priority.state():
+            yield f"usage by priority is {by_priority.state()}, the workloads take {self._by_priority.state()}"
+        yield from quota.audit()
