@@ -105,6 +105,16 @@ def no_system_certificates() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_declared_kinds() -> Iterator[None]:
+    """The kinds that a module declares in this process are gone after it."""
+    yield
+    from admission.integrations.registry import KINDS
+
+    for adapter in KINDS.declared():
+        KINDS.withdraw((adapter.resource.group, adapter.resource.kind))
+
+
 @functools.cache  # thousands of tests are in some hundred files
 def _is_below(path: Path, folders: tuple[Path, ...]) -> bool:
     return any(map(path.is_relative_to, folders))
