@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -202,6 +203,20 @@ async def test_without_faults_the_stories_end_as_they_do_alone(storm: Storm) -> 
 @pytest.mark.parametrize("faults", KINDS.values(), ids=KINDS)
 async def test_faults_of_a_kind(storm: Storm, faults: tuple[InjectedFault, ...]) -> None:
     await endure(storm, {fault: ALONE[fault] / 2 for fault in faults}, 1)
+
+
+async def test_an_api_server_that_refuses_everything_for_a_while_delays_and_loses_nothing(storm: Storm) -> None:
+    """429 with a time, to each request of our processes, longer than the lease lasts: the stories end as without."""
+    playing = asyncio.create_task(play(storm))
+    with storm.faults.storm({InjectedFault.BUSY: 1.0}) as struck:
+        await eventually("many requests refused", lambda: _refused(struck, 60))
+    await playing
+    assert storm.invariants.broken == []
+    assert complaints(storm.stage.processes.folder) == []
+
+
+async def _refused(struck: Counter[InjectedFault], least: int) -> bool:
+    return struck[InjectedFault.BUSY] >= least
 
 
 async def test_every_fault_is_of_one_kind() -> None:
