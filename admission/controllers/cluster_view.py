@@ -193,12 +193,14 @@ class ClusterView:
     def more_offered(self, node: str) -> Mapping[str, int]:
         """Returns the node's extra capacity beyond its resources: devices and attachable volumes."""
         devices, volumes = self.devices.offered(node), self.volumes.attachments.offered(node)
-        return {**devices, **volumes} if devices or volumes else NOTHING
+        local = self.volumes.local.offered(node)
+        return {**devices, **volumes, **local} if devices or volumes or local else NOTHING
 
     def more_taken(self, pod: ProjectedPod) -> Mapping[str, int]:
         """Returns what a bound pod uses of that extra capacity."""
         devices, volumes = self.devices.taken(pod), self.volumes.attachments.taken(pod)
-        return {**devices, **volumes} if devices or volumes else NOTHING
+        local = self.volumes.local.taken(pod)
+        return {**devices, **volumes, **local} if devices or volumes or local else NOTHING
 
     def _refusal(self, workload: Workload) -> tuple[str, str] | None:
         """Returns why pods of a Workload without quota would be rejected or never bound, or None."""

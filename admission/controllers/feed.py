@@ -86,6 +86,7 @@ class Feed:
         views.volumes.add_handler(self._volumes_changed)
         views.devices.add_handler(self._amounts_changed)
         views.volumes.attachments.add_handler(self._amounts_changed)
+        views.volumes.local.add_handler(self._amounts_changed)
         views.nodes.add_handler(self._node_changed)
         views.workloads.add_handler(self._workload_changed)
         views.pods.add_handler(self._pod_changed)

@@ -383,7 +383,7 @@ class Ledger:
 
     def _holds(self, flavor: str, assignment: Assignment, pod_set: PodSet, workload: Workload) -> bool:
         tree = self._capacity.trees.get(flavor)
-        if tree is None or tree.output_levels != assignment.levels:
+        if tree is None or not tree.names(assignment.levels):
             return False
         near = self._capacity.placed.open_rows(workload.facts_of(pod_set), tree, empty=False)
         return all(self._room(tree, domain.values, pod_set, near) >= domain.count for domain in assignment.domains)

@@ -28,11 +28,6 @@ def run(gangs: int = 2000, seed: int = 1, each: int = 50, beside: int = 3) -> bo
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="stowage-binds-") as folder:
         found = asyncio.run(_all(Path(folder), range(seed, seed + -(-gangs // each)), each, beside))
-    for finding in (*found.silent, *found.refused):
-        print(f"\n{finding.gang.name}: {finding.gang.pods} pods, {finding.gang.terms}\n  {finding.said}")
-        print("  " + "\n  ".join(finding.state))
-    for text in found.unschedulable:
-        print(text)
     print(
         f"{found.gangs} gangs in {time.monotonic() - began:.0f} s: {found.bound} bound, {found.waited} waited with a reason, "
         f"{len(found.silent)} neither; pods refused after their gate: {len(found.unschedulable)}; "
@@ -55,5 +50,15 @@ async def _worker(kube: Kube, seeds: list[int], each: int, found: Outcome) -> No
         seed = seeds.pop()
         one = await Driver(kube, seed).run(each)
         found.add(one)
+        _tell(one)
         print(f"seed {seed}: {one.gangs} gangs, {one.bound} bound, {one.waited} waited, refused pods "
               f"{len(one.unschedulable)}, for nothing {len(one.refused)}", flush=True)  # fmt: skip
+
+
+def _tell(found: Outcome) -> None:
+    """What explains each finding."""
+    for finding in (*found.silent, *found.refused):
+        print(f"\n{finding.gang.name}: {finding.gang.pods} pods, {finding.gang.terms}\n  {finding.said}")
+        print("  " + "\n  ".join(finding.state))
+    for text in found.unschedulable:
+        print(text)

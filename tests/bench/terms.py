@@ -1,4 +1,4 @@
-"""What terms of pods (required anti-affinity) cost one placement on the live ledger, beside the same request without them.
+"""What terms of pods cost one placement on the live ledger, beside the same request without them: anti-affinity, spread.
 
     python -m tests.bench terms [--nodes 15000] [--repeat 15]
 
@@ -22,6 +22,7 @@ from admission.engine.model import (
     PodFacts,
     PodTerm,
     RemovedKind,
+    SpreadTerm,
     Workload,
 )
 from api.pod_terms import Requirement
@@ -60,6 +61,14 @@ def rows(nodes: int, repeat: int) -> Iterator[tuple[str, float, float]]:
         "its pods keep each other off their racks": (term(RACK, "train"),),
     }.items():
         yield name, *_times(plain, asked(*some, pods=8), repeat)
+    for name, spread in {
+        "its pods lie evenly over the racks": (RACK,),
+        "its pods lie evenly over the hosts": (HOSTNAME_LABEL,),
+        "and over both": (RACK, HOSTNAME_LABEL),
+    }.items():
+        even = tuple(SpreadTerm(term(key, "train")) for key in spread)
+        facts = PodFacts("ns", (("app", "train"),), even=even)
+        yield name, *_times(plain, replace(asked(), facts=facts), repeat)
     yield (
         "each pod of 15,000 keeps another app away",
         *_times(full(nodes, term(HOSTNAME_LABEL, "web")), asked(), repeat),

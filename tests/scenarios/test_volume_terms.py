@@ -159,3 +159,26 @@ async def test_a_node_gets_no_more_volumes_than_its_driver_attaches(site: MakeSi
     await here.waits("three", "TopologyPlacementFailed", f'resource "attachable-volumes-csi-{driver}": 2')
     await here.finish("one")
     await here.running("three", 1)
+
+
+async def test_each_pod_goes_to_a_host_that_has_a_volume_left(site: MakeSite) -> None:
+    """Issue 19, 1: by capacity alone both pods would go to one host, and its volume takes one of them."""
+    here = site("volume-for-each-pod")
+    await here.open({"b1": {"r1": 3}})
+    await make_class(here)
+    for n in range(2):
+        await make_volume(here, f"v{n}", [f"{here.name}-b1-r1-{n}"])
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": here.name,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    jobs = {name: here.job(name, pods, {REQUIRE_TOPOLOGY: RACK}, gpus=1) for name, pods in (("gang", 2), ("large", 3))}
+    for job in jobs.values():
+        volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+        job["spec"]["template"]["spec"]["volumes"] = [volume]
+    await here.submit(jobs["gang"])
+    pods = await here.running("gang", 2)
+    assert {pod["spec"]["nodeName"] for pod in pods} == {f"{here.name}-b1-r1-{n}" for n in range(2)}
+    await here.submit(jobs["large"])
+    await here.waits("large", "WaitingForObjects", "waits for 3 PersistentVolumes")

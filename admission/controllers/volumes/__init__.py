@@ -2,5 +2,6 @@
 
 pod_claims.py  the claims that a Workload's pods use
 binding.py     the nodes that a claim allows its pods, or why it cannot be bound
+local.py       the volumes that each host has left, of a class that makes none
 view.py        the watched claims, volumes and classes, and their effect on each Workload
 """

@@ -7,8 +7,8 @@ It follows kube-scheduler's filters VolumeBinding, VolumeZone and VolumeRestrict
     unbound, class does not wait   no pod that uses the claim is bound before the claim is
 
 A claim that several pods share and that gets one of several local volumes is expected to get the smallest that matches, as
-kube-scheduler chooses it. Not considered are driver capacity (CSIStorageCapacity), the topology of a volume that is
-provisioned without waiting for its pod, and the number of local volumes that a node has for claims of each pod.
+kube-scheduler chooses it. Not considered are driver capacity (CSIStorageCapacity) and the topology of a volume that is
+provisioned without waiting for its pod. local.py counts the volumes that a host has left.
 """
 
 from __future__ import annotations
@@ -104,6 +104,9 @@ def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
     if len(fitting) < use.pods:
         text = f"waits for {use.pods} PersistentVolumes of StorageClass {name or '(none)'} that match, {len(fitting)} are there"
         raise CannotBind(f"volume {use.volume}: {text}")
+    if any(volume not in fitting and volume.spec.claim_ref is None for volume in storage.volumes_of_class(name or "")):
+        text = f"PersistentVolumes of StorageClass {name or '(none)'} differ, so those that match are not counted"
+        raise CannotBind(f"volume {use.volume}: {text}", Reason.UNSUPPORTED_POD_TERMS)
     return _one_of([_reach(volume) for volume in fitting], "")
 
 

@@ -18,6 +18,8 @@ from admission.controllers.volumes import binding
 from admission.controllers.volumes.attachments import PREFIX, Attachments
 from admission.controllers.volumes.binding import BoundTo, CannotBind
 from admission.controllers.volumes.copies import Copy
+from admission.controllers.volumes.local import PREFIX as LOCAL
+from admission.controllers.volumes.local import LocalVolumes, host_of
 from admission.controllers.volumes.pod_claims import ClaimUse, claim_keys, claim_uses, volumes_of
 from admission.engine import model
 from admission.engine.reasons import Reason
@@ -31,6 +33,7 @@ from api.workloads import Workload
 
 _BY_CLAIM: Final = "claim"
 _BY_CLASS: Final = "class"
+_OF_CLASS: Final = "of class"
 _ANY: Final = "any"
 _ALONE: Final = "ReadWriteOncePod"
 _SHARED: Final = frozenset(("ReadWriteMany", "ReadOnlyMany"))
@@ -57,7 +60,9 @@ class VolumeView:
         workloads.add_index(_BY_CLAIM, _filed)
         pods.add_index(_BY_CLAIM, lambda pod: (_ANY, *pod.claims) if pod.claims else ())
         self.attachments = Attachments(csi_nodes, nodes, partial(pods.by_index, _BY_CLAIM, _ANY), self._driver_of)
+        self.local = LocalVolumes(volumes, nodes, self._volume_of, partial(pods.by_index, _BY_CLAIM))
         volumes.add_index(_BY_CLASS, lambda volume: [volume.spec.storage_class_name] if _is_free(volume) else [])
+        volumes.add_index(_OF_CLASS, lambda volume: [volume.spec.storage_class_name])
         claims.add_handler(self._claim_changed)
         volumes.add_handler(self._volume_changed)
         classes.add_handler(lambda _: self._changed(_ANY))
@@ -97,6 +102,8 @@ class VolumeView:
         for use in uses:
             if use.example and use.claim:
                 continue  # one pod's claim, which other pods of the group do not share
+            if (name := self._local_class(workload, use)) and self.local.count(name):
+                attached.setdefault(use.pod_set, Counter())[f"{LOCAL}{name}"] += 1
             try:
                 bound = self._bound_to(workload, use)
             except CannotBind:
@@ -108,6 +115,23 @@ class VolumeView:
             return made
         reached = (replace(p, volumes=tuple(dict.fromkeys(found.get(p.name, ())))) for p in made.pod_sets)
         return replace(made, pod_sets=tuple(with_amounts(p, attached.get(p.name, {})) for p in reached))
+
+    def _local_class(self, workload: Workload, use: ClaimUse) -> str:
+        """The class of which each pod takes a volume that is there already, on a single host; empty where none does."""
+        claim = self.claim(object_key(workload.metadata.namespace, use.claim)) if use.claim else None
+        if use.claim and (claim is None or claim.bound or use.pods > 1):
+            return ""
+        spec = use.spec if claim is None else claim.spec
+        name = "" if spec is None else spec.storage_class_name or ""
+        found = self.storage_class(name) if name else None
+        free = [volume for volume in self._volumes.by_index(_OF_CLASS, name) if volume.spec.claim_ref is None]
+        counted = found is not None and not found.provisions and all(map(host_of, free))
+        return name if counted else ""
+
+    def _volume_of(self, key: str) -> Volume | None:
+        """The volume that a claim has."""
+        claim = self.claim(key)
+        return self.volume(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
 
     def _is_shared(self, workload: Workload, use: ClaimUse) -> bool:
         """Reports whether pods of several nodes, or all pods of the workload, share the claim."""
@@ -186,7 +210,10 @@ class VolumeView:
         gone = change.type is ChangeType.DELETED
         if gone or change.old is None or _said(change.old) != _said(change.object):
             self._changed(change.key)
-            self.attachments.claim_changed(self._pods.by_index(_BY_CLAIM, change.key))
+            pods = self._pods.by_index(_BY_CLAIM, change.key)
+            self.attachments.claim_changed(pods)
+            for pod in pods:
+                self.local.pod_changed(pod)
 
     def _volume_changed(self, change: Change[Volume]) -> None:
         ref = change.object.spec.claim_ref
@@ -196,6 +223,8 @@ class VolumeView:
             self._changed(_ANY)
 
     def _pod_changed(self, change: Change[ProjectedPod]) -> None:
+        if change.object.claims or (change.old is not None and change.old.claims):
+            self.local.pod_changed(change.object if change.object.claims or change.old is None else change.old)
         for key in dict.fromkeys((*change.object.claims, *(change.old.claims if change.old else ()))):
             claim = self.claim(key)
             if claim is not None and _ALONE in claim.spec.access_modes:

@@ -11,7 +11,7 @@ from heapq import nsmallest
 
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind
 from admission.engine.ledger import Ledger, owner_of
-from admission.engine.topology.allocation.entries import EntryUsage, held
+from admission.engine.topology.allocation.entries import EntryUsage, by_host, held
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.usage import Vector
@@ -40,7 +40,7 @@ class CapacityUsers:
         """Yields (row, pods) of an entry, as far as it is on this tree."""
         tree = self._tree
         if not entry.by_node:
-            row = tree.row_of_host.get(entry.values[-1]) if len(entry.values) == 1 else tree.domain_row(entry.values)
+            row = tree.row_of_host.get(entry.values[-1]) if by_host(entry.levels) else tree.domain_row(entry.values)
             if row is not None and (tree.by_node or entry.levels == tree.shape.levels):
                 yield row, entry.count
             return

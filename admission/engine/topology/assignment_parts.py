@@ -18,15 +18,15 @@ def total(assignment: Assignment) -> int:
 
 
 def stale(tree: Tree, assignment: Assignment) -> DomainCount | None:
-    """Returns the first domain that the tree does not have (any more); the first of all if the levels changed."""
-    known = assignment.levels == tree.output_levels
-    gone = (domain for domain in assignment.domains if not known or tree.domain_row(domain.values) is None)
+    """The first domain that the tree does not have (any more); the first of all if the levels changed."""
+    known = tree.names(assignment.levels)
+    gone = (domain for domain in assignment.domains if not known or not tree.rows_named(domain.values))
     return next(gone, None)
 
 
 def path_of(tree: Tree, values: Values) -> Values:
-    """Returns all level values of a domain that the tree has, widest first; the assignment may name the host alone."""
-    slot = tree.row_of_host[values[-1]] if tree.shape.by_host else tree.levels[-1].slots[values]
+    """All level values of a domain that the tree has, widest first; the assignment may name the host alone."""
+    slot = tree.row_of_host[values[-1]] if tree.shape.by_host else tree.levels[-1].slots[values[: tree.depth]]
     return tree.levels[-1].paths[slot]
 
 
@@ -46,7 +46,10 @@ def home(tree: Tree, assignment: Assignment, level: int) -> Values | None:
 
 def by_path(tree: Tree, assignment: Assignment) -> dict[Values, int]:
     """Pods by lowest path. The assignment must not be stale."""
-    return {path_of(tree, domain.values): domain.count for domain in assignment.domains}
+    pods: Counter[Values] = Counter()
+    for domain in assignment.domains:
+        pods[path_of(tree, domain.values)] += domain.count
+    return dict(pods)
 
 
 def first_pods(assignment: Assignment, count: int) -> Assignment:
@@ -61,10 +64,16 @@ def first_pods(assignment: Assignment, count: int) -> Assignment:
 
 
 def merged(tree: Tree, *parts: Assignment) -> Assignment:
-    """The pods of all parts by domain, ordered by full path (as joined text: placement.md 5.10). No part may be stale."""
+    """The pods of all parts by domain, ordered by full path (as joined text: placement.md 5.10). No part may be stale.
+
+    Where one part names hosts below the lowest level and another does not, none is named.
+    """
+    named = {part.levels for part in parts if part.domains} or {tree.output_levels}
+    levels = named.pop() if len(named) == 1 else tree.output_levels
     counts: dict[Values, int] = {}
     for part in parts:
         for domain in part.domains:
-            counts[domain.values] = counts.get(domain.values, 0) + domain.count
-    order = sorted(counts, key=lambda values: ",".join(path_of(tree, values)))
-    return Assignment(tree.output_levels, tuple(DomainCount(values, counts[values]) for values in order))
+            values = domain.values[: len(levels)]
+            counts[values] = counts.get(values, 0) + domain.count
+    order = sorted(counts, key=lambda values: ",".join((*path_of(tree, values), values[-1])))
+    return Assignment(levels, tuple(DomainCount(values, counts[values]) for values in order))

@@ -31,15 +31,17 @@ def is_plain(ask: Ask) -> bool:
     return ask.leader is None and ask.slice_size == 1 and len(ask.layers) == 1 and not ask.shaped
 
 
-def solve(placed: PlacedPods, tree: Tree, ask: Ask, counter: Counter, *, empty: bool) -> tuple[Found | None, int]:
-    """The lowest domains with their pods (None: there is no way), and how many pods lie evenly at most where it was tried."""
+def solve(placed: PlacedPods, tree: Tree, ask: Ask, counter: Counter, *, empty: bool) -> tuple[Ints | None, int]:
+    """The pods by row (None: there is no way), and how many pods lie evenly at most where it was tried."""
     spread = spreads(placed, tree, ask.wants, empty=empty)
     fit, most = pinned(spread, np.minimum(counter.holds(), ask.count)), 0
     for rows in _scopes(tree, ask, fit):
         pods, number = evenly([one.of(rows) for one in spread], fit[rows], tree.rows.label[rows], ask.count)
         most = max(most, number)
         if number == ask.count:
-            return _found(tree, rows, pods), most
+            found = np.zeros(tree.rows.size, dtype=np.int64)
+            found[rows] = pods
+            return found, most
     return None, most
 
 
@@ -62,12 +64,11 @@ def _scopes(tree: Tree, ask: Ask, fit: Ints) -> Iterator[Ints]:
         yield np.flatnonzero(tree.rows.alive)
 
 
-def _found(tree: Tree, rows: Ints, pods: Ints) -> Found:
-    used = rows[pods > 0]
-    counts = pods[pods > 0]
-    level = tree.levels[-1]
+def in_domains(tree: Tree, pods: Ints) -> Found:
+    """The pods by row as those of lowest domains."""
+    level, used = tree.levels[-1], np.flatnonzero(pods)
     ids = used if tree.rows is level else tree.rows.parent[used]
-    total = np.bincount(ids, weights=counts, minlength=level.size).astype(np.int64)
+    total = np.bincount(ids, weights=pods[used], minlength=level.size).astype(np.int64)
     ids = np.unique(ids)
     ids = ids[np.argsort(level.label[ids], kind="stable")]
     return Found(ids, total[ids], np.zeros(len(ids), dtype=np.int64))
@@ -77,9 +78,8 @@ def broken(placed: PlacedPods, tree: Tree, ask: Ask, assignment: Assignment, *, 
     """Returns the topology key by which the pods of an answer lie less evenly than they want; None where they do."""
     pods, rows = np.zeros(tree.rows.size, dtype=np.int64), np.flatnonzero(tree.rows.alive)
     for domain in assignment.domains:
-        slot = tree.domain_row(domain.values)
-        if slot is not None:
-            pods[tree.rows_of_domain(slot)[0]] += domain.count
+        if named := tree.rows_named(domain.values):
+            pods[named[0]] += domain.count
     if ask.required:
         domains = domains_of(tree, ask.level)
         rows = np.flatnonzero(np.isin(domains, domains[pods > 0]) & tree.rows.alive)

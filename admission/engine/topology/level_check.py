@@ -67,7 +67,7 @@ def _pods(tree: Tree, members: Sequence[PlacementRequest], level: int) -> Counte
     """Pods by domain of the level."""
     pods: Counter[Values] = Counter()
     for member in members:
-        if member.previous is None or member.previous.levels != tree.output_levels:
+        if member.previous is None or not tree.names(member.previous.levels):
             continue
         for domain in member.previous.domains:
             if tree.domain_row(domain.values) is not None:

@@ -20,7 +20,7 @@ from admission.engine.model import (
     PlacementRequest,
     Profile,
 )
-from admission.engine.topology import evenness, spares
+from admission.engine.topology import evenness, pins, spares
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import spots
 from admission.engine.topology.assignment_parts import by_path, merged, path_of
@@ -128,12 +128,17 @@ class Placer:
     def _together(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
         """Returns the groups of one flavor: one after the other, and with Profile Exact no worse than any other way."""
         result = self._in_turn(groups, simulate_empty)
-        spread = any(member.facts is not None and member.facts.even for group in groups for member in group.members)
-        if joint.concerns(groups, self.options.profile) and not spread:
+        if joint.concerns(groups, self.options.profile) and not any(map(self._in_turn_only, groups)):
             better = joint.solve(self, groups, result, simulate_empty)
             members = [member for group in groups for member in group.members]
             return better if self._broken(members, better) is None else result
         return result
+
+    def _in_turn_only(self, group: Group) -> bool:
+        """Whether the joint search cannot do what the pods ask: to lie evenly, or hosts below the lowest level."""
+        tree = self._capacity.trees.get(group.workers.flavor)
+        even = any(member.facts is not None and member.facts.even for member in group.members)
+        return even or (tree is not None and pins.names_hosts(tree))
 
     def _broken(self, members: Sequence[PlacementRequest], result: PlacementResult) -> str | None:
         """Returns the topology key of a term that the answer breaks between its own pods; None if it breaks none."""
@@ -272,7 +277,7 @@ class Placer:
         counter = Counter(tree, ask, simulate_empty=simulate_empty)
         outcome, most = evenness.solve(placed, tree, ask, counter, empty=simulate_empty)
         if outcome is not None:
-            return list(_assigned(tree, group, outcome)), None
+            return self._on_rows(tree, group, ask, outcome), None
         exclusions = counter.exclusions()
         fits = f"allows to fit at most {most} out of {ask.count} pod(s)"
         text = f"topology {quoted(ask.topology)} {fits} evenly by {keys}, as their topologySpreadConstraints ask"
@@ -283,8 +288,7 @@ class Placer:
     ) -> Placed | NoPlacement:
         """Returns all pods in one domain of each key: the tightest first."""
         where = f"in one domain of {' and '.join(keys)}, where required pod affinity keeps them together"
-        unpinned = tree.shape.hidden_nodes and not set(keys) <= set(tree.shape.levels)
-        if unpinned or group.leader is not None:
+        if group.leader is not None:
             return NoPlacement(f'topology "{ask.topology}" has no way to say that all pods go {where}')
         counter = Counter(tree, ask, simulate_empty=simulate_empty)
         places = counter.places(keys)
@@ -305,6 +309,9 @@ class Placer:
         numbers = counter.levels()
         solved = self._solve(tree, ask, numbers)
         match outcome := solved.outcome:
+            case Found() if group.leader is None and pins.names_hosts(tree):
+                rows = pins.filled(tree, outcome.ids, outcome.pods, counter.holds())
+                return self._on_rows(tree, group, ask, rows), solved.certificate
             case Found():
                 return list(_assigned(tree, group, outcome)), solved.certificate
             case NoDomains(level):
@@ -312,6 +319,14 @@ class Placer:
             case NoFit():
                 problem = _no_fit(tree, ask, numbers, outcome, counter.exclusions())
         return problem, solved.certificate
+
+    def _on_rows(self, tree: Tree, group: Group, ask: Ask, pods: Ints) -> Placed | NoPlacement:
+        """These pods, by row, of the group's only pod set."""
+        if not pins.names_hosts(tree):
+            return list(_assigned(tree, group, evenness.in_domains(tree, pods)))
+        found = pins.on_hosts(tree, pods)
+        text = f"topology {quoted(ask.topology)} has a node without a hostname of its own, by which terms of pods are counted"
+        return NoPlacement(text) if found is None else [(group.workers, found)]
 
     def _solve(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Solved:
         """By the request's own constraints, to a proved optimum, or by Kueue's rules."""

@@ -100,7 +100,8 @@ class PodCounts:
             if index % _STEP == 0:
                 yield
         self._counting, self.watching = False, True
-        self.opened()
+        if self.in_steps is not None:
+            self.opened()  # workloads wait for the count
 
     def _expect(self) -> None:
         """The first terms that are asked about get their tallies while these are empty."""

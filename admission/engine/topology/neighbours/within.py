@@ -79,8 +79,7 @@ def _counts(tree: Tree, key: str, assignment: Assignment) -> Iterator[tuple[str,
     """Pods by value of the key, as far as the assignment says it."""
     counts: Counter[str] = Counter()
     for domain in assignment.domains:
-        slot = tree.domain_row(domain.values)
-        values = {_value(tree, row, key) for row in (() if slot is None else tree.rows_of_domain(slot))}
+        values = {_value(tree, row, key) for row in tree.rows_named(domain.values)}
         if len(values) == 1 and (value := values.pop()) is not None:
             counts[value] += domain.count
     yield from counts.items()

@@ -73,6 +73,9 @@ class TreeSpec:
 class Neighbours(Protocol):
     """Knows where pods are that others keep away from (neighbours/placed.py)."""
 
+    watching: bool
+    """Whether any pod or workload has a term."""
+
     def open_rows(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Bools | None:
         """Which rows such a pod may use; None: all of them. `empty`: as if no workload were admitted."""
 
@@ -154,8 +157,18 @@ class Tree:
         return self._members[row]
 
     def domain_row(self, values: Values) -> int | None:
-        """Returns the lowest-level domain that an assignment names by these values."""
-        return self.row_of_host.get(values[-1]) if self.shape.by_host else self.levels[-1].slots.get(values)
+        """The lowest-level domain that an assignment names by these values, or by these and a host in it."""
+        return (
+            self.row_of_host.get(values[-1]) if self.shape.by_host else self.levels[-1].slots.get(values[: self.depth])
+        )
+
+    def rows_named(self, values: Values) -> list[int]:
+        """The counting rows that an assignment names by these values."""
+        if self.shape.hidden_nodes and len(values) > self.depth:
+            row = self.row_of_host.get(values[-1])
+            return [] if row is None else [row]
+        domain = self.domain_row(values)
+        return [] if domain is None else self.rows_of_domain(domain)
 
     def rows_of_domain(self, domain: int) -> list[int]:
         """Returns the counting rows of a lowest-level domain; hidden nodes by name."""
@@ -172,6 +185,15 @@ class Tree:
     def output_levels(self) -> tuple[str, ...]:
         """The levels that an assignment names."""
         return self.shape.levels[-1:] if self.shape.by_host else self.shape.levels
+
+    @property
+    def host_levels(self) -> tuple[str, ...]:
+        """The levels that an assignment names where it names hosts below the lowest level (pins.py)."""
+        return (*self.shape.levels, HOSTNAME_LABEL)
+
+    def names(self, levels: tuple[str, ...]) -> bool:
+        """Whether assignments name domains of this tree by these levels."""
+        return levels == self.output_levels or (self.shape.hidden_nodes and levels == self.host_levels)
 
     # ---- nodes come and go
 

@@ -1,0 +1,119 @@
+"""How many volumes of a class one node has, where volumes are on single hosts and nobody makes more of them. No IO.
+
+A class is counted from the first Workload on whose pods each get a claim of it, or name an unbound one. A volume counts for its
+node while it is free, and while a pod that is on a node uses it (which then takes it): so a volume that was released, or whose
+claim nobody uses, is no room for another pod. Volumes that several nodes reach are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from admission.controllers.in_steps import InSteps
+from admission.controllers.node_amounts import NOTHING, AmountsChanged
+from admission.controllers.projection import ProjectedPod
+from admission.controllers.volumes.copies import Copy
+from api.names import HOSTNAME_LABEL
+from api.pods import Node
+from api.volumes import Volume
+
+PREFIX: Final = "local-volumes-"
+"""How such amounts are called."""
+_MOST: Final = 32
+"""Classes that are counted; a cluster has a few."""
+_BY_HOST: Final = "host"
+
+
+def host_of(volume: Volume) -> str:
+    """The hostname of the only node that reaches it; empty where there are several, or none says so."""
+    required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+    terms = required.node_selector_terms if required else ()
+    one = terms[0].match_expressions[0] if len(terms) == 1 and len(terms[0].match_expressions) == 1 else None
+    named = one is not None and one.key == HOSTNAME_LABEL and one.operator == "In" and len(one.values) == 1
+    return one.values[0] if one is not None and named and not terms[0].match_fields else ""
+
+
+class LocalVolumes:
+    """See the module. `volume_of`: the volume that a claim has, by the claim's key; `users`: the bound pods that use it."""
+
+    def __init__(
+        self,
+        volumes: Copy[Volume],
+        nodes: Copy[Node],
+        volume_of: Callable[[str], Volume | None],
+        users: Callable[[str], Collection[ProjectedPod]],
+    ) -> None:
+        self._volumes, self._nodes = volumes, nodes
+        self._volume_of, self._users = volume_of, users
+        self._steps = InSteps()
+        self._classes: dict[str, None] = {}
+        self._handlers: list[Callable[[AmountsChanged], None]] = []
+        nodes.add_index(_BY_HOST, lambda node: [node.metadata.labels.get(HOSTNAME_LABEL, "")])
+        volumes.add_index(_BY_HOST, lambda volume: [host] if (host := host_of(volume)) else [])
+        volumes.add_handler(lambda change: self._volume_changed(change.object))
+
+    def add_handler(self, fn: Callable[[AmountsChanged], None]) -> None:
+        """`fn` is called after each change that matters."""
+        self._handlers.append(fn)
+
+    def count(self, name: str) -> bool:
+        """Count the class from now on. Whether it is counted."""
+        if name not in self._classes and len(self._classes) < _MOST:
+            self._classes[name] = None
+            self._steps.start(self._retelling())
+        return name in self._classes
+
+    def _retelling(self) -> Iterator[None]:
+        for volume in list(self._volumes.objects.values()):
+            self._volume_changed(volume)
+            yield
+
+    def offered(self, node: str) -> Mapping[str, int]:
+        """How many volumes of each class that counts the node has for pods, those of its pods among them."""
+        if not self._classes:
+            return NOTHING
+        found = {f"{PREFIX}{name}": 0 for name in self._classes}
+        for volume in self._volumes.by_index(_BY_HOST, self._hostname(node)):
+            name = f"{PREFIX}{volume.spec.storage_class_name}"
+            if name in found and (_is_free(volume) or self._users_of(volume)):
+                found[name] += 1
+        return found
+
+    def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
+        """How many a bound pod takes."""
+        if not self._classes or not pod.claims:
+            return NOTHING
+        found: dict[str, int] = {}
+        for key in pod.claims:
+            volume = self._volume_of(key)
+            if volume is not None and volume.spec.storage_class_name in self._classes and host_of(volume):
+                name = f"{PREFIX}{volume.spec.storage_class_name}"
+                found[name] = found.get(name, 0) + 1
+        return found
+
+    def pod_changed(self, pod: ProjectedPod) -> None:
+        """A pod with claims came or went: its volumes count, or count no more."""
+        if self._classes and (hosts := {host_of(v) for key in pod.claims if (v := self._volume_of(key)) is not None}):
+            self._tell(hosts, ())
+
+    def _users_of(self, volume: Volume) -> Collection[ProjectedPod]:
+        ref = volume.spec.claim_ref
+        return self._users(f"{ref.namespace}/{ref.name}") if ref is not None else ()
+
+    def _hostname(self, node: str) -> str:
+        found = self._nodes.objects.get(node)
+        return "" if found is None else found.metadata.labels.get(HOSTNAME_LABEL, "")
+
+    def _volume_changed(self, volume: Volume) -> None:
+        if volume.spec.storage_class_name in self._classes:
+            self._tell({host_of(volume)}, self._users_of(volume))
+
+    def _tell(self, hosts: Iterable[str], pods: Collection[ProjectedPod]) -> None:
+        nodes = [node.key for host in sorted(hosts) if host for node in self._nodes.by_index(_BY_HOST, host)]
+        for fn in self._handlers:
+            fn(AmountsChanged(nodes=nodes, pods=pods))
+
+
+def _is_free(volume: Volume) -> bool:
+    return volume.status.phase in ("", "Available", "Pending") and volume.spec.claim_ref is None

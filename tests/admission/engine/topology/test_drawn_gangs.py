@@ -1,0 +1,167 @@
+"""What is placed binds, whatever the pods say: drawn gangs on drawn clusters, against a plain model of the scheduler.
+
+The same draws run on the real control plane: tests/binds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+import pytest
+
+from admission.engine import convert, convert_nodes, model
+from admission.engine.ledger import Ledger
+from admission.engine.model import ObjectRemoved, PlacementRequest, RemovedKind
+from api import pods
+from api.names import PODSET_LABEL, PREFER_TOPOLOGY, REQUIRE_TOPOLOGY, WORKLOAD_ANNOTATION
+from api.workloads import Workload
+from tests.binds.drawn import Draw, Gang, Object
+from tests.binds.filters import Simulated, domains, pinned
+from tests.budgets import examples
+from tests.scenarios.site import GROUP
+
+FLAVOR, SITE = "tas", "site"
+
+
+@dataclass
+class Cluster:
+    """The ledger and the model side by side."""
+
+    draw: Draw
+    rng: Random
+    ledger: Ledger = field(default_factory=Ledger)
+    there: Simulated = field(default_factory=lambda: Simulated({}))
+    running: list[Gang] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+    def open(self) -> None:
+        nodes = self.draw.nodes()
+        self.there.nodes = {node["metadata"]["name"]: node for node in nodes}
+        flavor = model.Flavor(FLAVOR, {GROUP: SITE}, topology="default", levels=self.draw.levels)
+        self.ledger.apply(flavor)
+        for node in nodes:
+            self.ledger.apply(convert_nodes.node(msgspec.convert(node, pods.Node)))
+
+    def bind(self, name: str, labels: dict[str, str], spec: Object, owner: str = "") -> str | None:
+        """One pod, by the model; the ledger sees it bound."""
+        node = self.there.bind(labels, spec, self.rng)
+        if node is not None:
+            self.see(name, labels, {**spec, "nodeName": node}, owner)
+        return node
+
+    def see(self, name: str, labels: dict[str, str], spec: Object, owner: str) -> None:
+        annotations = {WORKLOAD_ANNOTATION: owner} if owner else {}
+        meta = {"name": name, "namespace": SITE, "labels": {**labels, PODSET_LABEL: "main"}, "annotations": annotations}
+        found = convert_nodes.bound_pod(msgspec.convert({"metadata": meta, "spec": spec}, pods.Pod))
+        assert found is not None
+        self.ledger.apply(found)
+
+    def end(self, key: str) -> None:
+        """Pods whose name begins with this are gone, and their workload with them."""
+        for name in [name for name in self.ledger.allocations.pods if name.startswith(f"{SITE}/{key}.")]:
+            self.ledger.apply(ObjectRemoved(RemovedKind.POD, name))
+        self.ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, f"{SITE}/{key}"))
+        self.there.pods = [pod for pod in self.there.pods if pod.spec.get("owner") != key]
+
+    # ---- gangs
+
+    def place(self, gang: Gang) -> model.Assignment | None:
+        """Where it goes; charged. None: it waits."""
+        taken = convert.workload(_workload(gang), cluster_queue="cq")
+        [pod_set] = taken.pod_sets
+        facts = taken.facts_of(pod_set)
+        implied = pod_set.topology is None
+        asked = PlacementRequest(pod_set, FLAVOR, gang.pods, implied=implied, facts=facts)
+        found = self.ledger.place([asked]).assignments.get("main")
+        if found is not None:
+            got = model.PodSetAdmission("main", {"cpu": FLAVOR}, {"cpu": 1}, gang.pods, found)
+            self.ledger.charge(taken, model.Admission("cq", (got,)))
+        return found
+
+    def let_through(self, placed: Sequence[tuple[Gang, model.Assignment]]) -> list[str]:
+        """Bind the pods of these gangs in any order; those that no node takes."""
+        waiting = [
+            (gang, index, dict(zip(found.levels, domain.values, strict=True)))
+            for gang, found in placed
+            for index, domain in enumerate(domain for domain in found.domains for _ in range(domain.count))
+        ]
+        self.rng.shuffle(waiting)
+        refused = []
+        for gang, index, labels in waiting:
+            spec = {**pinned(gang.template["spec"], {**labels, GROUP: SITE}), "owner": gang.name}
+            if self.bind(f"{gang.name}.{index}", gang.template["metadata"]["labels"], spec, gang.name) is None:
+                refused.append(f"{gang.name}.{index} to {labels}, {gang.terms}")
+        return refused
+
+    def stock_binds(self, gang: Gang) -> bool:
+        """Whether the scheduler alone binds the gang's pods as they want to lie, one after the other."""
+        keys = [] if gang.required is None else self.draw.levels[: self.draw.levels.index(gang.required) + 1]
+        for domain in domains(self.there.nodes, keys):
+            alone, rng = deepcopy(self.there), Random(0)
+            spec = pinned(gang.template["spec"], {**domain, GROUP: SITE})
+            if all(alone.bind(gang.template["metadata"]["labels"], spec, rng) for _ in range(gang.pods)):
+                return True
+        return False
+
+    def churn(self) -> None:
+        while self.running and (len(self.running) > 6 or self.draw.chance(0.4)):
+            self.end(self.running.pop(self.rng.randrange(len(self.running))).name)
+        while self.foreign and self.draw.chance(0.3):
+            self.end(self.foreign.pop(self.rng.randrange(len(self.foreign))))
+        while self.draw.chance(0.4) and len(self.foreign) < 5:
+            pod = self.draw.foreign()
+            name, labels = pod["metadata"]["name"], pod["metadata"]["labels"]
+            if self.bind(f"{name}.0", labels, {**pod["spec"], "owner": name}):
+                self.foreign.append(name)
+
+
+def _workload(gang: Gang) -> Workload:
+    asked = gang.job["metadata"]["annotations"]
+    request = {"required": asked.get(REQUIRE_TOPOLOGY), "preferred": asked.get(PREFER_TOPOLOGY)}
+    if asked and not any(request.values()):
+        request = {"unconstrained": True}
+    pod_set = {"name": "main", "count": gang.pods, "template": gang.template}
+    if asked:
+        pod_set["topologyRequest"] = {key: value for key, value in request.items() if value}
+    spec = {"queueName": "lq", "podSets": [pod_set]}
+    return Workload.from_wire({"metadata": {"name": gang.name, "namespace": SITE, "uid": gang.name}, "spec": spec})
+
+
+def play(seed: int, gangs: int) -> tuple[int, list[str], list[str]]:
+    """How many were placed; pods that did not bind; gangs that waited and that the scheduler alone would have bound."""
+    rng = Random(seed)
+    here = Cluster(Draw(rng, SITE, volumes=False), rng)
+    here.open()
+    count, unbound, refused = 0, list[str](), list[str]()
+    for _ in range(gangs):
+        placed = []
+        for gang in [here.draw.gang() for _ in range(rng.choice([1, 1, 2]))]:
+            found = here.place(gang)
+            if found is not None:
+                placed.append((gang, found))
+            elif not placed and here.stock_binds(gang):
+                refused.append(f"seed {seed}: {gang.pods} pods {gang.terms}")
+        count += len(placed)
+        unbound += here.let_through(placed)
+        here.running += [gang for gang, _ in placed]
+        here.churn()
+        if unbound:
+            break
+    assert here.ledger.audit() == []
+    return count, unbound, refused
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_let_through_binds(part: int) -> None:
+    each = examples(4)
+    placed, refused = 0, list[str]()
+    for seed in range(part * each, (part + 1) * each):
+        count, unbound, idle = play(seed, 25)
+        assert unbound == [], f"seed {seed}"
+        placed, refused = placed + count, refused + idle
+    assert placed > 25 * each / 4
+    assert len(refused) <= 25 * each / 50, refused

@@ -1,0 +1,34 @@
+"""What is let through binds: gangs and clusters drawn by a seed; `python -m tests.bench binds` draws two thousand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.options import ClusterOptions
+from tests.binds.driver import Driver
+from tests.scenarios.stage import Stage, real
+
+CONTROL_PLANE = ClusterOptions()
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    async with real(cluster, tmp_path_factory.mktemp("drawn")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_what_is_let_through_binds(stage: Stage, seed: int) -> None:
+    """Each of 20 gangs is bound whole, with no pod refused after its gate; or it waits and says why, and the stock scheduler
+    would not have bound it (issue 19).
+    """
+    found = await Driver(stage.kube, seed).run(20)
+    assert found.unschedulable == []
+    assert found.silent == []
+    assert found.refused == []
+    assert found.bound >= 4
