@@ -164,7 +164,7 @@ class _Cycle:
         finally:
             self._reservations.end()
             self._kept.end()
-            for relatives in {self._ledger.quota.relatives(name) for name in self._borrowers}:
+            for relatives in {self._ledger.quota.relatives(name): None for name in sorted(self._borrowers)}:
                 self._requeued |= self._queues.quota_taken(relatives, partial(reclaimable_beside, self._ledger))
         return decisions
 

@@ -248,8 +248,8 @@ class PendingQueues:
         return self._items[order[-1]].workload if order else None
 
     def heads(self) -> Iterator[Workload]:
-        """The head of each queue that has one."""
-        for name in tuple(self._ready):
+        """Yields the head of each queue that has one, by the name of the queue."""
+        for name in sorted(self._ready):
             if (head := self.head(name)) is not None:
                 yield head
             else:

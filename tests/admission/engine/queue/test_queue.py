@@ -269,3 +269,13 @@ def test_any_history_gives_the_head_that_sorting_gives(
         assert [each.key for each in queues.heads()] == ([plain.head()] if plain.head() else [])
         assert sorted(keys(queues.active("q") + queues.inadmissible("q"))) == sorted(plain.all)
         assert queues.count("q") == len(plain.all)
+
+
+def test_heads_come_by_the_name_of_their_queue() -> None:
+    """A set's order depends on the process: the same queues would be decided on in another order after a restart."""
+    queues, names = PendingQueues(), [f"q{n:02d}" for n in range(40)]
+    for name in reversed(names):
+        group = ResourceGroup(("cpu",), (FlavorQuotas("f", {"cpu": Quota(10)}),))
+        queues.set_queue(ClusterQueue(name, (group,)))
+        queues.put(workload(f"w-{name}", queue=name))
+    assert [each.cluster_queue for each in queues.heads()] == names
