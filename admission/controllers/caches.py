@@ -8,7 +8,9 @@ expected until the informer shows it, so that no second one is created meanwhile
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from cachetools import LRUCache
 
 from admission.integrations.base import Job
 from api import names
@@ -20,6 +22,9 @@ from api.topology import ResourceFlavor
 from api.workloads import Workload
 
 T = TypeVar("T")
+
+_GONE: Final = 4096
+"""The number of deleted objects that are remembered: a write is answered within seconds of the deletion."""
 
 BY_JOB = "job"
 BY_PREBUILT = "prebuilt"
@@ -76,9 +81,15 @@ class MutationCache(Generic[T]):
 
     def __init__(self) -> None:
         self._answers: dict[str, tuple[frozenset[str], T]] = {}
+        self._gone: LRUCache[str, bool] = LRUCache(_GONE)
 
     def note(self, key: str, before: T, answer: T) -> None:
-        """Records the answer to a write that was conditional on the version of `before`."""
+        """Records the answer to a write that was conditional on the version of `before`.
+
+        The answer to a write that ended an object often comes after the watch has shown its end; such an answer is not kept.
+        """
+        if identity(answer).uid in self._gone:
+            return
         version = identity(before).resource_version
         known = self._answers.get(key)
         older = known[0] if known and identity(known[1]).resource_version == version else frozenset[str]()
@@ -94,9 +105,11 @@ class MutationCache(Generic[T]):
         del self._answers[key]
         return copy
 
-    def forget(self, key: str) -> None:
+    def forget(self, key: str, gone: T) -> None:
         """Drops the answer of a deleted object."""
         self._answers.pop(key, None)
+        if uid := identity(gone).uid:
+            self._gone[uid] = True
 
 
 class ExpectedWorkloads:

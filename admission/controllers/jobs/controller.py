@@ -180,7 +180,7 @@ class JobController:
             if framework not in self._adapters:
                 return
             if change.type is ChangeType.DELETED:
-                self._latest_jobs.forget(key)
+                self._latest_jobs.forget(key, change.object)
                 self._settled.pop(key, None)
             collected = not self._options.wait_for_pods_ready and is_progress(change, self._adapters[framework])
             self.queue.add_after(key, PROGRESS if collected else 0.0)
@@ -190,7 +190,7 @@ class JobController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
-            self._latest_workloads.forget(change.key)
+            self._latest_workloads.forget(change.key, change.object)
         key = owner_key(change.object, self._frameworks)
         if key:
             self._expected.seen(key, change.key)

@@ -194,7 +194,7 @@ class PodController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
-            self._latest.forget(change.key)
+            self._latest.forget(change.key, change.object)
         self._gangs.remember(change.object)
         keys = keys_of(change.object)
         group = next(iter(slice_keys(change.object)), change.key)

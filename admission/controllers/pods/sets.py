@@ -137,7 +137,7 @@ class SetController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
-            self._latest.forget(change.key)
+            self._latest.forget(change.key, change.object)
         self._expected.seen(change.key, change.key)
         for key in self._workload_keys(change.object):
             self.queue.add(key)

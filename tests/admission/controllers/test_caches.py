@@ -7,8 +7,8 @@ from typing import Any
 from admission.controllers.caches import ExpectedWorkloads, MutationCache
 
 
-def version(number: int) -> dict[str, Any]:
-    return {"metadata": {"name": "j", "namespace": "ns", "resourceVersion": str(number)}}
+def version(number: int, uid: str = "") -> dict[str, Any]:
+    return {"metadata": {"name": "j", "namespace": "ns", "uid": uid, "resourceVersion": str(number)}}
 
 
 def test_an_answer_counts_while_the_copy_is_older() -> None:
@@ -31,6 +31,15 @@ def test_a_change_by_another_client_ends_it() -> None:
     latest.note("ns/j", version(1), version(2))
     assert latest.of("ns/j", version(4)) == version(4)
     assert latest.of("ns/j", version(1)) == version(1)
+
+
+def test_an_answer_that_comes_after_the_end_of_its_object_is_not_kept() -> None:
+    latest: MutationCache[dict[str, Any]] = MutationCache()
+    latest.forget("ns/j", version(2, "first"))
+    latest.note("ns/j", version(1, "first"), version(2, "first"))
+    assert latest.of("ns/j", version(1, "first")) == version(1, "first")
+    latest.note("ns/j", version(3, "second"), version(4, "second"))
+    assert latest.of("ns/j", version(3, "second")) == version(4, "second"), "another one of the same name"
 
 
 def test_a_created_workload_is_expected_until_it_shows_or_patience_ends() -> None:
