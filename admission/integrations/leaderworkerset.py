@@ -33,6 +33,7 @@ class LeaderWorkerSet:
 
     framework: Final = "leaderworkerset.x-k8s.io/leaderworkerset"
     resource: Final[Resource] = LEADER_WORKER_SETS
+    needs_pod: Final = False
 
     def groups(
         self,

@@ -42,6 +42,7 @@ class ScaledSet:
         self.resource = Resource(spec.group, spec.version, spec.plural, spec.kind)
         self.framework = f"{spec.group}/{spec.kind.lower()}"
         self.template_at = fields(self.scale.template or "")
+        self.needs_pod = not self.template_at
 
     def groups(
         self,

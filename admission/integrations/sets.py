@@ -34,6 +34,10 @@ class SetKind(Protocol):
     def resource(self) -> Resource:
         """The API resource of the kind's objects."""
 
+    @property
+    def needs_pod(self) -> bool:
+        """Reports whether the kind's objects have no known pod template, so that the first waiting pod gives it."""
+
     def groups(
         self,
         obj: Mapping[str, Any],

@@ -26,6 +26,7 @@ class StatefulSet:
 
     framework: Final = "statefulset"
     resource: Final[Resource] = STATEFUL_SETS
+    needs_pod: Final = False
 
     def groups(
         self,

@@ -134,7 +134,7 @@ class _SetPlanner:
             groups = self._groups(workloads)
         except InvalidObject as bad:
             return SetPlan(events=(PlannedEvent("ErrWorkloadCompose", str(bad), "Warning"),), note=str(bad))
-        if self._asks and not groups:
+        if self._asks and self._kind.needs_pod and not groups:
             return SetPlan(events=(PlannedEvent("NoPodWaits", NO_POD),))
         if groups and self._context.options.elastic_jobs and self._kind.is_elastic(self._obj):
             return self._in_slices(groups[0], workloads, is_made)
