@@ -1,1 +1,1 @@
-"""Several pod sets at once: which of them fit into a domain together, and which domain takes which."""
+"""Placement of several pod sets at once: which pod sets fit into one domain together, and which domain holds each."""

@@ -1,8 +1,8 @@
-"""The capacity that group items compete for: domains and their rows (hosts) as small tuples, read when first needed.
+"""The capacity that group items compete for: domains and their rows (hosts) as small tuples, computed on first use.
 
-A row is described by its free amounts and by which items may use it. A domain is described by its rows, by an upper
-bound of what it holds (`capacity`) and by its `signature`: equal for domains that are equivalent. Which item is where
-is problem.py's concern.
+A row is described by its free amounts and by the items that may use it. A domain is described by its rows, by an upper
+bound of the pods and amounts that fit (`capacity`) and by its `signature`, which equivalent domains share. problem.py
+decides which items a domain holds.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 
 DomainRef = tuple[int, int]
-"""(level, slot) of a domain; level -1: the whole tree."""
+"""(level, slot) of a domain; level -1 stands for the whole tree."""
 EVERYWHERE: DomainRef = (-1, 0)
 PodShape = tuple[Vec, bytes | None]
-"""What one pod uses, and the rows that it may use (None: all)."""
+"""The amounts that one pod requests, and the mask of rows that it may use as bytes (None: all rows)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """By row: free amounts of each resource, and whether each item may use it; parents of each level, of the rows last."""
+    """The arrays as lists: `free` by resource and row, `may` by item and row (None: all rows), `parents` by level and slot.
+
+    The last list of `parents` is that of the rows.
+    """
 
     free: list[list[int]]
     may: list[list[bool] | None]
@@ -33,7 +36,7 @@ class _Lists:
 
 
 class CapacityView:
-    """One flavor's tree at one moment. `cared`: the levels whose domains matter to some item."""
+    """One flavor's tree as it is now. `cared` are the levels at which some item requires or prefers a domain."""
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class CapacityView:
         masks: Sequence[Bools | None],
         cared: Collection[int],
     ) -> None:
-        """`free`: by resource and row. By item: the `vectors` of one pod, and the `masks` of its rows (None: all)."""
+        """`free` is indexed by resource and row; `vectors` (one pod's amounts) and `masks` (usable rows, None: all) by item."""
         self.tree = tree
         self.shape_of = [
             (vector, None if mask is None else mask.tobytes()) for vector, mask in zip(vectors, masks, strict=True)
@@ -60,7 +63,7 @@ class CapacityView:
         self._capacities: dict[int, list[Vec]] = {}
 
     def chain(self, place: DomainRef) -> list[DomainRef]:
-        """Returns the domain and all domains around it."""
+        """Returns the domain and all domains that contain it, from the innermost to the whole tree."""
         level, slot = place
         found = []
         while level >= 0:
@@ -69,7 +72,7 @@ class CapacityView:
         return [*found, EVERYWHERE]
 
     def around(self, level: int, choice: Sequence[int]) -> DomainRef:
-        """Returns the smallest domain that contains all chosen ones."""
+        """Returns the smallest domain that contains all chosen slots of the level."""
         slots = set(choice)
         if not slots:
             return EVERYWHERE
@@ -96,7 +99,7 @@ class CapacityView:
         return slots
 
     def row(self, row: int) -> LimitRow:
-        """Returns what a row offers."""
+        """Returns the row's free amounts, its path of slots, and the items that may use it."""
         found = self._row.get(row)
         if found is None:
             lists = self._read()
@@ -114,7 +117,7 @@ class CapacityView:
         return self._lists
 
     def _path(self, row: int) -> Vec:
-        """Slots from the widest domain down to the lowest level's."""
+        """Returns the slots of the row's domains, from the widest to the lowest level."""
         parents, slot, path = self._read().parents, row, []
         if self.tree.shape.hidden_nodes:
             slot = parents[-1][slot]
@@ -125,7 +128,7 @@ class CapacityView:
         return tuple(path)
 
     def signature(self, place: DomainRef) -> int:
-        """Equal for domains that are equivalent for every item."""
+        """Returns a number that two domains share only if they are equivalent for every item."""
         if place not in self._signs:
             level, slot = place
             shapes: object
@@ -140,8 +143,8 @@ class CapacityView:
         return self._signs[place]
 
     def capacity(self, place: DomainRef) -> Vec:
-        """Returns an upper bound: free amounts of each resource, then for each pod shape how many such pods (or larger ones)
-        fit.
+        """Returns an upper bound of what fits: free amounts by resource, then, by pod shape, the number of pods of at least
+        that size.
         """
         level, slot = place
         if level not in self._capacities:
@@ -149,7 +152,7 @@ class CapacityView:
         return self._capacities[level][slot]
 
     def _capacities_at(self, level: int) -> list[Vec]:
-        """By slot of the level."""
+        """Returns `capacity` of every domain of the level, by slot."""
         where = np.zeros(self.tree.rows.size, dtype=np.int64)
         if level >= 0:
             where = np.arange(self.tree.rows.size)
@@ -170,7 +173,10 @@ class CapacityView:
 
 
 def free_of(tree: Tree, names: Iterable[str], simulate_empty: bool) -> list[Ints]:
-    """Free amounts by resource and row; zeros for a resource that no row ever had."""
+    """Returns the free amounts by resource and row; zeros for a resource that no row ever had.
+
+    With `simulate_empty` the usage of admitted workloads counts as free.
+    """
     found: list[Ints] = []
     for name in names:
         column = tree.columns.index.get(name)

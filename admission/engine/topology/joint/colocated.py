@@ -1,9 +1,9 @@
 """A colocated group of three or more pod sets, all in one domain of the group's level.
 
-The largest pod set represents the group. If its request is required, each domain of that level that holds every member
-alone is tried, the tightest first, placing members one after the other, largest first. If it is preferred, the levels
-above follow, and finally the whole tree. What this misses (members that must share hosts in a special way) joint.py
-finds. Called by place.py.
+The largest pod set represents the group. If its level is required, the algorithm tries each domain of that level that
+could hold every member by itself, the tightest domain first, and places the members one after the other, the largest
+first. If its level is preferred, the levels above follow, and finally the whole tree. This greedy search can miss an
+answer in which members share hosts in one particular way; joint.py finds such answers. Called by place.py.
 """
 
 from __future__ import annotations
@@ -32,24 +32,27 @@ class PlacementSteps(Protocol):
     journal: Journal
 
     def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
-        """Returns what the group asks of its tree."""
+        """Returns the group's request with level names resolved, or why the request is invalid."""
 
     def assume(self, found: Placed) -> None:
-        """Charge these places until the open trial ends."""
+        """Charge these assignments until the open trial ends."""
 
     def place_group(
         self, group: Group, simulate_empty: bool, within: Values | None = None
     ) -> tuple[Placed | NoPlacement, Certificate | None]:
-        """Place one group by what is free now."""
+        """Returns the group's assignments in the capacity that is free now, with their certificate."""
 
     def proved(
         self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool
     ) -> tuple[Placed | NoPlacement, Certificate | None]:
-        """Returns the group's domains by what is free now, with their certificate."""
+        """Returns the assignments for a resolved request in the capacity that is free now, with their certificate."""
 
 
 def single(group: Group) -> tuple[Group, ...]:
-    """Returns each member as its own group that asks what the representative asks, in its own slices; largest first."""
+    """Returns each member as a group of one, the largest first.
+
+    Each gets the representative's level, and keeps its own slices and placement constraints.
+    """
     spoken = group.workers.pod_set.topology or NOTHING
     found = []
     for member in sorted(group.members, key=lambda member: -member.count):
@@ -64,7 +67,10 @@ def single(group: Group) -> tuple[Group, ...]:
 def place(
     steps: PlacementSteps, tree: Tree, group: Group, simulate_empty: bool, within: Values | None
 ) -> Placed | NoPlacement:
-    """Places for all members, or why one found none in the best domain."""
+    """Returns assignments for all members, or why a member failed in the domain that came closest.
+
+    `within` restricts the search to the domain of this path.
+    """
     members = single(group)
     asks: list[Ask] = []
     for member in members:
@@ -86,8 +92,7 @@ def place(
 def _alone(
     steps: PlacementSteps, tree: Tree, members: Sequence[tuple[Group, Ask]], simulate_empty: bool
 ) -> NoPlacement:
-    """Returns why no domain holds each member alone: the first member that no domain holds, else that different
-    domains hold them."""
+    """Returns why no domain was tried: either no domain holds one of the members, or no domain holds all of them."""
     for member, ask in members:
         found, _ = steps.proved(tree, member, ask, simulate_empty)
         if isinstance(found, NoPlacement):
@@ -101,7 +106,7 @@ def _alone(
 
 
 def _domains(tree: Tree, asks: Sequence[Ask], simulate_empty: bool) -> Iterator[Values | None]:
-    """Returns the domains to search, best first; None: anywhere."""
+    """Yields the domains to search, best first; None stands for the whole tree."""
     numbers = [Counter(tree, ask, simulate_empty=simulate_empty).levels() for ask in asks]
     speaker = asks[0]
     climbs = not speaker.required and not speaker.unconstrained
@@ -113,7 +118,7 @@ def _domains(tree: Tree, asks: Sequence[Ask], simulate_empty: bool) -> Iterator[
 
 
 def _fitting(tree: Tree, level: int, rows: Sequence[tuple[Ints, int]]) -> list[int]:
-    """Returns the level's domains that hold each member alone, the tightest first."""
+    """Returns the domains of the level that could hold every member by itself, the tightest first."""
     good = tree.levels[level].alive.copy()
     for slices, need in rows:
         good &= slices >= need
@@ -126,7 +131,10 @@ def _fitting(tree: Tree, level: int, rows: Sequence[tuple[Ints, int]]) -> list[i
 def _inside(
     steps: PlacementSteps, members: Sequence[Group], path: Values | None, simulate_empty: bool
 ) -> Placed | NoPlacement:
-    """One member after the other inside the domain; those with an older slice keep its places."""
+    """Returns assignments for all members, placed one after the other inside the domain.
+
+    A member with an older slice keeps its assignment.
+    """
     placed: list[tuple[PlacementRequest, Assignment]] = []
     with steps.journal.trial():
         for member in members:
@@ -139,7 +147,7 @@ def _inside(
 
 
 def _home(tree: Tree, group: Group, speaker: Ask) -> Values | None:
-    """Returns the required domain where an older slice of a member already is."""
+    """Returns the required domain in which an older slice of a member already runs, or None."""
     for member in group.members:
         before = member.previous
         if speaker.required and before is not None and before.domains and not stale(tree, before):

@@ -1,18 +1,19 @@
-"""Which domain takes which group item: branch and bound over the domains of the requested levels.
+"""Assignment of group items to domains: branch and bound over the domains of the requested levels.
 
 Each group item may open a given number of domains at its level: one (always for a required level), several, or any.
-Items with one domain come first: always the item with the fewest remaining domains (the largest wins a tie), and only
-one of several equivalent domains (the same hosts with the same group items in them). The tightest domain is tried
-first. After each step the remaining domains of the other items at the same place are checked again. A branch ends when
+Items with one domain are assigned first. The search branches on the item with the fewest remaining domains (the largest
+wins a tie), tries the tightest domain first, and tries only one of several equivalent domains (the same hosts with the
+same group items in them). After each step it checks the remaining domains of the items that could use the same domain.
+It cuts a branch when
 
-- some item has no domain left;
-- some items together request more than all their domains together have, resource by resource and, for each pod shape,
-  in pods at least that large;
-- items of which no two can share a domain outnumber their domains.
+- an item has no domain left;
+- some items together request more than their domains have, in a resource or in pods of at least some shape;
+- items that cannot share a domain pairwise outnumber their domains.
 
-A failed state is remembered up to exchanges of equivalent domains and items. Items with several domains then try the
-sets of that many domains that hold them; items with any number come last. `open` says afterwards that some branch was
-given up without proof, so that "nothing found" proves nothing. Called by joint.py.
+Failed states are memoized; states that differ only by an exchange of equivalent domains and items count as the same.
+Next, items with several domains try each set of that many domains that could hold them; items with any number of
+domains come last. `open` is set if a branch was given up without proof, so that a failed search proves nothing.
+Called by joint.py.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from admission.engine.topology.joint.packing import NodeBudget
 from admission.engine.topology.joint.problem import Choice, Chosen, GroupItem, JointProblem
 
 ANY = 0
-"""As the number of domains of a group item: as many as it needs."""
+"""The number of domains that stands for as many as the group item needs."""
 
 Accept = Callable[[Sequence[Chosen]], bool | None]
-"""Whether every item can be placed inside the chosen domains; then the search ends. None: neither placed nor refuted.
-"""
+"""Callback that returns True if every item was placed inside the chosen domains, which ends the search, False if that is
+proved impossible, and None if neither is known."""
 Left = dict[int, list[int]]
-"""By group item: domains of its level that may still take it."""
+"""Maps each group item's index to the slots of its level that may still hold the item."""
 
 
 class DomainSearch:
-    """A search."""
+    """One search over a joint problem with a fixed number of domains for each group item."""
 
     def __init__(self, problem: JointProblem, numbers: Mapping[int, int], budget: NodeBudget, accept: Accept) -> None:
-        """`numbers`: by group item, how many domains of its level it may open."""
+        """`numbers` maps each group item's index to the number of domains of its level that it may open."""
         self._problem = problem
         self._capacity_view = problem.capacity_view
         self._numbers = numbers
@@ -56,7 +57,7 @@ class DomainSearch:
         self.open = False
 
     def run(self) -> bool:
-        """Reports whether a choice was accepted."""
+        """Reports whether `accept` accepted a choice of domains. False is a proof only if `open` is not set."""
         return self._next({group_item.index: list(group_item.domains) for group_item in self._single})
 
     # ---- one domain each
@@ -87,7 +88,7 @@ class DomainSearch:
         return False
 
     def _state(self) -> object:
-        """Returns what matters of the choices so far; None if exchanges are not considered."""
+        """Returns the key under which the choices so far are memoized; None if items and domains are not exchangeable."""
         if not self._exchangeable:
             return None
         return tuple(sorted([self._signature_of(place) for place in self._used if self._inside[place]]))
@@ -97,7 +98,7 @@ class DomainSearch:
         return (self._capacity_view.signature(place), *kinds)
 
     def _branches(self, group_item: GroupItem, slots: Sequence[int]) -> Iterator[int]:
-        """Yields the tightest first, one of several equivalent domains."""
+        """Yields the domains to try, the tightest first and only one of several equivalent domains."""
         level = self._capacity_view.tree.levels[group_item.level]
         seen: set[tuple[int, ...]] = set()
 
@@ -114,7 +115,7 @@ class DomainSearch:
                 yield slot
 
     def _narrowed(self, left: Left, taken: DomainRef) -> Left | None:
-        """Returns the domains left for the other items now that this domain is used; None: some item has none."""
+        """Returns the domains left for the other items after this domain was used; None if an item has no domain left."""
         level, slot = taken
         smaller: Left = {}
         for index, slots in left.items():
@@ -129,7 +130,7 @@ class DomainSearch:
     # ---- choices
 
     def _put(self, group_item: GroupItem, choice: Choice) -> bool:
-        """Give the item these domains, if everything there still fits."""
+        """Assign these domains to the item. Returns False, without a change, if the items there would not fit."""
         if not self._budget.take():
             self.open = True
             return False
@@ -156,8 +157,8 @@ class DomainSearch:
             self._free[place] = [a + b for a, b in zip(self._free[place], demand, strict=True)]
 
     def _fits(self, group_item: GroupItem, choice: Choice) -> bool:
-        """Reports whether it fits beside everything in this domain, and in each surrounding domain that some item has as a
-        whole.
+        """Reports whether the item fits beside the items in this domain, and in each surrounding domain that an item was
+        assigned as a whole.
         """
         place = self._capacity_view.around(group_item.level, choice)
         for around in self._capacity_view.chain(place):
@@ -190,12 +191,12 @@ class DomainSearch:
         return self._too_few_domains(left, order)
 
     def _free_in(self, place: DomainRef) -> Sequence[int]:
-        """Free amounts of the domain beside everything that was put there."""
+        """Returns the capacity of the domain minus the demands of the items assigned to it."""
         free = self._free.get(place)
         return self._capacity_view.capacity(place) if free is None else free
 
     def _too_few_domains(self, left: Left, order: Sequence[int]) -> bool:
-        """Reports whether items that each need a domain of their own outnumber their domains."""
+        """Reports whether some items that cannot share a domain pairwise outnumber their remaining domains."""
         clique: list[int] = []
         union: set[int] = set()
         for index in order:
@@ -207,7 +208,7 @@ class DomainSearch:
         return False
 
     def _incompatible(self, one: int, other: int) -> bool:
-        """Reports whether the two can share no domain even if nothing else is there."""
+        """Reports whether it is proved that the two items can share no domain, even without other items."""
         pair = (min(one, other), max(one, other))
         if pair not in self._separated:
             first, second = (self._problem.group_items[index] for index in pair)
@@ -222,7 +223,7 @@ class DomainSearch:
     # ---- several domains
 
     def _next_several(self, position: int) -> bool:
-        """Items with any number of domains are placed all together at the end."""
+        """Assign the items with several domains from this position on; items with any number are left to `accept`."""
         if position == len(self._several) or self._numbers[self._several[position].index] == ANY:
             anywhere = [(group_item, group_item.possible) for group_item in self._several[position:]]
             accepted = self._accept([*self._chosen, *anywhere])
@@ -240,7 +241,7 @@ class DomainSearch:
         return False
 
     def _sets(self, group_item: GroupItem) -> Iterator[Choice]:
-        """Yields the sets of the given number of domains that hold the item while nothing else is there, the roomiest first."""
+        """Yields each set of the given number of domains that could hold the item by itself, the largest domains first."""
         slots = sorted(group_item.possible, key=lambda slot: -int(group_item.alone[slot]))
         sizes = [int(group_item.alone[slot]) for slot in slots]
         yield from self._subsets(slots, sizes, 0, self._numbers[group_item.index], group_item.need)

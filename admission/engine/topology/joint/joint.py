@@ -1,31 +1,30 @@
-"""Several groups of one workload that compete for one flavor's nodes, solved together (Profile Exact).
+"""Joint placement of several groups of one workload that compete for the nodes of one flavor (Profile Exact).
 
-Placed one after the other, each group sees what the groups before it used, and a later one can fail although another
-choice for the earlier ones would have left capacity. So that way is only the first attempt. The objective, most important
-first:
+If groups are placed one after the other, a later group can fail although another choice for the earlier groups would
+have left enough capacity. So that greedy placement is only the first attempt. The objective, most important first:
 
-1. all pods of all groups are placed;
-2. the number of domains at the requested level, summed over the groups (1 for each required level). This is the
-   certificate's only figure, the same for all pod sets of the flavor: `cost` is the answer's, `bound` is a lower bound
-   of every answer;
-3. not proved: the largest first and each in the tightest domain that leaves a way for the rest, so that large domains
-   stay whole; inside its domains each group gets its own best answer; then the order of names.
+1. Place all pods of all groups.
+2. Minimize the number of domains at the requested level, summed over the groups (1 for each required level). This is
+   the only figure of the certificate, the same for all pod sets of the flavor: `cost` is the number of this answer,
+   `bound` is a lower bound of every answer.
+3. Not proved: place the largest group first, each in the tightest domain that leaves capacity for the others, so that
+   large domains stay whole; inside its domains each group gets its own best answer; ties break by name.
 
-The first attempt is Optimal if every group opens as few domains as it could with all nodes to itself, or if all groups
-together open as few as their pods need. Otherwise other orders are tried, and then domain_search.py with given numbers
-of domains: if nothing is found yet, one for each group that one domain can hold and any number for the others; then any
-number for all groups without a required level; then every total from the lower bound up to just below the best answer
-(with a part of the budget if groups need several domains). A total is refuted only by a search that gave up no branch
-for its budget. If required levels leave nothing to sum, the first search decides.
+The first attempt is Optimal if every group opens as few domains as it would on an empty tree, or if all groups
+together open as few as their pods need. Otherwise other orders are tried, and then domain_search.py with fixed numbers
+of domains. While no answer is known, the numbers are one for each group that one domain can hold and any number for the
+others, and then any number for every group without a required level. Once an answer is known, every smaller total is
+tried from the lower bound up (with a fraction of the budget if groups need several domains). A total is refuted only by
+a search that gave up no branch. If every level is required, there is nothing to sum and the first search decides.
 
-An answer found inside chosen domains is worked out group by group with the usual steps (`Ask.within`). Only if they
-fail, as they do for pod shapes that must share hosts in a special way, the packing itself is used. Requests with
-placement constraints, and trees that count nodes below a wider lowest level (an assignment does not name nodes), have
-only the usual steps: a failure is no proof there. Groups that keep places of an older slice go first and are not
-searched over.
+The pods inside the chosen domains are placed group by group with the steps of place.py (`Ask.within`). If these steps
+fail, which happens when pod shapes must share hosts in one particular way, the packing that the search found is used.
+Requests with placement constraints, and trees that count nodes below a wider lowest level (an assignment does not name
+nodes), rely on the steps alone, so a failure is no proof there. Groups that keep an older slice's assignment are placed
+first and are not part of the search.
 
-If there is no answer, the failures are those of the first attempt, in Kueue's words. The certificate says whether that
-is proved (Infeasible); otherwise the message says that the budget ended and there is no certificate. Called by
+If there is no answer, the result has the failures of the first attempt, in Kueue's words. A certificate (Infeasible)
+states that this is proved; otherwise the message says that the budget ended, and there is no certificate. Called by
 place.py.
 """
 
@@ -49,8 +48,8 @@ from admission.engine.topology.tree.tree import Tree, Values
 Found = Mapping[str, Assignment]
 
 _SETS_SHARE = 50
-"""Divisor of the budget for answers with fewer domains if groups need several anyway: there are many sets of domains.
-"""
+"""Divisor of the budget for improving an answer if a group needs several domains: the sets of domains are too many to
+search all of them."""
 
 
 class JointSteps(colocated.PlacementSteps, Protocol):
@@ -63,13 +62,16 @@ class JointSteps(colocated.PlacementSteps, Protocol):
 
 
 def concerns(groups: Sequence[Group], profile: Profile) -> bool:
-    """Reports whether there is anything to solve together."""
+    """Reports whether the groups need a joint solution: all have Profile Exact, and there are several pod sets to combine."""
     exact = all((group.workers.profile or profile) is Profile.EXACT for group in groups)
     return exact and (len(groups) > 1 or bool(groups[0].others))
 
 
 def solve(steps: JointSteps, groups: Sequence[Group], greedy: PlacementResult, simulate_empty: bool) -> PlacementResult:
-    """Returns the best way for all groups, given the way that takes one after the other."""
+    """Returns the best placement found for all groups of one flavor, never worse than `greedy`.
+
+    `greedy` is the result of placing the groups one after the other.
+    """
     tree = steps.tree(groups[0])
     if isinstance(tree, NoPlacement):
         return greedy
@@ -90,7 +92,7 @@ def solve(steps: JointSteps, groups: Sequence[Group], greedy: PlacementResult, s
 
 
 class _JointSearch:
-    """One question. Search nodes are counted over all its searches."""
+    """The searches for one request. They share one budget of search nodes."""
 
     def __init__(
         self,
@@ -113,7 +115,7 @@ class _JointSearch:
         self._best: tuple[int, Found] | None = None
 
     def solve(self, cost: int | None) -> PlacementResult:
-        """`cost`: of the first attempt; None if it failed."""
+        """Returns the best placement; `cost` is the number of domains of the first attempt, or None if it failed."""
         if cost is not None:
             self._best = cost, self._greedy.assignments
         least = [group_item.least or 0 for group_item in self._group_items]
@@ -135,7 +137,7 @@ class _JointSearch:
         return replace(answer, assignments={**self._kept, **found})
 
     def _improved(self, least: Sequence[int]) -> int:
-        """Try every total below the best; returns a lower bound of every answer."""
+        """Search for answers with fewer domains than the best. Returns a proved lower bound of the number of domains."""
         total = bound = self._problem.fewest()
         self._reordered(bound)
         if max(least) > 1:
@@ -147,7 +149,7 @@ class _JointSearch:
         return bound
 
     def _reordered(self, bound: int) -> None:
-        """Try again one after the other, from the largest to the smallest and back."""
+        """Place the groups one after the other again, from the largest to the smallest and in reverse."""
         order = sorted(self._group_items, key=lambda group_item: (-group_item.need, group_item.index))
         for group_items in (order, order[::-1]):
             if self._best is None or self._best[0] <= bound:
@@ -157,13 +159,15 @@ class _JointSearch:
                 self._keep(found)
 
     def _keep(self, found: Found) -> None:
-        """Keep it if it is the best so far."""
+        """Keep the answer if it opens fewer domains than the best so far."""
         cost = sum(_opened(self._tree, group, members, found) for group, members in self._move)
         if self._best is None or cost < self._best[0]:
             self._best = cost, found
 
     def _refuted(self, total: int, least: Sequence[int]) -> bool:
-        """Reports whether no answer opens exactly this many domains. The first answer found is kept and ends the search."""
+        """Reports whether it is proved that no answer opens exactly `total` domains. A found answer is kept and ends the
+        search.
+        """
         refuted = True
         for numbers in self._numbers(least, total - sum(least)):
             refuted &= self._attempt(numbers)
@@ -172,7 +176,7 @@ class _JointSearch:
         return refuted
 
     def _numbers(self, least: Sequence[int], more: int, index: int = 0) -> Iterator[list[int]]:
-        """Yields the ways to give the items so many domains beyond their least; a required level stays at one."""
+        """Yields the ways to distribute `more` domains over the items from `index` on; a required level keeps one domain."""
         if index == len(least):
             if not more:
                 yield []
@@ -184,7 +188,7 @@ class _JointSearch:
                 yield [least[index] + extra, *rest]
 
     def _attempt(self, numbers: Sequence[int]) -> bool:
-        """Search with these numbers of domains. True: refuted. An answer better than the best is kept."""
+        """Search with these numbers of domains and keep a better answer. Reports whether it is proved that there is none."""
         if not self._budget.take():
             return False
         given = {group_item.index: number for group_item, number in zip(self._group_items, numbers, strict=True)}
@@ -206,7 +210,7 @@ class _JointSearch:
         return True
 
     def _by_steps(self, chosen: Sequence[Chosen], numbers: Mapping[int, int]) -> Found | None:
-        """Group by group with the usual steps, first in the order of the search, then in that of the request."""
+        """Place the groups inside the chosen domains with the steps of place.py, in the search's order, then the request's."""
         orders = [list(chosen), sorted(chosen, key=lambda one: one[0].index)]
         for order in orders[: 1 if orders[0] == orders[1] else 2]:
             found = _placed(
@@ -226,7 +230,7 @@ class _JointSearch:
         return None if place == EVERYWHERE else self._tree.levels[place[0]].paths[place[1]]
 
     def _by_packing(self, chosen: Sequence[Chosen]) -> Found | NoPacking:
-        """Domain by domain as packed; a domain inside another one that some item has is packed with it."""
+        """Take the assignments from packings, domain by domain; a domain inside another chosen domain is packed with it."""
         assignments: dict[str, Assignment] = {}
         for place, inside in self._separate(chosen).items():
             if self._problem.exceeds(place, inside):
@@ -254,7 +258,7 @@ class _JointSearch:
         return Assignment(tree.output_levels, tuple(DomainCount(tree.values(slot), pods[slot]) for slot in order))
 
     def _none(self, *, proved: bool) -> PlacementResult:
-        """Returns the first attempt's failure, and whether it is proved that every other way fails too."""
+        """Returns the failures of the first attempt, with a certificate if every other placement is proved to fail too."""
         greedy = self._greedy
         if proved:
             certificate = Certificate(Proof.INFEASIBLE, expanded=self._budget.used)
@@ -270,7 +274,7 @@ def _answer(groups: Sequence[Group], found: Found, certificate: Certificate) -> 
 
 
 def _placed(steps: JointSteps, order: Sequence[tuple[Group, Values | None]], simulate_empty: bool) -> Found | None:
-    """One group after the other; None if one finds no place."""
+    """Returns the assignments of the groups, placed one after the other; None if a group does not fit."""
     assignments: dict[str, Assignment] = {}
     with steps.journal.trial():
         for group, within in order:
@@ -283,7 +287,7 @@ def _placed(steps: JointSteps, order: Sequence[tuple[Group, Values | None]], sim
 
 
 def _members(steps: JointSteps, tree: Tree, group: Group) -> list[Member]:
-    """Returns each pod set's own Ask, the representative's first; none if the request breaks a rule."""
+    """Returns the pod sets of the group with their own Asks, the representative's first; empty if the request is invalid."""
     if group.others:
         asks = [steps.ask(tree, member) for member in colocated.single(group)]
         good = [ask for ask in asks if not isinstance(ask, NoPlacement)]
@@ -305,14 +309,14 @@ def _member(ask: Ask) -> Member:
 
 
 def _speaking_order(group: Group) -> list[str]:
-    """Returns the names of its pod sets in the order of `_members`."""
+    """Returns the names of the group's pod sets in the order of `_members`."""
     if group.others:
         return [member.workers.pod_set.name for member in colocated.single(group)]
     return [member.pod_set.name for member in group.members]
 
 
 def _opened(tree: Tree, group: Group, members: Sequence[Member], found: Found) -> int:
-    """Returns how many domains of its requested level the group uses."""
+    """Returns the number of domains that the group uses at its requested level (1 if the level is required)."""
     ask = members[0].ask
     if ask.required:
         return 1

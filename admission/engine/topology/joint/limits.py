@@ -1,8 +1,8 @@
-"""Bounds on a packing without trying it: rows, items, and when the remaining rows cannot hold what is missing.
+"""Upper bounds of what rows (hosts) can hold, which prune the search for a packing.
 
-The remaining rows cannot hold it if the missing pods of a shape exceed what the rows would hold of that shape alone; if
-the missing pods at least as large as a shape exceed the pods of that shape that the rows would hold; or if all together
-request more of a resource than is free. Called by packing.py and problem.py.
+The remaining rows cannot hold the missing pods if the missing pods of one shape exceed the number that fits on rows
+without other pods; if the missing pods of at least some shape exceed the number of pods of that shape that fit; or if
+all missing pods together request more of a resource than is free. Called by packing.py and problem.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Vec = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PackingItem:
-    """`count` pods that use `vector` each. `layers`: (level, size) of slices, outermost first, sizes above 1."""
+    """`count` pods that request `vector` each. `layers` are the (level, size) of slices larger than 1, outermost first."""
 
     vector: Vec
     count: int
@@ -25,7 +25,7 @@ class PackingItem:
 
 @dataclass(frozen=True, slots=True)
 class LimitRow:
-    """Free amounts, the slots of its domains from the widest, and for each item whether it may use the row."""
+    """A row: free amounts, the slots of its domains from the widest to the lowest, and whether each item may use the row."""
 
     free: Vec
     path: Vec
@@ -33,7 +33,7 @@ class LimitRow:
 
 
 def fit(free: Sequence[int], vector: Vec) -> int:
-    """Pods of this size that the row holds."""
+    """Returns how many pods that request `vector` fit into the free amounts; 0 if `vector` is all zeros."""
     most = -1
     for have, want in zip(free, vector, strict=True):
         if want and (most < 0 or have // want < most):
@@ -42,16 +42,16 @@ def fit(free: Sequence[int], vector: Vec) -> int:
 
 
 class PackingLimits:
-    """The three tests, for the rows from any index on."""
+    """Tests whether missing pods exceed what the rows from a given index on can hold."""
 
     def __init__(self, rows: Sequence[LimitRow], fits: Sequence[Sequence[int]], items: Sequence[PackingItem]) -> None:
-        """`fits`: by row and item, how many pods fit while nothing else is there."""
+        """`fits` is the number of pods that fit on a row without other pods, by row and item."""
         self._items = items
         self._families = [_Family(rows, fits, members, m, items[m].vector) for members, m in _families(items)]
         self._free = _sums([row.free for row in rows], len(items[0].vector) if items else 0)
 
     def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
-        """Reports whether these pods of each item are too many for the rows from the index on."""
+        """Reports whether the rows from `index` on certainly cannot hold `wanted` pods of each item."""
         if any(family.exceeded(index, wanted) for family in self._families):
             return True
         for resource, free in enumerate(self._free[index]):
@@ -61,9 +61,7 @@ class PackingLimits:
 
 
 class _Family:
-    """An upper bound of how many pods of a family (all at least as large as `vector`) fit into the rows from an index
-    on.
-    """
+    """Items whose pods request at least `vector`, and an upper bound of how many of their pods fit from each row on."""
 
     def __init__(
         self, rows: Sequence[LimitRow], fits: Sequence[Sequence[int]], members: Sequence[int], m: int, vector: Vec
@@ -83,12 +81,12 @@ class _Family:
         self._capacity = [*accumulate(reversed(capacity), initial=0)][::-1]
 
     def exceeded(self, index: int, wanted: Sequence[int]) -> bool:
-        """Reports whether more is wanted."""
+        """Reports whether the wanted pods of these items exceed the bound of the rows from `index` on."""
         return sum([wanted[m] for m in self._members]) > self._capacity[index]
 
 
 def _families(items: Sequence[PackingItem]) -> Iterator[tuple[list[int], int]]:
-    """Yields each item alone, and with all items that are at least as large; and the index of the item."""
+    """Yields each item by itself, and again with all items that are at least as large, each with the index of the item."""
     for m, item in enumerate(items):
         yield [m], m
         larger = [
@@ -101,7 +99,7 @@ def _families(items: Sequence[PackingItem]) -> Iterator[tuple[list[int], int]]:
 
 
 def _sums(rows: Sequence[Vec], width: int) -> list[Vec]:
-    """Returns, by index, the sums of the rows from there on; one more entry, zeros, at the end."""
+    """Returns the sums of all rows from each index on; the last of the len(rows) + 1 entries is all zeros."""
     total = (0,) * width
     sums = [total]
     for row in reversed(rows):

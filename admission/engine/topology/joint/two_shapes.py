@@ -1,9 +1,9 @@
-"""Two pod shapes on the rows (hosts) of one domain: how many of one shape fit beside a number of the other.
+"""Two pod shapes on the rows (hosts) of one domain: how many pods of one shape fit beside x pods of the other.
 
-The result is one list for a domain, the same for every item: entry x is the most pods of the second shape beside x or
-more of the first. A row's list is short and counted directly. Two lists combine into one by the best split of x. With
-the list, checking whether some sets of pods fit together takes two sums and a lookup, where packing.py would search
-each time. Pure arithmetic; called by problem.py.
+Dynamic programming over the rows yields one list for a domain, the same for every item: entry x is the largest number of
+pods of the second shape beside x or more of the first. The list of a single row is computed directly; two lists are
+combined by the best split of x. With the list, a check whether some pods fit together takes two sums and a lookup, where
+packing.py would search each time. Pure arithmetic; called by problem.py.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from admission.engine.topology.joint.limits import Vec, fit
 from admission.engine.topology.tree.level import Ints
 
 RowSpace = tuple[Vec, bool, bool]
-"""Free amounts of a row, and whether the first and the second shape may use it."""
+"""The free amounts of a row, and whether the first and the second shape may use the row."""
 
 
 def beside(spots: Sequence[RowSpace], first: Vec, second: Vec) -> list[int]:
-    """Returns the list of a domain with these rows: one entry for each number of the first shape that fits."""
+    """Returns the list of a domain with these rows: entry x is the number of `second` pods that fit beside x `first` pods."""
     found = np.zeros(1, dtype=np.int64)
     for free, may_first, may_second in spots:
         most = fit(free, first) if may_first else 0
@@ -30,13 +30,13 @@ def beside(spots: Sequence[RowSpace], first: Vec, second: Vec) -> list[int]:
             part = longer[number : number + len(found)]
             np.maximum(part, found + others, out=part)
         found = longer
-    # More of the first than requested is as good.
+    # A row set that holds more than x pods of the first shape holds x of them too.
     most_beside: list[int] = np.maximum.accumulate(found[::-1])[::-1].tolist()
     return most_beside
 
 
 def _own(free: Vec, first: Vec, second: Vec, most: int) -> Ints:
-    """Returns the list of one row: how many of the second fit, by the number of the first."""
+    """Returns the list of one row: the number of `second` pods that fit, by the number of `first` pods up to `most`."""
     number = np.arange(most + 1, dtype=np.int64)
     fits = [(have - number * one) // other for have, one, other in zip(free, first, second, strict=True) if other]
     return np.maximum(np.minimum.reduce(fits), 0) if fits else np.zeros(most + 1, dtype=np.int64)
