@@ -1,8 +1,9 @@
 """Placement on the topology tree: how many pods fit where, under which constraints, and which domains are used.
 
-Packages. tree: the domains and nodes. allocation: what is allocated on them. compatible: Kueue's algorithm. optimum:
-one gang to a proved optimum. joint: several pod sets at once. shapes: placement constraints.
+Packages: tree has the domains and nodes; allocation, the usage charged on them; compatible, Kueue's algorithm; optimum,
+the exact algorithm for one gang; joint, the placement of several pod sets together; shapes, placement constraints;
+neighbours, terms of pods (affinity, anti-affinity and topology spread).
 
-Modules here. constraints, count, place: from the request to the answer. resize, replace, assignment_parts: keep what
-stays in place. eviction_gains, empty_cluster: what-if questions.
+Modules: constraints, count and place lead from a request to an answer; resize, replace and assignment_parts keep running
+pods where they are; eviction_gains, empty_cluster and capacity_bound answer what-if questions.
 """

@@ -1,7 +1,7 @@
-"""Split and merge assignments, for pods that stay in place while others are placed again.
+"""Splits and merges assignments, for pods that stay in place while others are placed again.
 
-Used if an assignment exists already: replace.py replaces a node, resize.py grows or shrinks a job. Nothing here
-considers capacity.
+Called for workloads that have an assignment already: by replace.py for failed nodes, by resize.py for jobs that grow or
+shrink. Nothing here considers capacity.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from admission.engine.topology.tree.tree import Tree, Values
 
 
 def total(assignment: Assignment) -> int:
-    """Returns how many pods it places."""
+    """Returns the number of pods in the assignment."""
     return sum(domain.count for domain in assignment.domains)
 
 
@@ -31,9 +31,10 @@ def path_of(tree: Tree, values: Values) -> Values:
 
 
 def home(tree: Tree, assignment: Assignment, level: int) -> Values | None:
-    """The domain of the level that has most of the pods; None for no pods, stale ones, or two domains that have as many.
+    """Returns the path of the level's domain with most of the pods.
 
-    It has all of them, unless nodes were given to another domain under the pods since.
+    Returns None if there are no pods, if the tree lacks a domain of the assignment, or if two domains tie. The domain has
+    all of the pods unless nodes were relabelled while the pods ran.
     """
     if not assignment.domains or stale(tree, assignment) is not None:
         return None
@@ -53,7 +54,7 @@ def by_path(tree: Tree, assignment: Assignment) -> dict[Values, int]:
 
 
 def first_pods(assignment: Assignment, count: int) -> Assignment:
-    """Returns the first `count` pods, or all if there are fewer."""
+    """Returns the assignment of the first `count` pods, in the order of its domains; of all pods if there are fewer."""
     kept: list[DomainCount] = []
     for domain in assignment.domains:
         part = min(domain.count, count)

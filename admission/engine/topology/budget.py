@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class BudgetSpent(Exception):
-    """The search has examined as much as it may."""
+    """Raised when a search has used up its budget."""

@@ -1,8 +1,8 @@
-"""An upper bound of the pods that the nodes hold, quicker than a placement: enough to say that there is no place.
+"""An upper bound of the pods that fit on the nodes, quicker to compute than a placement: it can only rule a workload out.
 
-It counts free resources alone. Taints, selectors, slices and terms of pods only lower what fits, so a workload that the
-bound rules out has no place; one that it does not may still have none. Called by ledger.py for cycle/backfill.py, which asks
-for many moments.
+The bound counts free resources only. Taints, selectors, slices and pod terms can only reduce the number of pods that fit,
+so a workload that the bound rules out cannot be placed; any other workload may still fail. Called by ledger.py for
+cycle/backfill.py, which asks about many moments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from admission.engine.topology.usage import LIMIT
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """So many pods of these amounts in one domain of the level; None: in the whole tree."""
+    """`count` pods that request `amounts` each, in one domain of the level (None: in the whole tree)."""
 
     amounts: Amounts
     count: int
@@ -26,7 +26,7 @@ class _Need:
 
 
 class CapacityBound:
-    """The pod sets of one workload; each may go to any of its requests' flavors."""
+    """The bound for the pod sets of one workload. Each pod set has one request for each flavor that it may use."""
 
     def __init__(self, trees: Mapping[str, Tree], pod_sets: Iterable[Sequence[PlacementRequest]]) -> None:
         self._pod_sets = [
@@ -36,7 +36,7 @@ class CapacityBound:
         ]
 
     def rules_out(self) -> bool:
-        """Whether one of the pod sets certainly has no place now. False proves nothing."""
+        """Reports whether a pod set certainly cannot be placed now. False proves nothing."""
         return any(not any(_may_hold(tree, need) for tree, need in requests) for requests in self._pod_sets)
 
 

@@ -1,7 +1,7 @@
-"""What one placement request asks, with level names resolved to numbers: placement.md 5.4.
+"""Resolves placement requests against a tree: level names become level numbers, and slices become layers (placement.md 5.4).
 
-`build` returns an Ask, or the message of the first rule that the request breaks. place.py decides which domains satisfy
-an Ask. A group's workers determine the Ask; its leader only contributes what one leader pod uses.
+`build` returns an Ask, or the message of the first rule that the request breaks. place.py finds domains for an Ask. A
+group's workers determine the Ask; its leader contributes only the requests and node requirements of one leader pod.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOTHING = TopologyAsk(explicit=False)
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Every `size` pods stay in one domain of that level."""
+    """A slice layer: each slice of `size` pods stays in one domain of the level."""
 
     level: int
     size: int
@@ -43,13 +43,14 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One placement: `count` pods of `request`, and a leader beside them if `leader` says what it uses.
+    """One resolved placement request: `count` pods that use `request` each, and a leader pod if `leader` gives its usage.
 
-    `level` is where the search begins; it continues above only if neither `required` nor `unconstrained`. `layers`:
-    slices, outermost first; one of size 1 at the lowest level if none are requested. `inner` maps each level below the
-    outermost layer's, down to an inner layer's, to that layer's size. `least`: small free domains first. `within`: only
-    in the domain of this path. `shaped`: the placement constraints by level; empty if there are none. `kept`: with
-    `shaped`, pods of the same pod set that stay in place, by lowest path; the constraints count all of them together.
+    The search begins at `level` and continues at wider levels unless the request is `required` or `unconstrained`.
+    `layers` are the slices, outermost first; without slices there is one layer of size 1 at the lowest level. `inner`
+    maps the levels below the outermost layer, down to the innermost, to the size of the layer that applies there.
+    `least` prefers domains with little free capacity. `within` restricts the search to the domain of this path. `shaped`
+    has the placement constraints by level. `kept` has pods of the same pod set that stay in place, by the path of their
+    lowest domain; it is used with `shaped` only, whose constraints hold for kept and new pods together.
     """
 
     topology: str
@@ -73,17 +74,17 @@ class Ask:
 
     @property
     def slice_level(self) -> int:
-        """The level where slices are counted."""
+        """The level of the outermost slice layer."""
         return self.layers[0].level
 
     @property
     def slice_size(self) -> int:
-        """Pods of one (outermost) slice."""
+        """The number of pods in one slice of the outermost layer."""
         return self.layers[0].size
 
     @property
     def need(self) -> int:
-        """Slices to place; pods beyond the last whole slice are not placed."""
+        """The number of slices to place. Pods beyond the last whole slice are not placed."""
         return self.count // self.slice_size
 
     @property
@@ -105,7 +106,10 @@ class Group:
 
     @classmethod
     def of(cls, members: list[PlacementRequest]) -> Group:
-        """Returns the leader is the smaller of two; the second wins a tie."""
+        """Returns the group of these pod sets. Of two pod sets, the one with fewer pods (the second, in a tie) is the leader.
+
+        Two pod sets form workers and a leader only if one of them has a single pod.
+        """
         if len(members) == 1:
             return cls(members[0])
         if len(members) > 2 or min(member.count for member in members) > 1:
@@ -121,7 +125,7 @@ class Group:
 
 
 def groups_of(requests: Iterable[PlacementRequest]) -> list[Group]:
-    """Requests of one flavor in order; those with the same group name form one group: placement.md 5.9."""
+    """Returns the groups of requests of one flavor, in order; equal group names form one group (placement.md 5.9)."""
     members: dict[str | int, list[PlacementRequest]] = {}
     for index, request in enumerate(requests):
         ask = request.pod_set.topology
@@ -131,14 +135,12 @@ def groups_of(requests: Iterable[PlacementRequest]) -> list[Group]:
 
 
 def pod_amounts(pod_set: PodSet) -> dict[str, int]:
-    """Returns what one pod uses of a node: requests (capped at what no node has), its exclusive names, and one pod
-    slot."""
+    """Returns what one pod uses of a node: its requests (capped at LIMIT), its exclusive names, and one pod slot."""
     return {**{name: min(amount, LIMIT) for name, amount in pod_set.requests.items()}, **pod_set.exclusive, PODS: 1}
 
 
 def wants_of(pod_set: PodSet, flavor: Flavor | None, facts: PodFacts | None = None) -> Wants:
-    """Returns what the pod set requires of its nodes, with the flavor's tolerations. `facts`: where terms of pods
-    count too."""
+    """Returns the pod set's requirements on nodes, including the flavor's tolerations. `facts` adds its pod terms."""
     return Wants(
         tolerations=(*pod_set.tolerations, *(() if flavor is None else flavor.tolerations)),
         selector=tuple(sorted(pod_set.node_selector.items())),
@@ -150,7 +152,7 @@ def wants_of(pod_set: PodSet, flavor: Flavor | None, facts: PodFacts | None = No
 
 
 def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -> Ask | str:
-    """Returns the group's Ask, or why the request is invalid."""
+    """Returns the group's Ask, or the message that says why the request is invalid."""
     request = group.workers
     asked = request.pod_set.topology or NOTHING
     layers = asked.slices if options.multi_layer else asked.slices[:1]
@@ -208,7 +210,7 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
 
 
 def _shaped(tree: Tree, constraints: tuple[LevelConstraint, ...]) -> dict[int, LevelConstraint] | str:
-    """Returns the placement constraints by level."""
+    """Returns the placement constraints by level, or why a level name is unknown, ambiguous or repeated."""
     found: dict[int, LevelConstraint] = {}
     for constraint in constraints:
         level = resolve(constraint.level, tree.shape.levels)

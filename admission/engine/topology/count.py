@@ -1,7 +1,7 @@
-"""How many pods fit where, bottom up: placement.md 5.2, 5.3 and 5.5, over all domains at once.
+"""Counts how many pods fit into every domain, bottom up: placement.md 5.2, 5.3 and 5.5.
 
-Counting divides free amounts by what one pod uses, one resource of all rows at a time; rolling up adds children to
-parents. Numbers of removed domains are zero. place.py reads the result and picks.
+Each row's free amounts are divided by the requests of one pod, vectorized over all rows, one resource at a time; the
+counts of children are then added up for their parents. Removed domains count zero. Called by place.py and the solvers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Per domain of one level: what fits without a leader (pod, slice) and beside one (pod_l, slice_l).
+    """The counts of one level, by slot: pods and slices that fit (`pod`, `slice`), and beside a leader (`pod_l`, `slice_l`).
 
-    `leader` is 1 where a leader fits; None if none is requested, and then the _l arrays are the plain ones.
+    `leader` is 1 where a leader fits. If no leader is requested, it is None and the `_l` arrays are the plain ones.
+    `affinity` sums the weights of matching preferred node affinity terms; None if these are not considered.
     """
 
     pod: Ints
@@ -37,7 +38,10 @@ class Numbers:
 
 
 def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, int], size: int) -> Ints:
-    """Returns how many pods of these amounts fit into each row."""
+    """Returns how many pods that request `amounts` fit into each row, at most MOST.
+
+    `free` maps columns to free amounts by row, `columns` resource names to columns; `size` is the number of rows.
+    """
     fit: Ints | None = None
     for resource, amount in amounts.items():
         if amount == 0:
@@ -53,7 +57,7 @@ def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, i
 
 
 def rows_below(tree: Tree, level: int, slots: Sequence[int]) -> Bools:
-    """Returns which rows are in these domains of the level."""
+    """Returns the mask of the live rows inside these domains of the level."""
     mask = np.zeros(tree.levels[level].size, dtype=np.bool_)
     mask[slots] = True
     hidden = () if tree.rows is tree.levels[-1] else (tree.rows,)
@@ -63,13 +67,13 @@ def rows_below(tree: Tree, level: int, slots: Sequence[int]) -> Bools:
 
 
 def _inside(tree: Tree, within: Values) -> Bools:
-    """Returns which rows are in the domain of this path."""
+    """Returns the mask of the live rows inside the domain of this path."""
     level = len(within) - 1
     return rows_below(tree, level, [tree.levels[level].slots[within]])
 
 
 def _both(one: Bools | None, other: Bools | None) -> Bools | None:
-    """Returns the rows of both masks; None for all."""
+    """Returns the intersection of two masks; None stands for all rows."""
     if one is None or other is None:
         return other if one is None else one
     return one & other
@@ -80,7 +84,10 @@ def _all(mask: Bools | None, size: int) -> Bools:
 
 
 def free_amounts(tree: Tree, amounts: Amounts, *, simulate_empty: bool) -> dict[int, Ints]:
-    """Free amounts of the requested resources, by column; without those that no row ever had."""
+    """Returns the free amounts by row of the named resources, by column; resources that no row ever had are left out.
+
+    With `simulate_empty` the usage of admitted workloads counts as free.
+    """
     found: dict[int, Ints] = {}
     for resource in amounts:
         column = tree.columns.index.get(resource)
@@ -105,7 +112,7 @@ class Counter:
         self._apart = tree.neighbours.keys_apart(ask.wants.facts) if tree.by_node else []
 
     def levels(self) -> list[Numbers]:
-        """Numbers of each level, widest first."""
+        """Returns the counts of each level, widest first."""
         tree, ask = self._tree, self._ask
         numbers = self._rows()
         if tree.rows is not tree.levels[-1]:
@@ -121,7 +128,7 @@ class Counter:
         return found
 
     def _rows(self) -> Numbers:
-        """Returns the counting rows, still without slices."""
+        """Returns the counts of the rows, before slices are considered."""
         ask = self._ask
         pod = self._spread(self._fitting(ask.request, self._mask))
         affinity = self._scores() if ask.by_affinity else None
@@ -137,7 +144,7 @@ class Counter:
         return Numbers(pod, beside, pod, beside, leader, affinity)
 
     def _spread(self, fit: Ints) -> Ints:
-        """Returns the counts with one pod in each domain of the keys by which the pods keep each other away."""
+        """Returns the counts limited to one pod per domain of each key by which the gang's anti-affinity separates its pods."""
         if not self._apart:
             return fit
         return one_each(self._tree, fit, self._apart, self._ask.level if self._ask.required else None)
@@ -156,12 +163,14 @@ class Counter:
         return scores if self._mask is None else np.where(self._mask, scores, 0)
 
     def holds(self) -> Ints:
-        """Returns how many pods each row takes."""
+        """Returns how many pods fit into each row."""
         return self._spread(self._fitting(self._ask.request, self._mask))
 
     def places(self, keys: Sequence[str]) -> list[tuple[tuple[tuple[str, str], ...], int]]:
-        """Returns how many pods each domain of the keys holds (a value of each), the fewest that hold all first, then
-        by value."""
+        """Returns the domains of the label keys, as (key, value) pairs, each with the number of pods that fit.
+
+        Domains that hold all pods come first, the tightest first; ties break by value.
+        """
         fit = self.holds()
         found: dict[tuple[tuple[str, str], ...], int] = {}
         for row in np.flatnonzero(fit).tolist():
@@ -177,8 +186,10 @@ class Counter:
     # ---- for the message of a failure
 
     def exclusions(self) -> Exclusions:
-        """Why rows did not count: by the first test that each failed, else by location, else by the resource that ran
-        short.
+        """Returns the number of rows that were excluded, by cause.
+
+        Each row counts once, under the first test that it failed: taints, selector, affinity, volumes, the domain searched,
+        pod terms, and last the resource that was short.
         """
         tree, alive = self._tree, self._tree.rows.alive
         excluded = tree.matcher.excluded(self._ask.wants, self._size, alive)
@@ -196,7 +207,7 @@ class Counter:
         )
 
     def _near(self, inside: Bools) -> dict[str, int]:
-        """By term: how many rows are closed by pods that are there, and by the gang's own pods, where it could use them."""
+        """Returns, by pod term, how many otherwise usable rows it excludes, because of existing pods or of the gang's own."""
         tree, wants, counts = self._tree, self._ask.wants, {}
         left = tree.rows.alive & _all(tree.matcher.feasible(wants, self._size), self._size)
         for kind, key, closed in tree.neighbours.closing(wants.facts, tree, empty=self._empty):
@@ -210,7 +221,7 @@ class Counter:
         return counts
 
     def _short(self, rows: Bools) -> dict[str, int]:
-        """Of the rows that hold no pod: how many ran short of which resource first (the first by name of several)."""
+        """Returns, by resource, how many of these rows hold no pod for lack of it; the first resource by name counts."""
         columns, counts = self._tree.columns.index, {}
         left = rows.copy()
         for resource in sorted(name for name, amount in self._ask.request.items() if amount):
@@ -223,7 +234,7 @@ class Counter:
 
 
 def _sliced(numbers: Numbers, ask: Ask, level: int) -> Numbers:
-    """Slices are counted at the slice level; below it there are none."""
+    """Returns the counts with slices: computed at the slice level, zero below it, and left as they are above it."""
     if level == ask.slice_level:
         size = ask.slice_size
         if size == 1:
@@ -237,12 +248,12 @@ def _sliced(numbers: Numbers, ask: Ask, level: int) -> Numbers:
 
 
 def sum_by(parent: Ints, values: Ints, size: int) -> Ints:
-    """Sum of the values by parent. Exact below 2^53."""
+    """Returns the sums of `values` by parent slot, for `size` parents. Exact below 2^53."""
     return np.bincount(parent, weights=values, minlength=size).astype(np.int64)
 
 
 def _sum(child: Numbers, parent: Ints, size: int, inner: int | None) -> Numbers:
-    """Roll one level up; with `inner` only whole inner slices of each child count."""
+    """Returns the counts of the parents; with `inner`, only whole inner slices of that size count in each child."""
     pod = child.pod // inner * inner if inner else child.pod
     total = sum_by(parent, pod, size)
     same = child.slice is child.pod and inner is None
@@ -259,7 +270,7 @@ def _sum(child: Numbers, parent: Ints, size: int, inner: int | None) -> Numbers:
 
 
 def _least(parent: Ints, values: Ints, size: int) -> Ints:
-    """Returns the smallest value by parent; MOST if there is none."""
+    """Returns the smallest value of each parent's children; MOST for a parent without children."""
     least = np.full(size, MOST, dtype=np.int64)
     np.minimum.at(least, parent, values)
     return least

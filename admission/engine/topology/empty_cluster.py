@@ -1,7 +1,7 @@
-"""Placement as if no workload were admitted, cached for all workloads that ask the same.
+"""Placement as if no workload were admitted, cached across workloads with equal requests.
 
-A workload that cannot be placed gets a message that says whether an empty cluster would hold it. Every cycle asks that
-for every waiting workload. The answer depends only on nodes, foreign pods and flavors, so it is kept until one of them
+The message of a workload that cannot be placed says whether it would fit into an empty cluster, and every cycle asks that
+for every waiting workload. The answer depends only on nodes, foreign pods and flavors, so it is cached until one of them
 changes (`Capacity.base_generation`). Called by ledger.py.
 """
 
@@ -15,11 +15,11 @@ from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.place import Placer
 
 _MOST = 100_000
-"""Answers and domains to keep: some 20 MB."""
+"""The number of cached answers and of domains in them, together: about 20 MB."""
 
 
 class EmptyAnswers:
-    """Answers of `place` with `simulate_empty`, by request."""
+    """A cache of the placements on an empty cluster, by request."""
 
     def __init__(self, placer: Placer, capacity: Capacity) -> None:
         self._placer, self._capacity = placer, capacity
@@ -28,7 +28,7 @@ class EmptyAnswers:
         self._size = 0
 
     def place(self, requests: Sequence[PlacementRequest]) -> PlacementResult:
-        """Domains as if no workload were admitted, or why there are none."""
+        """Returns the placement as if no workload were admitted, or why there is none."""
         if any(request.previous is not None for request in requests):
             return self._placer.place(requests, simulate_empty=True)
         if self._base_generation != self._capacity.base_generation or self._size > _MOST:
@@ -44,7 +44,7 @@ class EmptyAnswers:
 
 
 def _question(request: PlacementRequest) -> Hashable:
-    """Returns all parts of a request that its answer depends on."""
+    """Returns the cache key: every part of the request that its answer depends on, except its pod terms."""
     pod_set = request.pod_set
     return (
         request.flavor,

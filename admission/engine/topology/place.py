@@ -1,8 +1,9 @@
 """Place the pod sets of one workload on the trees of their flavors: placement.md 5.4, 5.7 (messages) and 5.9.
 
-Flavors in name order; in each, groups in the order of the request, each seeing what the groups before it used. The
-first group that cannot be placed ends its flavor; all its pod sets carry the reason. With Profile Exact joint.py then
-looks for another way. Called by ledger.py; replace.py, colocated.py, joint.py and spares.py use its steps.
+Flavors are handled in the order of their names. Within a flavor the groups are placed in the order of the request, and
+each group sees the usage of the groups before it. The first group that cannot be placed ends its flavor, and the
+failure is reported for each of its pod sets. With Profile Exact joint.py then tries other placements of all groups
+together. Called by ledger.py; replace.py, colocated.py, joint.py and spares.py use its steps.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree, Values
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
-"""What each pod set of a group got."""
+"""The assignment of each pod set of a group."""
 _TRIES = 64
-"""Domains of a topology key that are tried for pods that want to be together."""
+"""The number of domains of a topology key that are tried for pods with required affinity to each other."""
 
 Proved = tuple[Placed | NoPlacement, Certificate | None]
 """A group's answer, and its certificate."""
@@ -55,8 +56,9 @@ class Placer:
         self.journal = journal
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
-        """Domains for all pod sets, or why the first that cannot be placed failed. `simulate_empty`: as if none were
-        admitted.
+        """Returns assignments for all pod sets, or why the first group that cannot be placed failed.
+
+        With `simulate_empty` the answer ignores the usage of admitted workloads.
         """
         self.expect(requests)
         if (refused := self._uncounted(requests) or self._unordered(requests, simulate_empty)) is not None:
@@ -83,7 +85,7 @@ class Placer:
     def _beside_spares(
         self, requests: Sequence[PlacementRequest], result: PlacementResult, simulate_empty: bool
     ) -> PlacementResult:
-        """Returns the answer if its pods leave room for their spare hosts, or another one that does, or why there is none."""
+        """Returns `result` if it leaves capacity for the spare hosts, else another placement that does, else the failure."""
         placed = [(request, result.assignments[request.pod_set.name]) for request in requests]
         lacking = self.spare_hosts(placed, assumed=False, simulate_empty=simulate_empty).lacking
         if lacking is None:
@@ -96,26 +98,29 @@ class Placer:
         return PlacementResult({}, dict.fromkeys(names, lacking))
 
     def spare_hosts(self, placed: Placed, *, assumed: bool, simulate_empty: bool = False) -> spares.SpareHosts:
-        """Returns the hosts that can be held beside these pods; `assumed`: the pods are charged already."""
+        """Returns the spare hosts that can be held for these pods. `assumed`: the pods are charged already."""
         with self.journal.trial():
             if not assumed:
                 self.assume(placed)
             return spares.find(self, placed, simulate_empty)
 
     def expect(self, requests: Sequence[PlacementRequest]) -> None:
-        """Count pods from now on where one of these has terms: pods that are assumed for the first count for the next."""
+        """Start to count pods if a request has terms (affinity, spread), so that its pod sets see each other's pods."""
         if any(self._capacity.placed.has_terms(request.facts) for request in requests):
             self._capacity.placed.watch()
 
     def _uncounted(self, requests: Sequence[PlacementRequest]) -> PlacementResult | None:
-        """While pods are counted for the first time no term can be answered."""
+        """Returns the failure of requests with terms while the first count of all pods is still running, else None."""
         if not any(self._capacity.placed.waits(request.facts) for request in requests):
             return None
         text = "terms of pods: all pods of the cluster are being counted for the first time, which takes some seconds"
         return PlacementResult({}, {request.pod_set.name: NoPlacement(text) for request in requests})
 
     def _unordered(self, requests: Sequence[PlacementRequest], simulate_empty: bool) -> PlacementResult | None:
-        """Of several pod sets none may gather: which of their pods is bound first would decide where the others may go."""
+        """Returns a failure if one of several pod sets has required affinity to pods of which none is bound, else None.
+
+        The pod that happens to be bound first would decide which domain the other pods may use.
+        """
         gathering = [r for r in requests if self._capacity.placed.gathers(r.facts, empty=simulate_empty)]
         if len(requests) == 1 or not gathering:
             return None
@@ -126,7 +131,7 @@ class Placer:
         return PlacementResult({}, {request.pod_set.name: NoPlacement(text) for request in requests})
 
     def _together(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
-        """Returns the groups of one flavor: one after the other, and with Profile Exact no worse than any other way."""
+        """Returns the placement of the groups of one flavor: one after the other, improved jointly with Profile Exact."""
         result = self._in_turn(groups, simulate_empty)
         if joint.concerns(groups, self.options.profile) and not any(map(self._in_turn_only, groups)):
             better = joint.solve(self, groups, result, simulate_empty)
@@ -141,7 +146,7 @@ class Placer:
         return even or (tree is not None and pins.names_hosts(tree))
 
     def _broken(self, members: Sequence[PlacementRequest], result: PlacementResult) -> str | None:
-        """Returns the topology key of a term that the answer breaks between its own pods; None if it breaks none."""
+        """Returns the topology key of a pod term that the result violates between its own pods; None if there is none."""
         placed = self._capacity.placed
         if not any(placed.has_terms(member.facts) for member in members):
             return None
@@ -153,7 +158,7 @@ class Placer:
         return broken(placed, self._capacity.trees[members[0].flavor], found)
 
     def _in_turn(self, groups: Sequence[Group], simulate_empty: bool) -> PlacementResult:
-        """Returns each group sees what the groups before it used; the first that cannot be placed ends it."""
+        """Returns the placement of the groups one after the other, up to the first group that cannot be placed."""
         assignments: dict[str, Assignment] = {}
         certificates: dict[str, Certificate] = {}
         with self.journal.trial():
@@ -170,7 +175,7 @@ class Placer:
         return PlacementResult(assignments, {}, certificates)
 
     def assume(self, found: Placed) -> None:
-        """Charge these places until the open trial ends."""
+        """Charge these assignments, and count their pods for terms, until the open trial ends."""
         for request, assignment in found:
             vector = self._capacity.columns.vector(pod_amounts(request.pod_set))
             wants = wants_of(request.pod_set, self._flavors.get(request.flavor))
@@ -181,8 +186,9 @@ class Placer:
                 self._capacity.assume(spot, vector, count)
 
     def place_group(self, group: Group, simulate_empty: bool, within: Values | None = None) -> Proved:
-        """Place one group by what is free now. `within`: only in the domain of this path, unless what it keeps lies
-        elsewhere.
+        """Returns assignments for one group in the capacity that is free now, or the failure, with the certificate.
+
+        `within` restricts the search to the domain of this path, unless the group keeps pods outside it.
         """
         tree = self.tree(group)
         if isinstance(tree, NoPlacement):
@@ -206,13 +212,13 @@ class Placer:
         return found, certificate
 
     def _several(self, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
-        """Returns a group of three or more pod sets, which only Profile Exact supports."""
+        """Returns assignments for a group of three or more pod sets, which only Profile Exact supports."""
         if (group.workers.profile or self.options.profile) is not Profile.EXACT:
             return NoPlacement(f"a pod set group of {len(group.members)} pod sets needs the placement profile Exact")
         return colocated.place(self, tree, group, simulate_empty, within)
 
     def _resized(self, tree: Tree, resized: Resize, simulate_empty: bool) -> Placed | NoPlacement:
-        """Returns what stays, merged with what the rest gets beside it."""
+        """Returns the assignments that stay, merged with those of the pods that are still to be placed."""
         rest = resized.rest
         if rest is None:
             return resized.kept
@@ -234,7 +240,7 @@ class Placer:
     # ---- the steps
 
     def tree(self, group: Group) -> Tree | NoPlacement:
-        """Returns the tree of the group's flavor."""
+        """Returns the tree of the group's flavor, or a failure if the flavor has none."""
         name = group.workers.flavor
         tree = self._capacity.trees.get(name)
         if tree is None or name not in self._flavors:
@@ -242,23 +248,23 @@ class Placer:
         return tree
 
     def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
-        """Returns what the group asks of its tree, or the rule that it breaks."""
+        """Returns the group's request with level names resolved, or why the request is invalid."""
         ask = build(tree, self._flavors[group.workers.flavor], group, self.options)
         return NoPlacement(ask) if isinstance(ask, str) else ask
 
     def search(self, tree: Tree, group: Group, ask: Ask, *, simulate_empty: bool = False) -> Placed | NoPlacement:
-        """Returns the group's domains by what is free now."""
+        """Returns assignments for `ask` in the capacity that is free now, or the failure."""
         return self.proved(tree, group, ask, simulate_empty)[0]
 
     def proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
-        """Returns the same with its certificate."""
+        """Returns what `search` returns, with the certificate."""
         keys = self._capacity.placed.gathers(ask.wants.facts, empty=simulate_empty) if tree.by_node else ()
         if keys:
             return self._gathered(tree, group, ask, simulate_empty, keys), None
         return self._even(tree, group, ask, simulate_empty)
 
     def _even(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
-        """Also where the pods have to lie evenly."""
+        """Returns the placement of pods that may have DoNotSchedule spread constraints."""
         placed, facts = self._capacity.placed, ask.wants.facts
         if facts is None or not facts.even or not tree.by_node:
             return self._proved(tree, group, ask, simulate_empty)
@@ -286,7 +292,7 @@ class Placer:
     def _gathered(
         self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool, keys: Sequence[str]
     ) -> Placed | NoPlacement:
-        """Returns all pods in one domain of each key: the tightest first."""
+        """Returns a placement of all pods in one domain of each topology key; the tightest domains are tried first."""
         where = f"in one domain of {' and '.join(keys)}, where required pod affinity keeps them together"
         if group.leader is not None:
             return NoPlacement(f'topology "{ask.topology}" has no way to say that all pods go {where}')
@@ -329,7 +335,7 @@ class Placer:
         return NoPlacement(text) if found is None else [(group.workers, found)]
 
     def _solve(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Solved:
-        """By the request's own constraints, to a proved optimum, or by Kueue's rules."""
+        """Solve with the algorithm for placement constraints, the exact algorithm, or Kueue's algorithm."""
         if ask.shaped:
             return shaping.solve(tree, ask, numbers, self.options.exact_budget)
         if ask.profile is Profile.EXACT:
@@ -342,7 +348,7 @@ def _by_name(found: Placed) -> Iterator[tuple[str, Assignment]]:
 
 
 def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assignment]]:
-    """Yields the parts of each pod set merged."""
+    """Yields each pod set once, with its partial assignments merged."""
     parts: dict[str, list[Assignment]] = {}
     requests = {request.pod_set.name: request for request, _ in placed}
     for request, assignment in placed:
@@ -352,7 +358,7 @@ def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assi
 
 
 def _by_flavor(requests: Sequence[PlacementRequest]) -> Iterator[list[Group]]:
-    """By flavor name, then in order; pod sets of one group name together."""
+    """Yields the groups of each flavor, flavors by name and groups in the order of the requests."""
     for flavor in sorted({request.flavor for request in requests}):
         yield groups_of(request for request in requests if request.flavor == flavor)
 
@@ -395,7 +401,7 @@ def _plain_text(ask: Ask, no_fit: NoFit) -> str:
 
 
 def _layers_text(tree: Tree, ask: Ask, numbers: Sequence[Numbers], no_fit: NoFit) -> str:
-    """Returns how many slices of each layer fit into the level's largest domain."""
+    """Returns the message with the number of slices of each layer that fit into the largest domain of the level."""
     level = tree.levels[no_fit.level]
     slices = numbers[no_fit.level].slice
     best = min(level.ids().tolist(), key=lambda slot: (-int(slices[slot]), ",".join(level.paths[slot])))
@@ -415,7 +421,7 @@ def _below(tree: Tree, level: int, slot: int, target: int) -> list[int]:
 
 
 def exclusion_text(exclusions: Exclusions) -> str:
-    """Returns the part of the message about nodes that did not count; empty if all did."""
+    """Returns the part of the message that counts excluded nodes by cause; empty if no node was excluded."""
     parts = [f"taint {quoted(taint)}: {count}" for taint, count in exclusions.taints.items()]
     parts += [f"resource {quoted(resource)}: {count}" for resource, count in exclusions.resources.items()]
     parts += [f"{term}: {count}" for term, count in exclusions.pods.items()]

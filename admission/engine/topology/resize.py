@@ -1,12 +1,13 @@
-"""A job that grows or shrinks keeps the places of its older slice: placement.md 5.11.
+"""An elastic job that grows or shrinks keeps the assignment of its older slice: placement.md 5.11.
 
-The older slice's pods keep running, so what stays is never placed again. Growing: only the additional pods are searched
-for (and a leader, if there was none), while what stays counts as occupied. Shrinking: pods are dropped from the end of
-the list. Same size: nothing moves. If a place of the older slice is gone (of workers or leader), the whole group is
-placed again. Required levels hold for old and new pods together. Slices are not considered when pods are dropped, so
-only an unconstrained job may shrink (the webhook ensures that).
+The pods of the older slice keep running, so they are not placed again. When the job grows, only the additional pods are
+placed (and a leader, if there was none), while the kept pods count as usage. When it shrinks, pods are dropped from the
+end of the assignment. If the tree no longer has a domain of the older slice, the whole group is placed again. A required
+level holds for old and new pods together. Dropping pods ignores placement slices, so only an unconstrained job may shrink
+(the webhook ensures that).
 
-This module says what stays and what is still to be placed; place.py places it. The caller has released the older slice.
+This module separates the pods that stay from those still to be placed; place.py places the latter. The caller has
+released the older slice.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from admission.engine.topology.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """What stays, by pod set, and the group that is still to be placed; None if nothing is."""
+    """The kept assignment of each pod set, and the group still to be placed (None if every pod is kept)."""
 
     kept: tuple[tuple[PlacementRequest, Assignment], ...]
     rest: Group | None
 
 
 def resize(tree: Tree, group: Group) -> Resize | None:
-    """Returns what an older slice leaves to place; None if the whole group is placed again."""
+    """Returns the split of the group into kept and new pods; None if the whole group must be placed.
+
+    That is so if there is no older slice, or if the tree no longer has one of its domains.
+    """
     before = group.workers.previous
     if before is None or any(stale(tree, member.previous) for member in group.members if member.previous is not None):
         return None
