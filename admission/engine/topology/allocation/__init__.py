@@ -1,1 +1,1 @@
-"""What is allocated where: nodes, foreign pods and admitted workloads on the trees."""
+"""The usage that foreign pods and admitted workloads are charged for on the trees' nodes and domains."""

@@ -1,10 +1,10 @@
-"""Which workload owns which pod, and what each admission uses where.
+"""Matches bound pods with admissions, and charges every pod exactly once.
 
-An admission is charged on its domains at once, whether its pods are bound or not. A bound pod of that workload, on a
-node of such a domain, is covered: the charge already includes it. Any other bound pod is foreign and charged on its
-node. If a workload is released while its pods are still bound, they become foreign until they are gone; if it is
-admitted again, they are covered again. What a covered pod uses beyond its pod set's requests (an injected sidecar) is
-charged as foreign. So every pod is charged exactly once.
+An admission is charged on its domains at once, whether its pods are bound or not. A bound pod of the workload, on a node
+of such a domain, is covered: the charge already includes the pod. Any other bound pod is foreign and charged on its node.
+If a workload is released while its pods are still bound, the pods become foreign until they end; if the workload is
+admitted again, they are covered again. What a covered pod uses beyond its pod set's requests (an injected sidecar, say)
+is charged as foreign.
 
 Where nodes are counted one by one under a wider lowest level, each covered pod is charged on its own node, and
 assumed.py holds capacity for pods that are not bound yet. Called by ledger.py; audited by audit.py.
@@ -27,7 +27,7 @@ from admission.engine.topology.usage import Vector, times
 
 
 class Allocations:
-    """Holds all admissions in force and all bound pods."""
+    """All admissions in force and all bound pods, with the usage that they are charged for."""
 
     def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], journal: Journal) -> None:
         self.by_workload: dict[str, Allocation] = {}
@@ -48,7 +48,7 @@ class Allocations:
     # ---- admissions
 
     def charge(self, workload: Workload, admission: Admission) -> None:
-        """Charge an admission. The workload must not have one yet."""
+        """Charge an admission and cover the workload's bound pods. The workload must have no admission in force."""
         allocation = Allocation(workload, admission, dict(self._entries(workload, admission)))
         if any(entry.facts is not None and entry.facts.has_terms for entry in allocation.entries.values()):
             self._placed.watch(borne=True)
@@ -65,20 +65,23 @@ class Allocations:
             self.assumed.pack(entry)
 
     def would_charge(self, workload: Workload, admission: Admission) -> list[tuple[Spot, Vector]] | None:
-        """What `charge` would charge. None if that depends on free capacity, or if pods of the workload are bound already."""
+        """Returns the usage that `charge` would add, or None.
+
+        None means that the usage depends on free capacity, or that pods of the workload are bound already.
+        """
         entries = [entry for _, entry in self._entries(workload, admission)]
         if self._pods_of.get(workload.key) or any(entry.by_node for entry in entries):
             return None
         return [(entry.spot, times(entry.vector, entry.count)) for entry in entries]
 
     def renew(self, workload: Workload) -> None:
-        """Replace the workload object. Its usage is unchanged."""
+        """Replace the workload object of an admission in force. Its usage is unchanged."""
         allocation = self.by_workload[workload.key]
         if allocation.workload != workload:
             self._journal.put(self.by_workload, workload.key, replace(allocation, workload=workload))
 
     def release(self, key: str) -> Admission | None:
-        """Release the admission. Pods that are still bound are foreign from now on."""
+        """Release the workload's admission and return it; None if it has none. Its bound pods become foreign."""
         allocation = self.by_workload.get(key)
         if allocation is None:
             return None
@@ -122,7 +125,7 @@ class Allocations:
         return next((name for name in names if name in self._capacity.trees), names[0] if names else "")
 
     def _counted(self) -> Iterator[Shift]:
-        """Yields all pods that terms may count, and where they are at this moment."""
+        """Returns an iterator over all pods that terms may count, with their places as of this call."""
         pods, admitted = list(self.pods.values()), self.slot_of.copy()
         entries = [entry for allocation in self.by_workload.values() for entry in allocation.entries.values()]
         waiting = [(entry, rest) for entry in entries if entry.facts and (rest := entry.count - len(entry.covered))]
@@ -165,19 +168,19 @@ class Allocations:
     # ---- bound pods
 
     def pods_of(self, key: str) -> list[str]:
-        """Returns the bound pods that declare that they belong to the workload."""
+        """Returns the keys of the bound pods that name the workload, sorted."""
         return sorted(self._pods_of.get(key, ()))
 
     def pods_on(self, node: str) -> list[str]:
-        """Returns the pods that are bound to the node."""
+        """Returns the keys of the pods that are bound to the node, sorted."""
         return sorted(self._pods_on.get(node, ()))
 
     def pods_with_surplus(self, key: str) -> list[str]:
-        """Returns its bound pods that use something of their nodes that the workload's entries do not count."""
+        """Returns the keys of the workload's bound pods with usage that its entries do not include, sorted."""
         return sorted(self._with_surplus.get(key, ()))
 
     def set_pod(self, pod: BoundPod) -> None:
-        """Record a bound pod."""
+        """Record a bound pod, or its changed state, and charge it."""
         if self.pods.get(pod.key) == pod:
             return
         if pod.facts is not None and pod.facts.has_terms:
@@ -190,7 +193,7 @@ class Allocations:
         self._settle(pod.key)
 
     def drop_pod(self, key: str) -> None:
-        """Forget a bound pod."""
+        """Forget a bound pod and release its charge."""
         pod = self.pods.get(key)
         if pod is None:
             return
@@ -210,7 +213,7 @@ class Allocations:
             del index[at]
 
     def _refill(self, slot: Slot) -> None:
-        """Cover an excess pod, or else assume one, after a covered pod is gone."""
+        """After a covered pod ended, cover an excess pod of the entry, or else hold capacity for an unbound pod."""
         entry = self.entry_of(slot)
         if entry is None:
             return
@@ -221,12 +224,12 @@ class Allocations:
         self.assumed.pack(entry)
 
     def entry_of(self, slot: Slot) -> EntryUsage | None:
-        """Returns the entry in force with this slot, if there is one."""
+        """Returns the entry of an admission in force, or None."""
         allocation = self.by_workload.get(slot[0])
         return None if allocation is None else allocation.entries.get(slot[1:])
 
     def _settle(self, key: str) -> None:
-        """Cover the pod if its workload's admission has capacity for it there; otherwise charge it as foreign."""
+        """Cover the pod if its workload's admission includes a pod there that is not bound yet; else charge it as foreign."""
         pod = self.pods[key]
         slot = self.slot_for(pod)
         entry = None if slot is None else self.entry_of(slot)
@@ -268,7 +271,7 @@ class Allocations:
             )
 
     def surplus(self, entry: EntryUsage, pod: BoundPod) -> Vector:
-        """Returns what the pod uses beyond what its entry counts for one pod."""
+        """Returns the usage of the pod beyond the amounts that its entry counts for one pod."""
         taken = self._capacity.columns.vector(held(pod))
         counted = dict(entry.vector)
         return tuple(
@@ -302,7 +305,7 @@ class Allocations:
         self._journal.drop(self._excess_of, pod.key)
 
     def slot_for(self, pod: BoundPod) -> Slot | None:
-        """Returns the entry that may count the pod: of the pod set that it names, preferably one with capacity."""
+        """Returns the entry for the pod's domain and pod set, preferably one whose pods are not all bound; or None."""
         allocation = None if pod.workload is None else self.by_workload.get(pod.workload)
         if allocation is None:
             return None
@@ -322,8 +325,9 @@ class Allocations:
     # ---- nodes
 
     def node_moved(self, name: str) -> None:
-        """Handle a node that came, went, or changed its labels: its pods may be in another domain now, and assumed pods
-        move.
+        """Handle a node that was added, removed or relabelled.
+
+        The domains of its pods are determined again, and its assumed pods move to other nodes.
         """
         pods = sorted(self._pods_on.get(name, ()))
         slots = {slot for pod in pods if (slot := self.slot_of.get(pod)) is not None}
@@ -337,10 +341,10 @@ class Allocations:
         self.assumed.place_unplaced_on(name)
 
     def node_changed(self, name: str) -> None:
-        """Handle a node that offers other amounts."""
+        """Handle a node whose allocatable amounts changed."""
         self.assumed.relieve(name)
         self.assumed.place_unplaced_on(name)
 
     def flavor_rebuilt(self) -> None:
-        """Handle a rebuilt flavor tree: unplaced pods may fit now."""
+        """Handle a rebuilt flavor tree: try to place the assumed pods that fit on no node."""
         self.assumed.place_all_unplaced()

@@ -1,9 +1,9 @@
-"""Assumed pods: admitted, not bound yet, and counted per node below a wider lowest level.
+"""Assumed pods: pods that are admitted but not bound yet, where nodes are counted below a wider lowest level.
 
-The assignment only names a domain, so the pod's node is not known yet. Until the pod is bound, an assumed pod holds its
-capacity on one of the domain's nodes (first fit by name). It gives way when the pod is bound, when its node goes, or when
-bound pods need the node. Entries with pods that fit on no node are remembered and tried again when capacity may have
-appeared. Called by allocations.py.
+The assignment names only a domain, so the node of such a pod is not known. Until the pod is bound, an assumed pod holds
+its capacity on one of the domain's nodes (first fit by name). The assumed pod is removed when the pod is bound, and moved
+when its node is deleted or bound pods need the node. Entries with pods that fit on no node are remembered and tried again
+when capacity may have been freed. Called by allocations.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from admission.engine.topology.allocation.entries import Domain, EntryUsage, Slo
 
 
 class AssumedPods:
-    """Which nodes hold capacity for which entry's unbound pods (the entries hold the counts)."""
+    """The nodes on which capacity is held for unbound pods, by entry. The counts are in the entries."""
 
     def __init__(self, capacity: Capacity, entry_of: Callable[[Slot], EntryUsage | None], journal: Journal) -> None:
         self._capacity = capacity
@@ -27,7 +27,7 @@ class AssumedPods:
         self._unplaced: dict[Domain, set[Slot]] = {}
 
     def pack(self, entry: EntryUsage) -> None:
-        """Put the entry's unplaced pods on nodes, as far as there is capacity."""
+        """Hold capacity on nodes for the entry's unplaced pods, as far as they fit."""
         if not entry.by_node:
             return
         rest = entry.unplaced
@@ -52,19 +52,19 @@ class AssumedPods:
         self._capacity.charge(Spot(SpotKind.NODE, entry.flavor, (node,)), entry.vector, count)
 
     def track_unplaced(self, entry: EntryUsage) -> None:
-        """Record whether the entry has unplaced pods."""
+        """Record whether the entry has pods that are neither bound nor assumed."""
         if entry.unplaced > 0:
             self._journal.add(self._unplaced.setdefault(entry.domain, set()), entry.slot)
         elif entry.domain in self._unplaced:
             self._journal.discard(self._unplaced[entry.domain], entry.slot)
 
     def place_unplaced(self, domain: Domain) -> None:
-        """Try again to place the domain's unplaced pods: capacity may have appeared."""
+        """Try again to place the domain's unplaced pods, since capacity may have been freed there."""
         for slot in sorted(self._unplaced.get(domain, ())):
             self._with(slot, self.pack)
 
     def place_unplaced_on(self, node: str) -> None:
-        """Try again after capacity may have appeared on this node."""
+        """Try again to place unplaced pods of every domain that contains the node."""
         if self._unplaced:
             for levels in sorted({tree.shape.levels for tree in self._capacity.trees.values()}):
                 values = self._capacity.domain_of(node, levels)
@@ -72,12 +72,12 @@ class AssumedPods:
                     self.place_unplaced((levels, values))
 
     def place_all_unplaced(self) -> None:
-        """Try again everywhere."""
+        """Try again to place the unplaced pods of every domain."""
         for domain in sorted(self._unplaced):
             self.place_unplaced(domain)
 
     def leave(self, node: str) -> None:
-        """Move the node's assumed pods elsewhere: only bound pods may count on it."""
+        """Move the node's assumed pods to other nodes of their domains."""
         for slot in sorted(self._on.get(node, ())):
             self._with(slot, partial(self._move, node))
 
@@ -86,14 +86,14 @@ class AssumedPods:
         self.pack(entry)
 
     def clear(self, entry: EntryUsage) -> None:
-        """Remove the entry's assumed pods: the entry is gone."""
+        """Remove all assumed pods of the entry."""
         for node in sorted(entry.assumed):
             self.shift(entry, node, -entry.assumed[node])
         if entry.domain in self._unplaced:
             self._journal.discard(self._unplaced[entry.domain], entry.slot)
 
     def give_way(self, entry: EntryUsage, node: str) -> None:
-        """Remove one assumed pod of the entry, on this node if there is one: a pod was bound here."""
+        """Remove one assumed pod after a pod of the entry was bound to the node, preferably an assumed pod on this node."""
         if entry.unplaced < 0:
             self.shift(entry, node if node in entry.assumed else max(entry.assumed), -1)
 
@@ -103,7 +103,7 @@ class AssumedPods:
             act(entry)
 
     def relieve(self, name: str) -> None:
-        """Move assumed pods off the node while it is overcommitted."""
+        """Move assumed pods to other nodes while this node is overcommitted."""
         for slot in sorted(self._on.get(name, ()), reverse=True):
             self._with(slot, partial(self._thin, name))
 

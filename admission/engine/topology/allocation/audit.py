@@ -1,4 +1,4 @@
-"""What the allocations should have charged, computed from admissions and pods, compared with what is charged.
+"""Compares the charged usage with the usage recomputed from admissions and bound pods.
 
 Called by Ledger.auditing, in parts between which everything may change: a sum that is made in steps is compared only where
 nothing was charged meanwhile, and what else is checked is checked within one part. The node of an assumed pod depends on

@@ -1,12 +1,12 @@
-"""Everything that offers or uses capacity: nodes, foreign pods, usage of admitted workloads, on the trees of all flavors.
+"""Capacity and usage on the trees of all flavors: nodes, foreign pods, and the usage of admitted workloads.
 
-Every change updates the few rows that it concerns and records its inverse in the journal. Flavors whose lowest level is
-the host share usage by hostname (they may overlap). In Nodes counting every charge lies on a node, so every flavor with
-that node sees it. In Domains counting wider flavors only know their own usage (placement.md 5.1).
+Every change updates only the rows that it affects and records its inverse in the journal. Flavors whose lowest level is
+the host may overlap and share usage by hostname. In Nodes counting every charge lies on a node, so every flavor with
+that node includes it. In Domains counting, flavors with a wider lowest level include only their own usage (placement.md
+5.1).
 
-`generation` of a flavor grows when its capacity may have grown. `base_generation` grows with every change of what there
-would be without admitted workloads (nodes, foreign pods, trees), and when such a change is undone. allocations.py
-decides which workload charges what.
+The `generation` of a flavor increases when its free capacity may have increased. `base_generation` increases whenever
+nodes, foreign pods or trees change, or such a change is rolled back. allocations.py decides what is charged.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from admission.engine.topology.usage import (
 T = TypeVar("T")
 
 _OFFERED: Final = 4096
-"""Cached node sizes; more would only cost memory."""
+"""Limit of the cache of node sizes; the nodes of a cluster rarely have more distinct sizes."""
 
 _PART: Final = 500
-"""Rows or nodes that an audit checks in one step: some milliseconds."""
+"""Rows or nodes that an audit checks in one step of a few milliseconds, so that it never holds the event loop."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class SpotKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place that can be charged. `key`: one hostname or node name, or a domain's values, widest first."""
+    """A host, node or domain that can be charged. `key` is one hostname or node name, or a domain's values, widest first."""
 
     kind: SpotKind
     flavor: str
@@ -69,7 +69,7 @@ class Spot:
 
 
 class Capacity:
-    """Trees by flavor over one set of nodes."""
+    """The trees of all flavors over one set of nodes, with the usage tables that they are charged from."""
 
     def __init__(self, options: PlacementOptions, journal: Journal) -> None:
         self.columns = Columns()
@@ -91,7 +91,7 @@ class Capacity:
         return dict(self._generations)
 
     def keep_generations(self, generations: Mapping[str, int]) -> None:
-        """Restore generations that were read before: what was freed since had also been taken since."""
+        """Restore generations that were read before. The caller has used again all capacity that was freed since then."""
         for flavor in self._generations.keys() | generations.keys():
             if flavor in generations:
                 self._journal.put(self._generations, flavor, generations[flavor])
@@ -99,7 +99,7 @@ class Capacity:
                 self._journal.drop(self._generations, flavor)
 
     def generation(self, flavor: str) -> int:
-        """Grows when the flavor's capacity may have grown."""
+        """Returns a number that increases whenever the flavor's free capacity may have increased."""
         return self._generations.get(flavor, 0)
 
     def _grew(self, flavor: str) -> None:
@@ -117,7 +117,7 @@ class Capacity:
     # ---- flavors
 
     def set_flavor(self, name: str, flavor: Flavor | None) -> bool:
-        """Set the flavor (None: remove it). True if its tree was rebuilt (levels or node labels changed)."""
+        """Set the flavor (None: remove it). Reports whether its tree was rebuilt, because levels or node labels changed."""
         shape = None if flavor is None else TreeSpec.of(flavor, self._options.counting)
         old = self.trees.get(name)
         self._grew(name)
@@ -137,7 +137,7 @@ class Capacity:
         return tree
 
     def usage_tables(self, flavor: str) -> UsageTables:
-        """Returns the tables that the flavor's rows are charged from."""
+        """Returns the usage tables of the flavor's tree, created on first use."""
         own = self._usage_tables.get(flavor)
         if own is None:
             own = (
@@ -159,7 +159,9 @@ class Capacity:
         return [record.node for record in self.nodes.values() if record.node is not None]
 
     def set_node(self, name: str, node: Node | None) -> bool:
-        """Set the node (None: remove it). True if it came, went or moved; False if at most its amounts changed."""
+        """Set the node (None: remove it). Reports whether more than its amounts changed: it was added, removed or relabelled,
+        or its taints or readiness changed.
+        """
         record = self.nodes.get(name)
         old = None if record is None else record.node
         if old == node:
@@ -190,7 +192,7 @@ class Capacity:
         self._forget_if_empty(name)
 
     def _offers(self, allocatable: Amounts) -> Vector:
-        """Amounts by column. Nodes of the same size share the vector."""
+        """Returns the amounts by column. Nodes of the same size share one vector."""
         vector = self.columns.vector(allocatable)
         if len(self._offered) > _OFFERED:
             self._offered.clear()
@@ -208,7 +210,7 @@ class Capacity:
             del self.nodes[name]
 
     def add_foreign(self, name: str, vector: Vector, count: int = 1) -> None:
-        """Add `count` foreign pods of this size to the node (negative: remove)."""
+        """Add `count` foreign pods that use `vector` each to the node (negative: remove them)."""
         amount = times(vector, count)
         if self._journal.recording:
             self._journal.record(partial(self._add_foreign, name, times(amount, -1)))
@@ -230,7 +232,10 @@ class Capacity:
         self._forget_if_empty(name)
 
     def domain_of(self, name: str, levels: tuple[str, ...]) -> Values | None:
-        """Returns the domain of a node under these levels. An unknown node is assumed to have its name as hostname."""
+        """Returns the node's values of these levels, or None if a label is missing.
+
+        An unknown node is assumed to have its name as hostname.
+        """
         record = self.nodes.get(name)
         node = None if record is None else record.node
         if node is None:
@@ -242,7 +247,7 @@ class Capacity:
     # ---- usage of admitted workloads
 
     def charge(self, spot: Spot, vector: Vector, count: int) -> None:
-        """Charge `count` pods of this size (negative: release)."""
+        """Charge `count` pods that use `vector` each to the spot (negative: release them)."""
         if count:
             amount = times(vector, count)
             if self._journal.recording:
@@ -260,7 +265,7 @@ class Capacity:
                 self._grew(flavor)
 
     def assume(self, spot: Spot, vector: Vector, count: int) -> None:
-        """Does as `charge`, but changes free amounts only: for pod sets placed together in one question."""
+        """Subtract `count` pods from free amounts only, for pod sets that are placed in the same call. Usage stays."""
         amount = times(vector, -count)
         for _, tree, row in list(self._rows(spot)):
             self._journal.record(partial(tree.shift_free, row, amount, -1))
@@ -278,8 +283,9 @@ class Capacity:
                 return usage_tables.domains
 
     def row(self, flavor: str, spot: Spot) -> int | None:
-        """Returns the row of the flavor's tree that a charge of the spot would change. Spots of flavor "" belong to foreign
-        pods.
+        """Returns the row of the flavor's tree that a charge of the spot would change, or None.
+
+        Spots of flavor "" belong to foreign pods.
         """
         shared = spot.kind is not SpotKind.DOMAIN and self._options.overlapping_flavors
         return _row(self.trees[flavor], spot) if shared or spot.flavor in ("", flavor) else None
@@ -297,7 +303,7 @@ class Capacity:
             yield spot.flavor, self.trees[spot.flavor]
 
     def all_usage_tables(self) -> Iterator[tuple[SpotKind, UsageTable]]:
-        """Yields every usage table once, whichever flavors share it."""
+        """Yields every usage table once, also if several flavors share it."""
         shared = {id(table) for table in (self._shared.hosts, self._shared.nodes)}
         yield from ((SpotKind.HOST, self._shared.hosts), (SpotKind.NODE, self._shared.nodes))
         for _, usage_tables in sorted(self._usage_tables.items()):
@@ -310,7 +316,7 @@ class Capacity:
 
     @property
     def by_node(self) -> bool:
-        """Reports whether wider flavors count node by node."""
+        """Reports whether flavors with a lowest level wider than the host count node by node (Nodes counting)."""
         return self._options.counting is Counting.NODES
 
     @contextmanager
@@ -324,7 +330,7 @@ class Capacity:
             self._touched.remove(touched)
 
     def differences(self) -> Iterator[list[str]]:
-        """Yields where the trees disagree with the usage tables, in parts: changes may happen between two parts."""
+        """Yields lists of deviations of the trees from the usage tables. State may change between two lists."""
         for name, tree in sorted(self.trees.items()):
             for rows in parts(tree.rows.ids().tolist(), _PART):
                 yield self._told(name, tree, chain.from_iterable(map(tree.wrong_row, rows)))

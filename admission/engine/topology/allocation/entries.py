@@ -1,7 +1,7 @@
-"""What an admission uses, entry by entry of its assignments, and where each entry is charged.
+"""The usage of an admission, one record for each domain of its assignments, and the spots where it is charged.
 
-Records and arithmetic only; allocations.py and assumed.py change them over time. place.py uses `spots` to assume the
-usage of pod sets that are placed in the same question.
+Records and arithmetic only; allocations.py and assumed.py change the records. place.py uses `spots` to charge pod sets
+temporarily while it places the others of the same request.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from admission.engine.topology.tree.tree import Tree, Values
 from admission.engine.topology.usage import Vector
 
 Slot = tuple[str, str, Values]
-"""(workload, pod set, domain's values): one entry of an assignment."""
+"""(workload key, pod set name, values of the domain): identifies one entry of an assignment."""
 
 Domain = tuple[tuple[str, ...], Values]
-"""(levels, values)."""
+"""(label keys of the levels, values) of a domain."""
 
 
 @dataclass(slots=True)
 class EntryUsage:
-    """The usage of one entry of an assignment: `count` pods of `vector` in one domain.
+    """The usage of one entry of an assignment: `count` pods that use `vector` each, in one domain.
 
-    `covered`: bound pods among them; `excess`: bound pods beyond the count, charged as foreign. `assumed`: by node, the
-    number of pods that are not bound yet (only if the domain's nodes are charged one by one). `facts`: what terms see of a pod.
+    `covered` has the keys of the bound pods among them, `excess` those of bound pods beyond the count, which are charged as
+    foreign. `assumed` maps nodes to the number of unbound pods that hold capacity there; it is used only if the domain's
+    nodes are charged one by one (`by_node`). `facts` has the labels and terms by which pod terms count these pods.
     """
 
     slot: Slot
@@ -51,12 +52,12 @@ class EntryUsage:
 
     @property
     def spot(self) -> Spot:
-        """Returns where it is charged, unless it is charged node by node."""
+        """The spot where the entry is charged, unless it is charged node by node."""
         return spot_of(self.flavor, self.levels, self.values)
 
     @property
     def place(self) -> Place:
-        """Returns the place of its unbound pods."""
+        """The place at which pod terms count the entry's unbound pods."""
         return of_domain(self.flavor, self.levels, self.values)
 
     @property
@@ -66,13 +67,13 @@ class EntryUsage:
 
     @property
     def unplaced(self) -> int:
-        """Pods on no node: neither bound nor assumed."""
+        """The number of pods that are neither bound nor assumed on a node."""
         return self.count - len(self.covered) - sum(self.assumed.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """An admission in force. `entries` by (pod set, values)."""
+    """An admission in force. `entries` is keyed by (pod set name, values of the domain)."""
 
     workload: Workload
     admission: Admission
@@ -80,12 +81,12 @@ class Allocation:
 
 
 def by_host(levels: tuple[str, ...]) -> bool:
-    """Reports whether these levels end in the host."""
+    """Reports whether the lowest of these levels is the host."""
     return bool(levels) and levels[-1] == HOSTNAME_LABEL
 
 
 def spot_of(flavor: str, levels: tuple[str, ...], values: Values) -> Spot:
-    """Returns where a domain is charged as a whole."""
+    """Returns the spot at which a domain is charged as a whole."""
     kind = SpotKind.HOST if by_host(levels) else SpotKind.DOMAIN
     return Spot(kind, flavor, values[-1:] if kind is SpotKind.HOST else values)
 
@@ -93,8 +94,10 @@ def spot_of(flavor: str, levels: tuple[str, ...], values: Values) -> Spot:
 def spots(
     capacity: Capacity, flavor: str, assignment: Assignment, vector: Vector, wants: Wants
 ) -> Iterator[tuple[Spot, int]]:
-    """Returns where the assignment would be charged. Depends on free capacity, so charge each spot before taking the
-    next."""
+    """Yields the spots that the assignment would be charged to, each with a number of pods.
+
+    The spots depend on free capacity: charge each spot before taking the next.
+    """
     by_node = capacity.by_node and not by_host(assignment.levels)
     for domain in assignment.domains:
         if not by_node:
@@ -110,7 +113,7 @@ def spots(
 def nodes_with_room(
     capacity: Capacity, flavor: str, where: Domain, vector: Vector, wants: Wants
 ) -> Iterator[tuple[str, int]]:
-    """Yields the domain's nodes that the pods may use, by name, each with how many pods of this size it still holds."""
+    """Yields the nodes of the domain that the pods may use, by name, each with the number of pods that still fit."""
     levels, values = where
     tree = capacity.trees.get(flavor)
     if tree is None or tree.shape.levels != levels:
@@ -123,10 +126,10 @@ def nodes_with_room(
 
 
 def pods_that_fit(tree: Tree, row: int, vector: Vector) -> int:
-    """Returns how many pods of this size one row still holds."""
+    """Returns how many pods that use `vector` each still fit into the row."""
     return max(0, min((tree.free_at(row, column) // amount for column, amount in vector if amount > 0), default=0))
 
 
 def held(pod: BoundPod) -> dict[str, int]:
-    """Returns what a bound pod uses of its node."""
+    """Returns the amounts that a bound pod uses of its node, including its exclusive names and one pod slot."""
     return {**pod.requests, **pod.exclusive, PODS: 1}

@@ -1,8 +1,8 @@
-"""What workloads take of the trees' rows, as arrays: one arithmetic step removes or restores thousands of workloads.
+"""The usage of workloads on the trees' rows as arrays, so that one vector operation removes or restores many workloads.
 
-Only free amounts change; allocations, usage and quota stay. So it is done inside a question, undone before the question
-ends, and never seen by an audit. `Capacity.charge` and simulated_removal.py do the same for one workload at a time,
-with the journal. Called by ledger.py for cycle/projected_ledger.py.
+Only free amounts change; allocations, usage tables and quota stay. The caller therefore restores the amounts within the
+same call, before an audit can run. `Capacity.charge` and simulated_removal.py change one workload at a time, with the
+journal. Called by ledger.py for cycle/projected_ledger.py.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Cells:
     amounts: Ints
 
     def part(self, first: int, last: int) -> Cells:
-        """Returns the entries `first` to `last` - 1."""
+        """Returns the cells from `first` up to, but without, `last`."""
         return Cells(self.columns[first:last], self.rows[first:last], self.amounts[first:last])
 
 
 Footprint = Mapping[str, Cells]
-"""What is used, by the flavor of the tree."""
+"""The cells that a workload uses, by the flavor of their tree."""
 
 
 def footprint(capacity: Capacity, taken: Iterable[tuple[Spot, Vector]]) -> Footprint:
-    """Returns the footprint of all that is charged on these spots, in every tree that contains them."""
+    """Returns the footprint of the amounts charged on these spots, in every tree that contains a spot."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     for spot, vector in taken:
         for flavor in capacity.trees:
@@ -50,7 +50,7 @@ def _cells(entries: Sequence[tuple[int, int, int]]) -> Cells:
 
 
 def joined(footprints: Sequence[Footprint], flavor: str) -> tuple[Cells, Ints]:
-    """Returns the footprints of one tree concatenated, and the offset of each (one more offset than footprints)."""
+    """Returns the cells of all footprints in one tree, concatenated, and the len(footprints) + 1 offsets of the parts."""
     parts = [each.get(flavor, _NOTHING) for each in footprints]
     offsets = np.zeros(len(parts) + 1, dtype=np.int64)
     if not parts:
@@ -64,7 +64,7 @@ _NOTHING = Cells(_NONE, _NONE, _NONE)
 
 
 def free(capacity: Capacity, flavor: str, cells: Cells, sign: int) -> None:
-    """Free these amounts (sign 1), or use them again (-1)."""
+    """Add these amounts to the free amounts of the flavor's tree (`sign` 1), or subtract them again (-1)."""
     tree = capacity.trees.get(flavor)
     if tree is not None and len(cells.amounts):
         tree.shift_cells(cells.columns, cells.rows, sign * cells.amounts)

@@ -1,11 +1,11 @@
-"""Simulate that an admitted workload and its bound pods are gone for good, and undo it.
+"""Simulates that an admitted workload was evicted and all its pods have ended, and undoes the simulation.
 
-A real release makes pods that are still bound foreign until they end. The question what an eviction would bring needs
-the state after that. So here only amounts move while the allocations stay as they are; that is why it happens inside a
-trial, with no audit before the trial ends. Unplaced pods of other workloads under a wider lowest level (assumed.py) do
-not move into the capacity. Called by ledger.py for the preemption engine.
+A real release makes pods that are still bound foreign until they end, but the preemption engine needs the capacity after
+they have ended. So only amounts change while the allocations stay; the caller does this inside a trial, without an audit
+before the trial ends. Unplaced pods of other workloads (assumed.py) do not move into the freed capacity. Called by
+ledger.py for the preemption engine.
 
-`PlacementCheck` tells quickly whether a placement that was just found still fits.
+`PlacementCheck` quickly checks whether a placement found earlier in the same trial still fits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from admission.engine.topology.usage import Vector, times
 
 
 def shift(allocations: Allocations, capacity: Capacity, key: str, sign: int) -> None:
-    """Subtract what the workload holds from usage (sign -1), or add it again (+1). The workload must be allocated."""
+    """Subtract the usage of the workload and its bound pods (`sign` -1), or add it again (+1).
+
+    The workload must have an admission in force.
+    """
     for entry in allocations.by_workload[key].entries.values():
         capacity.placed.shift(entry.facts, entry.place, 0, sign * (entry.count - len(entry.covered)))
         for spot, vector in _charged(allocations, capacity, entry):
@@ -39,7 +42,7 @@ def shift(allocations: Allocations, capacity: Capacity, key: str, sign: int) -> 
 
 
 def taken(allocations: Allocations, capacity: Capacity, key: str) -> Iterator[tuple[Spot, Vector]]:
-    """Yields all that `shift` would move, including pods that are charged on their nodes."""
+    """Yields the spots and amounts that `shift` would change, including pods that are charged on their nodes."""
     for entry in allocations.by_workload[key].entries.values():
         yield from _charged(allocations, capacity, entry)
     for node, vector in _foreign(allocations, capacity, key):
@@ -57,8 +60,7 @@ def _charged(allocations: Allocations, capacity: Capacity, entry: EntryUsage) ->
 
 
 def _foreign(allocations: Allocations, capacity: Capacity, key: str) -> Iterator[tuple[str, Vector]]:
-    """Returns what is charged on nodes for its bound pods: pods that are not covered, and the surplus of covered
-    ones."""
+    """Yields the amounts charged on nodes for bound pods that are not covered, and for the surplus of covered pods."""
     for pod in (allocations.pods[name] for name in allocations.pods_with_surplus(key)):
         slot = allocations.slot_of.get(pod.key)
         entry = None if slot is None else allocations.entry_of(slot)
@@ -69,7 +71,7 @@ def _foreign(allocations: Allocations, capacity: Capacity, key: str) -> Iterator
 
 
 class PlacementCheck:
-    """The placements of one workload. `holds` tells whether the trees have capacity for them now."""
+    """A placement of one workload, reduced to rows and amounts, so that its fit can be checked again quickly."""
 
     def __init__(
         self, capacity: Capacity, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]
@@ -77,7 +79,10 @@ class PlacementCheck:
         self._tree, self._needs = _needs(capacity, requests, found)
 
     def holds(self) -> bool:
-        """True: they still fit. False: they do not, or rows cannot tell (several flavors, nodes below domains, spare hosts)."""
+        """Reports whether the placement certainly fits now.
+
+        False proves nothing for workloads with several flavors, hidden nodes, spare hosts or pod terms.
+        """
         if self._tree is None:
             return False
         for column, (rows, amounts) in self._needs.items():
