@@ -1,8 +1,8 @@
-"""Places a gang whose pods have spread constraints with DoNotSchedule (neighbours/even.py has the rule). Called by place.py.
+"""Places a gang whose pods have topologySpreadConstraints with DoNotSchedule. Called by place.py; the rule is in even.py.
 
-The domain of a required or preferred level is chosen first, the tightest that holds all pods evenly; without one the pods lie
-evenly over all nodes that they may use. Pods that are placed with a leader, in slices or by placement constraints keep the
-rules of those, and are refused where they do not lie evenly then.
+With a required or preferred level, the gang gets the tightest domain of that level in which all pods can be spread evenly;
+without one, the pods are spread over all nodes that they may use. Pods with a leader, slices or placement constraints are
+placed by those rules alone, and the placement is refused if it violates a spread constraint.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
 _TRIES: Final = 64
-"""Domains of a level that are tried."""
+"""The number of domains of a level that are tried."""
 
 
 def is_plain(ask: Ask) -> bool:
-    """Reports whether nothing else decides how the pods lie beside each other."""
+    """Reports whether the request has no leader, slices or placement constraints that also distribute its pods."""
     return ask.leader is None and ask.slice_size == 1 and len(ask.layers) == 1 and not ask.shaped
 
 
@@ -46,7 +46,7 @@ def solve(placed: PlacedPods, tree: Tree, ask: Ask, counter: Counter, *, empty: 
 
 
 def _scopes(tree: Tree, ask: Ask, fit: Ints) -> Iterator[Ints]:
-    """The rows of each domain in which all pods may lie, the tightest domains first; then all rows, where that is allowed."""
+    """Yields the rows of each domain that could hold all pods, tightest first; then all rows, unless a level is required."""
     levels: Sequence[int] = ()
     if ask.required:
         levels = (ask.level,)
@@ -75,7 +75,7 @@ def in_domains(tree: Tree, pods: Ints) -> Found:
 
 
 def broken(placed: PlacedPods, tree: Tree, ask: Ask, assignment: Assignment, *, empty: bool) -> str | None:
-    """Returns the topology key by which the pods of an answer lie less evenly than they want; None where they do."""
+    """Returns the topology key of a spread constraint that the assignment violates; None if it violates none."""
     pods, rows = np.zeros(tree.rows.size, dtype=np.int64), np.flatnonzero(tree.rows.alive)
     for domain in assignment.domains:
         if named := tree.rows_named(domain.values):

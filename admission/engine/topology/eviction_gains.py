@@ -1,16 +1,15 @@
-"""How much capacity the eviction of each of many workloads would free for one gang, counted by domain without placing
-anything.
+"""The capacity that evicting each of many workloads would free for one gang, counted by domain without a placement.
 
-A placement searches the whole tree, and a search for victims asks about thousands of combinations. So this module looks
-only at the gang's largest pod set (or the workers of its group), in each domain that could hold it: each domain of the
-required level, or the whole tree. A `CandidateDomain` knows how much its rows hold and how that changes with each
-eviction; one step costs as many rows as the workload occupies there. The count is exact for a single pod set of plain
-pods, or of slices that stay on one row or in the required domain. With a leader, inner slices or placement constraints
-it is an upper bound: a domain that is short cannot hold the gang.
+A placement searches the whole tree, and a search for victims asks about thousands of combinations. So this module
+considers only the gang's largest pod set (or the workers of its group), in each domain that could hold it: each domain of
+the required level, or the whole tree. A `CandidateDomain` keeps the number of units that fit and updates it with each
+eviction in O(rows that the workload occupies there). The count is exact for a single pod set of plain pods, or of slices
+that stay on one row or in the required domain. With a leader, inner slices or placement constraints it is an upper bound:
+a domain that is short certainly cannot hold the gang.
 
-`gain` bounds what one eviction can add after any others: on a row with capacity a/r, freeing b/r adds at most ceil(b/r),
-since floor(a + b) <= floor(a) + ceil(b). So gains may be added up to bound any set from above. Called by ledger.py for
-the preemption engine.
+`gain` bounds the units that one eviction adds after any other evictions: if a row has room for a units (a fraction) and an
+eviction frees b units, at most ceil(b) more fit, since floor(a + b) <= floor(a) + ceil(b). So the sum of gains is an upper
+bound for any set of evictions. Called by ledger.py for the preemption engine.
 """
 
 from __future__ import annotations
@@ -32,15 +31,16 @@ from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
 Take = tuple[int, tuple[int, ...]]
-"""(row, amounts of the resources that the gang's pods request)."""
+"""(row, amounts that a workload uses there of the resources that the gang's pods request)."""
 
 
 @dataclass(slots=True, eq=False)
 class CandidateDomain:
-    """A domain that could hold the gang. A unit is a pod, or a slice where a slice stays on one row.
+    """A domain that could hold the gang. A unit is a pod, or a slice if slices stay on one row.
 
-    `holds`: units that fit now; `want`: units that must fit. `free` and `fit` (units): by row. `takes` and `gain`: by
-    workload that uses capacity here.
+    `holds` is the number of units that fit now, `want` the number that must fit, `unit` the amounts that one unit requests.
+    `free` (amounts) and `fit` (units) are keyed by row; `takes` (usage) and `gain` (a bound of the units that an eviction
+    adds) by the key of a workload that uses capacity in the domain.
     """
 
     name: str
@@ -54,7 +54,7 @@ class CandidateDomain:
 
     @property
     def missing(self) -> int:
-        """Units that do not fit."""
+        """The number of units that do not fit."""
         return max(0, self.want - self.holds)
 
     def evict(self, key: str) -> None:
@@ -81,10 +81,10 @@ class CandidateDomain:
 
 
 class EvictionGains:
-    """The domains that would hold the gang if all given workloads were evicted, by path.
+    """The domains that would hold the gang if all given workloads were evicted, sorted by path.
 
-    `exact`: the gang fits if and only if some domain holds it; otherwise only the negative answer is certain.
-    `together`: the whole request goes into one domain; otherwise some pod sets are not counted here.
+    If `exact`, the gang fits if and only if some domain holds it; otherwise only the negative answer is certain. `together`
+    is True if the counted group has all pod sets of the request; otherwise some pod sets are not counted here.
     """
 
     def __init__(self, domains: Sequence[CandidateDomain], *, exact: bool, together: bool) -> None:
@@ -122,14 +122,17 @@ def eviction_gains(
     requests: Sequence[PlacementRequest],
     keys: Iterable[str],
 ) -> EvictionGains | None:
-    """Returns what the eviction of each of the workloads would free for the gang; None if it cannot be counted."""
+    """Returns the gains of evicting each workload in `keys`; None if they cannot be counted.
+
+    They cannot if the request is invalid, if it has pods that stay in place, or if pod terms affect its pods.
+    """
     group = _main(requests)
     tree = placer.tree(group)
     ask = tree if isinstance(tree, NoPlacement) else placer.ask(tree, group)
     if isinstance(tree, NoPlacement) or isinstance(ask, NoPlacement) or group.workers.previous is not None:
         return None
     if any(capacity.placed.concerns(request.facts) for request in requests):
-        return None  # an eviction may open domains
+        return None  # an eviction may make nodes usable that a pod term excludes now
     alone = len(requests) == 1 and not (ask.inner or ask.shaped)
     whole = _unit(tree, ask) == ask.slice_size or (ask.required and ask.slice_level == ask.level)
     found = _domains(allocations, capacity, group.workers.flavor, ask, keys)
@@ -137,13 +140,13 @@ def eviction_gains(
 
 
 def _unit(tree: Tree, ask: Ask) -> int:
-    """Pods that are counted together: a slice if a slice must stay on one row, else 1."""
+    """Returns the pods of one unit: the slice size if a slice must stay on one row, else 1."""
     by_row = ask.slice_level == tree.depth - 1 and tree.rows is tree.levels[-1]
     return ask.slice_size if by_row else 1
 
 
 def _main(requests: Sequence[PlacementRequest]) -> Group:
-    """Returns the group of the largest pod set."""
+    """Returns the group that contains the largest pod set."""
     largest = max(requests, key=lambda request: request.count)
     groups = groups_of(request for request in requests if request.flavor == largest.flavor)
     return next(group for group in groups if any(member is largest for member in group.members))
@@ -226,7 +229,7 @@ def _add_takes(
 
 
 def _enough(domain: CandidateDomain) -> bool:
-    """Reports whether the gang would fit if every workload that uses capacity here were gone."""
+    """Reports whether the gang would fit if every workload in `takes` were evicted."""
     for key in domain.takes:
         domain.evict(key)
     enough = domain.missing == 0

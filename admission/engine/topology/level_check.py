@@ -1,9 +1,9 @@
-"""Whether running pods still stand as their pod sets require, after nodes have changed their labels.
+"""Checks whether the required levels and slices of running pods still hold after nodes were relabelled.
 
-A node may be moved to another rack by its labels while pods run on it. The pods stay, but the required level may no longer
-hold: the pods of a group are then in several domains of it, or a slice has lost some of its pods to another domain.
+A new label can move a node to another rack while pods run on the node. The pods stay, but the pods of a group may then be
+in several domains of their required level, or the pods of a slice in several domains of its level.
 
-Called by ledger.py. Hosts that are in no tree are left out: a failed node is repairs' subject (replace.py).
+Called by ledger.py. Hosts that no tree has are ignored here; replace.py handles failed nodes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from admission.engine.topology.tree.tree import Tree, Values
 
 @dataclass(frozen=True, slots=True)
 class BrokenLevel:
-    """A level (label key) that no longer holds for these pod sets; `domains`: pods by path of the domains they are in.
+    """A level (label key) whose requirement no longer holds for these pod sets. `domains` has the pods by domain path.
 
-    `slice_size`: 1 where all pods must share one domain, else the pods of a slice that is no longer in one.
+    `slice_size` is 1 if all pods must share one domain, else the size of the slices that are split over domains.
     """
 
     pod_sets: tuple[str, ...]
@@ -34,8 +34,10 @@ class BrokenLevel:
 
 
 def broken_levels(placer: Placer, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
-    """Returns what no longer holds of placed requests (`previous`), in their order; requests without a place are left
-    out."""
+    """Returns the broken levels of the requests' present assignments (`previous`), in the order of the requests.
+
+    Requests without an assignment are ignored.
+    """
     placed = [request for request in requests if request.previous is not None]
     return [broken for group in groups_of(placed) for broken in _of_group(placer, group)]
 
@@ -64,7 +66,7 @@ def _slices(tree: Tree, workers: PlacementRequest, ask: Ask) -> Iterator[BrokenL
 
 
 def _pods(tree: Tree, members: Sequence[PlacementRequest], level: int) -> Counter[Values]:
-    """Pods by domain of the level."""
+    """Returns the members' pods by path of their domain at the level."""
     pods: Counter[Values] = Counter()
     for member in members:
         if member.previous is None or not tree.names(member.previous.levels):

@@ -1,28 +1,28 @@
-"""Replace failed nodes under a running workload: their pods, and only those, get other places: placement.md 5.10.
+"""Replaces failed nodes of a running workload: only the pods of these nodes are placed again (placement.md 5.10).
 
-Healthy pods keep running, so their domains stay and the lost pods are placed like a small pod set of their own. What
-the whole pod set was promised must still hold afterwards, and this narrows where the search may look (`Ask.within`):
+Healthy pods keep running in their domains, and the lost pods are placed like a small pod set of their own. The guarantees
+for the whole pod set must still hold afterwards, which restricts the search (`Ask.within`):
 
-- Whole slices were lost (or there are none): a required level holds for all pods together, so the search stays in the
-  domain of that level where the other pods are (most of them, if nodes were relabelled; none if two domains have as many); if a
-  pod set lost all of its pods, where the others of its group are.
-  Without a required level, or with no pod left, it may look everywhere.
-- A part of a slice was lost: the rest of the slice waits for it, so the search stays in the slice's domain: that of the
-  innermost layer that the loss broke. It is the domain whose pods become whole slices again with the lost ones (of
-  several the smallest by name). Inside it, slices of the innermost layer that the loss did not break are kept whole.
+- If only whole slices were lost (or there are no slices), a required level holds for all pods together. The search stays
+  in the domain of that level with the healthy pods; if the pod set lost all of its pods, in the domain of the other pod
+  sets of its group. If nodes were relabelled and the healthy pods are in several domains, the domain with most of them
+  counts, and the replacement fails if two domains tie. Without a required level, or without healthy pods in the group,
+  the search covers the whole tree.
+- If part of a slice was lost, the rest of the slice waits for these pods, so the search stays in the slice's domain: the
+  domain of the innermost layer that the loss broke whose pods form whole slices again together with the lost pods (the
+  first by name if there are several). Inside it, slices of the layers that the loss did not break are kept whole.
 
-Placement constraints count lost and healthy pods together (`Ask.kept`), and so do slices then.
+Placement constraints hold for lost and healthy pods together (`Ask.kept`), and with them slices do as well.
 
-All lost pods are placed or none are. Kueue replaces one node at a time. Where several nodes failed together, they are
-replaced together: first each slice that lost a part gets its pods back in its own domain, innermost slices first; what is
-left are whole slices, which go wherever the required level lets them.
+Either all lost pods are placed or none. Kueue replaces one node at a time; here nodes that failed together are replaced
+together. First each slice that lost pods gets them back in its own domain, innermost slices first; the remaining lost pods
+form whole slices and may be placed wherever the required level permits.
 
-Any other missing domain fails the attempt, since its pods are lost as well and nothing is known of a domain that no tree
-has; unless its host is `alive` (a node that is not ready, or was relabelled, while its pods run on): then its pods stay.
-The workload's own allocation stays in force meanwhile: its healthy pods use their capacity, and those of the failed nodes use
-none while these nodes do not count.
+If the tree lacks the domain of any other pod, the replacement fails, since those pods are lost as well. The exception is a
+host in `alive` (a node that is not ready, or was relabelled, while its pods still run): its pods stay. The workload's own
+allocation stays in force meanwhile: its healthy pods use their capacity, and the failed nodes are not in the tree.
 
-Called by ledger.py. The caller decides which nodes, and what to do if there is no place.
+Called by ledger.py. The caller selects the nodes and handles a failure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _STALE: Final = (
 
 
 class Replacer:
-    """Answers on the live trees and leaves them unchanged."""
+    """Finds replacements for failed nodes on the live trees, and leaves the trees unchanged."""
 
     def __init__(self, placer: Placer, journal: Journal) -> None:
         self._placer = placer
@@ -67,11 +67,11 @@ class Replacer:
         alive: Container[str] = (),
         lost: Mapping[tuple[str, str], int] | None = None,
     ) -> PlacementResult:
-        """Assignments without these nodes (hostnames). Pod sets that were not placed before are not in the answer.
+        """Returns new assignments, without these nodes (hostnames), for the pod sets that have an assignment (`previous`).
 
-        `alive`: hosts whose pods stay though no tree has them. `lost`: only so many pods of each (pod set, node) get another
-        place; the nodes themselves are not asked for, so the requests have to rule them out. Flavors by name; the first pod
-        set that cannot be placed ends its flavor.
+        `alive` has hosts whose pods stay although no tree has the host. `lost` maps (pod set, node) to a number of pods: then
+        only these pods are replaced, and the requests themselves must exclude the nodes. Flavors are handled by name, and the
+        first pod set that cannot be placed ends its flavor.
         """
         assignments: dict[str, Assignment] = {}
         failures: dict[str, NoPlacement] = {}
@@ -101,7 +101,10 @@ class Replacer:
         nodes: Collection[str],
         alive: Container[str],
     ) -> Assignment | NoPlacement:
-        """Returns the rest and the found places merged; the pod sets that follow see the found places as used."""
+        """Returns the assignment with the lost pods replaced. Later pod sets of the request see the new pods as usage.
+
+        `rest` is the assignment of the healthy pods, `mates` are those of the other pod sets of the group.
+        """
         lost = 0 if request.previous is None else total(request.previous) - total(rest)
         if not lost:
             return rest
@@ -116,7 +119,8 @@ class Replacer:
         if isinstance(ask, NoPlacement):
             return ask
         if away and (ask.shaped or ask.slice_size > 1 or (ask.required and not known.domains)):
-            return NoPlacement(_STALE.format(away[0].values[0]))  # what holds for all pods cannot be checked
+            # Slices and required levels cannot be checked for pods on hosts that the tree does not have.
+            return NoPlacement(_STALE.format(away[0].values[0]))
         if ask.required and known.domains and home(tree, known, ask.level) is None:
             level = tree.shape.levels[ask.level]
             return NoPlacement(f"nodes were relabelled, and no domain of level {level} has most of the pods that stay")
@@ -134,7 +138,7 @@ class Replacer:
         return Assignment(whole.levels, (*whole.domains, *away))
 
     def _found(self, tree: Tree, request: PlacementRequest, ask: Ask) -> Assignment | NoPlacement:
-        """Places for the pods of the ask, taken until the trial ends."""
+        """Returns an assignment for the pods of `ask`, charged until the open trial ends, or the failure."""
         found = self._placer.search(tree, Group(replace(request, count=ask.count)), ask)
         if isinstance(found, NoPlacement):
             return found
@@ -151,7 +155,11 @@ class Replacer:
         mates: Sequence[Assignment],
         lost: int,
     ) -> Assignment | NoPlacement:
-        """Returns the pods of several nodes: parts of slices in their domains, innermost slices first, then whole slices."""
+        """Returns an assignment for the lost pods of several nodes.
+
+        Broken slices are completed in their domains first, innermost slices first; then whole slices are placed. If a domain
+        lacks capacity, the assignment has fewer than `lost` pods.
+        """
         new, left = Assignment(rest.levels, ()), lost
         for index in reversed(range(len(ask.layers))):
             layer, below = ask.layers[index], ask.layers[index + 1 :]
@@ -174,14 +182,16 @@ class Replacer:
 
 
 def on_hosts(request: PlacementRequest, operator: str, hosts: Collection[str]) -> PlacementRequest:
-    """Returns the request for these hosts only (`In`), or for all but them (`NotIn`)."""
+    """Returns the request restricted to these hosts (operator `In`) or to all other hosts (`NotIn`)."""
     named = NodeSelectorRequirement(key=HOSTNAME_LABEL, operator=operator, values=tuple(sorted(hosts)))
     term = NodeSelectorTerm(match_expressions=(named,))
     return replace(request, pod_set=replace(request.pod_set, volumes=(*request.pod_set.volumes, (term,))))
 
 
 def _parted(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assignment, tuple[DomainCount, ...]]:
-    """Returns the pods that stay: those of domains to be reckoned with, and those of hosts that live on outside the tree."""
+    """Splits the healthy pods: first those on domains to be checked against the tree, then those on hosts in `alive` that
+    the tree does not have.
+    """
     if rest.levels != tree.output_levels or not by_host(rest.levels):
         return rest, ()
     away = tuple(one for one in rest.domains if tree.domain_row(one.values) is None and one.values[-1] in alive)
@@ -189,14 +199,14 @@ def _parted(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assign
 
 
 def _without(assignment: Assignment, nodes: Collection[str]) -> Assignment:
-    """Returns the assignment without the nodes' domains. Wider domains outlive a node."""
+    """Returns the assignment without these hosts. An assignment of wider domains is unchanged."""
     if not by_host(assignment.levels):
         return assignment
     return Assignment(assignment.levels, tuple(one for one in assignment.domains if one.values[-1] not in nodes))
 
 
 def _fewer(assignment: Assignment, pod_set: str, lost: Mapping[tuple[str, str], int]) -> Assignment:
-    """Returns the assignment without so many pods of each host."""
+    """Returns the assignment minus the lost pods of each host."""
     if not by_host(assignment.levels):
         return assignment
     left = (
@@ -206,7 +216,7 @@ def _fewer(assignment: Assignment, pod_set: str, lost: Mapping[tuple[str, str], 
 
 
 def _mates(request: PlacementRequest, requests: Sequence[PlacementRequest]) -> Iterator[str]:
-    """Yields the other pod sets of its group."""
+    """Yields the names of the other pod sets in the request's group."""
     own = _group_of(request)
     for other in requests:
         if other is not request and own is not None and own == _group_of(other):
@@ -219,7 +229,7 @@ def _group_of(request: PlacementRequest) -> tuple[str, str] | None:
 
 
 def _narrowed(tree: Tree, ask: Ask, rest: Assignment, mates: Sequence[Assignment]) -> Ask:
-    """Returns the lost pods' Ask: where they may go beside the pods that stay, and which slices must be kept whole."""
+    """Returns the Ask for the lost pods, restricted to the domain and slices that the healthy pods permit."""
     broken = [] if ask.shaped else [layer for layer in ask.layers if ask.count % layer.size]
     if broken:
         within = _incomplete(tree, broken[-1], rest.domains, ask.count)
@@ -232,21 +242,21 @@ def _narrowed(tree: Tree, ask: Ask, rest: Assignment, mates: Sequence[Assignment
 
 
 def _incomplete(tree: Tree, layer: Layer, rest: Sequence[DomainCount], lost: int) -> Values | None:
-    """Returns the domain of the layer whose pods make whole slices together with the lost ones."""
+    """Returns the domain of the layer whose pods form whole slices together with the lost pods; None if there is none."""
     pods = _pods(tree, layer, rest)
     fitting = [path for path, count in pods.items() if (count + lost) % layer.size == 0]
     return min(fitting, key=",".join, default=None)
 
 
 def _missing(tree: Tree, layer: Layer, rest: Assignment) -> list[tuple[Values, int]]:
-    """Returns the domains of the layer whose pods are no whole slices, with how many pods make them whole."""
+    """Returns the domains of the layer with a broken slice, each with the number of pods that it lacks, by path."""
     pods = _pods(tree, layer, rest.domains)
     short = [(path, -count % layer.size) for path, count in pods.items() if count % layer.size]
     return sorted(short, key=lambda each: ",".join(each[0]))
 
 
 def _pods(tree: Tree, layer: Layer, rest: Sequence[DomainCount]) -> Counter[Values]:
-    """Pods by domain of the layer's level."""
+    """Returns the pods by path of their domain at the layer's level."""
     pods: Counter[Values] = Counter()
     for domain in rest:
         pods[path_of(tree, domain.values)[: layer.level + 1]] += domain.count

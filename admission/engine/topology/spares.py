@@ -1,8 +1,8 @@
-"""Spare hosts: hosts that are held free beside the pods of a pod set, for pods whose own host fails.
+"""Spare hosts: hosts that are kept free for a pod set, to take over the pods of a host that fails.
 
-A spare host has none of the workload's pods, is in the domain that the pod set requires, and has room for as many of its
-pods as the fullest of its hosts has. Where the domain that was found has room for the pods and not for their spare hosts,
-the other domains of the level are tried, the tightest first. Called by place.py, and by the ledger for workloads that run.
+A spare host runs none of the workload's pods, is in the domain that the pod set requires, and has capacity for as many of
+the pod set's pods as its fullest host runs. If the domain that the placement found has no capacity for the spare hosts,
+the other domains of the level are tried, the tightest first. Called by place.py, and by ledger.py for running workloads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from admission.engine.topology.tree.tree import Tree, Values
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
 _TRIES: Final = 64
-"""Domains that are tried for pods and their spare hosts."""
+"""The number of domains that are tried for pods and their spare hosts."""
 
 
 class PlacementSteps(Protocol):
@@ -37,27 +37,30 @@ class PlacementSteps(Protocol):
         """Returns the tree of the group's flavor."""
 
     def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
-        """Returns what the group asks of its tree."""
+        """Returns the group's request with level names resolved, or why the request is invalid."""
 
     def assume(self, found: Placed) -> None:
-        """Charge these places until the open trial ends."""
+        """Charge these assignments until the open trial ends."""
 
     def place_group(
         self, group: Group, simulate_empty: bool, within: Values | None = None
     ) -> tuple[Placed | NoPlacement, Certificate | None]:
-        """Place one group by what is free now."""
+        """Returns the group's assignments in the capacity that is free now, with their certificate."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpareHosts:
-    """The hosts by pod set, each with as many pods as it is held for; `lacking`: why there are fewer than asked for."""
+    """The spare hosts of each pod set, each with the number of pods that it is held for.
+
+    `lacking` says why there are fewer hosts than requested; None if there are enough.
+    """
 
     held: Mapping[str, Assignment]
     lacking: NoPlacement | None = None
 
 
 def find(steps: PlacementSteps, placed: Placed, simulate_empty: bool) -> SpareHosts:
-    """Hosts beside pods that are charged already, as many as there are."""
+    """Returns the spare hosts for pods that are charged already: as many as requested, or as many as there are."""
     used = {domain.values[-1] for _, assignment in placed for domain in assignment.domains}
     held: dict[str, Assignment] = {}
     lacking: NoPlacement | None = None
@@ -79,7 +82,10 @@ def find(steps: PlacementSteps, placed: Placed, simulate_empty: bool) -> SpareHo
 
 
 def elsewhere(steps: PlacementSteps, group: Group, simulate_empty: bool) -> Placed | None:
-    """Places for the group in another domain of the required level, one with room for its spare hosts as well."""
+    """Returns assignments for the group in another domain of the required level that also holds its spare hosts.
+
+    Returns None if no tried domain does, or if no level is required.
+    """
     tree = steps.tree(group)
     ask = None if isinstance(tree, NoPlacement) else steps.ask(tree, group)
     if isinstance(tree, NoPlacement) or ask is None or isinstance(ask, NoPlacement) or not ask.required:
@@ -105,7 +111,7 @@ def _domains(tree: Tree, ask: Ask, simulate_empty: bool) -> Iterator[Values]:
 def _hosts(
     steps: PlacementSteps, request: PlacementRequest, assignment: Assignment, used: set[str], simulate_empty: bool
 ) -> Assignment | NoPlacement:
-    """Returns the hosts for one pod set, the tightest first: they leave the most room to others."""
+    """Returns the spare hosts of one pod set. Hosts with the least free capacity are used first, to keep large ones free."""
     group = Group(request)
     tree = steps.tree(group)
     if isinstance(tree, NoPlacement):

@@ -1,6 +1,6 @@
-"""What the trees share: columns for resources, a record of each node, and usage tables by host, node or domain.
+"""The records that all trees share: columns for resources, a record of each node, and usage tables by host, node or domain.
 
-Plain records. tree.py computes over domains; allocations.py defines what is charged.
+tree.py computes over domains; allocations.py decides what is charged.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from zlib import crc32
 from admission.engine.model import EXCLUSIVE_PREFIXES, HOST_PORT, Amounts, Node
 
 Vector = tuple[tuple[int, int], ...]
-"""Amounts by column."""
+"""Amounts as (column, amount) pairs."""
 
 LIMIT = 1 << 55
-"""No node has more of anything; larger numbers come from wrong input and must not overflow an int64."""
+"""Upper limit of every amount. No node has more of anything; larger numbers are wrong input and must not overflow an int64."""
 
 
 _OWN, _SHARED, _KEPT = 256, 64, 4096
-"""Exclusive names with a column of their own, and columns that all further host ports share; further names that are
-remembered. Any user writes such names."""
+"""Limits for exclusive names, which any user can write: the number with a column of their own, the number of columns that
+all further host ports share, and the number of further names whose column is remembered."""
 
 _UNCOUNTED = "pod anti-affinity that is not counted"
 
 
 class Columns:
-    """A number for each resource name, assigned on first use, the same for all trees.
+    """Numbers resource names: each name gets a column on first use, the same in all trees.
 
-    What only one pod of a node can have (model.EXCLUSIVE_PREFIXES) is such a name too; `exclusive` has its columns. Of
-    more than `_OWN` different ones, further host ports share columns: a free node may then count as taken, but a taken one
-    never counts as free. Further anti-affinity terms are often unique to a job, so sharing would refuse free nodes to jobs
-    that have nothing in common: they all go to the column `uncounted`, which limits nothing.
+    Exclusive names (model.EXCLUSIVE_PREFIXES), such as host ports, which only one pod of a node can have, get columns too;
+    `exclusive` has these columns. Beyond `_OWN` exclusive names, further host ports share columns: a free node may then count
+    as occupied, but never the reverse. Further anti-affinity terms are often unique to a job, and shared columns would refuse
+    free nodes to unrelated jobs; so they all get the column `uncounted`, which limits nothing.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Columns:
         return len(self.names)
 
     def of(self, resource: str) -> int:
-        """Returns the resource's column."""
+        """Returns the resource's column, assigned on first use."""
         column = self.index.get(resource)
         if column is None and resource.startswith(EXCLUSIVE_PREFIXES):
             return self._exclusive(resource)
@@ -62,7 +62,8 @@ class Columns:
             column = self._added(f"{HOST_PORT}shared {crc32(name.encode()) % _SHARED}")
         else:
             column = self.uncounted = self._added(_UNCOUNTED)
-        self.index[name] = column  # until as many others came: a request asks `of` before it is counted
+        # Forgotten after _KEPT further names; a request calls `of` for its names before they are counted.
+        self.index[name] = column
         self._further.append(name)
         if len(self._further) > _KEPT:
             self.index.pop(self._further.popleft(), None)
@@ -82,14 +83,14 @@ class Columns:
 
 
 def times(vector: Vector, count: int) -> Vector:
-    """Returns the vector `count` times."""
+    """Returns the amounts multiplied by `count`, within LIMIT."""
     if count == 1:
         return vector
     return tuple([(column, max(-LIMIT, min(amount * count, LIMIT))) for column, amount in vector])
 
 
 def add(into: dict[int, int], vector: Vector) -> None:
-    """Add in place; entries that become zero are removed."""
+    """Add the vector to `into`, in place; entries that become zero are removed."""
     for column, amount in vector:
         total = into.get(column, 0) + amount
         if total:
@@ -100,7 +101,7 @@ def add(into: dict[int, int], vector: Vector) -> None:
 
 @dataclass(slots=True)
 class NodeRecord:
-    """A node by name: the object (None: not seen, or gone), what it offers, and what foreign pods use of it."""
+    """The node of one name (None if it does not exist), its allocatable amounts, and the usage of foreign pods."""
 
     node: Node | None = None
     offers: Vector = ()
@@ -112,7 +113,7 @@ UsageTable = dict[Hashable, dict[int, int]]
 
 
 def add_usage(table: UsageTable, key: Hashable, vector: Vector) -> None:
-    """Add to the key's usage; an empty entry is removed."""
+    """Add the vector to the usage of the key; an entry that becomes empty is removed."""
     entry = table.setdefault(key, {})
     add(entry, vector)
     if not entry:

@@ -1,5 +1,5 @@
-"""What pods say of other pods near them: required anti-affinity, on nodes where pods are already and within one gang.
+"""Terms of pods about other pods: required pod affinity and anti-affinity, and topology spread with DoNotSchedule.
 
-`counts.py` knows which pods are where, `placed.py` which domains a term closes; `tally.py` counts for one term; `within.py`
-keeps the pods of one gang apart.
+`counts.py` counts all pods by place, `tally.py` those that one term selects; `placed.py` derives the nodes that a pod may
+use. `within.py` separates the pods of one gang, and `even.py` spreads them.
 """

@@ -1,10 +1,10 @@
-"""Where pods are, counted by what terms see of them, and a tally for each term that is asked about. PlacedPods asks it.
+"""Counts all pods by their place and by what terms can select (PodFacts), with a tally for each term in use.
 
-Nothing is kept until a pod or a workload with a term is seen (`watch`). The count of all pods that are there then takes a
-second at scale, so a controller has it made in steps (`in_steps`): between two of them everything may change, and no term can
-be answered until the last one (`waits`). From then on pods are counted by what terms see of them (PodFacts); a term that is
-asked about gets a tally, which every change keeps up to date; the least recently asked ones are forgotten beyond `_ASKED`.
-Terms that pods bear are counted with the pods that bear them. All of it goes through the journal.
+Nothing is counted until a pod or workload with a term appears (`watch`). The first count of all pods takes about a second
+in a large cluster, so the controller has it done in steps (`in_steps`): between two steps anything may change, and no term
+can be evaluated before the last step (`waits`). From then on every change updates the counts. A term that a waiting gang
+has gets a tally on first use; beyond `_ASKED` terms the least recently used tally is dropped. Terms of existing pods have
+tallies of the pods that have the term. All changes go through the journal. Extended by PlacedPods (placed.py).
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from admission.engine.topology.neighbours.tally import HOST, NODE, Place, Tally,
 from admission.engine.topology.tree.tree import Tree
 
 _ASKED: Final = 1024
-"""Terms of waiting gangs that are kept counted."""
+"""The number of terms of waiting gangs that keep a tally."""
 _KEYS: Final = 64
-"""Label keys by which pods are found; a term of another key looks through all of them once."""
+"""The number of label keys by which pods are indexed; a term with another key scans all pods once."""
 _STEP: Final = 64
-"""Nodes or pods that the first count takes in one step: a millisecond."""
+"""The number of nodes or pods that the first count handles in one step of about a millisecond."""
 
 Shift = tuple[PodFacts, Place, int, int]
-"""So many pods more at a place, foreign and admitted ones."""
+"""(facts, place, foreign pods, pods of admitted workloads): pods to add at a place."""
 Steps = Callable[[Iterator[None]], None]
-"""Takes work that yields where it may be interrupted, and has it done to its end; work that it was given before is dropped."""
+"""Runs an iterator to its end, with pauses between its steps. An iterator that was passed before is abandoned."""
 
 
 class PodCounts:
-    """The pods that count for terms. `namespaces`: the labels of each namespace; `watching`: all pods are counted.
+    """The counts of all pods, by place and by term.
 
-    `pods`: what is there now, fixed when it is called. `in_steps`: who does the first count; None: it is made at once.
+    `namespaces` has the labels of each namespace. `watching` is True once all pods are counted. `pods` returns all pods as of
+    the call. `opened` is called when a node may have become usable. `in_steps` runs the first count; None: at once.
     """
 
     def __init__(self, trees: Mapping[str, Tree], nodes: Callable[[], Iterable[Node]], journal: Journal) -> None:
@@ -60,9 +61,9 @@ class PodCounts:
     # ---- the first count
 
     def watch(self, *, borne: bool = False, asks: Iterable[PodFacts] = ()) -> None:
-        """A pod (`borne`) or workload with terms was seen: count from now on. In a trial: until its end.
+        """Start to count, since a pod (`borne`) or workload with terms exists. Inside a trial, count until the trial ends.
 
-        `asks`: of the pods that will be asked about first; their terms are counted with the rest.
+        The terms of `asks`, the pods to be placed first, get their tallies during the first count.
         """
         self._borne_by_pods |= borne
         if self.watching or self._counting:
@@ -75,7 +76,7 @@ class PodCounts:
             self._build()
 
     def _build(self) -> None:
-        """Count, at once or in steps."""
+        """Count all pods, at once or in steps."""
         if self.in_steps is None:
             for _ in self._count_all():
                 pass
@@ -85,7 +86,7 @@ class PodCounts:
             self.in_steps(self._count_all())
 
     def _count_all(self) -> Iterator[None]:
-        """Nodes first, then the pods of one moment; changes after that moment are counted as they come."""
+        """Count nodes, then the pods as of one moment. Later changes are applied as they arrive."""
         self._clear()
         self._counting = True
         self._expect()
@@ -104,7 +105,7 @@ class PodCounts:
             self.opened()  # workloads wait for the count
 
     def _expect(self) -> None:
-        """The first terms that are asked about get their tallies while these are empty."""
+        """Create the tallies of the first terms before pods are counted, so that they need no scan later."""
         for facts in self._first[:_KEYS]:
             for table, terms in (
                 (self._asked, [*facts.apart, *(one.term for one in facts.even)]),
@@ -116,13 +117,13 @@ class PodCounts:
                         self._by_label.setdefault(pairs[0][0], {})
 
     def waits(self, facts: PodFacts | None) -> bool:
-        """Reports whether terms may decide about such a pod and are still being counted."""
+        """Reports whether such a pod must wait for the first count, because pod terms may restrict it."""
         return self._counting and facts is not None and (facts.has_terms or self._borne_by_pods)
 
     # ---- what changes
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """The namespace's labels (None: it is gone)."""
+        """Set the labels of a namespace (None: it was deleted)."""
         if self.namespaces.get(name) == labels:
             return
         self._journal.record(partial(self._recount, name))
@@ -134,14 +135,14 @@ class PodCounts:
         self.opened()
 
     def _recount(self, namespace: str) -> None:
-        """Count anew where a term selects namespaces by their labels and this one has pods."""
+        """Count all pods again if a term selects namespaces by label and this namespace has pods."""
         if any(facts.namespace == namespace for facts in self._at) and any(
             term.by_labels for table in (self._asked, self._borne, self._near) for term in table.tallies
         ):
             self._build()
 
     def shift(self, facts: PodFacts | None, place: Place, foreign: int, admitted: int) -> None:
-        """Counts this many more pods at the place."""
+        """Add pods at the place (negative: remove): pods of no admitted workload, and pods of admitted workloads."""
         if facts is None or not self._takes:
             return
         if self._journal.recording:
@@ -153,7 +154,7 @@ class PodCounts:
         self._shift(facts, place, -foreign, -admitted)
 
     def _shift(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> bool:
-        """Reports whether a domain may be open now that was closed."""
+        """Apply the change. Reports whether a domain that a term excluded may be usable now."""
         if not self._takes:
             return False
         self._count(facts, place, foreign, admitted)
@@ -171,7 +172,7 @@ class PodCounts:
         return any(left)
 
     def _shift_near(self, tally: Tally, place: Place, foreign: int, admitted: int) -> bool:
-        """Reports whether other domains are near such a pod now."""
+        """Apply the change to the tally of an affinity term. Reports whether the domains that satisfy the term changed."""
         if place.kind != NODE:
             tally.elsewhere += foreign + admitted
             return not tally.elsewhere
@@ -205,7 +206,7 @@ class PodCounts:
                     self._by_label[key].pop(labels[key], None)
 
     def node_set(self, name: str, old: Node | None, new: Node | None) -> None:
-        """A node came, went, or has other labels: its pods are in other domains."""
+        """Handle a node that was added, removed or relabelled: its pods move to other domains."""
         if not self._takes:
             if self._counting:
                 self._changed.add(name)
@@ -233,7 +234,7 @@ class PodCounts:
             self._on_host.setdefault(new.labels.get(HOSTNAME_LABEL, ""), {})[name] = new
 
     def _node(self, place: Place) -> Node | None:
-        """Returns the node of the place; none of a wide domain, and none for a pod that cannot be bound there any more."""
+        """Returns the node of the place, or None for a wide domain and for a hostname without a usable node."""
         if place.kind == NODE:
             return self._named.get(place.key[0])
         some = self._on_host.get(place.key[0], {}) if place.kind == HOST else {}
@@ -250,10 +251,10 @@ class PodCounts:
         return term.looks_into(facts.namespace, own) and term.selects(dict(facts.labels))
 
     def ask(self, term: PodTerm, table: TermTable) -> Tally:
-        """Returns the pods that the term selects; in the table of affinity bound ones."""
+        """Returns the tally of the pods that the term selects, created on first use. For affinity it counts bound pods only."""
         tally = table.tallies.pop(term, None)
         if tally is not None:
-            table.tallies[term] = tally  # the last one asked about
+            table.tallies[term] = tally  # moves to the end: the order is that of the last use
             return tally
         tally = table.add(term)
         for facts in self._possible(term):
@@ -274,7 +275,7 @@ class PodCounts:
         return [facts for key, value in pairs for facts in self._by_label[key].get(value, ())]
 
     def _found_by(self, key: str) -> bool:
-        """Reports whether pods are found by this label, from now on."""
+        """Reports whether pods are indexed by this label key, and creates the index if the limit permits."""
         if key not in self._by_label and len(self._by_label) < _KEYS:
             values: dict[str, dict[PodFacts, None]] = {}
             for facts in self._at:
@@ -284,14 +285,14 @@ class PodCounts:
         return key in self._by_label
 
     def inputs(self) -> Iterator[Namespace]:
-        """Yields the namespaces, once their labels may matter."""
+        """Yields the namespaces and their labels for a snapshot, if pods are counted."""
         if self.watching:
             yield from (Namespace(name, labels) for name, labels in sorted(self.namespaces.items()))
 
     # ---- checks
 
     def differences(self) -> Iterator[str]:
-        """Yields where the counts disagree with the pods."""
+        """Yields a message for each deviation of the counts from the pods."""
         if not self.watching:
             return
         wanted = PodCounts(self._trees, self._nodes, Journal())
@@ -314,7 +315,7 @@ class PodCounts:
 
 
 def label_of(node: Node | None, key: str) -> str | None:
-    """Returns the node's label."""
+    """Returns the node's value of the label, or None."""
     return None if node is None else node.labels.get(key)
 
 

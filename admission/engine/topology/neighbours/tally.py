@@ -1,6 +1,6 @@
-"""Where the pods of one term are: counted by place, and by the value of the term's topology key.
+"""Counts the pods that one term selects by their place and by the value of the term's topology key.
 
-Every count is a pair: pods that belong to no admitted workload, and those that do. Called by placed.py.
+Every count is a pair: pods of no admitted workload, and pods of admitted workloads. Called by counts.py and placed.py.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ K = TypeVar("K")
 NODE: Final = "node"
 HOST: Final = "host"
 DOMAIN: Final = "domain"
-"""What is known of where a pod is."""
+"""Kinds of places."""
 
 
 class Place(NamedTuple):
-    """Where pods are: on the node of this name; on one with this hostname; or somewhere in a flavor's domain.
+    """The place of pods: a node by name, a host by hostname, or a wider domain of a flavor.
 
-    Bound pods are on nodes, those that are not bound yet where their assignment says.
+    Bound pods are on nodes; admitted pods that are not bound yet are on the host or in the domain of their assignment.
     """
 
     kind: str
@@ -35,10 +35,11 @@ class Place(NamedTuple):
 
 
 class Tally:
-    """The pods of one term. `at` by place; `by_value` by the value of the topology key, where the place says it.
+    """The pods that one term selects, counted by place (`at`) and by the place's value of the topology key (`by_value`).
 
-    `elsewhere`: pods that are left out since they are not bound. `wide`: how many places are wide domains; `changes`: how often
-    a value came or went, all pods counted or only foreign ones.
+    `elsewhere` counts pods that an affinity term ignores because they are not bound. `wide` counts places that are wider
+    domains than a host. `changes` increases when a value gets its first pod or loses its last, among all pods or among those
+    of no admitted workload.
     """
 
     __slots__ = (
@@ -69,8 +70,7 @@ class Tally:
         self.by_value: dict[str, tuple[int, int]] = {}
 
     def shift(self, place: Place, value: str | None, foreign: int, admitted: int) -> bool:
-        """Counts this many more pods at the place, whose node has this value. Reports whether a domain has lost its
-        last one."""
+        """Add pods at the place, whose node has this value of the key. Reports whether a domain lost its last pod."""
         self._version += 1
         step = _add(self.at, place, foreign, admitted)
         if place.kind == DOMAIN:
@@ -80,7 +80,7 @@ class Tally:
         return step < 0
 
     def move(self, place: Place, old: str | None, new: str | None) -> None:
-        """The node of the place has another value."""
+        """Handle a place whose node got another value of the key."""
         foreign, admitted = self.at.get(place, (0, 0))
         self._moved(old, -foreign, -admitted)
         self._moved(new, foreign, admitted)
@@ -94,7 +94,7 @@ class Tally:
         return step
 
     def rows(self, tree: Tree, *, empty: bool) -> Bools | None:
-        """Returns the rows whose node has one of the values; None: none has. The wide domains are left out."""
+        """Returns the mask of rows whose node has a value with a pod; None if there is none. Ignores wide domains."""
         known = (tree, tree.matcher.changes, self.changes, empty)
         if known != self._known:
             values = self.values(empty=empty)
@@ -103,7 +103,7 @@ class Tally:
         return self._rows
 
     def by_row(self, tree: Tree, *, empty: bool) -> Ints:
-        """Returns how many of the pods are on each row's node; those of a wide domain are counted on its first row."""
+        """Returns the number of pods by row. Pods of a wide domain count on its first row."""
         known = (tree, tree.matcher.changes, self._version, empty)
         if known != self._known_by_row:
             counts = np.zeros(tree.rows.size, dtype=np.int64)
@@ -115,13 +115,13 @@ class Tally:
         return self._by_row
 
     def values(self, *, empty: bool) -> Collection[str]:
-        """Returns the values with a pod; `empty`: as if no workload were admitted."""
+        """Returns the values of the key that have a pod; `empty`: as if no workload were admitted."""
         if not empty:
             return self.by_value.keys()
         return [value for value, (foreign, _) in self.by_value.items() if foreign]
 
     def domains(self, *, empty: bool) -> list[Place]:
-        """Returns the wide domains with a pod that is on no node yet."""
+        """Returns the wide domains with a pod that is not bound yet; none if `empty`."""
         return [place for place in self.at if place.kind == DOMAIN] if self.wide and not empty else []
 
 
@@ -137,7 +137,7 @@ def _row(tree: Tree, place: Place) -> int | None:
 
 
 def _add(counts: dict[K, tuple[int, int]], key: K, foreign: int, admitted: int) -> int:
-    """1 where there was nothing before, -1 where nothing is left, else 0."""
+    """Add to the count of the key. Returns 1 if the key is new, -1 if its count became zero, else 0."""
     have = counts.get(key, (0, 0))
     total = (have[0] + foreign, have[1] + admitted)
     if total == (0, 0):
@@ -147,13 +147,13 @@ def _add(counts: dict[K, tuple[int, int]], key: K, foreign: int, admitted: int) 
 
 
 _EVERYWHERE: Final = ""
-"""The scope of terms that look into more than one namespace. No namespace has this name."""
+"""The scope of terms that may select pods of several namespaces. No namespace has this name."""
 
 
 class TermTable:
-    """Terms with their tallies, found by the namespace and the labels of a pod that they may select.
+    """Terms with their tallies, indexed by the namespace and labels of the pods that they may select.
 
-    By namespace first: a tenant who bears very many terms for its own pods delays no question about those of others.
+    The index begins with the namespace, so that a tenant with very many terms for its own pods does not slow down others.
     """
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class TermTable:
         self._wide: dict[str, dict[PodTerm, None]] = {}
 
     def add(self, term: PodTerm) -> Tally:
-        """Returns its tally, empty for a new one."""
+        """Returns the tally of the term; an empty tally for a new term."""
         tally = self.tallies.get(term)
         if tally is None:
             tally = self.tallies[term] = Tally(term.key)
@@ -174,7 +174,7 @@ class TermTable:
         return tally
 
     def drop(self, term: PodTerm) -> None:
-        """Forget it."""
+        """Remove the term and its tally."""
         if self.tallies.pop(term, None) is None:
             return
         pairs, scope = term.pairs(), _scope(term)
@@ -186,7 +186,7 @@ class TermTable:
     def selecting(
         self, facts: PodFacts, namespaces: Mapping[str, Mapping[str, str]]
     ) -> Iterator[tuple[PodTerm, Tally]]:
-        """Yields the terms that select the pod; `namespaces`: the labels of each."""
+        """Yields the terms that select the pod, with their tallies. `namespaces` has the labels of each namespace."""
         if not self.tallies:
             return
         labels, own = dict(facts.labels), labels_of(facts.namespace, namespaces)
@@ -202,7 +202,7 @@ class TermTable:
 
 
 def _scope(term: PodTerm) -> str:
-    """Returns the only namespace that the term looks into, else `_EVERYWHERE`."""
+    """Returns the single namespace whose pods the term may select, else `_EVERYWHERE`."""
     return term.namespaces[0] if term.by_labels is None and len(term.namespaces) == 1 else _EVERYWHERE
 
 
@@ -213,5 +213,5 @@ def _forget(index: dict[K, dict[PodTerm, None]], key: K, term: PodTerm) -> None:
 
 
 def labels_of(namespace: str, namespaces: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
-    """Returns a namespace's labels; of one that is not known, the one that the API server gives each."""
+    """Returns the labels of a namespace; for an unknown one, the label that the API server sets on every namespace."""
     return namespaces.get(namespace) or {"kubernetes.io/metadata.name": namespace}

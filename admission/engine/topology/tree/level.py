@@ -1,7 +1,7 @@
 """The domains of one level as parallel arrays: parent, label for tie breaks, alive or free.
 
-A domain keeps its slot for life; slots of removed domains are reused. Arrays grow by doubling, so adding a domain costs
-the same however many there are. Numbers of pods are not kept here (count.py). Called by tree.py.
+A domain keeps its slot (its index in the arrays) for life; slots of removed domains are reused. The arrays grow by
+doubling, so adding a domain takes amortized constant time. Pod counts are computed in count.py. Called by tree.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Bools = npt.NDArray[np.bool_]
 
 _FIRST_SIZE = 16
 _NONE: Final[frozenset[int]] = frozenset()
-"""Shared by the many domains that never have children."""
+"""The children of the many domains without any; shared to save memory."""
 
 
 def grown(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
@@ -31,7 +31,7 @@ def grown(array: npt.NDArray[np.generic], size: int) -> npt.NDArray[np.generic]:
 
 
 class Level:
-    """Domains of one level by slot. `children` are slots of the next level."""
+    """The domains of one level, by slot. `children` has slots of the next lower level."""
 
     def __init__(self) -> None:
         self.slots: dict[Key, int] = {}
@@ -54,17 +54,17 @@ class Level:
 
     @property
     def parent(self) -> Ints:
-        """Slot of the parent at the level above, by slot."""
+        """The slot of each domain's parent at the level above."""
         return self._parent[: self.size]
 
     @property
     def label(self) -> Ints:
-        """Integers that sort like the paths, by slot."""
+        """Integers that sort like the domains' paths, by slot."""
         return self._label[: self.size]
 
     @property
     def alive(self) -> Bools:
-        """Reports whether the slot holds a domain."""
+        """Whether each slot has a domain, by slot."""
         return self._alive[: self.size]
 
     def ids(self) -> Ints:
@@ -74,7 +74,7 @@ class Level:
         return np.flatnonzero(self.alive)
 
     def add(self, path: Key, parent: int) -> int:
-        """Create a domain under the parent's slot; returns its own slot."""
+        """Create a domain under the parent's slot and return its slot."""
         slot = self._spare.pop() if self._spare else self._extend()
         self.slots[path] = slot
         self.paths[slot] = path
@@ -102,7 +102,7 @@ class Level:
             self.children[slot] = {child}
 
     def disown(self, slot: int, child: int) -> bool:
-        """Remove the child from the domain. Returns whether the domain has other children."""
+        """Remove the child from the domain. Reports whether the domain still has children."""
         children = self.children[slot]
         if isinstance(children, set):
             children.discard(child)
@@ -136,5 +136,5 @@ class Level:
 
 
 def gather(groups: Iterable[Iterable[int]]) -> Ints:
-    """Returns all numbers of all groups as one array."""
+    """Returns the numbers of all groups as one array."""
     return np.fromiter(chain.from_iterable(groups), dtype=np.int64)

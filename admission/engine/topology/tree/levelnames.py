@@ -1,9 +1,9 @@
-"""Which level of a topology a name means: its label key, or the part of the key after the last `/`.
+"""Resolves level names: a name is the label key of a level, or the part of the key after the last `/`.
 
 A user may write `rack` for `example.com/rack`, or `hostname` for `kubernetes.io/hostname`; `node` also means the level
-of single hosts, as in sakkara.md's own examples. A key written in full always means itself. Names are resolved only
-when the tree is known: one workload may be tried on flavors with different levels. Pure; called by constraints.py for
-placement constraints (required and preferred levels are always written in full).
+of single hosts, as in the examples of sakkara.md. A full key always takes precedence. Names are resolved for each tree,
+since one workload may be tried on flavors with different levels. Called by constraints.py for placement constraints
+(required and preferred levels are always full keys).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NODE = "node"
 
 
 def resolve(name: str, levels: Sequence[str]) -> int | str:
-    """Returns the position of the level among `levels` (label keys, widest first), or why there is not exactly one."""
+    """Returns the index of the named level in `levels` (label keys, widest first), or why the name is unknown or ambiguous."""
     if name in levels:
         return levels.index(name)
     named = [level for level in levels if level.rpartition("/")[2] == name]

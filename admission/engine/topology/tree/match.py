@@ -1,9 +1,9 @@
-"""Which nodes a pod may use: taints, node selector, required and preferred affinity, and the nodes that its volumes allow.
+"""Determines the nodes that a pod may use by taints, node selector, node affinity, and the nodes that its volumes allow.
 
-Facts of nodes are kept as classes: each row has the number of its taints' class, and of its value for each label key
-that was ever asked about (the first question creates the column). So a question is answered once per distinct value and
-spread over the rows by numpy; without taints and selectors it costs nothing. The tests and their order are placement.md
-5.3 and 5.15.1, 5.15.9. Called by count.py; fed by tree.py.
+Node properties are numbered: each row has the number of its set of taints, and the number of its value for each label key
+that a requirement has named (the first use creates the column). So a requirement is evaluated once per distinct value and
+spread over the rows by numpy; without taints and selectors nothing is computed. The tests and their order are placement.md
+5.3, 5.15.1 and 5.15.9. Called by count.py; updated by tree.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from admission.engine.topology.tree.level import Bools, Ints, grown
 
 _REPELLING = ("NoSchedule", "NoExecute")
 _NAME_FIELD = "metadata.name"
-# As many digits as 64 bits take, and some leading zeros: Python refuses to parse thousands of digits.
+# At most as many digits as an int64 has, after some leading zeros: Python refuses to parse thousands of digits.
 _INTEGER = re.compile(r"[+-]?0{0,1000}[0-9]{1,19}")
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INT64 = range(-(2**63), 2**63)
@@ -36,8 +36,7 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """The requirements of a pod set on of its nodes. `facts`: what terms of pods see of its pods; None: no such term
-    counts."""
+    """A pod set's requirements on its nodes. `facts` has its pod terms; None if pod terms are not considered."""
 
     tolerations: tuple[Toleration, ...] = ()
     selector: tuple[tuple[str, str], ...] = ()
@@ -48,13 +47,13 @@ class Wants:
 
     @property
     def selects(self) -> bool:
-        """Reports whether labels matter at all."""
+        """Reports whether any requirement depends on node labels."""
         return bool(self.selector) or self.affinity is not None or bool(self.volumes)
 
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """How many rows failed which test first."""
+    """The number of rows excluded by each test; a row counts under the first test that it failed."""
 
     taints: Mapping[str, int]
     selector: int
@@ -63,7 +62,7 @@ class Excluded:
 
 
 def taint_text(taint: Taint) -> str:
-    """Returns the taint as messages write it."""
+    """Returns the taint as messages write it: key=value:effect."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
@@ -92,7 +91,7 @@ def _compares(toleration: Toleration, taint: Taint) -> bool:
 
 
 def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
-    """Returns the first of the repelling taints that no toleration covers."""
+    """Returns the first NoSchedule or NoExecute taint that no toleration covers, or None."""
     for taint in taints:
         if taint.effect in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
@@ -100,7 +99,7 @@ def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> T
 
 
 class _LabelColumn:
-    """The rows' values of one label (or of the node's name), as numbers; -1 if absent."""
+    """The rows' values of one label (or of the node name), as numbers; -1 if the node lacks the label."""
 
     def __init__(self, value_of: Callable[[Node], str | None], size: int) -> None:
         self._value_of = value_of
@@ -116,7 +115,7 @@ class _LabelColumn:
         self.rows[row] = -1 if value is None else self.ids.setdefault(value, len(self.ids))
 
     def holds(self, requirement: NodeSelectorRequirement, size: int) -> Bools:
-        """For which rows the expression is true."""
+        """Returns the mask of rows for which the expression is true."""
         rows = self.rows[:size]
         match requirement.operator:
             case "In":
@@ -151,7 +150,7 @@ class _LabelColumn:
 
 
 def int64(text: str) -> int | None:
-    """Returns the number; None if the text is no 64-bit integer."""
+    """Returns the integer that the text denotes; None if it is not an int64."""
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)
@@ -159,9 +158,9 @@ def int64(text: str) -> int | None:
 
 
 class Matcher:
-    """The facts of all rows' nodes. A row without a node matches like a node without labels or taints.
+    """The labels and taints of all rows' nodes. A row without a node matches like a node without labels or taints.
 
-    `changes`: how often a row was set.
+    `changes` counts the calls of `set`, so that callers can cache results.
     """
 
     def __init__(self) -> None:
@@ -194,15 +193,15 @@ class Matcher:
         self._taint_class[row] = number
 
     def node(self, row: int) -> Node | None:
-        """Returns the node whose labels and taints count for the row."""
+        """Returns the node whose labels and taints apply to the row, or None."""
         return self._nodes[row] if row < len(self._nodes) else None
 
     def taints(self) -> list[tuple[Taint, ...]]:
-        """The repelling taints of the rows' nodes, each combination once; some of nodes that are gone may be included."""
+        """Returns each combination of NoSchedule and NoExecute taints once; it may include some of deleted nodes."""
         return [taints for taints in self._taint_ids if taints]
 
     def feasible(self, wants: Wants, size: int) -> Bools | None:
-        """Which of the first `size` rows may be used; None: all of them."""
+        """Returns the mask of the first `size` rows that satisfy all requirements on nodes; None for all of them."""
         mask = self._tolerated(wants, size)
         for part in (self._selected(wants, size), self._attracted(wants, size), self._reached(wants, size)):
             if part is not None:
@@ -210,16 +209,16 @@ class Matcher:
         return mask
 
     def selected(self, wants: Wants, size: int) -> Bools | None:
-        """Which rows the node selector and required node affinity select; None: all of them."""
+        """Returns the mask of rows that the node selector and required node affinity select; None for all of them."""
         mask, attracted = self._selected(wants, size), self._attracted(wants, size)
         return attracted if mask is None else mask if attracted is None else mask & attracted
 
     def tolerated(self, wants: Wants, size: int) -> Bools | None:
-        """Which rows have no taint that keeps the pod away; None: all of them."""
+        """Returns the mask of rows without an untolerated taint; None for all of them."""
         return self._tolerated(wants, size)
 
     def excluded(self, wants: Wants, size: int, alive: Bools) -> Excluded:
-        """Returns how many of the rows alive fail each test, each row at the first."""
+        """Returns how many live rows each test excludes; a row counts under the first test that it fails."""
         left, taints = alive, self._blocking(wants)
         counts: dict[str, int] = {}
         if self._tainted:
@@ -242,7 +241,7 @@ class Matcher:
         return Excluded(counts, before - after, after - matching, matching - int(left.sum()))
 
     def scores(self, wants: Wants, size: int) -> Ints:
-        """Sum of the weights of the preferred terms that match, by row."""
+        """Returns the sum of the weights of the matching preferred terms, by row."""
         total = np.zeros(size, dtype=np.int64)
         for term in wants.preferred:
             total += term.weight * self._term(term.preference, size)
@@ -251,7 +250,7 @@ class Matcher:
     # ---- the tests
 
     def _blocking(self, wants: Wants) -> list[Taint | None]:
-        """By class of taints: the first untolerated one."""
+        """Returns the first untolerated taint of each combination of taints."""
         return [untolerated(taints, wants.tolerations) for taints in self._taint_ids]
 
     @staticmethod
@@ -274,7 +273,7 @@ class Matcher:
         return None if wants.affinity is None else self._any_term(wants.affinity, size)
 
     def _reached(self, wants: Wants, size: int) -> Bools | None:
-        """Returns the nodes that reach all volumes."""
+        """Returns the mask of rows that every volume allows; None for all of them."""
         mask: Bools | None = None
         for terms in wants.volumes:
             part = self._any_term(terms, size)
@@ -309,9 +308,9 @@ class Matcher:
         return self._names.holds(requirement, size)
 
     def with_label(self, key: str, values: Iterable[str], size: int) -> Bools:
-        """Returns the rows whose node has one of these values of the label."""
+        """Returns the mask of rows whose node has one of these values of the label."""
         column = self._column(key)
-        wanted = np.zeros(len(column.ids) + 1, dtype=np.bool_)  # the last one is for rows without the label
+        wanted = np.zeros(len(column.ids) + 1, dtype=np.bool_)  # the last cell is for rows without the label
         wanted[np.fromiter(map(column.ids.get, values, repeat(-1)), dtype=np.int64)] = True
         wanted[-1] = False
         rows: Bools = wanted[column.rows[:size]]

@@ -1,7 +1,7 @@
-"""What is wrong with malformed required node affinity: an unknown operator, or values that the operator cannot have.
+"""Detects malformed required node affinity: an unknown operator, or values that the operator does not allow.
 
-The API server rejects such a Pod or Job, but does not check a Workload's template. match.py would find no node for such
-an expression, so the pod set gets this reason instead (placement.md 5.3). Called by constraints.py.
+The API server rejects such a Pod or Job, but does not check the pod template of a Workload. match.py would find no node
+for such an expression, so the pod set gets this reason instead (placement.md 5.3). Called by constraints.py.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OPERATORS = (*_BY_VALUES, *_BY_PRESENCE, *_BY_NUMBER)
 
 
 def malformed(terms: Iterable[NodeSelectorTerm]) -> str | None:
-    """Returns the first malformed requirement, as the message of the placement; None if all are well-formed."""
+    """Returns the message for the first malformed requirement; None if all are well-formed."""
     for term in terms:
         wrong = [(one, _expression_problem(one)) for one in term.match_expressions]
         wrong += [(one, _field_problem(one)) for one in term.match_fields]

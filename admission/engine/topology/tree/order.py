@@ -1,9 +1,8 @@
-"""Integer labels that sort as their keys do, kept while keys come and go.
+"""Order maintenance: integer labels that sort like their keys while keys are added and removed.
 
-Ties between domains break by their values. Comparing integers in numpy is a thousand times cheaper than comparing
-tuples of strings, but ranks 0..n-1 would all shift with each new domain. So labels leave gaps: a new key takes the
-middle of the gap between its neighbours, and only when a gap is used up are all labels spread again (rare, so cheap on
-average). Called by level.py.
+Ties between domains break by their values, and comparing integers in numpy is far cheaper than comparing tuples of
+strings. Ranks 0..n-1 would all shift with each new domain, so labels leave gaps: a new key gets the middle of the gap
+between its neighbours. Only when a gap is used up are all labels distributed anew, which is rare. Called by level.py.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Order:
         self._labels: list[int] = []
 
     def insert(self, key: Key, slot: int) -> int | None:
-        """Insert a key. Returns its label, or None if all labels have changed (read them from `labels`)."""
+        """Insert a key and return its label, or None if all labels have changed (then read them from `labels`)."""
         at = bisect_left(self._keys, key)
         low = self._labels[at - 1] if at else 0
         high = self._labels[at] if at < len(self._keys) else low + 2 * STEP
@@ -42,7 +41,7 @@ class Order:
         del self._keys[at], self._slots[at], self._labels[at]
 
     def labels(self) -> tuple[list[int], list[int]]:
-        """(slots, their labels), ascending."""
+        """Returns the slots and their labels, in ascending order of the keys."""
         return self._slots, self._labels
 
     def slots(self) -> list[int]:

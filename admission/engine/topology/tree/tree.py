@@ -1,12 +1,12 @@
-"""One flavor's live tree: domains by level, and for each counting row what is free of each resource.
+"""The live tree of one flavor: its domains by level, and the free amounts of each counting row.
 
-A counting row is where pods are counted. It is the domain of the lowest level (a host, or in Domains counting the sum
-of a wider domain's nodes), or, in Nodes counting under a wider lowest level, each node: then the nodes are a hidden
-level below the lowest. Per row `free` is allocatable minus foreign pods minus usage of admitted workloads, and `used`
-is that usage, so an empty cluster has `free + used`.
+A counting row is the unit in which pods are counted. It is a domain of the lowest level (a host, or in Domains counting
+the sum of the nodes of a wider domain). In Nodes counting with a lowest level wider than the host, each node is a row, and
+the nodes form a hidden level below the lowest. For each row, `free` is allocatable minus foreign pods minus the usage of
+admitted workloads, and `used` is that usage; without admitted workloads `free + used` would be free.
 
-Kept incrementally: a node, a pod or an admission changes the rows that it concerns. The tree does not know workloads or
-pods: capacity.py applies changes, count.py and place.py read it. Rules: placement.md 5.1.
+The tree is updated incrementally: a node, a pod or an admission changes only its rows. The tree knows no workloads and no
+pods: capacity.py applies changes, count.py and place.py read the tree. Rules: placement.md 5.1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Values = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class TreeSpec:
-    """How a tree is built: the flavor's levels and labels, and where pods are counted."""
+    """The parts of a flavor that determine its tree: levels and node labels, and the counting mode."""
 
     levels: tuple[str, ...]
     node_labels: tuple[tuple[str, str], ...]
@@ -35,7 +35,7 @@ class TreeSpec:
 
     @classmethod
     def of(cls, flavor: Flavor, counting: Counting) -> TreeSpec | None:
-        """None for a flavor without levels."""
+        """Returns the spec of the flavor's tree; None for a flavor without levels."""
         if not flavor.levels:
             return None
         return cls(flavor.levels, tuple(sorted(flavor.node_labels.items())), counting)
@@ -47,11 +47,11 @@ class TreeSpec:
 
     @property
     def hidden_nodes(self) -> bool:
-        """Reports whether nodes are a level of their own below the lowest."""
+        """Reports whether nodes form a hidden level below the lowest level."""
         return not self.by_host and self.counting is Counting.NODES
 
     def accepts(self, node: Node | None) -> bool:
-        """Reports whether the node belongs to the flavor."""
+        """Reports whether the node is usable and has the flavor's labels and a value for every level."""
         return (
             node is not None
             and node.usable
@@ -64,33 +64,33 @@ class TreeSpec:
         return tuple(node.labels[key] for key in self.levels)
 
     def row_key(self, node: Node) -> Hashable:
-        """What the nodes of one counting row have in common."""
+        """Returns the key that the nodes of one counting row share: hostname, node name, or path."""
         if self.by_host:
             return node.labels[HOSTNAME_LABEL]
         return node.name if self.hidden_nodes else self.path(node)
 
 
 class Neighbours(Protocol):
-    """Knows where pods are that others keep away from (neighbours/placed.py)."""
+    """The pod terms that restrict a pod's nodes. Implemented by neighbours/placed.py."""
 
     watching: bool
     """Whether any pod or workload has a term."""
 
     def open_rows(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Bools | None:
-        """Which rows such a pod may use; None: all of them. `empty`: as if no workload were admitted."""
+        """Returns the mask of rows that such a pod may use; None for all. `empty`: as if no workload were admitted."""
 
     def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, str, Bools]]:
-        """Returns the rows that are closed to such a pod, by kind of term and topology key."""
+        """Yields the rows that such a pod may not use, with the kind of term and its topology key."""
 
     def gathers(self, facts: PodFacts | None, *, empty: bool) -> tuple[str, ...]:
-        """Returns the topology keys of which the pods of such a gang go to one domain each."""
+        """Returns the topology keys of which one domain each must hold all pods of such a gang."""
 
     def keys_apart(self, facts: PodFacts | None) -> list[str]:
-        """Returns the topology keys by which such pods keep each other away."""
+        """Returns the topology keys by which the anti-affinity of such pods separates them from each other."""
 
 
 class Tree:
-    """Levels, rows, and the facts for matching."""
+    """The domains of one flavor, its counting rows with free and used amounts, and the node properties that pods match."""
 
     def __init__(
         self, shape: TreeSpec, columns: Columns, nodes: Nodes, usage_tables: UsageTables, neighbours: Neighbours
@@ -114,40 +114,46 @@ class Tree:
 
     @property
     def depth(self) -> int:
-        """Number of levels that requests can name."""
+        """The number of levels that requests can name."""
         return len(self.levels)
 
     @property
     def by_node(self) -> bool:
-        """Reports whether a row is a node, so that labels and taints apply."""
+        """Reports whether a row is a host or node, so that node labels and taints apply to it."""
         return self.shape.by_host or self.shape.hidden_nodes
 
     def level_of(self, key: str) -> int | None:
-        """Returns the level with that label key."""
+        """Returns the number of the level with that label key, or None."""
         return self.shape.levels.index(key) if key in self.shape.levels else None
 
     def free(self, column: int) -> Ints | None:
-        """Free amounts of the resource, by row; None if no row ever had it. Of what is exclusive a row has one."""
+        """Returns the free amounts of the resource by row; None if no row ever had it. A row has one of each exclusive name."""
         if column in self.columns.exclusive:
             self._reach(column)
             return self._free[column, : self.rows.size] + self._has(column)
         return self._free[column, : self.rows.size] if column < len(self._free) else None
 
     def used(self, column: int) -> Ints:
-        """Usage of the resource by admitted workloads, by row."""
+        """Returns the usage of the resource by admitted workloads, by row."""
         return self._used[column, : self.rows.size]
 
     def free_at(self, row: int, column: int) -> int:
-        """One cell."""
+        """Returns the free amount of one resource in one row."""
         own = self._has(column) if column in self.columns.exclusive else 0
         return own + int(self._free[column, row]) if column < len(self._free) else own
 
     def _has(self, column: int) -> int:
-        """How often a row has the exclusive name. A row of several nodes cannot tell, and limits nothing."""
+        """Returns how many pods of a row can have the exclusive name: one, or LIMIT for a row of several nodes.
+
+        For several nodes it is unknown which of them has the name, so the row limits nothing.
+        """
         return 1 if self.by_node and column != self.columns.uncounted else LIMIT
 
     def usable(self, wants: Wants, *, empty: bool = False) -> Bools | None:
-        """Which rows may be used by what they are and which pods are near; None: all. `empty`: as if none were admitted."""
+        """Returns the mask of rows that satisfy both node requirements and pod terms; None for all rows.
+
+        With `empty`, pods of admitted workloads are ignored.
+        """
         mask = self.matcher.feasible(wants, self.rows.size)
         near = self.neighbours.open_rows(wants.facts, self, empty=empty)
         return near if mask is None else mask if near is None else mask & near
@@ -177,13 +183,13 @@ class Tree:
         return self.rows.in_order(self.levels[-1].children[domain])
 
     def values(self, domain: int) -> Values:
-        """What an assignment writes for a lowest-level domain."""
+        """Returns the values by which an assignment names a lowest-level domain: the hostname only, or all levels."""
         path = self.levels[-1].paths[domain]
         return path[-1:] if self.shape.by_host else path
 
     @property
     def output_levels(self) -> tuple[str, ...]:
-        """The levels that an assignment names."""
+        """The label keys of the levels that an assignment names."""
         return self.shape.levels[-1:] if self.shape.by_host else self.shape.levels
 
     @property
@@ -198,7 +204,7 @@ class Tree:
     # ---- nodes come and go
 
     def put(self, name: str) -> None:
-        """Add the node, as its record says, if it belongs here. It must not be in the tree."""
+        """Add the node from its record if it belongs to the flavor. It must not be in the tree."""
         node = self._nodes[name].node
         if node is None or not self.shape.accepts(node):
             return
@@ -208,7 +214,7 @@ class Tree:
         self._replace(key, row, names)
 
     def drop(self, name: str) -> None:
-        """Remove the node if it is in the tree. Its record must still be as it was when it was added."""
+        """Remove the node if it is in the tree. Its record must be unchanged since the node was added."""
         row = self.row_of_node.get(name)
         if row is None:
             return
@@ -217,14 +223,14 @@ class Tree:
         self._replace(self.shape.row_key(node), row, names)
 
     def refill(self, name: str) -> bool:
-        """Recompute the row of a node whose amounts changed, everything else being equal. False: not in this tree."""
+        """Recompute the row of a node of which only amounts changed. Reports whether the node is in this tree."""
         row = self.row_of_node.get(name)
         if row is not None:
             self._fill(row)
         return row is not None
 
     def _replace(self, key: Hashable, row: int | None, names: list[str]) -> None:
-        """Set the nodes of this key's row; the first of them determines its path and facts."""
+        """Set the nodes of the row with this key; the first of them determines the row's path, labels and taints."""
         if row is not None and (not names or self._path(names[0]) != self.rows.paths[row]):
             self._remove_row(key, row)
             row = None
@@ -312,7 +318,7 @@ class Tree:
             self._used[column, row] = used.get(column, 0)
 
     def expected(self, row: int) -> tuple[dict[int, int], dict[int, int]]:
-        """(free, used) of a row, computed from the records and usage tables."""
+        """Returns (free, used) of a row, each by column, recomputed from the node records and usage tables."""
         used: dict[int, int] = {}
         for usage in self._usages(row):
             for column, amount in usage.items():
@@ -340,18 +346,18 @@ class Tree:
             yield self._usage_tables.nodes.get(name, {})
 
     def shift_free(self, row: int, vector: Vector, sign: int = 1) -> None:
-        """Add the amounts to free (sign -1: subtract); usage stays."""
+        """Add the amounts to the row's free amounts (`sign` -1: subtract). Usage stays."""
         for column, amount in vector:
             self._reach(column)
             self._free[column, row] += sign * amount
 
     def shift_cells(self, columns: Ints, rows: Ints, amounts: Ints) -> None:
-        """Add the amounts to free (usage stays); a cell may occur several times."""
+        """Add the amounts to the free amounts of these cells; a cell may occur several times. Usage stays."""
         self._reach(int(columns.max()))
         np.add.at(self._free, (columns, rows), amounts)
 
     def shift_used(self, row: int, vector: Vector) -> None:
-        """Add the amounts to the row's usage and subtract them from free."""
+        """Add the amounts to the row's usage and subtract them from its free amounts."""
         for column, amount in vector:
             self._reach(column)
             self._free[column, row] -= amount
@@ -364,7 +370,7 @@ class Tree:
     # ---- checks
 
     def wrong_row(self, row: int) -> Iterator[str]:
-        """Where the row disagrees with the records; nothing for a removed row."""
+        """Yields a message for each deviation of the row from the records; none for a removed row."""
         if row >= self.rows.size or not self.rows.alive[row]:
             return
         free, used = self.expected(row)
@@ -379,7 +385,7 @@ class Tree:
                     yield f"{where}: {word} {name} is {have}, expected {wanted.get(column, 0)}"
 
     def wrong_node(self, name: str) -> Iterator[str]:
-        """Reports whether the node, present or gone, is in its row and in no other."""
+        """Yields a message if the node is missing from its row, in a wrong row, or in the tree although it does not belong."""
         record, row = self._nodes.get(name), self.row_of_node.get(name)
         node = record.node if record is not None else None
         if node is None or not self.shape.accepts(node):
@@ -391,7 +397,7 @@ class Tree:
             yield f"node {name} is not in its domain"
 
     def _leads(self, row: int, name: str) -> bool:
-        """Reports whether the node is in the row and determines its facts as the first one."""
+        """Reports whether the node is in the row, and the row has the path of its first node."""
         names = self._members.get(row, [])
         return name in names and self._path(names[0]) == self.rows.paths[row]
 
