@@ -1,8 +1,9 @@
-"""Conversion: Workloads become the engine's values, admissions become objects (see also convert_queues.py, convert_nodes.py).
+"""Converts Workloads to the engine's values, and the engine's admissions to API objects.
 
-Plain conversion: quantities are parsed, defaults filled in, what the engine never reads is left behind. Nothing is decided
-or kept. Wrong input raises `api.errors.InvalidObject` naming object and field. The feed calls it once for each change of an
-object; the scheduler calls `admission` for what it writes.
+convert_queues.py and convert_nodes.py do the same for other kinds. Conversion parses quantities, fills in defaults and drops
+fields that the engine does not read; it decides nothing and keeps no state. Invalid input raises `api.errors.InvalidObject`,
+which names object and field. The feed converts an object once for each change; the scheduler calls `admission` before it
+writes a status.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from api.names import (
 from api.pod_terms import pod_facts, sorted_labels, with_spread
 from api.requests import parse_int32
 
-# Evictions after which a workload queues up again from that moment on; else its creation counts (lifecycle.md 3.6).
+# After these evictions a workload queues from the time of its eviction; otherwise from its creation (lifecycle.md 3.6).
 _REQUEUED_FROM_EVICTION = (EvictedReason.PODS_READY_TIMEOUT, EvictedReason.ADMISSION_CHECK)
 _LONGER_WORDS = {"type": "spreading", "min": "minimum", "max": "maximum"}
 _NOT_NEGATIVE = "must be greater than or equal to 0"
@@ -67,12 +68,13 @@ def workload(
     known: tuple[model.PodSet, ...] | None = None,
     replaces: str = "",
 ) -> model.Workload:
-    """A Workload. Its admission is read while it holds quota (QuotaReserved is True). Raises InvalidObject.
+    """Returns the engine's value of a Workload. Its admission is read while QuotaReserved is True. Raises InvalidObject.
 
-    Reclaimable pods are no longer requested while it waits, and not charged to quota while it runs; their places stay
-    occupied (lifecycle.md 3.7). `by_eviction`: a workload whose pods were not ready in time queues again from its eviction
-    on. `boosted`: its annotation `priority-boost` adds to its priority. `known`: the result of `pod_sets` for an equal spec
-    without reclaimable pods. `replaces`: as in model.Workload.
+    Reclaimable pods are not requested while the workload waits, and not charged to quota while it runs; the capacity of their
+    nodes stays charged (lifecycle.md 3.7). With `by_eviction`, a workload that was evicted because its pods were not ready in
+    time queues from its eviction. With `boosted`, its annotation `priority-boost` adds to its priority. `known` is the result
+    of `pod_sets` for an equal spec without reclaimable pods. `blocked`, `not_before`, `defect` and `replaces` are as in
+    model.Workload.
     """
     meta, status = w.metadata, w.status
     done = {pod_set.name: pod_set.count for pod_set in status.reclaimable_pods}
@@ -107,13 +109,13 @@ def workload(
 
 
 def pod_sets(w: workloads.Workload, rules: ResourceRules = PLAIN) -> tuple[model.PodSet, ...]:
-    """The pod sets of a Workload with all pods that it requests. Raises InvalidObject."""
+    """Returns the pod sets of a Workload with all pods that it requests, reclaimable ones included. Raises InvalidObject."""
     with about("Workload", w.key):
         return _pod_sets(w, {}, rules)
 
 
 def same_for_all(spec: workloads.WorkloadSpec) -> bool:
-    """Whether `pod_sets` is the same for every Workload with this spec: no term depends on namespace or owner."""
+    """Reports whether `pod_sets` is equal for all Workloads with this spec: no pod term depends on namespace or owner."""
     return not any(_keeps_pods_away(pod_set.template) for pod_set in spec.pod_sets)
 
 
@@ -130,13 +132,13 @@ def _pod_sets(w: workloads.Workload, done: Mapping[str, int], rules: ResourceRul
 
 
 def _part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """A map inside a template; empty if a user has written something else there."""
+    """Returns a map inside a template; an empty map if the template has no map there."""
     found = of.get(key)
     return found if isinstance(found, Mapping) else {}
 
 
 def _pod_labels(w: workloads.Workload, template: Mapping[str, Any]) -> dict[str, str]:
-    """The labels of the pods, by which terms select them: those of the template and those that their owner adds."""
+    """Returns the labels of the pods: those of the template and those that the Job controller adds."""
     return {**_template_labels(template), **_owner_labels(w)}
 
 
@@ -146,19 +148,19 @@ def _template_labels(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _owner_labels(w: workloads.Workload) -> dict[str, str]:
-    """The labels that the Job controller adds."""
+    """Returns the labels that the Job controller adds to the pods of the owner."""
     jobs = [owner.name for owner in w.metadata.owner_references if owner.controller and owner.kind == "Job"]
     return {key: name for name in jobs for key in _JOB_NAME_LABELS}
 
 
 def closed_gate(w: workloads.Workload) -> bool:
-    """Whether a preemption gate of the Workload is closed. A gate is closed until the status says that it is open."""
+    """Reports whether a preemption gate of the Workload is closed. A gate is closed unless the status says that it is open."""
     opened = {gate.get("name") for gate in w.status.preemption_gates if gate.get("position") == "Open"}
     return any(gate.get("name") not in opened for gate in w.spec.preemption_gates)
 
 
 def _gang(w: workloads.Workload) -> model.Gang | None:
-    """The gang, from the annotations that the controller of pods writes."""
+    """Returns the gang by the annotations that the pod controller writes; None without them. Raises InvalidObject."""
     given = w.metadata.annotations
     if GANG not in given:
         return None
@@ -178,7 +180,7 @@ def _since(w: workloads.Workload, kind: str) -> float | None:
 
 
 def _time_limit(w: workloads.Workload) -> float | None:
-    """How many seconds it may run after its next admission; earlier runs are subtracted."""
+    """Returns the seconds that the workload may run after its next admission, net of earlier runs; None without a limit."""
     limit, past = w.spec.maximum_execution_time_seconds, w.status.accumulated_past_execution_time_seconds or 0
     return None if limit is None else float(max(0, limit - past))
 
@@ -260,7 +262,7 @@ def _node_affinity(
 def _with_spread_keys(
     spec: pods.PodSpec, terms: tuple[model.NodeSelectorTerm, ...] | None
 ) -> tuple[model.NodeSelectorTerm, ...] | None:
-    """The terms with the label keys that kube-scheduler requires of a node for DoNotSchedule spread constraints."""
+    """Returns the terms extended by the label keys that a node must have for DoNotSchedule spread constraints."""
     keys = {one.topology_key for one in spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"}
     if not keys:
         return terms
@@ -270,7 +272,7 @@ def _with_spread_keys(
     return tuple(
         msgspec.structs.replace(term, match_expressions=(*term.match_expressions, *has))
         for term in terms
-        if term.match_expressions or term.match_fields  # others match nothing
+        if term.match_expressions or term.match_fields  # an empty term matches no node and must stay without effect
     )
 
 
@@ -285,7 +287,7 @@ def _topology_ask(request: topology_request.TopologyRequest, of: workloads.PodSe
     for fault in constraints.contradictions(shaped, of.count, of.name):
         place = "".join(f"[{part}]" for part in fault.path)
         raise InvalidObject(f"{field}.constraints{place}", fault.given, fault.allowed)
-    # constraints alone shape what may lie anywhere
+    # Placement constraints without a required or preferred level imply that the pods may use the whole topology.
     anywhere = True if shaped and request.required is None and request.preferred is None else request.unconstrained
     return model.TopologyAsk(
         required=request.required,
@@ -302,7 +304,7 @@ def _topology_ask(request: topology_request.TopologyRequest, of: workloads.PodSe
 
 
 def _level_constraint(given: topology_request.PlacementConstraint) -> model.LevelConstraint:
-    """The constraint with the engine's names for its words."""
+    """Returns the constraint with the engine's field names."""
     words = {
         _LONGER_WORDS.get(word, word): getattr(given, word)
         for word in topology_request.PlacementConstraint.model_fields
@@ -326,11 +328,10 @@ def _admission(
 
 
 def _pod_set_admission(given: workloads.PodSetAssignment, field: str, asked: int, done: int) -> model.PodSetAdmission:
-    """The admission of a pod set.
+    """Returns the admission of a pod set.
 
-    Quota is charged for the pods that the pod set still has (`asked`) and that are not done.
-
-    A pod set that shrank keeps fewer places: the last ones of its list are free.
+    Quota is charged for the pods that the pod set still requests (`asked`) minus those that are `done`. If the pod set
+    shrank, pods are dropped from the end of its assignment.
     """
     usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
     count = given.count or 0
@@ -355,7 +356,7 @@ def _assignment(given: topology_assignment.TopologyAssignment, field: str, most:
 
 
 def admission(decided: model.Admission) -> workloads.Admission:
-    """The status.admission to write; topology assignments are in the compact form."""
+    """Returns the `status.admission` to write, with topology assignments in the compact form."""
     return workloads.Admission(
         cluster_queue=decided.cluster_queue,
         pod_set_assignments=tuple(_wire_pod_set(pod_set) for pod_set in decided.pod_sets),

@@ -1,4 +1,4 @@
-"""Conversion of nodes and bound pods; see convert.py."""
+"""Converts nodes and bound pods to the engine's values; see convert.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from api.pod_terms import pod_facts
 
 
 def node(given: pods.Node) -> model.Node:
-    """A Node. Raises InvalidObject."""
+    """Returns the engine's value of a Node. Raises InvalidObject."""
     with about("Node", given.key):
         return model.Node(
             name=given.key,
@@ -34,12 +34,12 @@ def node(given: pods.Node) -> model.Node:
 
 @lru_cache(4096)
 def _offered(amounts: tuple[tuple[str, str | int | float], ...]) -> quantity.Resources:
-    """The allocatable resources. Nodes of the same size share the value, which never changes."""
+    """Returns the allocatable resources. Nodes of the same size share the result, which must not be changed."""
     return quantity.parse_list(dict(amounts), "status.allocatable")
 
 
 def bound_pod(given: pods.Pod) -> model.BoundPod | None:
-    """A bound pod; None for one that is not bound or has terminated. Raises InvalidObject."""
+    """Returns the engine's value of a pod; None if it is not bound or has terminated. Raises InvalidObject."""
     if not given.spec.node_name or given.terminated:
         return None
     meta = given.metadata

@@ -1,4 +1,4 @@
-"""Conversion of queues, cohorts and flavors; see convert.py."""
+"""Converts ClusterQueues, Cohorts and ResourceFlavors to the engine's values; see convert.py."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def cluster_queue(
     only_checks: bool = False,
     outside: Mapping[str, int] = _NONE,
 ) -> model.ClusterQueue:
-    """A ClusterQueue. `inactive` and the parameters after it are as in model.ClusterQueue. Raises InvalidObject.
+    """Returns the engine's value of a ClusterQueue. Raises InvalidObject.
 
-    Resources of `outside` that the queue does not cover are dropped.
+    `inactive` and the parameters after it are as in model.ClusterQueue; resources of `outside` that the ClusterQueue does not
+    cover are dropped.
     """
     spec, elastic = queue.spec, ELASTIC_QUOTA_LABEL in queue.metadata.labels
     strategy = spec.admission_checks_strategy
@@ -62,7 +63,7 @@ def cluster_queue(
 
 
 def cohort(given: queues.Cohort) -> model.Cohort:
-    """A Cohort. Raises InvalidObject."""
+    """Returns the engine's value of a Cohort. Raises InvalidObject."""
     with about("Cohort", given.key):
         quotas = {
             (flavor.flavor, resource): quota
@@ -127,18 +128,17 @@ def _weight(sharing: queues.FairSharing | None) -> int:
         return 1000
     with within("spec.fairSharing.weight: "):
         weight = quantity.parse(sharing.weight)
-        # 0 alone is a share without bound, however small the weight
+        # Only weight 0 makes a share infinite, so a tiny positive weight must not be rounded to 0.
         return max(1, int(weight * 1000)) if weight > 0 else 0
 
 
 def flavor(
     given: topology.ResourceFlavor, named: topology.Topology | None, *, topology_aware: bool = True
 ) -> model.Flavor:
-    """A ResourceFlavor with the levels that it names or contains.
+    """Returns the engine's value of a ResourceFlavor, with the levels of its own or of its Topology. Raises InvalidObject.
 
-    `named` is its Topology, if that exists. Raises InvalidObject.
-
-    Messages call levels of the flavor itself by the flavor's name. `topology_aware` False: the flavor has no levels.
+    `named` is the Topology that the flavor names, if that exists. If the flavor has levels of its own, messages use the
+    flavor's name as the topology's. If `topology_aware` is False, the flavor gets no levels.
     """
     spec, name, levels = given.spec, given.spec.topology_name, named.levels if named else None
     if spec.topology is not None:
@@ -164,7 +164,7 @@ def _backfill(annotations: Mapping[str, str]) -> bool:
 
 
 def profile_of(annotations: Mapping[str, str]) -> model.Profile | None:
-    """The placement profile that the object's annotation names."""
+    """Returns the placement profile that the annotations name, or None. Raises InvalidObject."""
     text = annotations.get(PLACEMENT_PROFILE)
     if text is None:
         return None

@@ -1,9 +1,9 @@
 """Checkpoint and rollback of the ledger: a journal of inverse operations.
 
-Each change records its inverse while a trial is open. A trial remembers the length of the journal when it opens and runs the
-later inverses, last first, when it ends, unless it was kept. Trials nest: the outer trial can still revert what an inner one
-kept. The cost of a trial is proportional to its changes, not to the size of the ledger. Called by ledger.py, quota/tree.py
-and the trees; opened by cycle/.
+While a trial is open, each change records its inverse. A trial remembers the length of the journal when it opens and runs the
+inverses recorded since, last first, when it ends, unless it was kept. Trials nest: an outer trial reverts also the changes
+that an inner trial kept. The cost of a trial is proportional to its changes, not to the size of the ledger. Called by
+ledger.py, quota/tree.py and the trees; cycle/ opens trials.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Trial:
         self.kept = False
 
     def keep(self) -> None:
-        """Keeps the changes; an outer trial may still revert them."""
+        """Keep the changes when the trial ends; an outer trial may still revert them."""
         self.kept = True
 
 
@@ -40,17 +40,17 @@ class Journal:
 
     @property
     def recording(self) -> bool:
-        """Whether a change must record its inverse: a trial is open and the change is not itself a rollback."""
+        """Whether a change must record its inverse: a trial is open, and no rollback is running."""
         return self._open > 0 and not self._undoing
 
     def record(self, undo: Callable[[], None]) -> None:
-        """Records the inverse of a change."""
+        """Record the inverse of a change; ignored unless `recording`."""
         if self.recording:
             self._undo.append(undo)
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:
-        """Opens a trial. An exception inside reverts its changes, too."""
+        """Open a trial for the duration of the context. An exception inside reverts its changes even if they were kept."""
         trial, mark = Trial(), len(self._undo)
         self._open += 1
         try:
@@ -76,30 +76,30 @@ class Journal:
         finally:
             self._undoing = False
 
-    # ---- the two containers that state is made of
+    # ---- changes of mappings and sets
 
     def put(self, mapping: MutableMapping[K, V], key: K, value: V) -> None:
-        """`mapping[key] = value`, undoable."""
+        """Set `mapping[key] = value`, and record the inverse."""
         if self.recording:
             self._undo.append(_restorer(mapping, key))
         mapping[key] = value
 
     def drop(self, mapping: MutableMapping[K, V], key: K) -> None:
-        """`del mapping[key]` if it is there, undoable."""
+        """Delete `mapping[key]` if the key is present, and record the inverse."""
         if key in mapping:
             if self.recording:
                 self._undo.append(_restorer(mapping, key))
             del mapping[key]
 
     def add(self, members: MutableSet[K], member: K) -> None:
-        """`members.add(member)`, undoable."""
+        """Add the member to the set, and record the inverse."""
         if member not in members:
             if self.recording:
                 self._undo.append(partial(members.discard, member))
             members.add(member)
 
     def discard(self, members: MutableSet[K], member: K) -> None:
-        """`members.discard(member)`, undoable."""
+        """Remove the member from the set if it is present, and record the inverse."""
         if member in members:
             if self.recording:
                 self._undo.append(partial(members.add, member))

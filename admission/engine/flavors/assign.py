@@ -22,22 +22,22 @@ SEVERITY = (
     Reason.EXCEEDS_MAX_QUOTA,
     Reason.NO_MATCHING_FLAVOR,
 )
-"""Mildest first: what passes by itself before what never does."""
+"""Reasons from the mildest, which may pass by itself, to the most severe, which never does."""
 
 
 def most_severe(reasons: Iterable[Reason | None]) -> Reason | None:
-    """The reason to report when several parts must all fit."""
+    """Returns the reason to report when several parts must all fit; None if there is none."""
     return max((reason for reason in reasons if reason is not None), key=SEVERITY.index, default=None)
 
 
 def mildest(reasons: Iterable[Reason | None]) -> Reason | None:
-    """The reason to report when one of several alternatives must fit."""
+    """Returns the reason to report when one of several alternatives must fit; None if there is none."""
     return min((reason for reason in reasons if reason is not None), key=SEVERITY.index, default=None)
 
 
 class Mode(IntEnum):
-    """How well a request fits, worst first. PREEMPT may evict workloads of the own queue, too; RECLAIM evicts only those of
-    other queues.
+    """How well a request fits, worst first. PREEMPT may evict workloads of the same ClusterQueue; RECLAIM only those of other
+    ClusterQueues.
     """
 
     NO_FIT = 0
@@ -66,28 +66,28 @@ class VictimFinder(PreemptionOracle, Protocol):
 
 
 class Preemptions(Protocol):
-    """Finds the victims that workloads could evict at one moment."""
+    """Creates victim finders for workloads, for the present state of the ledger."""
 
     def about(self, workload: Workload) -> VictimFinder:
-        """The `VictimFinder` of this workload."""
+        """Returns the `VictimFinder` of this workload."""
 
 
 class NoPreemption:
-    """Never evicts."""
+    """A `Preemptions` and `VictimFinder` that never evicts."""
 
     def __init__(self, quota: QuotaTree) -> None:
         self._quota = quota
 
     def about(self, workload: Workload) -> VictimFinder:
-        """Returns itself: the answer is the same for all workloads."""
+        """Returns itself, since the answer is the same for all workloads."""
         return self
 
     def simulate(self, queue: str, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-        """Always NO_CANDIDATES, at the present borrowing level."""
+        """Returns NO_CANDIDATES at the present borrowing level."""
         return Mode.NO_CANDIDATES, self._quota.borrowing(queue, fr, amount).level
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
-        """Always empty."""
+        """Returns no victims."""
         return ()
 
 
@@ -115,7 +115,7 @@ class Attempt:
     needed_quota: tuple[FlavorResource, int] | None = None
 
     def text(self) -> str:
-        """The text for an event."""
+        """Returns the text for an event: the flavor with its mode, borrowing level and reasons."""
         mode = _WORDS[self.mode]
         borrowing = [f"borrow={self.level}"] if self.level else []
         return f"{self.flavor}({';'.join([mode, *borrowing, *self.reasons])})"
@@ -163,7 +163,7 @@ class PodSetFlavors:
         return min((pick.mode for pick in self.picks.values()), default=Mode.FIT)
 
     def message(self) -> str | None:
-        """Its part of the message of the condition."""
+        """Returns the pod set's part of the condition message; None if its flavors fit at once."""
         if self.error is not None:
             return f"failed to assign flavors to pod set {self.name}: {self.error}"
         if not self.reasons:
@@ -199,7 +199,7 @@ class FlavorAssignment:
         return most_severe(pod_set.reason for pod_set in self.pod_sets) or Reason.WAITING_FOR_QUOTA
 
     def considered(self) -> str:
-        """The text that the admission event adds: flavors that did not fit at once; empty if all did."""
+        """Returns the text that the admission event adds: flavors that did not fit at once; empty if all did."""
         considered = [
             f"{pod_set.name}: {', '.join(attempt.text() for attempt in notable)}"
             for pod_set in self.pod_sets
@@ -208,5 +208,5 @@ class FlavorAssignment:
         return f"; Flavors considered: {' | '.join(considered)}" if considered else ""
 
     def message(self) -> str:
-        """The message of the condition."""
+        """Returns the condition message; empty if all pod sets fit at once."""
         return "; ".join(text for pod_set in self.pod_sets if (text := pod_set.message()) is not None)

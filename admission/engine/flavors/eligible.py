@@ -1,8 +1,7 @@
-"""Tests whether a flavor suits a pod set, whatever capacity is free: topology, taints, node labels.
+"""Tests whether a pod set may use a flavor, regardless of free capacity: topology, taints and node labels.
 
-The message for a flavor that does not suit is that of Kueue (cycle.md 4.4, step 2); waiting never changes it. A flavor is
-tested by its own node labels and taints. Which nodes can take the pods is up to the placement (topology/tree/match.py).
-Called by search.py.
+The message for an unsuitable flavor is that of Kueue (cycle.md 4.4, step 2); waiting does not change it. The test considers
+the node labels and taints of the flavor; the placement checks those of nodes (topology/tree/match.py). Called by search.py.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from admission.engine.topology.tree.match import int64, untolerated
 
 
 def wants_topology(pod_set: PodSet, implied: bool) -> bool:
-    """Whether the pod set is placed on a topology: it requests one, or all flavors of its queue have one."""
+    """Reports whether the pod set is placed on a topology: it requests one, or all flavors of its queue have one."""
     return implied or (pod_set.topology is not None and pod_set.topology.explicit)
 
 
@@ -50,7 +49,7 @@ def _topology_mismatch(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...]
 
 
 def _has_levels(ask: TopologyAsk, levels: tuple[str, ...]) -> bool:
-    """Whether the topology has every level that the request names."""
+    """Reports whether the topology has every level that the request names."""
     named = ask.required or ask.preferred
     if named is None and not ask.unconstrained and not ask.slices:
         return False
@@ -63,12 +62,12 @@ def _named(ask: TopologyAsk) -> set[str]:
 
 
 def named_levels(pod_set: PodSet) -> list[str]:
-    """The level names that the pod set requires of the topology of a flavor."""
+    """Returns the level names that the pod set's request contains and a flavor's topology must have, sorted."""
     return sorted(_named(pod_set.topology)) if pod_set.topology is not None else []
 
 
 def _labels_match(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
-    """Whether node selector, required affinity and volumes agree with the flavor's labels."""
+    """Reports whether node selector, required node affinity and volumes agree with the flavor's labels."""
     if any(key in labels and labels[key] != value for key, value in pod_set.node_selector.items()):
         return False
     if not all(any(_term_matches(term, labels) for term in terms) for terms in pod_set.volumes):

@@ -27,12 +27,15 @@ class FlavorTrial:
 
     @classmethod
     def refusal(cls, text: str, reason: Reason) -> FlavorTrial:
-        """The result of a flavor that cannot be used, with the reason."""
+        """Returns the trial of a flavor that cannot be used: mode NO_FIT, with the text and reason."""
         return cls(Mode.NO_FIT, reasons=(text,), reason=reason)
 
 
 def rank(tried: FlavorTrial, policy: FungibilityPolicy) -> tuple[bool, bool, int, int]:
-    """The sort key of a trial, the best last: any fit, then victims, then mode and borrowing in the order of the policy."""
+    """Returns the sort key of a trial; the best trial has the largest key.
+
+    Trials above NO_FIT rank first, then those above NO_CANDIDATES, then mode and borrowing level in the order of the policy.
+    """
     first, second = int(tried.mode), -tried.level
     if policy.preference == "PreemptionOverBorrowing":
         first, second = second, first
@@ -40,7 +43,7 @@ def rank(tried: FlavorTrial, policy: FungibilityPolicy) -> tuple[bool, bool, int
 
 
 def search_ends(tried: FlavorTrial, policy: FungibilityPolicy) -> bool:
-    """Whether the search stops at this flavor."""
+    """Reports whether the search over flavors stops at this trial."""
     if tried.mode <= Mode.NO_CANDIDATES:
         return False
     if tried.mode < Mode.FIT and policy.when_can_preempt == "TryNextFlavor":

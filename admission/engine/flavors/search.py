@@ -1,14 +1,14 @@
-"""Searches the flavor of each pod set by quota: cycle.md 4.4, with its messages (4.6).
+"""Finds a flavor for each pod set by quota: cycle.md 4.4, with the messages of 4.6.
 
-Pod sets are assigned in order, those of one placement group together. Each resource group of the queue gives them one flavor.
-Flavors are tried in the queue's order, and the search ends where the fungibility policy says. Earlier pod sets of the
-workload count against the quota. The search ignores nodes: the cycle places the pods afterwards and passes a flavor without
-room in `refused`. Such a flavor is skipped like one without quota, and its message is one of the reasons. So a workload gets
-the second flavor if the nodes of the first have no room, and its message names both if neither has. (Kueue tries no other
-flavor then.)
+Pod sets are assigned in order, those of one placement group together, and each resource group of the ClusterQueue gives them
+one flavor. Flavors are tried in the order of the ClusterQueue until the fungibility policy ends the search. Earlier pod sets
+of the workload count against the quota. The search ignores nodes: the cycle places the pods afterwards, and if that fails,
+searches again with the flavor in `refused`. Such a flavor is skipped like a flavor without quota, and its message becomes one
+of the reasons. So a workload gets the second flavor if the nodes of the first have no capacity, and its message names both
+flavors if neither has. (Kueue tries no other flavor in that case.)
 
-If a request exceeds the free quota, the `oracle` says whether evictions could help. assign.py has the result, fungibility.py
-the policy.
+If a request exceeds the free quota, the `oracle` says whether evictions could help. assign.py defines the result,
+fungibility.py the policy.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ from admission.engine.quota.tree import QuotaTree
 from admission.engine.reasons import Reason
 
 Refused = Mapping[tuple[str, str], str]
-"""(pod set, flavor) to the placement's message, where it was tried in vain."""
+"""Maps (pod set, flavor) to the message of the placement that failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Limits of a search.
 
-    `refused`: flavors to skip, with the message of the placement. `tried`: where the last search ended, by pod set and
-    resource (`FlavorAssignment.tried`); the search continues behind it. `pinned`: the only flavor to consider, by pod set and
-    resource. `kept`: likewise, the flavor that pods of an elastic job have already. `fair`: fair sharing is on, which lets a
-    queue that reclaims preempt while it borrows.
+    `refused` has flavors to skip, with the message of the placement. `tried` has the position where the last search ended, by
+    pod set and resource (`FlavorAssignment.tried`); the search continues after it. `pinned` has the only flavor to consider,
+    by pod set and resource, and `kept` likewise the flavor that running pods of an elastic job have. `fair` says that fair
+    sharing is on, which lets a ClusterQueue that reclaims preempt while it borrows.
     """
 
     refused: Refused = field(default_factory=dict)
@@ -68,13 +68,16 @@ EVERYWHERE = Scope()
 
 
 def topology_implied(queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> bool:
-    """Whether all of the queue's flavors have a topology, so that every workload of the queue is placed on one."""
+    """Reports whether all flavors of the ClusterQueue have a topology, so that each of its workloads is placed on one."""
     names = queue.flavors
     return bool(names) and all(name in flavors and flavors[name].topology is not None for name in names)
 
 
 def total_requests(queue: ClusterQueue, pod_set: PodSet) -> dict[str, int]:
-    """The total requests of the pod set, saturated at 64 bits. Pods are counted if the queue has quota for them."""
+    """Returns the total requests of the pod set by resource, saturated at 64 bits.
+
+    `pods` is included if the ClusterQueue has quota for it.
+    """
     single = pod_set.requests if pod_set.charged is None else pod_set.charged
     totals = {resource: min(LARGEST, amount * pod_set.count) for resource, amount in single.items()}
     if queue.group_of(PODS) is not None:
@@ -97,7 +100,7 @@ class FlavorSearch:
         self.implied = topology_implied(queue, flavors)
 
     def assign(self, workload: Workload) -> FlavorAssignment:
-        """Returns the flavors of the workload."""
+        """Returns the flavors of the workload's pod sets, up to the first pod set without one."""
         usage: dict[FlavorResource, int] = {}
         found: list[PodSetFlavors] = []
         for members in _groups(workload.pod_sets):
@@ -141,7 +144,7 @@ class FlavorSearch:
         got = PodSetFlavors(member.name, own, requests, found.reasons, found.reason, attempts=found.attempts)
         if not wants_topology(member, self.implied) or not member.count:
             return got
-        # a member that requests nothing goes where its group goes
+        # A member without requests is placed on the flavor of its group.
         names = sorted({p.flavor for p in (own or found.picks).values() if self.flavors[p.flavor].topology is not None})
         if len(names) == 1:
             return replace(got, topology=names[0])
@@ -158,7 +161,7 @@ class FlavorSearch:
         total: Mapping[str, int],
         usage: Mapping[FlavorResource, int],
     ) -> FlavorTrial:
-        """The flavor for the resources of the group; the search starts with `resource`."""
+        """Returns the best trial for the resources of the group; positions of the last search are those of `resource`."""
         wanted = {name: total[name] for name in sorted(group.resources) if name in total}
         policy, best, reasons, why = self.queue.fungibility, FlavorTrial(Mode.NO_FIT), list[str](), None
         attempts: list[Attempt] = []
@@ -214,7 +217,7 @@ class FlavorSearch:
         return None
 
     def _kept_elsewhere(self, name: str, members: Sequence[PodSet], wanted: Iterable[str]) -> str | None:
-        """The other flavor that pods of one of the pod sets have already (cycle.md 4.4)."""
+        """Returns the flavor, other than `name`, that running pods of a member have (cycle.md 4.4), or None."""
         kept = (self.scope.kept.get((member.name, resource), name) for member in members for resource in wanted)
         return next((flavor for flavor in kept if flavor != name), None)
 
@@ -271,7 +274,7 @@ class FlavorSearch:
 
 
 def _both(one: FlavorTrial, other: FlavorTrial) -> FlavorTrial:
-    """Combines two resource groups of the same pod sets."""
+    """Returns the combined trial of two resource groups of the same pod sets."""
     return FlavorTrial(
         min(one.mode, other.mode),
         max(one.level, other.level),
@@ -291,7 +294,7 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _groups(pod_sets: Sequence[PodSet]) -> Iterator[list[PodSet]]:
-    """Groups the pod sets of one placement group, at the position of the first of them."""
+    """Yields the pod sets by placement group, in the order of the first pod set of each group."""
     keys: dict[str, int] = {}
 
     def place(item: tuple[int, PodSet]) -> int:

@@ -1,14 +1,15 @@
-"""Spread constraints with DoNotSchedule: how many pods of a gang each row gets so that the scheduler's filter would pass.
+"""Distributes a gang's pods over rows so that DoNotSchedule topology spread constraints hold.
 
-As PodTopologySpread of kube-scheduler has it, for pods that it would place one after the other: a pod may go to a domain where
-the pods that the constraint selects, with itself, exceed those of the domain with the fewest by `max_skew` at most. Domains are
-those of nodes that the pod's node selector and affinity select, here inside the domain in which the whole gang has to lie.
-Nodes that are full or tainted have domains as well, so that what they lack keeps the others low.
+The rule is that of kube-scheduler's PodTopologySpread filter for pods placed one after the other: a pod may use a domain if
+the pods there that the constraint selects, including itself, exceed the smallest count of any domain by at most `max_skew`.
+The domains are those of the nodes that the pod's node selector and affinity select, here inside the domain that must hold
+the whole gang. Full or tainted nodes count as domains too, so their low counts limit the others.
 
-The pods are pinned to their hosts afterwards, and a pinned pod has one domain only: the filter passes, and the evenness is kept
-by this choice. With `min_domains` it counts none for the fewest then, so a host takes `max_skew` pods at most.
+The pods are pinned to their hosts afterwards. The filter sees a single domain for a pinned pod and passes, so only this
+choice keeps the pods even. With `min_domains` above 1 the filter takes 0 as the smallest count for a pinned pod, so a host
+gets at most `max_skew` pods.
 
-Called by place.py.
+Called by evenness.py.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from admission.engine.topology.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One constraint on some rows: a number for each row's domain (-1: none), the pods that are on it, whether it counts.
+    """One constraint on some rows. By row: the number of its domain (`ids`, -1: none), the selected pods on it (`there`), and
+    whether it counts for the domain (`counts`).
 
-    `own`: 1 where the gang's pods count themselves, else 0.
+    `own` is 1 if the constraint selects the gang's own pods, else 0.
     """
 
     term: SpreadTerm
@@ -39,24 +41,24 @@ class Spread:
     own: int
 
     def of(self, rows: Ints) -> Spread:
-        """Returns the same on these rows."""
+        """Returns the constraint restricted to these rows."""
         return Spread(self.term, self.ids[rows], self.there[rows], self.counts[rows], self.own)
 
     def domains(self) -> tuple[Ints, Bools]:
-        """Returns, by number, the pods of each domain, and whether it is one."""
+        """Returns, by domain number, the selected pods of the domain, and whether a counting row belongs to it."""
         size = int(self.ids.max(initial=-1)) + 1
         counted = self.counts & (self.ids >= 0)
         pods = np.bincount(self.ids[counted], weights=self.there[counted], minlength=size).astype(np.int64)
         return pods, np.bincount(self.ids[counted], minlength=size) > 0
 
     def fewest(self, pods: Ints, known: Bools) -> int:
-        """Returns the pods of the domain with the fewest."""
+        """Returns the smallest count of any domain in `known`; 0 if there are fewer domains than `min_domains`."""
         number = int(known.sum())
         return int(pods[known].min()) if number >= max(1, self.term.min_domains) else 0
 
 
 def spreads(placed: PlacedPods, tree: Tree, wants: Wants, *, empty: bool) -> list[Spread]:
-    """Returns the constraints of such pods on all rows."""
+    """Returns the spread constraints of pods with these requirements, on all rows of the tree."""
     facts = wants.facts
     if facts is None or not facts.even:
         return []
@@ -79,7 +81,7 @@ def _spread(
 
 
 def pinned(spread: Sequence[Spread], fit: Ints) -> Ints:
-    """Returns how many pods fit where a pod that is pinned to its host finds one domain, and needs more of them."""
+    """Returns `fit`, limited where `min_domains` makes the filter count a pinned pod against a smallest count of 0."""
     for one in spread:
         if one.term.min_domains > 1:
             left = one.term.max_skew - one.there
@@ -88,7 +90,10 @@ def pinned(spread: Sequence[Spread], fit: Ints) -> Ints:
 
 
 def evenly(spread: Sequence[Spread], fit: Ints, order: Ints, count: int) -> tuple[Ints, int]:
-    """Pods by row, and their number: `count`, or less where no more can lie evenly. `order`: of equal rows the lowest first."""
+    """Returns the pods by row and their number: `count`, or fewer if no more pods can be spread evenly.
+
+    `fit` is the number of pods that fit by row; ties between rows break by the smaller value of `order`.
+    """
     counting = [one for one in spread if one.own]
     open_ = np.logical_and.reduce([_passes(one) for one in spread if not one.own], initial=True)
     room = np.where(open_, fit, 0)
@@ -98,15 +103,15 @@ def evenly(spread: Sequence[Spread], fit: Ints, order: Ints, count: int) -> tupl
 
 
 def _passes(one: Spread) -> Bools:
-    """Returns the rows of domains that are low enough, of a constraint that does not count the gang's own pods."""
+    """Returns the mask of rows whose domain passes a constraint that does not select the gang's own pods."""
     pods, known = one.domains()
     low = pods - one.fewest(pods, known) <= one.term.max_skew
-    passes: Bools = np.append(low, False)[one.ids]  # the last one is for rows without the key
+    passes: Bools = np.append(low, False)[one.ids]  # the last cell is for rows without the key
     return passes
 
 
 def _poured(one: Spread, room: Ints, order: Ints, count: int) -> tuple[Ints, int]:
-    """One constraint: the lowest domains are filled first, all to one level as far as they have room."""
+    """Distribute by one constraint: water filling, which raises the domains with the fewest pods to one level first."""
     pods, known = one.domains()
     usable = room * (one.ids >= 0)
     hold = np.bincount(one.ids[one.ids >= 0], weights=usable[one.ids >= 0], minlength=len(pods)).astype(np.int64)
@@ -129,7 +134,7 @@ def _poured(one: Spread, room: Ints, order: Ints, count: int) -> tuple[Ints, int
 
 
 def _on_rows(ids: Ints, share: Ints, room: Ints, order: Ints) -> Ints:
-    """Returns the share of each domain on its rows: the largest first."""
+    """Returns the pods by row, given the share of each domain; the rows with most capacity are used first."""
     found = np.zeros(len(ids), dtype=np.int64)
     rows = np.flatnonzero((room > 0) & (ids >= 0))
     rows = rows[share[ids[rows]] > 0]
@@ -142,8 +147,9 @@ def _on_rows(ids: Ints, share: Ints, room: Ints, order: Ints) -> Ints:
 
 
 def _one_by_one(spread: Sequence[Spread], room: Ints, order: Ints, count: int) -> tuple[Ints, int]:
-    """Several constraints: as the scheduler does it, one pod after the other to the lowest domains; pods that share no domain
-    go in one step.
+    """Distribute by several constraints like the scheduler: one pod after the other, each to the domains with the fewest pods.
+
+    Pods that share no domain are placed in one step.
     """
     found, room = np.zeros(len(room), dtype=np.int64), room.copy()
     state = [one.domains() for one in spread]
@@ -171,7 +177,7 @@ def _one_by_one(spread: Sequence[Spread], room: Ints, order: Ints, count: int) -
 
 
 def uneven(spread: Sequence[Spread], pods: Ints) -> Iterator[str]:
-    """Yields the topology keys by which these pods, by row, lie less evenly than their constraints want."""
+    """Yields the topology keys of the constraints that these pods, given by row, violate."""
     for one in spread:
         there, known = one.domains()
         at = np.flatnonzero((pods > 0) & (one.ids >= 0))

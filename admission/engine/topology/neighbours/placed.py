@@ -1,20 +1,19 @@
-"""Which pods are where, as far as the terms of pods ask: InterPodAffinity of kube-scheduler, for required anti-affinity.
+"""Determines which nodes pod terms permit: kube-scheduler's InterPodAffinity filter for required terms.
 
-A node is closed to a pod, by a term with topology key K, where another node with the same value of K (or the node itself) has
+By an anti-affinity term with topology key K, a pod may not use a node if any node with the same value of K has
 
-- a pod that a term of the pod selects;
-- a pod with a term that selects the pod.
+- a pod that the term selects, if it is a term of the pod;
+- a pod that has the term, if the term selects the pod.
 
-A pod with required affinity may use the nodes whose domain of each key has a bound pod that all its terms select. Where there
-is none, and it is selected itself, the pods of its gang go to one domain together (`gathers`); where such a pod is admitted
-and not bound yet, it waits: whichever is bound first decides.
+A pod with required affinity may use a node if, for each of its terms, the node's domain has a bound pod that all terms of
+the pod select. If there is no such pod and the terms select the pod itself, all pods of its gang are placed in one domain
+(`gathers`). If such a pod is admitted but not bound yet, the gang waits, since the pod that is bound first determines the
+domain.
 
-Bound pods count wherever they are, pods that are admitted and not bound yet where their assignment says: on their host, or,
-of a wider domain, on each of its nodes, since any of them may get the pod.
+Bound pods count on their nodes. Pods that are admitted but not bound yet count on the host of their assignment or, if it
+names a wider domain, on every node of that domain, since each of these nodes may get the pod.
 
-What is counted, and when: counts.py.
-
-Called by allocations.py and capacity.py (what changes), by tree.py (which rows a pod may use).
+allocations.py and capacity.py report changes; tree.py asks which rows a pod may use. counts.py does the counting.
 """
 
 from __future__ import annotations
@@ -32,39 +31,42 @@ from admission.engine.topology.tree.tree import Tree
 
 APART: Final = "pod anti-affinity"
 TOGETHER: Final = "pod affinity"
-"""Kinds of terms, as messages name them."""
+"""The kinds of terms, as messages name them."""
 _NOT_YET: Final = "terms of pods"
 
 
 class PlacedPods(PodCounts):
-    """The pods that count for terms, and what their terms close."""
+    """The counted pods, with the rows that pod terms exclude."""
 
     def concerns(self, facts: PodFacts | None) -> bool:
-        """Reports whether terms decide anything for such a pod."""
+        """Reports whether pod terms may restrict such a pod: its own, or terms of existing pods that select it."""
         if facts is None:
             return False
         return facts.has_terms or (self.watching and any(self._borne.selecting(facts, self.namespaces)))
 
     @staticmethod
     def has_terms(facts: PodFacts | None) -> bool:
-        """Reports whether such a pod says anything of other pods."""
+        """Reports whether such a pod has terms about other pods."""
         return facts is not None and facts.has_terms
 
     def keys_apart(self, facts: PodFacts | None) -> list[str]:
-        """Returns the topology keys by which such pods keep each other away."""
+        """Returns the topology keys by which the anti-affinity of such pods separates them from each other, sorted."""
         if facts is None or not facts.apart:
             return []
         return sorted({term.key for term in facts.apart if self.selects(term, facts)})
 
     def open_rows(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Bools | None:
-        """Returns which rows such a pod may use; None: all of them. `empty`: as if no workload were admitted."""
+        """Returns the mask of rows that such a pod may use; None for all. `empty`: as if no workload were admitted."""
         found: Bools | None = None
         for _, _, rows in self.closing(facts, tree, empty=empty):
             found = ~rows if found is None else found & ~rows
         return found
 
     def closing(self, facts: PodFacts | None, tree: Tree, *, empty: bool) -> Iterator[tuple[str, str, Bools]]:
-        """Yields the rows that are closed to such a pod, by kind of term and topology key."""
+        """Yields (kind of term, topology key, mask of rows that the term excludes) for such a pod.
+
+        During the first count of pods, all rows are excluded.
+        """
         if facts is None or not tree.by_node:
             return
         if facts.has_terms:
@@ -77,7 +79,10 @@ class PlacedPods(PodCounts):
         yield from ((TOGETHER, term.key, ~self._attracted(term, facts, tree, empty=empty)) for term in facts.together)
 
     def gathers(self, facts: PodFacts | None, *, empty: bool) -> tuple[str, ...]:
-        """The topology keys of which the pods of such a gang go to one domain each, since no pod is there to be near to."""
+        """Returns the topology keys of which one domain each must hold all pods of such a gang.
+
+        This applies to affinity terms that select the gang's own pods while no other pod satisfies them; else it is empty.
+        """
         if facts is None or not facts.together or not self.selects(facts.together[0], facts):
             return ()
         self.watch()
@@ -89,12 +94,12 @@ class PlacedPods(PodCounts):
         return tuple(term.key for term in facts.together)
 
     def counted(self, term: PodTerm) -> Tally:
-        """Returns the pods that the term selects."""
+        """Returns the tally of the pods that the term selects."""
         self.watch()
         return self.ask(term, self._asked)
 
     def _attracted(self, term: PodTerm, facts: PodFacts, tree: Tree, *, empty: bool) -> Bools:
-        """Returns the rows that are near the pods that all terms select."""
+        """Returns the mask of rows that satisfy the affinity term."""
         if self.gathers(facts, empty=empty):
             with_key: Bools = tree.matcher.label_ids(term.key, tree.rows.size) >= 0
             return with_key
@@ -116,7 +121,7 @@ class PlacedPods(PodCounts):
         yield from (tally for _, tally in self._borne.selecting(facts, self.namespaces))
 
     def _anywhere(self, place: Place, key: str) -> Iterator[str]:
-        """Yields the values of the label on the nodes of a wide domain."""
+        """Yields the values of the label `key` on the nodes of a wide domain."""
         tree = self._trees.get(place.flavor)
         slot = None if tree is None else tree.domain_row(place.key)
         if tree is None or slot is None:
@@ -129,7 +134,7 @@ class PlacedPods(PodCounts):
 
 
 def of_domain(flavor: str, levels: tuple[str, ...], values: tuple[str, ...]) -> Place:
-    """Returns the place of pods that are assigned to a domain and not bound."""
+    """Returns the place of pods that are assigned to a domain but not bound yet."""
     if levels and levels[-1] == HOSTNAME_LABEL:
         return Place(HOST, "", values[-1:])
     return Place(DOMAIN, flavor, values)

@@ -1,11 +1,12 @@
-"""Pods of one gang that keep each other apart: at most one in each domain of a topology key.
+"""Anti-affinity among the pods of one gang: at most one pod in each domain of a topology key.
 
-Placement counts what rows hold and adds up, so the limit is put on the rows: of all rows in one domain of the key, one keeps
-room for one pod and the others none. It is the tightest that holds a pod, the first by name of equals. Where all pods have to
-be in one domain of a required level, each of those domains has its own rows to choose from. That loses no answer where domains
-of the key lie inside domains of the level, or the other way round, as racks and zones do; where they cross it may.
+Placement adds up the pods that fit on rows, so the limit is applied to rows: of all rows in one domain of the key, one keeps
+capacity for one pod and the others keep none. The row kept is the tightest that holds a pod; ties break by name. If all pods
+must be in one domain of a required level, one row is kept for each pair of such a domain and a domain of the key. That loses
+no answer if domains of the key nest with domains of the level, as racks and zones do; if they overlap, it may.
 
-`broken` looks at an answer as a whole, since pod sets that are placed together are not counted one after the other.
+`broken` checks a whole answer, since pod sets that are placed jointly do not see each other's pods. Called by count.py and
+place.py.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ Placed = Sequence[tuple[PlacementRequest, Assignment]]
 
 
 def one_each(tree: Tree, fit: Ints, keys: Iterable[str], level: int | None) -> Ints:
-    """Returns how many pods fit into each row, if a domain of each key takes one only. `level`: one domain of it has
-    all pods."""
+    """Returns how many pods fit into each row if each domain of each key may have only one of them.
+
+    `level` is the level of which one domain must hold all pods; None if there is none.
+    """
     for key in keys:
         ids = tree.matcher.label_ids(key, tree.rows.size)
         rows = np.flatnonzero((fit > 0) & (ids >= 0))
@@ -42,7 +45,7 @@ def one_each(tree: Tree, fit: Ints, keys: Iterable[str], level: int | None) -> I
 
 
 def domains_of(tree: Tree, level: int) -> Ints:
-    """Returns, by row, the slot of its domain of the level."""
+    """Returns the slot of each row's domain at the level, by row."""
     slots: Ints = np.arange(tree.rows.size, dtype=np.int64)
     if tree.rows is not tree.levels[-1]:
         slots = tree.rows.parent[slots]
@@ -52,7 +55,7 @@ def domains_of(tree: Tree, level: int) -> Ints:
 
 
 def broken(placed: PlacedPods, tree: Tree, found: Placed) -> str | None:
-    """Returns the topology key of a term that the answer breaks between its own pods; None if it breaks none."""
+    """Returns the topology key of an anti-affinity term that the answer violates between its own pods, or None."""
     some = [(request.facts, assignment) for request, assignment in found if request.facts is not None]
     for (one, at), (other, there) in combinations_with_replacement(some, 2):
         for key in _keys(placed, one, other):
@@ -62,13 +65,13 @@ def broken(placed: PlacedPods, tree: Tree, found: Placed) -> str | None:
 
 
 def _keys(placed: PlacedPods, one: PodFacts, other: PodFacts) -> list[str]:
-    """Returns the topology keys by which pods of one keep pods of the other away, or the other way round."""
+    """Returns the topology keys by which anti-affinity of either pod separates the two pods, sorted."""
     terms = [*((term, other) for term in one.apart), *((term, one) for term in other.apart)]
     return sorted({term.key for term, facts in terms if placed.selects(term, facts)})
 
 
 def _meet(tree: Tree, key: str, at: Assignment, there: Assignment | None) -> bool:
-    """Reports whether a pod of each is in one domain of the key; with `there` None: two pods of the same."""
+    """Reports whether pods of both assignments (two pods of `at` if `there` is None) share a domain of the key."""
     here = Counter(dict(_counts(tree, key, at)))
     if there is None:
         return any(count > 1 for count in here.values())
@@ -76,7 +79,7 @@ def _meet(tree: Tree, key: str, at: Assignment, there: Assignment | None) -> boo
 
 
 def _counts(tree: Tree, key: str, assignment: Assignment) -> Iterator[tuple[str, int]]:
-    """Pods by value of the key, as far as the assignment says it."""
+    """Yields (value of the key, pods) for the domains of the assignment whose nodes all have the same value."""
     counts: Counter[str] = Counter()
     for domain in assignment.domains:
         values = {_value(tree, row, key) for row in tree.rows_named(domain.values)}

@@ -1,4 +1,5 @@
-"""Placement constraints. shaping.py is the entry point; its parts: what a level requires (level_rule), equivalent
-domains (domain_kinds), which shares can be best (plans), which child gets which share (split), and what happens when
-the budget is spent (rough).
+"""Placement constraints (pack, spread, partition, range, factor). shaping.py is the entry point.
+
+level_rule has the rule of one level, domain_kinds the classes of equivalent domains, plans the shares that can be best,
+split the assignment of shares to children, and fallback the answer when the budget is spent.
 """

@@ -1,7 +1,7 @@
-"""Equivalent domains as one kind: the same capacity in the same arrangement, so the same answer for every share.
+"""Kinds of domains: domains with the same capacity in the same arrangement, which have the same answer for every share.
 
-A kind knows its capacity and which shares it can take without breaking a hard constraint below, as the bits of an integer.
-Called by shaping.py; read by plans.py, split.py and fallback.py.
+A kind has a capacity and the set of shares that it can take under the hard constraints below, as the bits of an integer.
+Created by shaping.py; read by plans.py, split.py and fallback.py.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 
 Families = tuple[tuple["DomainKind", int], ...]
-"""Kinds of the children, roomiest first, each with how many there are."""
+"""The kinds of the children, those with most capacity first, each with the number of such children."""
 
 
 class DomainKind:
-    """`capacity`: pods that fit. `rule`: of the children's level (at the lowest its own). Children without capacity are left
-    out.
+    """A class of equivalent domains of one level.
 
-    `kept`: pods that stay in it, in addition to the capacity; they count in every share, so a share is at least that.
-    `rank` orders kinds. `known`: the cost below of each share, as far as computed (split.py).
+    `capacity` is the number of pods that fit, in addition to the `kept` pods that stay; a share includes these, so it is at
+    least `kept`. `rule` is the rule of the children's level (at the lowest level, of the level itself). `kids` leaves out
+    children without capacity. `rank` orders kinds. `known` caches the cost below each share (split.py).
     """
 
     def __init__(
@@ -42,24 +42,24 @@ class DomainKind:
 
     @cached_property
     def units(self) -> int:
-        """Returns how many children can have pods."""
+        """The number of children that can have pods."""
         return sum(many for _, many in self.kids)
 
     @cached_property
     def whole(self) -> bool:
-        """Reports whether every share up to the capacity can be taken."""
+        """Whether the kind can take every share up to its capacity, including 0."""
         return not self.kept and self.takes == (1 << (self.cap + 1)) - 1
 
     @cached_property
     def takes(self) -> int:
-        """The shares that it can take, as bits."""
+        """The shares that the kind can take, as bits."""
         every = (1 << (self.cap + 1)) - (1 << self.kept)
         if not self.kids or (self.rule.plain and all(kid.whole for kid, _ in self.kids)):
             return every
         return (self._evenly(self.rule) if self.rule.even else self._anyhow(self.rule)) & every
 
     def fits(self, share: int) -> bool:
-        """Reports whether it can take the share."""
+        """Reports whether the kind can take the share."""
         if self.kids and self.rule.even:
             return share == self.kept == 0 or (self.kept <= share <= self.cap and self.parts(share) > 0)
         return bool(self.takes >> share & 1)
@@ -75,7 +75,7 @@ class DomainKind:
     # ---- hard: the used units differ by one step at most
 
     def parts(self, share: int) -> int:
-        """Returns on how many units a hard constraint puts the share; 0 if it cannot."""
+        """Returns the number of units to which a hard constraint distributes the share; 0 if that is impossible."""
         rule = self.rule
         if rule.packs:
             return int(any(self.can(kid, share) for kid in self._alone()))
@@ -91,7 +91,7 @@ class DomainKind:
         return fits and (not self.kept or self._keeps(small, parts, large))
 
     def _keeps(self, small: int, parts: int, large: int) -> bool:
-        """Reports whether all children that have pods already can be among the used ones.
+        """Reports whether all children with kept pods can be among the used ones.
 
         A matching that covers those children and one that covers the shares can be combined into one that covers both
         (Mendelsohn and Dulmage).
@@ -103,12 +103,12 @@ class DomainKind:
         return not only[0] and only[1] <= parts - large and only[2] <= large and sum(only) <= parts
 
     def _alone(self) -> list[DomainKind]:
-        """Returns the children that may have everything."""
+        """Returns the kinds of children that may have all pods of the domain."""
         held = [kid for kid, many in self.kids for _ in range(many) if kid.kept]
         return ([] if held[1:] else held) if held else [kid for kid, _ in self.kids]
 
     def _takers(self, small: int) -> tuple[int, int, int]:
-        """Returns how many children can have so many steps, one more, either."""
+        """Returns how many children can have `small` steps, how many one more, and how many either."""
         low = high = either = 0
         step = self.rule.step
         for kid, many in self.kids:
@@ -138,7 +138,7 @@ class DomainKind:
         return found
 
     def _all_takers(self, steps: int) -> tuple[list[int], list[int], list[int]]:
-        """Returns the same for each number of steps."""
+        """Returns three lists: the results of `_takers` for each number of steps."""
         low, either = np.zeros(steps + 2, dtype=np.int64), np.zeros(steps + 2, dtype=np.int64)
         for kid, many in self.kids:
             can = _flags(self.options(kid), (steps + 2) * self.rule.step)[:: self.rule.step]
@@ -161,18 +161,18 @@ class DomainKind:
 
 
 def _flags(bits: int, size: int) -> Bools:
-    """Returns the bits as an array of this size."""
+    """Returns the lowest `size` bits as an array."""
     raw = np.frombuffer((bits & ((1 << size) - 1)).to_bytes(-(-size // 8), "little"), dtype=np.uint8)
     return np.unpackbits(raw, bitorder="little", count=size).astype(np.bool_)
 
 
 def _strided(many: int, step: int) -> int:
-    """Returns this many one-bits at this distance."""
+    """Returns an integer with `many` one-bits, `step` bits apart."""
     return (1 << many) - 1 if step == 1 else sum(1 << at * step for at in range(many))
 
 
 def runs(bits: int) -> Iterator[tuple[int, int]]:
-    """Stretches of one-bits: where each begins, how long it is."""
+    """Yields (position, length) of each run of one-bits, ascending."""
     at = 0
     while bits:
         zeros = (bits & -bits).bit_length() - 1
@@ -183,7 +183,7 @@ def runs(bits: int) -> Iterator[tuple[int, int]]:
 
 
 def summed(one: int, other: int) -> int:
-    """Returns all sums of a number of one set and a number of the other, as bits."""
+    """Returns the set of sums of a number in `one` and a number in `other`; all sets are bits of an integer."""
     found = 0
     for start, length in runs(other):
         stretch, done = one << start, 1
@@ -196,7 +196,7 @@ def summed(one: int, other: int) -> int:
 
 
 class DomainKinds:
-    """The kind of every domain with capacity, by level and slot. Kinds rank the same whatever order the slots are in."""
+    """The kind of every domain with capacity, by level and slot. The ranks of kinds do not depend on the order of slots."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
-"""The fallback when the budget is spent: shares from left to right, near the rule's target, never breaking a hard
-constraint.
+"""The greedy fallback when the budget is spent: it chooses shares child by child, close to the rule's target.
 
-No search: what the children can take is known as bits (domain_kinds.py), so a share is chosen only if the rest still
-fits into the following children.
+It never violates a hard constraint: the shares that children can take are known as bits (domain_kinds.py), so a share is
+chosen only if the rest still fits into the following children. No search is needed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from admission.engine.topology.shapes.plans import even
 
 
 def rough(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
-    """Returns a share for each child in this order, for a share that the kind can take."""
+    """Returns a share for each child in this order. The kind must be able to take `share`."""
     rule = kind.rule
     if rule.even:
         return _even(kind, order, share)
@@ -34,7 +33,7 @@ def rough(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int
 
 
 def _even(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
-    """First the children that have pods already, and of them first those that can have only one of the sizes."""
+    """Returns even shares. Children with kept pods get theirs first, among them those that can have only one of the sizes."""
     counts = even(kind.rule, share, kind.parts(share))
     able = [[size for size in counts if kind.can(kid, size)] for kid in order]
     shares = [0] * len(order)
@@ -54,7 +53,7 @@ def _even(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int
 
 
 def _hand_out(places: Sequence[int], able: Sequence[Sequence[int]], counts: dict[int, int], shares: list[int]) -> None:
-    """Each of these children gets the first remaining size that it can have."""
+    """Give each of these children the first remaining size that it can have."""
     for place in places:
         size = next((size for size in able[place] if counts[size]), None)
         if size is not None:
@@ -63,8 +62,10 @@ def _hand_out(places: Sequence[int], able: Sequence[Sequence[int]], counts: dict
 
 
 def _sequence(kind: DomainKind, rule: LevelRule, order: Sequence[DomainKind], share: int) -> tuple[list[int], int]:
-    """Returns in which order children are served, and how many of the first get a target: the roomiest; to spread,
-    the smallest of them first."""
+    """Returns the order in which children get shares, and the number of leading children that have a target share.
+
+    These are the children with most capacity; to spread, the smallest of them come first.
+    """
     places = [place for place in range(len(order)) if order[place].cap]
     places.sort(key=lambda place: (-order[place].cap, place))
     if rule.packs:
@@ -74,7 +75,7 @@ def _sequence(kind: DomainKind, rule: LevelRule, order: Sequence[DomainKind], sh
 
 
 def _ahead(options: Sequence[int], share: int) -> list[int]:
-    """Returns what the children from each place on can take together, as bits."""
+    """Returns the sums that the children from each position on can take together, as bits."""
     every = (1 << (share + 1)) - 1
     sums = [1]
     for bits in reversed(options):
@@ -84,7 +85,7 @@ def _ahead(options: Sequence[int], share: int) -> list[int]:
 
 
 def _nearest(aim: int, left: int, options: int, ahead: int) -> int:
-    """Returns the share nearest to the target that leaves what the others can take; the larger wins a tie."""
+    """Returns the possible share nearest to the target such that the other children can take the rest; the larger in a tie."""
     for away in range(left + 1):
         for size in (aim + away, aim - away):
             if 0 <= size <= left and options >> size & 1 and ahead >> (left - size) & 1:

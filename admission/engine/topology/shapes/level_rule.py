@@ -1,6 +1,6 @@
-"""What one level requires of the shares of its units, and how far a share is from it. shaping.py defines the figures.
+"""The rule of one level: the shares that its units may have, and the figures (shaping.py) of a share.
 
-Pure numbers; called by everything in this package.
+Pure arithmetic; called by all modules of this package.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _NOTHING_ASKED: Final = LevelConstraint("")
 
 @dataclass(frozen=True, kw_only=True)
 class LevelRule(LevelConstraint):
-    """A level's constraint for a gang of `total` pods; `slices`: shares are multiples of it in any case.
+    """A level's constraint for a gang of `total` pods, whose shares are always multiples of `slices`.
 
-    Not slotted: it caches what it has computed.
+    The class has no slots because it caches properties.
     """
 
     total: int
@@ -29,51 +29,50 @@ class LevelRule(LevelConstraint):
 
     @property
     def packs(self) -> bool:
-        """Reports whether few units are wanted."""
+        """Reports whether the rule prefers few units (pack)."""
         return self.spreading is Spreading.PACK and self.partitions is None
 
     @property
     def contradictory(self) -> bool:
-        """Reports whether the numbers contradict each other or mean nothing, so that no placement can satisfy them."""
+        """Reports whether no placement can satisfy the rule, because its numbers contradict each other or are below 1."""
         bounds = self.minimum is not None and self.maximum is not None and self.minimum > self.maximum
         some = (self.partitions, self.maximum, self.factor)
         return bounds or any(number is not None and number < 1 for number in some)
 
     @property
     def even(self) -> bool:
-        """Reports whether the shares of one parent may differ by one step at most."""
+        """Reports whether the shares of one parent may differ by at most one step."""
         return self.hard and not (self.packs and self.bounded)
 
     @property
     def step(self) -> int:
-        """Returns by how much the shares of used units may differ under a hard spread or partition: a pod, a factor,
-        a slice."""
+        """The largest difference between shares of used units under a hard spread or partition: one pod, factor or slice."""
         return lcm(self.slices, self.factor or 1) if self.hard else self.slices
 
     @property
     def stride(self) -> int:
-        """Returns what all shares are multiples of if no pod is outside."""
+        """The number that divides all shares if no pod is outside range and factor."""
         return lcm(self.slices, self.factor or 1)
 
     @property
     def bounded(self) -> bool:
-        """Reports whether a single share can be outside."""
+        """Reports whether the rule has a range or factor that a share can violate."""
         return self.minimum is not None or self.maximum is not None or self.factor is not None
 
     @property
     def plain(self) -> bool:
-        """Reports whether every share is as good as its number."""
+        """Reports whether the rule permits every share: it is soft, without range, factor and slices."""
         return not self.hard and not self.bounded and self.slices == 1
 
     def outside(self, share: int) -> int:
-        """Pods of a unit with this share that lie outside range and factor."""
+        """Returns the pods of a unit with this share that are outside the range, plus those beyond a multiple of the factor."""
         low = self.minimum is not None and share < self.minimum
         high = self.maximum is not None and share > self.maximum
         return (share if low or high else 0) + (share % self.factor if self.factor else 0)
 
     @cached_property
     def clean_shares(self) -> int:
-        """The shares that break no slice and have no pod outside, as bits."""
+        """The shares with whole slices and no pod outside range and factor, as bits."""
         low, high = max(self.minimum or 1, 1), min(self.total, self.maximum or self.total)
         return _multiples(low, high, self.stride)
 
@@ -85,44 +84,44 @@ class LevelRule(LevelConstraint):
         return _multiples(1, self.total, self.slices)
 
     def alone(self) -> bool:
-        """Reports whether all pods may be on one unit."""
+        """Reports whether one unit may have all pods."""
         one = self.partitions is None or self.partitions == 1 or not self.hard
         return one and bool(self.allowed >> self.total & 1)
 
-    # ---- figures, packed: the first in the highest bits
+    # ---- figures packed into one integer: the first figure in the highest bits
 
     @cached_property
     def low(self) -> int:
-        """Bits that hold the least significant figure summed over the level, and its sign."""
+        """The number of bits for the least significant figure summed over the level, and its sign."""
         return (2 * self.total**2).bit_length()
 
     @cached_property
     def lane(self) -> int:
-        """Bits that hold the two lower figures."""
+        """The number of bits for the two less significant figures."""
         most = max(self.total, self.partitions) if self.partitions is not None else 1
         return self.low + (2 * self.total * most).bit_length()
 
     @cached_property
     def width(self) -> int:
-        """Bits that hold all figures of the level."""
+        """The number of bits for all figures of the level."""
         return self.lane + (4 * self.total).bit_length() + 1
 
     def price(self, share: int) -> int:
-        """Returns one used unit's part of the level's figures, the first most significant."""
+        """Returns the packed contribution of one used unit with this share to the level's figures."""
         pairs = share * (share - 1) // 2
         outside = self.outside(share) << self.lane
         return outside + (1 << self.low) - pairs if self.packs else outside + pairs
 
     def gap(self, used: int) -> int:
-        """Returns how many parts are missing, or too many, with `used` units."""
+        """Returns by how many units `used` differs from the number of partitions; 0 without partitions."""
         return 0 if self.partitions is None else abs(used - self.partitions)
 
     def missing(self, used: int) -> int:
-        """Returns the same as a part of the figures."""
+        """Returns `gap` as a packed contribution to the figures."""
         return self.gap(used) << self.low
 
     def unpacked(self, price: int) -> tuple[int, int, int]:
-        """Returns the figures of a level whose prices sum to this, for one parent with all pods."""
+        """Returns the three figures of the level from the sum of its prices, for one parent that has all pods."""
         pairs = self.total * (self.total - 1) // 2
         if self.packs:
             price += pairs
@@ -131,7 +130,7 @@ class LevelRule(LevelConstraint):
         return outside, middle, last
 
     def figures(self, shares: Iterable[Iterable[int]]) -> tuple[int, int, int]:
-        """Returns the cost of a placement at this level: the shares of the used units, parent by parent."""
+        """Returns the three figures of the level for a placement, given the shares of the used units of each parent."""
         outside = middle = pairs = 0
         for family in shares:
             used = list(family)
@@ -141,7 +140,7 @@ class LevelRule(LevelConstraint):
         return outside, middle, self.total * (self.total - 1) // 2 - pairs if self.packs else pairs
 
     def text(self) -> str:
-        """Returns what a hard constraint requires, for messages."""
+        """Returns the requirements of a hard constraint as text for messages."""
         parts = []
         if self.partitions is not None:
             parts.append(f"exactly {self.partitions} partition(s)")
@@ -157,7 +156,7 @@ class LevelRule(LevelConstraint):
 
 
 def _multiples(low: int, high: int, step: int) -> int:
-    """Returns the multiples of a step in this range, as bits."""
+    """Returns the multiples of `step` from `low` to `high`, as bits."""
     if step == 1:
         return (1 << (high + 1)) - (1 << low) if low <= high else 0
     return sum(1 << share for share in range(-(-low // step) * step, high + 1, step))
@@ -166,8 +165,9 @@ def _multiples(low: int, high: int, step: int) -> int:
 def rules_of(
     shaped: Mapping[int, LevelConstraint], layers: Iterable[Layer], depth: int, total: int
 ) -> tuple[LevelRule, ...]:
-    """Returns the rule of each level, widest first. A slice stays in one domain, so shares at its level are multiples of its
-    size.
+    """Returns the rule of each level, widest first.
+
+    A slice stays in one domain, so shares at the level of a slice layer are multiples of its size.
     """
     sizes = {layer.level: layer.size for layer in layers}
     return tuple(

@@ -1,18 +1,18 @@
-"""Which shares the children of one domain have in the best placements, by the figures of their own level alone.
+"""Computes the shares that the children of one domain have in best placements, by the figures of their level alone.
 
-A plan gives each kind of child its choices. Every placement that is best at this level follows one of the plans, so
-split.py only has to consider these together with the levels below. The cases, cheapest first:
+A plan gives each kind of child its possible shares. Every placement that is best at this level follows one of the plans, so
+split.py only has to combine these with the levels below. The cases, cheapest first:
 
-- even (a hard pack, spread or partition): the shares differ by one step at most, so the number of used units determines
-  them.
-- smooth: no pod need be outside. The shares are multiples of a step, from the minimum to what a child can take and the
-  maximum allows. Among all such multisets of shares one is extreme in the order of majorization, and the figures are
-  strictly convex, so it is the only best one. Pack: fill the roomiest, put the rest on one more. Spread: water filling
-  of as many as the minimum allows. Partition: water filling of the roomiest. It is the answer if every child with capacity
-  for one of these shares can take it. If exactly as many units can take at least v as there are shares of at least v,
-  each of them must.
-- otherwise a table over children and pods (and used units, for partitions) of the least figures, traced back along all
-  best ways.
+- even (a hard pack, spread or partition): shares differ by at most one step, so the number of used units determines them.
+- smooth: no pod has to be outside range or factor. Shares are multiples of a step, from the minimum up to the maximum and
+  the capacity of a child. Among all such multisets of shares one is extreme in the majorization order, and the figures are
+  strictly convex, so this multiset is the only best one. To pack, fill the children with most capacity and put the rest on
+  one more. To spread, use water filling on as many children as the minimum permits. To partition, use water filling on the
+  children with most capacity. The multiset is the answer if every child with capacity for one of its shares can take this
+  share. If the number of children that can take at least v equals the number of shares of at least v, each of these
+  children must get such a share.
+- otherwise, dynamic programming: a table of the least figures by children and pods (and used units, for partitions), traced
+  back along all optimal paths.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ NEVER = 1 << 61
 CELLS = 256
 AT_ONCE = 1 << 20
 FEW = 8
-"""Up to this many shares are faster one by one than all at once."""
+"""The number of shares up to which a loop is faster than one vector operation."""
 
 
 class StateBudget:
-    """States examined, and the limit; 256 cells of a table count as one."""
+    """Counts the states examined, up to a limit; 256 cells of a table count as one state."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -52,11 +52,10 @@ class StateBudget:
 
 @dataclass(frozen=True, slots=True)
 class SharePlan:
-    """Choices of each kind of child, largest first; 0: it may stay empty. `price`: the level's figures, packed by the
-    rule.
+    """The possible shares of each kind of child (`options`), largest first; 0 means that the child may stay empty.
 
-    `parts`: how many units must be used; None if the price determines it. `counts`: how many units have each share, if
-    known.
+    `price` has the figures of the level, packed by the LevelRule. `parts` is the number of units to use; None if the price
+    determines it. `counts` is the number of units with each share, if that is determined.
     """
 
     price: int
@@ -66,7 +65,10 @@ class SharePlan:
 
 
 def plans(kind: DomainKind, share: int, budget: StateBudget) -> list[SharePlan]:
-    """Returns all plans for a share that the kind can take; several if several numbers of used units are equally good."""
+    """Returns all plans for a share that the kind can take; several if several numbers of used units tie.
+
+    Raises BudgetSpent.
+    """
     rule = kind.rule
     if rule.even:
         return [_even(kind, rule, share)]
@@ -98,7 +100,7 @@ def _even(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan:
 
 
 def even(rule: LevelRule, share: int, parts: int) -> dict[int, int]:
-    """Shares that differ by one step at most, the larger first: how many units have each."""
+    """Returns the shares of `parts` units that differ by at most one step, the larger first, with the number of units."""
     step = rule.step if parts > 1 else share
     small, large = divmod(share // step, parts)
     counts = {(small + 1) * step: large, small * step: parts - large}
@@ -114,8 +116,9 @@ def _price(rule: LevelRule, counts: Mapping[int, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Able:
-    """Children of one kind: the most steps that one can take with no pod outside, how many there are, the shares as
-    bits.
+    """Children of one kind that can have a share without pods outside range and factor.
+
+    `most` is the largest such share in steps, `many` the number of children, `sizes` the set of such shares as bits.
     """
 
     most: int
@@ -166,7 +169,7 @@ def _packed(able: Sequence[_Able], steps: int) -> Counter[int]:
 
 
 def _level(able: Sequence[_Able], steps: int, parts: int) -> Counter[int]:
-    """Water filling of the roomiest `parts` children."""
+    """Returns the shares by water filling of the `parts` children with most capacity."""
     used: list[tuple[int, int]] = []
     left = parts
     for one in able:
@@ -186,7 +189,7 @@ def _level(able: Sequence[_Able], steps: int, parts: int) -> Counter[int]:
 
 
 def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[DomainKind, tuple[int, ...]]:
-    """Returns the shares of each kind; a tight share is one that every child with capacity for it must have, or more."""
+    """Returns the possible shares of each kind. Every child that can take a tight share must get that share or a larger one."""
     sizes = sorted(counts, reverse=True)
     tight = set()
     need = 0
@@ -213,7 +216,7 @@ def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A child and the shares above 0 that it may have, with their prices."""
+    """A child and its possible shares above 0, with their prices, as tuples and as arrays."""
 
     kid: DomainKind
     prices: tuple[tuple[int, int], ...]
@@ -243,7 +246,7 @@ def _table(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -
 
 
 def _next(choice: _Choice, before: Ints) -> Ints:
-    """Returns the table with one more child: all shares at once if there are many and memory allows."""
+    """Returns the table with one more child. Many shares are handled in one vector operation, if memory permits."""
     best = _staying(choice, before)
     sizes, prices = choice.arrays
     most = int(sizes[-1])
@@ -260,12 +263,15 @@ def _next(choice: _Choice, before: Ints) -> Ints:
 
 
 def _staying(choice: _Choice, before: Ints) -> Ints:
-    """Returns the table if the child gets nothing, which is impossible if it has pods already."""
+    """Returns the table for the case that the child gets no pods, which is impossible if it has kept pods."""
     return np.full_like(before, NEVER) if choice.kid.kept else before.copy()
 
 
 def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> dict[DomainKind, tuple[int, ...]]:
-    """The shares on any best way to a cell, traced from its end. Cells of a row are `width` apart if units are counted."""
+    """Returns the shares of each kind on any optimal path to the cell `end`, traced backwards.
+
+    If used units are counted, the table has two dimensions, and rows of the flattened table are `width` cells apart.
+    """
     marks: dict[DomainKind, set[int]] = {choice.kid: set() for choice in choices}
     cells = np.array([end], dtype=np.int64)
     counted = steps[0].ndim == 2

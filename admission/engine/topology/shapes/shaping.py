@@ -1,33 +1,37 @@
-"""One gang under placement constraints (pack, spread, partition, range, factor) at any levels: sakkara.md.
+"""Places one gang under placement constraints (pack, spread, partition, range, factor) at any levels: sakkara.md.
 
-Called by place.py for requests with constraints, whatever the profile. Levels without a constraint pack.
+Called by place.py for requests with constraints, under every profile. Levels without a constraint pack.
 
-What a placement must satisfy: all pods are placed; hard constraints hold. `required` confines it to one domain of that
-level; `preferred` to one domain if any can hold it, otherwise the search climbs; otherwise the whole tree is open.
-Inside, the pods of each domain are shared out over its children; a constraint of the children's level applies to the
-shares of each parent. A hard pack means one unit per parent; hard partitions mean exactly so many units with shares
-that differ by one at most; a hard spread means such shares on as many units as possible; hard range and factor hold on
-each used unit. With a hard factor, shares differ by one factor at most. A constraint without a type packs, so beside a
-hard range or factor packing remains a preference. Slices are a hard factor of their level.
+Feasibility: all pods are placed and all hard constraints hold. A `required` level confines the pods to one domain of the
+level; a `preferred` level to one domain if a domain can hold them, otherwise to one of the next wider level, and so on up
+to the whole tree. Inside, the pods of each domain are divided into shares of its children (units); a constraint of the
+children's level applies to the shares of each parent. A hard pack permits one unit per parent. A hard partition requires
+exactly the given number of units, with shares that differ by at most one. A hard spread requires such shares on as many
+units as possible. A hard range and a hard factor hold for each used unit; with a hard factor, shares differ by at most one
+factor. A constraint without a type packs, so next to a hard range or factor packing remains a preference. Slices are a hard
+factor of their level.
 
-What is best: figures compared level by level from the top, each summed over the parents of its level: 1. range, factor:
-pods of units outside the range, and pods beyond the multiple; 2. pack: used units; partition: how many units there are
-too few or too many; 3. pack: pairs of pods on different units (fewest: as many as possible together); spread,
-partition: pairs of pods that share a unit (fewest: as evenly as possible over as many units as possible).
+Objective: figures compared lexicographically, level by level from the top, each summed over the parents of its level:
 
-Then least stranded: slots left in the lowest domains that were opened. Then by name: the first children get most. Why
-pairs: for a spread the plain difference of largest and smallest share would rank 8 pods on one node, or 4 and 4, above
-3, 3 and 2. Pairs rank these as people do, decrease whenever two shares are evened out, and add up over units, so that
-dynamic programming works.
+1. range and factor: the pods of units outside the range, and the pods beyond a multiple of the factor;
+2. pack: the number of used units; partition: the number of units that are missing or too many;
+3. pack: the pairs of pods on different units (fewest if most pods are together); spread and partition: the pairs of pods on
+   the same unit (fewest if the pods are spread most evenly over most units).
 
-Pods that stay (a node is replaced, a job grows) count in all this: a domain that has some is used, with at least these.
+After these figures come the stranded slots, the free slots in the lowest domains that are used. Ties break by name: the
+first children get most pods. Pairs are counted because the difference between largest and smallest share would rank 8 pods
+on one node, or 4 and 4, above 3, 3 and 2. The number of pairs ranks these as expected, decreases whenever two shares are
+evened out, and is additive over units, which dynamic programming needs.
 
-Algorithm: F_d(n), the least figures below domain d with n pods in it, is a min-plus convolution of its children's.
-Equivalent domains are one kind and share answers (shapes/domain_kinds.py). Only shares that some placement best at its
-level has are considered below (shapes/plans.py), so mostly few F_d(n) are computed. `budget` limits the states (child,
-pods left); 256 cells of a table count as one. When it is spent, shares are chosen from left to right while hard
-constraints hold (shapes/fallback.py), and the certificate says Feasible with a lower bound of the top level's figures;
-figures that are not in the bound are unknown.
+Pods that stay in place (when a node is replaced or a job grows) count like new ones: a domain with such pods is used and
+has at least these pods.
+
+Algorithm: F_d(n), the least figures below domain d with n pods in it, is the min-plus convolution of the functions of its
+children. Equivalent domains form one kind and share their answers (shapes/domain_kinds.py). Below each level only shares
+that occur in a best placement of that level are considered (shapes/plans.py), so usually few F_d(n) are computed. `budget`
+limits the number of states (child, pods left); 256 cells of a table count as one state. When the budget is spent, shares
+are chosen greedily under the hard constraints (shapes/fallback.py), and the certificate says Feasible with a lower bound of
+the figures of the top levels; no bound is known for the other figures.
 """
 
 from __future__ import annotations
@@ -51,13 +55,13 @@ from admission.engine.topology.tree.tree import Tree
 
 ROOT = -1
 SMALL = 2048
-"""Up to this many pods a message may compute how many would have fitted."""
+"""The largest number of pods for which a failure message computes how many would have fitted."""
 
 
 def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
-    """Returns the domains that violate the Ask's constraints least, with a certificate; `budget`: states to examine.
+    """Returns the placement with the least figures, with its certificate. `budget` is the number of states to examine.
 
-    The certificate's figures: three per level from the top as listed above, then the stranded slots.
+    The figures of the certificate are three per level from the top, as listed above, then the stranded slots.
     """
     total = (ask.count + sum(ask.kept.values())) // ask.slice_size * ask.slice_size
     rules = rules_of(ask.shaped, ask.layers, tree.depth, total)
@@ -87,7 +91,7 @@ def _never(outcome: NoFit | NoDomains) -> Solved:
 
 
 def _problem(tree: Tree, ask: Ask, rules: Sequence[LevelRule]) -> str:
-    """Returns why the constraints cannot be satisfied at all; empty if they can."""
+    """Returns why no placement can satisfy the constraints, whatever the capacity; empty if one may."""
     if ask.leaders:
         return "placement constraints cannot be combined with a leader in the same group"
     some = [tree.shape.levels[level] for level, rule in enumerate(rules) if rule.contradictory]
@@ -95,7 +99,7 @@ def _problem(tree: Tree, ask: Ask, rules: Sequence[LevelRule]) -> str:
 
 
 def _bounds(ask: Ask) -> Iterator[int]:
-    """Yields the levels of which one domain may confine the pods, in the order to try."""
+    """Yields the levels of which one domain may hold all pods, in the order to try; ROOT stands for the whole tree."""
     if not ask.unconstrained:
         yield from (ask.level,) if ask.required else range(ask.level, ROOT, -1)
     if not ask.required:
@@ -103,7 +107,7 @@ def _bounds(ask: Ask) -> Iterator[int]:
 
 
 def _able(kinds: DomainKinds, rules: Sequence[LevelRule], level: int, total: int) -> dict[int, DomainKind]:
-    """Returns the domains of the level that can hold everything, by slot; the root is slot 0."""
+    """Returns the domains of the level that can hold all pods under the hard constraints, by slot; the root is slot 0."""
     if not all(rule.alone() for rule in rules[: level + 1]):
         return {}
     some = kinds.levels[level] if level > ROOT else {0: kinds.root}
@@ -113,7 +117,7 @@ def _able(kinds: DomainKinds, rules: Sequence[LevelRule], level: int, total: int
 
 @dataclass(frozen=True)
 class _Shaper:
-    """One solution among kinds that are known to be able."""
+    """Finds the best placement inside domains that are known to be able to hold all pods."""
 
     tree: Tree
     ask: Ask
@@ -122,7 +126,7 @@ class _Shaper:
     budget: int
 
     def place(self, level: int, places: Mapping[int, DomainKind]) -> Solved:
-        """Returns the best placement inside one of these domains."""
+        """Returns the best placement inside one of the domains `places` (by slot of the level)."""
         budget = StateBudget(self.budget)
         splitter = Splitter(self._shifts(), budget)
         bound = self._above(level)
@@ -152,8 +156,7 @@ class _Shaper:
         return int(self.tree.levels[level].label[slot]) if level > ROOT else 0
 
     def _shifts(self) -> list[int]:
-        """Returns where each level's figures begin in a cost: above those of all levels below, and the stranded
-        slots."""
+        """Returns the bit at which each level's figures begin in a cost: above the stranded slots and all lower levels."""
         shift = 1 + (2 * self.kinds.most * self.rules[0].total).bit_length()
         shifts = []
         for rule in reversed(self.rules):
@@ -162,7 +165,7 @@ class _Shaper:
         return shifts[::-1]
 
     def _hand_out(self, level: int, slot: int, splitter: Splitter | None) -> dict[int, int]:
-        """Pods by slot of the lowest level."""
+        """Returns the pods by slot of the lowest level. Without a splitter the fallback chooses the shares."""
         pods = {slot: self.rules[0].total}
         while level + 1 < len(self.rules):
             below: dict[int, int] = {}
@@ -193,11 +196,11 @@ class _Shaper:
     # ---- figures
 
     def _above(self, level: int) -> tuple[int, ...]:
-        """Returns the cost of the levels down to the confining one: one unit with all pods."""
+        """Returns the figures of the levels down to the one whose domain holds all pods: one unit with all pods each."""
         return tuple(figure for rule in self.rules[: level + 1] for figure in rule.figures([[rule.total]]))
 
     def _figures(self, pods: Mapping[int, int]) -> tuple[int, ...]:
-        """Returns the cost of a placement, computed from the placement itself."""
+        """Returns all figures of a placement, computed from its pods by lowest-level slot."""
         leaves = self.kinds.levels[-1]
         stranded = sum(leaves[slot].capacity + leaves[slot].kept for slot in pods) - self.rules[0].total
         found: list[int] = [stranded]
@@ -218,7 +221,7 @@ class _Shaper:
 
 
 def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: DomainKinds, rules: Sequence[LevelRule]) -> NoFit:
-    """For lack of capacity, or because of a hard constraint."""
+    """Returns the failure: the capacity is too small, or a hard constraint prevents a placement."""
     at = ask.level if ask.required else 0
     offers = numbers[at].slice
     capacity = int(offers.max() if ask.required else offers.sum())
@@ -230,13 +233,13 @@ def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: DomainKinds
 
 
 def _most(kinds: DomainKinds, level: int) -> int:
-    """Returns the most pods that one of the domains can take."""
+    """Returns the largest number of pods that one domain of the level can hold under the hard constraints."""
     some = set(kinds.levels[level].values()) if level > ROOT else {kinds.root}
     return max((kind.takes.bit_length() - 1 for kind in some), default=0)
 
 
 def _reason(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> str:
-    """Returns the hard constraints each of which, made soft, would let the pods fit; all of them if no single one does."""
+    """Returns the text that names each hard constraint without which the pods would fit; all of them if there is none."""
     hard = [level for level, rule in enumerate(rules) if rule.hard]
     guilty = [level for level in hard if _fits_without(tree, ask, numbers, rules, level)] or hard
     text = [f"{rules[level].text()} at level {tree.shape.levels[level]}" for level in guilty]

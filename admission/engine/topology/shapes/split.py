@@ -1,9 +1,9 @@
-"""Shares for the children of one domain: of all ways that follow a plan, the cheapest with everything below, then by
-name.
+"""Assigns shares to the children of one domain: among all assignments that follow a plan, the one with the least cost.
 
-A cost is the figures of the levels as one integer, the top level in the highest bits, so that costs of siblings add up
-and compare as the figures do. Two methods: if each child has only one or two choices that all differ by the same number
-of pods, take the cheapest steps up (an exchange argument); otherwise states (pods left, units left) child by child.
+The cost includes all levels below; ties break by name. A cost is the figures of all levels as one integer, the top level in
+the highest bits, so that costs of siblings add up and compare like the figures. If each child has one or two possible shares
+and all pairs differ by the same number of pods, the cheapest increases are taken (an exchange argument); otherwise dynamic
+programming runs over the states (pods left, units left), child by child.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Costs = Mapping[DomainKind, Mapping[int, int]]
 
 
 class Splitter:
-    """Costs of kinds, cached. `shifts`: where each level's figures begin in a cost."""
+    """Computes and caches the costs of kinds. `shifts` is the bit at which each level's figures begin in a cost."""
 
     def __init__(self, shifts: Sequence[int], budget: StateBudget) -> None:
         self._shifts = shifts
@@ -33,7 +33,7 @@ class Splitter:
         return found
 
     def top(self, kind: DomainKind, share: int) -> int:
-        """Returns the figures of the children's level alone, packed by its rule. Raises BudgetSpent."""
+        """Returns the least figures of the children's level alone, packed by its rule. Raises BudgetSpent."""
         return 0 if not kind.kids else min(plan.price for plan in self.plans(kind, share))
 
     def cost(self, kind: DomainKind, share: int) -> int:
@@ -47,9 +47,7 @@ class Splitter:
         return known
 
     def shares(self, kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
-        """Returns the share of each child in this order; of equally good ways the one that gives the first children most.
-        Raises BudgetSpent.
-        """
+        """Returns the share of each child in this order. In a tie the first children get most pods. Raises BudgetSpent."""
         found = min(self._ways(kind, order, share))[1]
         return [-part for part in found]
 
@@ -69,9 +67,7 @@ class Splitter:
         return ways
 
     def _narrowed(self, kind: DomainKind, plan: SharePlan) -> SharePlan:
-        """If some children get the same share and the others none: only children whose own children can look best with
-        it.
-        """
+        """If all used children get the same share, keep only the children whose own level has the best figures for it."""
         if plan.counts is None or len(plan.counts) > 1 or any(0 not in sizes for sizes in plan.options.values()):
             return plan
         [(size, many)] = plan.counts.items()
@@ -95,7 +91,7 @@ class Splitter:
         return sum(choice[part] for choice, part in zip(choices, parts, strict=True)), shares
 
     def _walk(self, plan: SharePlan, choices: Sequence[Mapping[int, int]], share: int) -> list[int]:
-        """State by state: (pods left, units left) before each child, and the least cost from there on."""
+        """Returns the shares by dynamic programming over the states (pods left, units left) before each child."""
         counted = plan.parts is not None
         most = _suffix([max(choice) for choice in choices])
         least = _suffix([min(choice) for choice in choices])
@@ -143,7 +139,7 @@ def _suffix(numbers: Sequence[int]) -> list[int]:
 
 
 def _places(plan: SharePlan, order: Sequence[DomainKind], share: int) -> list[int]:
-    """The children that can matter: of equal ones that may stay empty, the first by name, as many as there are shares."""
+    """Returns the positions of the children to consider: of equivalent children, as many as there are shares, first by name."""
     capacity = {kid: _most(plan, sizes, share) for kid, sizes in plan.options.items()}
     places = []
     for place, kid in enumerate(order):
@@ -161,8 +157,9 @@ def _most(plan: SharePlan, sizes: tuple[int, ...], share: int) -> int:
 
 
 def _steps(plan: SharePlan, choices: Sequence[Mapping[int, int]], share: int) -> list[int] | None:
-    """Returns the exchange method; None if it does not apply: the cheapest steps from each child's smaller share to its larger
-    one.
+    """Returns the shares by the exchange argument; None if it does not apply.
+
+    Every child gets its smaller share; then the children with the cheapest increase to the larger share get that one.
     """
     low = [min(choice) for choice in choices]
     high = [max(choice) for choice in choices]
