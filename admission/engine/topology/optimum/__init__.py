@@ -1,1 +1,1 @@
-"""One homogeneous gang over several domains to a proved optimum. exact.py is the entry point, solver.py solves."""
+"""The exact algorithm for one homogeneous gang that needs several domains. exact.py is the entry point of the package."""

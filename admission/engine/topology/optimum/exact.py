@@ -1,8 +1,9 @@
-"""One homogeneous gang to a proved optimum if it needs several domains; if one suffices, Compatible's answer.
+"""Places one homogeneous gang with Profile Exact: if it needs several domains, with a proved optimum.
 
-optimum/objective.py defines what is best, optimum/solver.py finds it. Below the slice level each domain's pods go down
-as Compatible's do. Compatible answers, and nothing is proved, if the request asks for more than the objective covers: a
-leader beside the workers, preferred nodes, balanced shares. Called by place.py for Profile Exact.
+objective.py defines the objective, solver.py solves it. If one domain holds the gang, the answer is that of Profile
+Compatible. Below the slice level the pods of each domain are placed as by Compatible. Requests beyond the objective (with a
+leader, preferred node affinity or balanced placement) get the answer of Compatible, with no proof unless the gang is in one
+domain. Called by place.py.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from admission.engine.topology.tree.tree import Tree
 
 
 def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
-    """Returns the best domains for the Ask, with a certificate; `budget`: search nodes that may be expanded.
+    """Returns the best domains for the Ask, with a certificate. `budget` is the number of search nodes to expand.
 
-    The certificate's cost and bound are the figures of optimum/objective.py. There are none if one domain holds
-    everything, or if Compatible answers (then Feasible, unless it uses one domain). The certificate claims, for several
-    domains: all figures, down to the level where slices are counted; for one domain: no smaller domain holds it; for
-    Compatible's answer: only that there is one.
+    The certificate's cost and bound are the figures of objective.py. They are empty if one domain holds the gang, or if
+    Compatible answers (the proof is then Feasible, unless the gang is in one domain). For several domains the certificate
+    covers all figures down to the slice level; for one domain it states that no smaller domain holds the gang; for
+    Compatible's answer it states only that the placement exists.
     """
     search = Search(tree, ask, numbers)
     if not _plain(ask):
@@ -55,13 +56,13 @@ def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solv
 
 
 def _plain(ask: Ask) -> bool:
-    """Reports whether the objective covers everything that the request asks for."""
+    """Reports whether the objective covers the request: no leader, preferred node affinity or balanced placement."""
     by_affinity = ask.by_affinity and bool(ask.wants.preferred)
     return not (ask.leaders or by_affinity or ask.balanced)
 
 
 def _of_one(tree: Tree, ask: Ask, outcome: Outcome) -> Certificate | None:
-    """One domain of the requested level is optimal. Compatible's answer with several domains, or none, proves nothing."""
+    """Returns the certificate for Compatible's answer: Optimal for one domain of the requested level, else Feasible or None."""
     if not isinstance(outcome, Found):
         return None
     one = len(_up(tree, outcome.ids, ask.level)) <= 1
@@ -73,14 +74,14 @@ def _of(tree: Tree, level: int, claim: Proven, found: bool) -> Certificate:
 
 
 def _claiming(certificate: Certificate, tree: Tree, level: int, claim: Proven) -> Certificate:
-    """Returns the certificate limited to what is claimed down to the level."""
+    """Returns the certificate with its claim, which covers the levels down to `level`."""
     names = tree.shape.levels
     below = names[level + 1] if level + 1 < tree.depth else ""
     return replace(certificate, claim=claim, level=names[level], unproved=below)
 
 
 def _up(tree: Tree, slots: Ints, target: int) -> Ints:
-    """From lowest domains to their domains of a wider level."""
+    """Returns the domains of the `target` level that contain these lowest domains."""
     for level in range(tree.depth - 1, target, -1):
         slots = np.unique(tree.levels[level].parent[slots])
     return slots
@@ -98,7 +99,7 @@ def _problem(tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Problem:
 
 
 def _shares(tree: Tree, ask: Ask, numbers: Sequence[Numbers], slots: Ints) -> Selection:
-    """Returns all domains full but the smallest (the last by name wins a tie), which gets the rest."""
+    """Returns the slices of each domain: all domains are filled except the smallest (in a tie the last by name)."""
     shares, label = numbers[ask.slice_level].slice[slots], tree.levels[ask.slice_level].label
     smallest = (shares == shares.min()).nonzero()[0]
     shares[smallest[label[slots[smallest]].argmax()]] -= int(shares.sum()) - ask.need

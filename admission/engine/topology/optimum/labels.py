@@ -1,16 +1,16 @@
-"""The best answer on a tree of candidates, by label setting (dynamic programming) over domains from the bottom up.
+"""Finds the best answer on a tree of candidates by label setting: dynamic programming over domains from the bottom up.
 
-A label says how much some opened domains of one subtree hold, and at which cost. A label dominates another of its
-subtree if it holds no less and costs no more, since everything else that is opened costs the same beside both. So a
-subtree keeps a staircase: holding more costs more. A subtree's labels are the sums of its children's labels, one child
+A label gives the slices that some opened domains of one subtree hold, and their cost. A label dominates another label of
+its subtree if it holds no less and costs no more, since the rest of an answer costs the same with both. So a subtree keeps
+a Pareto front, on which holding more costs more. The labels of a subtree are the sums of its children's labels, one child
 after the other; then every label except the empty one also opens the subtree's own domain.
 
-A label is dropped if it cannot become a better answer than the known one: if even the cheapest completion (a lower
-bound of the domains of each level) costs as much; or if it wastes too much. An answer opens k domains of the requested
-level and may fall short of the k largest by the slack (subset_sum.py). So the sum of capacity - t over a label's
-domains may by the slack fall short of the sum over all visited domains above t.
+A label is dropped if it cannot become a better answer than the known one: either its cheapest completion (by a lower bound
+of the domains of each level) costs as much, or it wastes too much capacity. An answer opens k domains of the requested
+level and may fall short of the k largest by at most the slack (subset_sum.py). So the sum of capacity - t over a label's
+domains must not fall short of the same sum over all visited domains larger than t by more than the slack.
 
-The budget counts pairs of labels. When it is spent, the best answer found so far is returned unproved.
+The budget counts pairs of labels. When it is spent, the best answer found so far is returned unproved. Called by solver.py.
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ from admission.engine.topology.optimum.trees import Choice, families, leaves
 from admission.engine.topology.tree.level import Ints
 
 Label = tuple[int, int, "Choice | int"]
-"""(slices held, cost, the chosen domains of the last level as a tree of pairs)"""
+"""(slices held, cost, the chosen domains of the last level)."""
 
 _EMPTY: Label = (0, 0, None)
 
 
 class Labels:
-    """One run. `candidates`: slots per level; `least`: by level a lower bound of the domains that any answer opens."""
+    """One search. `candidates` are slots by level; `least` is a lower bound of the domains that an answer opens, by level.
+
+    `known` is the cost of the known answer, `budget` the number of label pairs to examine. After `run`, `expanded` is the
+    number examined, and `spent` is set if the budget ended the search.
+    """
 
     def __init__(
         self,
@@ -64,7 +68,7 @@ class Labels:
         self.spent = False
 
     def run(self) -> Ints | None:
-        """Domains of the last level that cost less than the known answer; None if none were found."""
+        """Returns domains of the last level that cost less than the known answer; None if none were found."""
         try:
             self._merged(0, -1, 0)
         except BudgetSpent:
@@ -72,7 +76,7 @@ class Labels:
         return None if self.best is None else np.array(sorted(leaves(self.best)), dtype=np.int64)
 
     def _over_edge(self, candidates: Sequence[Ints]) -> list[dict[int, int]]:
-        """Per level down to the requested one: the sum of capacity - t over the domains inside that exceed t."""
+        """Returns, by level down to the requested one and slot, the sum of capacity - t over domains inside larger than t."""
         problem, asked = self._problem, self._problem.asked
         slots = candidates[asked]
         over = np.zeros(len(problem.capacity[asked]), dtype=np.int64)
@@ -86,8 +90,8 @@ class Labels:
         return found
 
     def _merged(self, level: int, parent: int, above: int) -> list[Label]:
-        """Returns what the children of a domain can hold together. `level`: theirs; `above`: the cost of opening their
-        ancestors.
+        """Returns the labels of a domain's children together. `level` is that of the children, `above` the cost of opening
+        their ancestors.
         """
         found = [_EMPTY]
         over = -self._top.slack
@@ -99,7 +103,7 @@ class Labels:
         return found
 
     def _thrifty(self, label: Label, least: int) -> bool:
-        """Reports whether the sum of capacity - t over its domains is at least `least`."""
+        """Reports whether the sum of capacity - t over the label's domains is at least `least`."""
         held, cost, _ = label
         return held - self._top.last * (cost // self._asked_unit) >= least
 
@@ -149,7 +153,7 @@ class Labels:
         return kept
 
     def _rest(self, level: int, missing: int) -> int | None:
-        """Returns the least cost of holding so much more at this level and below; None if all together cannot."""
+        """Returns a lower bound of the cost of holding `missing` slices more; None if all domains together cannot."""
         cost = 0
         for at in range(level, self._problem.last + 1):
             more = bisect_left(self._sums[at], missing)

@@ -1,5 +1,6 @@
-"""Lower bounds by numbers alone: the fewest domains, the least stranded slices, the fewest domains below. Called by
-solver.py.
+"""Lower bounds from capacities: the fewest domains, the least stranded slices, the fewest domains below.
+
+Called by solver.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _PRICES = 6
 
 
 def fewest_of(capacities: CapacityCounts, need: int) -> Top:
-    """Returns the fewest domains that hold the need. All of them together must hold it."""
+    """Returns the fewest domains that hold the need. All domains together must hold the need."""
     top = fewest(capacities, need)
     if top is None:
         raise AssertionError("called only where there is capacity, and every level below holds as much")
@@ -25,19 +26,25 @@ def fewest_of(capacities: CapacityCounts, need: int) -> Top:
 
 
 def multiple(capacities: CapacityCounts, need: int) -> int:
-    """A lower bound of what is stranded: what is held is a multiple of the greatest common divisor of the capacities."""
+    """Returns a lower bound of the stranded slices: the gcd of the capacities divides the total capacity of any choice."""
     return -need % gcd(*capacities.values)
 
 
 def by_capacity(capacities: CapacityCounts, need: int) -> tuple[int, int, dict[int, int]]:
-    """Without a tree: how many domains, how many stranded slices, and how many domains of each capacity."""
+    """Returns, ignoring the tree, the fewest domains, their least stranded slices, and the number of domains by capacity.
+
+    If the subset-sum tables would be too large, the last two are 0 and empty.
+    """
     top = fewest_of(capacities, need)
     solved = SubsetSum(capacities, top).solve()
     return (top.k, 0, {}) if solved is None else (top.k, *solved)
 
 
 def fewest_below(problem: Problem, among: Ints, k: int) -> list[int]:
-    """Returns how many domains of each level below k of these domains need, by a Lagrangian bound (fewest_parents.py)."""
+    """Returns, for each level below, a lower bound of the domains that an answer with `k` of these domains opens.
+
+    The bound is the Lagrangian bound of fewest_parents.py.
+    """
     found, size = [], len(problem.capacity[problem.asked])
     inside = mask(among, size)
     home = np.arange(size)

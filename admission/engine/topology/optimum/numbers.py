@@ -1,4 +1,4 @@
-"""Domains by capacity, without a tree: distinct capacities, the largest, the best few."""
+"""Selects domains by capacity, ignoring the tree: distinct capacities, the largest domains, the best choice by capacity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TABLE = 1 << 16
 
 
 def capacities_of(capacity: Ints) -> CapacityCounts:
-    """Returns the distinct capacities above zero."""
+    """Returns the distinct capacities above zero, descending, with the number of domains of each."""
     if len(capacity) and int(capacity.max()) < _TABLE:
         counts = np.bincount(capacity)
         counts[0] = 0
@@ -23,7 +23,7 @@ def capacities_of(capacity: Ints) -> CapacityCounts:
 
 
 def sum_of_largest(capacity: Ints, k: int) -> int:
-    """Returns what the k largest hold, or all of them if there are fewer."""
+    """Returns the sum of the k largest capacities, or of all if there are fewer."""
     if len(capacity) <= k:
         return int(capacity.sum())
     return int(np.partition(capacity, len(capacity) - k)[len(capacity) - k :].sum()) if k else 0
@@ -39,7 +39,7 @@ def largest(problem: Problem, level: int, among: Ints, k: int) -> Ints:
 
 
 def pick(problem: Problem, level: int, among: Ints) -> Ints:
-    """Returns the fewest of these domains that hold the need, chosen by subset_sum.py (the largest if that gives up)."""
+    """Returns the fewest of these domains that hold the need, chosen by subset_sum.py (or the largest, if it gives up)."""
     capacity = problem.capacity[level][among]
     capacities = capacities_of(capacity)
     top = fewest(capacities, problem.need)

@@ -1,21 +1,20 @@
-"""The objective: figures that are compared one after the other.
+"""The objective of the exact algorithm: figures that are compared lexicographically.
 
 Levels count from 0, the widest, to `last`, where slices are counted; `asked` is the requested level. The figures of an
 answer:
 
     domains opened at `asked`, at asked - 1, ... 0;
-    stranded slices at `asked`: what the opened domains of the level hold, minus the need;
+    stranded slices at `asked`: the capacity of the opened domains of the level, minus the need;
     domains opened at asked + 1, ... last; stranded slices at asked + 1, ... last;
     the opened domains of `asked`, as pairs: largest capacity, how many have it, next capacity, how many, ...
 
-Stranded slices at the requested level come before the counts below it: one more host costs a gang next to nothing,
-while a rack that is opened for a few pods is lost to the next gang that needs a whole one.
+Stranded slices at the requested level come before the counts below it: one more host costs a gang almost nothing, while a
+rack that is opened for a few pods is lost to the next gang that needs a whole rack.
 
-The pairs describe the remaining free domains: of two answers with equally many domains at `asked` and equally many
-stranded slices, the one with smaller sorted capacities leaves the larger domains whole. Names decide between equal
-figures: the solvers visit domains by capacity, then by name, and keep the first. All figures are sums over the opened
-domains, so an answer's cost is one integer with a digit for each figure (`Scale`), and parts of answers compare like
-whole ones.
+The pairs describe the domains that stay free: of two answers with equally many domains at `asked` and equally many
+stranded slices, the one with smaller sorted capacities leaves the larger domains whole. Ties break by name: the solvers
+visit domains by capacity, then by name, and keep the first answer. All figures are sums over the opened domains, so the
+cost of an answer is one integer with a digit for each figure (`Scale`), and parts of answers compare like whole answers.
 """
 
 from __future__ import annotations
@@ -31,13 +30,14 @@ from admission.engine.topology.tree.level import Bools, Ints
 
 Figures = tuple[int, ...]
 Figure = tuple[str, int]
-"""A figure: `count` or `stranded`, and its level; as a digit also `hole`, and its capacity."""
+"""(`count` or `stranded`, level) of a figure; a digit of `Scale` may also be (`hole`, capacity) for the pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One homogeneous gang: per level, by slot, the slices that fit, the parent's slot, and labels that sort like
-    names.
+    """One homogeneous gang to place: `need` slices, and requested level `asked`.
+
+    By level and slot: `capacity` (slices that fit), `parent` (slot at the level above) and `label` (sorts like the names).
     """
 
     capacity: Sequence[Ints]
@@ -57,11 +57,11 @@ class Problem:
         return _order(self.asked, len(self.capacity))
 
     def opened(self, slots: Ints) -> list[Ints]:
-        """Per level the domains that these domains of the last level open."""
+        """Returns, by level, the domains that are open if these domains of the last level are."""
         return self.above(self.last, [slots])
 
     def above(self, level: int, opened: Sequence[Ints]) -> list[Ints]:
-        """Per level the opened domains; those from this level on are given."""
+        """Returns, by level, the opened domains, given those of `level` and the levels below."""
         found = list(opened)
         for at in range(level, 0, -1):
             found.insert(0, distinct(self.parent[at][found[0]], len(self.capacity[at - 1])))
@@ -88,16 +88,16 @@ def _order(asked: int, levels: int) -> tuple[Figure, ...]:
 
 
 def pairs(counts: Counter[int] | dict[int, int]) -> Iterable[int]:
-    """Largest capacity, how many have it, next capacity, ..."""
+    """Yields the pairs of the objective: the largest capacity, the number of domains with it, the next capacity, and so on."""
     for value in sorted(counts, reverse=True):
         yield from (value, counts[value])
 
 
 class Scale:
-    """The figures as digits of one integer; the pairs have one digit for each capacity at `asked`."""
+    """Packs figures as digits of one integer; the pairs have one digit for each capacity at `asked`."""
 
     def __init__(self, problem: Problem, values: Iterable[int]) -> None:
-        """`values`: the capacities at `asked`."""
+        """`values` are the distinct capacities at `asked`."""
         # No figure exceeds the total capacity or the number of domains.
         digit = max(int(problem.capacity[0].sum()), len(problem.capacity[-1])).bit_length() + 2
         names = [*(("hole", value) for value in sorted(values)), *reversed(problem.order)]
@@ -118,7 +118,7 @@ class Scale:
         return self.count(level) + capacity * self.stranded(level) + hole
 
     def of(self, problem: Problem, figures: Figures, last: int) -> int:
-        """Returns the cost of a whole answer with these figures, by the levels down to `last`."""
+        """Returns the cost of an answer with these figures, counting the levels down to `last`."""
         cost = 0
         for (name, level), figure in zip(problem.order, figures, strict=False):
             if level <= last:
@@ -132,13 +132,13 @@ class Scale:
 
 
 def distinct(slots: Ints, size: int) -> Ints:
-    """Returns each of the slots once, ascending."""
+    """Returns the distinct slots, ascending; all are below `size`."""
     found: Ints = mask(slots, size).nonzero()[0]
     return found
 
 
 def mask(slots: Ints, size: int) -> Bools:
-    """True at these slots."""
+    """Returns an array of `size` flags that is True at these slots."""
     found = np.zeros(size, dtype=np.bool_)
     found[slots] = True
     return found

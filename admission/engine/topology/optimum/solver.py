@@ -1,12 +1,14 @@
-"""A proved optimum if several domains are needed: a quick answer, lower bounds, and a search between the two.
+"""Solves the placement of a gang that needs several domains: a quick answer, lower bounds, and a search that closes the gap.
 
-fewest_parents.py gives the counts at the requested level and above, with bounds. If an answer is at its lower bound in
-every figure before the domains below, tight.py may find the best of those at once. Otherwise subset_sum.py chooses
-inside the domains that fewest_parents.py opens above; if every figure meets its bound, that is the proof. If not,
-everything that no better answer can use is dropped, which may raise the bounds: first parents that are too small, then
-domains by their reduced costs (reduced_costs.py), whose table may find the best answer. labels.py searches the rest:
-first among the domains beside the answer, then among all that are left. Called by exact.py. objective.py defines the
-objective.
+1. fewest_parents.py computes the numbers of domains at the requested level and above, with lower bounds.
+2. If an answer may meet its lower bound in every figure down to the requested level, tight.py looks for the best of these.
+3. Otherwise subset_sum.py chooses domains inside the parents that fewest_parents.py opened. If every figure of this answer
+   meets its lower bound, the answer is proved.
+4. If not, domains that no better answer can use are dropped, which may raise the bounds: first those in parents that are too
+   small, then by reduced costs (reduced_costs.py), whose table may find the best answer.
+5. labels.py searches the remaining domains, first in the parents of the answer, then in all parents.
+
+Called by exact.py. objective.py defines the objective.
 """
 
 from __future__ import annotations
@@ -30,21 +32,21 @@ from admission.engine.topology.optimum.trees import candidates, children
 from admission.engine.topology.tree.level import Ints
 
 _LEAST_PAIRS = 64
-"""Pairs of labels that one candidate takes, roughly. With less budget for each, no search starts."""
+"""The approximate number of label pairs that one candidate takes. With less budget per candidate no search starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """Domains of the last level, and their certificate."""
+    """The chosen domains of the last level (where slices are counted), and their certificate."""
 
     slots: Ints
     certificate: Certificate
 
 
 def solve(problem: Problem, budget: int) -> Optimum:
-    """Solve the problem. All domains together must hold the need, and no single domain of the requested level may.
+    """Returns the best answer found, with its certificate. `budget` is the number of labels, options and states to examine.
 
-    `budget`: labels, options and states to examine.
+    All domains together must hold the need, and no single domain of the requested level may hold it.
     """
     capacity = problem.capacity[problem.asked]
     capacities = capacities_of(capacity)
@@ -62,7 +64,7 @@ def solve(problem: Problem, budget: int) -> Optimum:
 
 
 class _Steps:
-    """From a first answer to a proof. `spent`: the part of the budget that is used already."""
+    """Improves a first answer until it is proved or the budget is spent. `spent` is the part of the budget already used."""
 
     def __init__(
         self,
@@ -102,14 +104,14 @@ class _Steps:
     # ---- a quick answer
 
     def _second(self) -> None:
-        """Try the largest domains, as fewest_parents.py chose them: they may need fewer below."""
+        """Try the largest domains, as fewest_parents.py chose them: they may need fewer domains below."""
         if self._problem.last > self._problem.asked:
             slots, figures = self._answer(self._few.slots)
             if figures < self._figures:
                 self._slots, self._figures = slots, figures
 
     def _inside(self, found: FewestParents) -> Ints:
-        """Returns the best numbers in the parents that are open anyway."""
+        """Returns the domains that subset_sum.py chooses inside the parents of this answer."""
         problem, among = self._problem, found.union
         if problem.asked:
             parent = problem.parent[problem.asked]
@@ -117,7 +119,7 @@ class _Steps:
         return pick(problem, problem.asked, among)
 
     def _answer(self, chosen: Ints) -> tuple[Ints, Figures]:
-        """From domains of the requested level to the last: at each level the fewest children that hold the need."""
+        """Returns domains of the last level inside the chosen ones, with the figures: at each level the fewest children."""
         problem = self._problem
         opened = [chosen]
         if not self._whole(int(self._capacity[chosen].sum()) - problem.need):
@@ -129,7 +131,7 @@ class _Steps:
             opened.append(children(problem, level, opened[-1]))
         return opened[-1], problem.measured(problem.above(problem.asked, opened))
 
-    # ---- what no answer can beat
+    # ---- lower bounds of every answer
 
     def _least_figures(self) -> Figures:
         """Returns a lower bound of each figure that is cheap to compute."""
@@ -139,18 +141,18 @@ class _Steps:
         )
 
     def _floor(self) -> Figures:
-        """Returns a lower bound of each figure. For stranded slices and the pairs it ignores the tree."""
+        """Returns a lower bound of each figure. The bounds of stranded slices and of pairs ignore the tree."""
         need = self._problem.need
         _, here, holes = by_capacity(self._capacities, need)
         over = [here]
         for capacities, least in zip(self._kinds_below, self._below, strict=True):
             count, some, _ = by_capacity(capacities, need)
-            # What the fewest strand does not bound what more of them strand.
+            # The slices that the fewest domains strand are no bound for answers with more domains.
             over.append(some if count >= least else multiple(capacities, need))
         return (*self._figured(over), *pairs(holes))
 
     def _figured(self, over: Sequence[int]) -> Figures:
-        """Returns the lower bounds of the counts, and by level from the requested one `over`; without pairs."""
+        """Returns the lower bounds of the figures before the pairs; `over` bounds stranded slices from the asked level down."""
         problem = self._problem
         above = zip(range(problem.asked, -1, -1), self._few.bound, strict=True)
         least: dict[Figure, int] = {("count", level): count for level, count in above}
@@ -158,11 +160,12 @@ class _Steps:
         least.update((("stranded", level), some) for level, some in enumerate(over, problem.asked))
         return tuple(least[name] for name in problem.order)
 
-    # ---- what can still be better
+    # ---- elimination of domains that no better answer can use
 
     def _narrow(self) -> bool:
-        """Drop parents with too few domains or too little capacity for an answer in so few parents. Returns whether any
-        were dropped.
+        """Drop parents with too few domains or too little capacity for an answer with as few parents as the known one.
+
+        Reports whether any were dropped.
         """
         problem, among = self._problem, self._among
         domains, parents = self._figures[:2]
@@ -178,10 +181,10 @@ class _Steps:
         return len(self._among) < len(among)
 
     def _weigh(self) -> None:
-        """By reduced costs: drop what no better answer can use, and find the best of the rest.
+        """Drop domains by reduced costs, and take the best answer that the table finds among the others.
 
-        The table counts everything below if opened domains are whole, otherwise only the levels down to the requested
-        one.
+        The table includes the levels below if every opened domain opens all domains below it; otherwise it includes only the
+        levels down to the requested one.
         """
         problem, known = self._problem, self._figures
         parent_table = self._few.parent_table
@@ -198,8 +201,9 @@ class _Steps:
             self._bound = max(self._bound, proved)
 
     def _by_table(self, reduced: ReducedCosts, waste: int, last: int) -> Figures | None:
-        """Take the best answer among the rest. Returns a lower bound of every answer there; None if the budget is
-        spent.
+        """Take the best answer among the remaining domains.
+
+        Returns a lower bound of every answer among them; None if the budget is spent.
         """
         problem, known = self._problem, self._figures
         scale = self._scale(reduced.slots)
@@ -210,7 +214,7 @@ class _Steps:
         self._expanded += table.expanded
         best = known
         if found is not None:
-            # If opened domains are whole, the fewest below them that hold the need are all.
+            # If an opened domain opens all domains below it, `_answer` opens these too.
             slots, best = self._answer(found)
             if best < known:
                 self._slots, self._figures = slots, best
@@ -219,21 +223,19 @@ class _Steps:
         return best if last == problem.last else self._above(best)
 
     def _above(self, best: Figures) -> Figures:
-        """A lower bound: the best answer's figures down to the requested level, then the bounds below, then its pairs."""
+        """Returns a lower bound: the best answer's figures down to the requested level, bounds below it, the answer's pairs."""
         here, order = self._problem.asked + 2, len(self._problem.order)
         return (*best[:here], *self._floor()[here:order], *best[order:])
 
     def _whole(self, waste: int) -> bool:
-        """Reports whether an opened domain opens everything below it, since each holds more than may be stranded."""
+        """Reports whether an opened domain must open all domains below, since each holds more slices than may be stranded."""
         problem = self._problem
         if problem.last == problem.asked:
             return True
         return self._kinds_below[-1].values[-1] > waste
 
     def _costs(self, scale: Scale, slots: Ints, last: int) -> dict[int, int]:
-        """Returns the cost of opening each of these domains of the requested level with everything below, down to the `last`
-        level.
-        """
+        """Returns, by slot, the cost of opening a domain of the requested level and all domains below, down to `last`."""
         problem, size = self._problem, len(self._capacity)
         home, inside, below = np.arange(size), slots, []
         for level in range(problem.asked + 1, last + 1):
@@ -243,13 +245,13 @@ class _Steps:
         return costs(scale, problem.asked, slots, self._capacity[slots], below)
 
     def _scale(self, among: Ints) -> Scale:
-        """For answers among these domains of the requested level, and for the known answer."""
+        """Returns the scale for answers among these domains of the requested level, and for the known answer."""
         opened = self._capacity[self._problem.opened(self._slots)[self._problem.asked]]
         values = {*self._capacity[among].tolist(), *opened.tolist()}
         return Scale(self._problem, values)
 
     def _lift(self) -> None:
-        """Recompute the bounds for what is left, including the levels below."""
+        """Recompute the lower bounds for the remaining domains, including the levels below."""
         if any(name == "count" and level > self._problem.asked for name, level in self._gap()):
             self._below = list(map(max, self._below, fewest_below(self._problem, self._among, self._top.k)))
         self._bound = max(self._bound, self._floor())
@@ -257,12 +259,12 @@ class _Steps:
     # ---- the search
 
     def _gap(self) -> list[Figure]:
-        """Returns the first figure that is above its lower bound, if it has a name."""
+        """Returns the first figure above its lower bound; an empty list if there is none or if it is one of the pairs."""
         figures = zip(self._problem.order, self._figures, self._bound, strict=False)
         return [name for name, figure, bound in figures if figure > bound][:1]
 
     def _search(self) -> None:
-        """Search beside the known answer, which may give a better one; then everywhere, which proves it."""
+        """Search the parents of the known answer first, which may improve it cheaply; then all parents, which proves it."""
         problem, among = self._problem, self._among
         if problem.asked:
             parent = problem.parent[problem.asked]
@@ -274,7 +276,7 @@ class _Steps:
             self._bound = self._figures
 
     def _labels(self, among: Ints, budget: int) -> bool:
-        """Take the best answer among these domains. False: it may have been missed."""
+        """Take the best answer among these domains. Reports whether the search was complete."""
         problem = self._problem
         some = self._candidates(among)
         top = fewest(capacities_of(self._capacity[among]), problem.need)
@@ -292,7 +294,7 @@ class _Steps:
         return not labels.spent
 
     def _least(self) -> list[int]:
-        """Returns, by level, a lower bound of the domains of an answer that is better than the known one."""
+        """Returns, by level, a lower bound of the domains that an answer better than the known one opens."""
         least = [1] * len(self._problem.capacity)
         for (name, level), bound, figure in zip(self._problem.order, self._bound, self._figures, strict=False):
             if name == "count":
@@ -302,7 +304,7 @@ class _Steps:
         return least
 
     def _candidates(self, among: Ints) -> list[Ints]:
-        """Per level what lies above and below these domains of the requested level and can hold something."""
+        """Returns, by level, the domains above and below these domains of the requested level that can hold a slice."""
         found = candidates(self._problem, among)
         for level in range(self._problem.asked + 1, self._problem.last + 1):
             found.append(children(self._problem, level, found[-1]))

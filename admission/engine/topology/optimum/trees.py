@@ -1,4 +1,4 @@
-"""The tree of candidates as both searches walk it, and choices of domains assembled from parts."""
+"""The tree of candidate domains that labels.py and reduced_costs.py search, and choices of domains built from parts."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from admission.engine.topology.optimum.objective import Problem, distinct, mask
 from admission.engine.topology.tree.level import Ints
 
 Choice = tuple["Choice | int", "Choice | int"] | None
-"""Domains as a tree of pairs."""
+"""A set of domains as a binary tree: combining two sets takes constant time."""
 
 
 def candidates(problem: Problem, among: Ints) -> list[Ints]:
-    """Per level down to the requested one what lies above these domains of the requested level."""
+    """Returns, by level down to the requested one, the domains that contain these domains of the requested level."""
     found = [among]
     for level in range(problem.asked, 0, -1):
         found.insert(0, distinct(problem.parent[level][found[0]], len(problem.capacity[level - 1])))
@@ -22,14 +22,14 @@ def candidates(problem: Problem, among: Ints) -> list[Ints]:
 
 
 def children(problem: Problem, level: int, parents: Ints) -> Ints:
-    """Returns the domains of this level that can hold something and lie in these parents."""
+    """Returns the domains of this level inside these parents that can hold a slice."""
     found = mask(parents, len(problem.capacity[level - 1])).take(problem.parent[level]).nonzero()[0]
     kept: Ints = found.take(problem.capacity[level].take(found).nonzero()[0])
     return kept
 
 
 def families(problem: Problem, candidates: Sequence[Ints]) -> list[dict[int, list[int]]]:
-    """Per level and parent's slot the children, largest first, then by name; above the widest level there is one, -1."""
+    """Returns the children by level and parent's slot, the largest first, then by name. The widest level has parent -1."""
     found: list[dict[int, list[int]]] = []
     for level, slots in enumerate(candidates):
         capacity, label = problem.capacity[level][slots], problem.label[level][slots]
@@ -43,7 +43,7 @@ def families(problem: Problem, candidates: Sequence[Ints]) -> list[dict[int, lis
 
 
 def leaves(choice: Choice | int) -> list[int]:
-    """Returns the domains of a choice."""
+    """Returns the domains that a choice contains."""
     found: list[int] = []
     stack = [choice]
     while stack:
