@@ -1,1 +1,1 @@
-"""Kueue's algorithm, exactly: find the level, descend, pick domains, balanced placement."""
+"""Kueue's placement algorithm with equal results: find the level, descend, pick domains, balanced placement."""

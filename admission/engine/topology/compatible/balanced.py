@@ -1,9 +1,9 @@
-"""Balanced placement: equal shares of as few domains as possible (placement.md 5.12, 5.15.2, 5.15.12).
+"""Balanced placement: equal shares on as few domains as possible (placement.md 5.12, 5.15.2, 5.15.12).
 
-The set of siblings wins whose smallest share can be largest. Domains that cannot hold that share are pruned from a copy
-of the set. From the rest the algorithm chooses the fewest that hold everything, the most even choice first. Each gets
-the share and, while any is left, part of the remainder. Every failure on the way falls back to BestFit. Called by
-tree_search.py; `Cloner` copies domains with their subtrees.
+Among all sets of siblings the algorithm takes the one whose smallest share can be largest. In a copy of this set it removes
+the domains that cannot hold that share. From the rest it chooses the fewest domains that hold all slices, the most even
+choice first. Each domain gets the share, and the first ones part of the remainder. If any step fails, BestFit is used
+instead. Called by tree_search.py.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
 Cloner = Callable[[int, Iterable[int]], list[PickedDomain]]
-"""(level, slots) -> copies of these domains, each with its whole subtree."""
+"""Maps (level, slots) to copies of these domains, each with its subtree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The start of the descent."""
+    """The domains from which the descent starts, with their shares, and their level."""
 
     level: int
     doms: list[PickedDomain]
@@ -34,8 +34,8 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """Take the largest first: whether they hold everything, how many are needed, the last with a leader and the last
-    without.
+    """The result of taking the largest domains first: whether they hold all slices, how many domains are needed, and the last
+    domain taken with a leader and the last without.
     """
 
     fits: bool
@@ -46,7 +46,7 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True)
 class SiblingSet:
-    """A pruned set of siblings, each of which can take `share` slices."""
+    """A pruned set of siblings, each of which can hold `share` slices; `count` of them are needed."""
 
     doms: list[PickedDomain]
     share: int
@@ -54,7 +54,7 @@ class SiblingSet:
 
 
 class Balance:
-    """One balanced attempt."""
+    """One attempt at a balanced placement."""
 
     def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers], profile: PickOrder, cloner: Cloner) -> None:
         self._tree = tree
@@ -65,7 +65,7 @@ class Balance:
         self._cloner = cloner
 
     def find(self) -> Start | None:
-        """Returns the domains with their shares; None: try BestFit."""
+        """Returns the domains with their shares; None if there is no balanced placement."""
         best: SiblingSet | None = None
         for slots in self._sibling_sets():
             if not (self._told and self._hopeless(best, slots)):
@@ -91,8 +91,9 @@ class Balance:
     # ---- which set of siblings
 
     def _hopeless(self, best: SiblingSet | None, slots: Sequence[int]) -> bool:
-        """Reports whether `_better` would keep the best. Checked without copies: pruning increases no share and decreases no
-        count.
+        """Reports whether `_better` would keep the best set anyway.
+
+        This bound needs no copies of domains, since pruning never increases a share and never decreases a count.
         """
         ask, ids = self._ask, np.array(slots, dtype=np.int64)
         upper = self._numbers[ask.level].slice[ids]
@@ -107,8 +108,10 @@ class Balance:
         return share < best.share or (share == best.share and _fewest(upper, ask.need) >= best.count)
 
     def _share(self, level: int, ids: Ints) -> int:
-        """Returns what each of the needed largest would get, the one with the leader first; 0 if they do not hold
-        everything."""
+        """Returns an upper bound of the share of each needed domain; 0 if the domains do not hold all slices.
+
+        The domain with the leader is taken first, then the largest.
+        """
         ask, numbers = self._ask, self._numbers[level]
         sizes, rest, limits = numbers.slice[ids], ask.need, list[int]()
         if ask.leaders:
@@ -167,7 +170,7 @@ class Balance:
         return Greedy(rest <= 0 and leaders <= 0, count, last_leader, last)
 
     def _pruned(self, doms: list[PickedDomain], share: int) -> int | None:
-        """Prune; returns how many domains are needed, None if the rest does not hold everything."""
+        """Prune domains below the share. Returns how many are needed; None if the rest does not hold all slices."""
         for dom in doms:
             for child in dom.children or ():
                 self._test(child, share)
@@ -184,10 +187,10 @@ class Balance:
             _no_leader(dom)
 
     def _roll_up(self, dom: PickedDomain, level: int) -> None:
-        """Recompute the numbers of a subtree from its lowest domains, without inner layers."""
+        """Recompute the counts of a subtree from its lowest domains, ignoring inner slice layers."""
         children = dom.children
         if children:
-            # A domain without children keeps its numbers.
+            # A domain without children keeps its counts.
             if children[0].children:
                 for child in children:
                     self._roll_up(child, level + 1)
@@ -209,7 +212,7 @@ class Balance:
         return sorted(doms, key=lambda d: (-d.leader, -d.slice_l, -_entropy(d), d.label))
 
     def _optimal(self, doms: list[PickedDomain], ordered: list[PickedDomain]) -> list[PickedDomain] | None:
-        """Returns as few domains as possible that hold everything most tightly; the first found wins a tie."""
+        """Returns the fewest domains that hold all slices, with the least excess; the first found wins a tie."""
         ask, most = self._ask, self._greedy(doms).count
         states: list[dict[tuple[int, int], tuple[PickedDomain, ...]]] = [{} for _ in range(most + 1)]
         states[0][ask.leaders, ask.need * ask.slice_size] = ()
@@ -227,7 +230,7 @@ class Balance:
         return list(states[most][0, max(ends)]) if ends else None
 
     def _share_out(self, doms: list[PickedDomain], share: int) -> list[PickedDomain] | None:
-        """Give each domain its share, and the first ones as much of the remainder as they can take."""
+        """Give each domain the share, and the first domains as much of the remainder as fits. None if a remainder is left."""
         ask = self._ask
         chosen = self._optimal(doms, sorted(doms, key=lambda d: d.label))
         if chosen is None or ask.need < len(chosen) * share:
@@ -250,7 +253,7 @@ def _children(doms: Iterable[PickedDomain]) -> list[PickedDomain]:
 
 
 def _fewest(sizes: Ints, need: int) -> int:
-    """Returns how many of the largest hold the need; 0 if all of them do not."""
+    """Returns how many of the largest sizes add up to the need; 0 if all of them do not."""
     held = np.cumsum(-np.sort(-sizes))
     return int(np.searchsorted(held, need)) + 1 if len(held) and int(held[-1]) >= need else 0
 
@@ -280,8 +283,10 @@ def _no_leader(dom: PickedDomain) -> None:
 
 
 def _entropy(dom: PickedDomain) -> float:
-    """Returns how evenly the pods are spread over the children. Sums over sorted counts, so equal spreads tie
-    exactly."""
+    """Returns the entropy of the pods' distribution over the children: larger is more even.
+
+    The counts are sorted before they are summed, so that equal distributions have exactly equal floats.
+    """
     counts = sorted(child.pod for child in dom.children or () if child.pod > 0)
     total = sum(counts)
     return -sum(count / total * log2(count / total) for count in counts) if total else 0.0

@@ -1,7 +1,8 @@
-"""Pick domains one by one, as placement.md 5.7 and 5.8 describe: with leaders, with affinity, inside one parent.
+"""Picks domains one by one as in placement.md 5.7 and 5.8: with leaders, with affinity, inside one parent.
 
-A PickedDomain has numbers of its own, which picking changes. The orders and `minimize` follow the text, including its
-quirks. select.py is the fast way for the plain case and gives the same answer. tree_search.py calls both.
+A PickedDomain has its own copy of the counts, which picking changes. The orders and `minimize` follow the document exactly,
+including its quirks. For requests without leader and affinity, select.py computes the same answer faster. Called by
+tree_search.py.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from itertools import takewhile
 
 @dataclass(slots=True)
 class PickedDomain:
-    """A domain while it is being picked. `label` sorts like its values. `children` is set only in a copy of a subtree."""
+    """A domain with its own counts. `label` sorts like its values. `children` is set only in copies for balanced placement."""
 
     id: int
     label: int
@@ -31,18 +32,21 @@ Sizes = Callable[[PickedDomain], int]
 
 @dataclass(frozen=True, slots=True)
 class PickOrder:
-    """The two orders: `least` takes small domains first (and never looks for the tightest), otherwise BestFit."""
+    """The order in which domains are picked: smallest first if `least` (LeastFree), else largest first (BestFit).
+
+    BestFit takes the tightest domain as the last one; LeastFree does not.
+    """
 
     least: bool
     by_affinity: bool
 
     def with_leader(self, doms: Sequence[PickedDomain]) -> list[PickedDomain]:
-        """Domains with capacity for a leader first."""
+        """Returns the domains sorted for picking with a leader: those with capacity for a leader first."""
         sign = 1 if self.least else -1
         return sorted(doms, key=lambda d: (-d.leader, self._affinity(d), sign * d.slice_l, d.pod_l, d.label))
 
     def plain(self, doms: Sequence[PickedDomain]) -> list[PickedDomain]:
-        """By slices, then ascending pods."""
+        """Returns the domains sorted by slices in the order of the profile, then by ascending pods."""
         sign = 1 if self.least else -1
         return sorted(doms, key=lambda d: (self._affinity(d), sign * d.slice, d.pod, d.label))
 
@@ -60,7 +64,7 @@ class PickOrder:
     def minimize(
         self, doms: Sequence[PickedDomain], count: int, leaders: int, size: int, *, slices: bool
     ) -> list[PickedDomain]:
-        """Returns the needed domains of a sorted list, each with the pods it gets. None if they do not hold all pods."""
+        """Returns the needed domains of a sorted list, each with the pods that it gets; empty if they do not hold all pods."""
         doms = prioritize_leader(doms, count, leaders, size, slices=slices)
         taker = _Taker(self, size if slices else 1, slices)
         taker.rest, taker.leaders = (count // size if slices else count), leaders
@@ -71,7 +75,7 @@ class PickOrder:
 
 
 class _Taker:
-    """The state of one `minimize`."""
+    """The state of one call of `minimize`: the slices (or pods) and leaders that are not placed yet."""
 
     def __init__(self, profile: PickOrder, factor: int, slices: bool) -> None:
         self.out: list[PickedDomain] = []
@@ -81,7 +85,7 @@ class _Taker:
         self._slices = slices
 
     def take(self, doms: Sequence[PickedDomain]) -> bool:
-        """Take from the first of the domains, or from the tightest if it holds the rest. True: everything is placed."""
+        """Take from the first domain, or from the tightest if that holds the rest. Reports whether all pods are placed."""
         return self._with_leader(doms) if self.leaders > 0 else self._alone(doms)
 
     def _with_leader(self, doms: Sequence[PickedDomain]) -> bool:
@@ -114,7 +118,7 @@ class _Taker:
 
 
 def _sizes(slices: bool) -> tuple[Sizes, Sizes]:
-    """(what fits beside a leader, what fits alone)."""
+    """Returns two functions of a domain: what fits beside a leader, and what fits without one (slices or pods)."""
     if slices:
         return (lambda d: d.slice_l), (lambda d: d.slice)
     return (lambda d: d.pod_l), (lambda d: d.pod)
@@ -123,7 +127,7 @@ def _sizes(slices: bool) -> tuple[Sizes, Sizes]:
 def prioritize_leader(
     doms: Sequence[PickedDomain], count: int, leaders: int, size: int, *, slices: bool
 ) -> list[PickedDomain]:
-    """Move the first domain to the front that can take the leader without costing too much capacity."""
+    """Returns the domains with the first one in front that can hold the leader and still leaves enough capacity in total."""
     doms = list(doms)
     if leaders == 0 or len(doms) < 2:
         return doms

@@ -1,9 +1,8 @@
-"""Select domains by number without sorting all of them: the part of placement.md 5.7 and 5.8 without leaders and
-affinity.
+"""Selects domains by their counts without sorting all of them: placement.md 5.7 and 5.8 without leaders and affinity.
 
-Both profiles take whole domains in their order until one more would be too much, then a last one. BestFit goes from the
-largest down and ends with the tightest that holds the rest; LeastFree goes from the smallest up. So only as many
-domains matter as the answer has, plus one; a histogram of the numbers finds them. Called by tree_search.py.
+Both profiles fill whole domains in their order until the next domain holds the rest. BestFit starts with the largest and
+ends with the tightest domain that holds the rest; LeastFree starts with the smallest. So only the domains of the answer and
+one more matter, and a histogram of the counts finds them. Called by tree_search.py.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _HISTOGRAM = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class CandidateSet:
-    """Candidate domains: slots with slices, pods and labels."""
+    """Candidate domains as parallel arrays: slots, slices and pods that fit, and labels that sort like the names."""
 
     ids: Ints
     slices: Ints
@@ -37,14 +36,14 @@ class CandidateSet:
         return CandidateSet(self.ids[index], slices, pods, self.label[index])
 
     def order(self, *, least: bool) -> Ints:
-        """Indexes in the order that the profile sorts by."""
+        """Returns the indexes in the order of the profile."""
         slices = self.slices if least else -self.slices
         if self.pods is self.slices:
             return np.lexsort((self.label, slices))
         return np.lexsort((self.label, self.pods, slices))
 
     def first(self, index: Ints) -> int:
-        """Returns the first of these indexes, which have equal slices: fewest pods, then smallest values."""
+        """Returns the first in order of these indexes with equal slices: fewest pods, then smallest label."""
         if self.pods is not self.slices:
             pods = self.pods[index]
             index = index[pods == pods.min()]
@@ -53,14 +52,14 @@ class CandidateSet:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Chosen slots and how many slices of each."""
+    """The chosen slots, and the number of slices that each gets."""
 
     ids: Ints
     slices: Ints
 
 
 def tightest(field: CandidateSet, need: int, allowed: Bools | None = None) -> int | None:
-    """Index of the domain with the fewest slices that still holds `need`, None if none does."""
+    """Returns the index of the domain with the fewest slices that still holds `need`; None if no domain does."""
     fits = field.slices >= need
     if allowed is not None:
         fits &= allowed
@@ -72,7 +71,7 @@ def tightest(field: CandidateSet, need: int, allowed: Bools | None = None) -> in
 
 
 def take(field: CandidateSet, need: int, *, least: bool) -> Selection | int:
-    """Domains that hold `need` slices together, or the number of slices there are if they do not."""
+    """Returns the domains that hold `need` slices together; if all of them do not, the number of slices that fit."""
     total = int(field.slices.sum())
     if total < need or not len(field):
         return total
@@ -94,7 +93,7 @@ def take(field: CandidateSet, need: int, *, least: bool) -> Selection | int:
 
 
 def _enough(field: CandidateSet, need: int, *, least: bool) -> Ints:
-    """Indexes of the first domains in order, enough to hold `need` (or all, where that is cheap)."""
+    """Returns the indexes of enough domains, first in order, to hold `need`; possibly all indexes."""
     top = int(field.slices.max())
     if len(field) <= _SMALL or top >= _HISTOGRAM or need <= 0:
         return np.arange(len(field), dtype=np.int64)
@@ -109,7 +108,7 @@ def _enough(field: CandidateSet, need: int, *, least: bool) -> Ints:
 
 
 def _firsts(field: CandidateSet, index: Ints, count: int) -> Ints:
-    """Returns the first `count` of indexes with equal slices."""
+    """Returns the first `count` in order of these indexes with equal slices."""
     if count >= len(index):
         return index
     if field.pods is field.slices:

@@ -1,7 +1,8 @@
-"""One request on one tree: find the level, then descend to the lowest domains: placement.md 5.7 and 5.8.
+"""Kueue's search for one request on one tree: it finds the level, then descends to the lowest domains (placement.md 5.7, 5.8).
 
-Plain requests (no leader, no affinity) work on arrays and touch few domains (select.py). Others, and everything below
-the slice level, pick domain by domain (pick.py). The outcome is the chosen lowest domains with their pods, or a NoFit.
+Plain requests (without leader and affinity) use arrays and read few domains (select.py). Other requests, and all levels
+below the slice level, pick domain by domain (pick.py). The outcome is the chosen lowest domains with their pods, or a
+NoFit. Called by place.py and optimum/exact.py.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from admission.engine.topology.tree.tree import Tree
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """`fit` of `total` slices fit at this level of the tree. `reason`: what prevents it if it is not lack of capacity."""
+    """A failure: only `fit` of `total` slices fit at this level. `reason` is the cause if it is not lack of capacity."""
 
     level: int
     fit: int
@@ -33,14 +34,14 @@ class NoFit:
 
 @dataclass(frozen=True, slots=True)
 class NoDomains:
-    """The level has no domain at all."""
+    """A failure: the level has no domains."""
 
     level: int
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Slots of lowest domains, ascending by values, each with the workers' pods and the leaders."""
+    """A placement: slots of lowest domains, ascending by values, with the worker pods and leader pods of each."""
 
     ids: Ints
     pods: Ints
@@ -49,7 +50,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """Domains of one level that hold everything."""
+    """Domains of one level that hold all slices and leaders."""
 
     level: int
     doms: list[PickedDomain]
@@ -57,7 +58,7 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The same as arrays, for plain requests."""
+    """Domains of one level that hold all slices of a plain request, as arrays."""
 
     level: int
     taken: Selection
@@ -68,14 +69,14 @@ Outcome = Found | NoFit | NoDomains
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """An outcome and its certificate; None: Kueue's rules prove nothing."""
+    """An outcome and its certificate, which is None for Kueue's algorithm."""
 
     outcome: Outcome
     certificate: Certificate | None = None
 
 
 class Search:
-    """The state of a request: the Ask and the numbers of every level."""
+    """The search for one Ask, given the counts of every level."""
 
     def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> None:
         self._tree = tree
@@ -87,7 +88,7 @@ class Search:
         self._last = tree.depth - 1
 
     def run(self) -> Outcome:
-        """Find the level, descend, and return the lowest domains."""
+        """Returns the lowest domains with their pods, or the failure."""
         if self._ask.balanced and self._ask.need > 0:
             found = self._balanced()
             if found is not None:
@@ -101,7 +102,7 @@ class Search:
     # ---- plain: arrays
 
     def _field(self, level: int, ids: Ints, *, whole: bool = False) -> CandidateSet:
-        """Returns the level's domains with these slots. `whole`: all of them, ascending."""
+        """Returns the domains with these slots as candidates. `whole`: the slots are all of the level, ascending."""
         numbers, label = self._numbers[level], self._tree.levels[level].label
         if whole and len(ids) == self._tree.levels[level].size:
             return CandidateSet(ids, numbers.slice, numbers.pod, label)
@@ -139,7 +140,7 @@ class Search:
         return self.spread(taken)
 
     def spread(self, taken: Selection) -> Found:
-        """From domains of the slice level, each with its slices, to the lowest domains."""
+        """Returns the lowest domains, given domains of the slice level with the number of slices in each."""
         level = self._ask.slice_level
         if level < self._last:
             return self._finish(self._below_slices(level, self._doms_of(level, taken)))
@@ -204,7 +205,10 @@ class Search:
         return self._several(level, doms)
 
     def _required_by_affinity(self, level: int, doms: list[PickedDomain]) -> Picked | NoFit:
-        """With affinity the first domain need not be the largest, so a later one may still hold the request."""
+        """Returns one domain that holds the request, or a NoFit.
+
+        With affinity the first domain need not be the largest, so a later domain may still hold the request.
+        """
         ask = self._ask
         if self._profile.by_affinity:
             for index, dom in enumerate(doms):
@@ -214,7 +218,7 @@ class Search:
         return NoFit(level, doms[0].slice, ask.need)
 
     def _several(self, level: int, doms: list[PickedDomain]) -> Picked | NoFit:
-        """Several domains of the level: those with the leaders first, then the rest."""
+        """Returns several domains of the level that hold the request together: first those with leaders, then the others."""
         ask, profile, out = self._ask, self._profile, list[PickedDomain]()
         doms = prioritize_leader(doms, ask.count, ask.leaders, ask.slice_size, slices=True)
         at, rest, leaders = 0, ask.need, ask.leaders
@@ -236,7 +240,7 @@ class Search:
             rest -= dom.slice
         return NoFit(level, ask.need - rest, ask.need) if rest > 0 else Picked(level, out)
 
-    # ---- down
+    # ---- the descent
 
     def _descend(self, picked: Picked, *, is_balanced: bool = False) -> Found:
         ask, profile, level = self._ask, self._profile, picked.level
@@ -248,7 +252,7 @@ class Search:
         return self._finish(self._below_slices(level, doms))
 
     def _below_slices(self, level: int, doms: list[PickedDomain]) -> list[PickedDomain]:
-        """In each domain separately: the children that hold what the domain was given."""
+        """Returns the lowest domains: in each domain separately, the children that hold its pods."""
         ask = self._ask
         while level < self._last:
             size = ask.slice_size if level < ask.slice_level else ask.inner.get(level + 1, 1)
@@ -280,7 +284,7 @@ class Search:
     # ---- balanced
 
     def _balanced(self) -> Found | None:
-        """Balanced placement; None if it finds nothing and BestFit is to be tried."""
+        """Returns the balanced placement; None if there is none, so that BestFit is tried next."""
         start = balanced.Balance(self._tree, self._ask, self._numbers, self._profile, self._clones).find()
         if start is None:
             return None
@@ -289,7 +293,7 @@ class Search:
         return found if whole else None
 
     def _clones(self, level: int, slots: Iterable[int]) -> list[PickedDomain]:
-        """Copies of domains with their subtrees."""
+        """Returns copies of domains with their subtrees."""
         doms = self._doms(level, np.fromiter(slots, dtype=np.int64))
         if level < self._last:
             for dom in doms:

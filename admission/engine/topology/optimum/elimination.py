@@ -1,17 +1,17 @@
-"""The answer with the fewest domains below, found by eliminating options that a lower bound excludes.
+"""Finds the answer with the fewest domains below the requested level, by eliminating options that a lower bound excludes.
 
-Applies if everything before that figure in the objective is known to be at its minimum. Such an answer opens k domains
-in m parents, with all domains below them, and holds exactly H. Each of its parents is opened by one option: a value
+The caller knows that all earlier figures of the objective are at their minimum. The answer opens k domains in m parents,
+with all domains below them, and holds exactly H slices. Each of its parents is opened by one option: a value
 (reduced_costs.py), a number of domains, and a number of domains below.
 
-The bound considers only, for each value and number of domains, the option with the fewest domains below, whichever
-parent it belongs to, and lets each parent be used any number of times. Then the fewest below of p options are a small
-table: the one of p - 1 options plus single options. An option is in no answer with at most u below unless it and the
-fewest that m - 1 options need for the rest make u or less. So u grows from its least possible value until the remaining
-options contain an answer. That answer is searched parent by parent. If this examines too many options, or finds equally
-good answers, the table of reduced_costs.py decides, since it handles interchangeable options.
+The lower bound is a relaxation: for each value and number of domains it considers only the option with the fewest domains
+below, in whichever parent, and any parent may be used repeatedly. The fewest domains below p options then form a small
+table, computed from the table of p - 1 options. An option can be part of an answer with at most u domains below only if its
+domains below, plus the fewest that m - 1 options need for the rest, are at most u. So u is increased from its least possible
+value until the remaining options contain an answer, which is searched parent by parent. If the search examines too many
+options, or if answers tie, the table of reduced_costs.py decides, since it handles interchangeable options.
 
-An option is one integer with the digits (value, domains, below), so options are added like numbers. Called by tight.py.
+An option is one integer with the digits (value, domains, below), so that adding integers adds options. Called by tight.py.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class GaveUp(Exception):
 
 
 class _Options(NamedTuple):
-    """By option: its integer, its parent, and the option and the domain that it differs from by one change; -1 for the
-    best.
+    """By option: its integer (`key`), its parent (`family`), and the option and domain of which it is derived by one change
+    (`source`, `last`); these are -1 for the best option of a parent.
     """
 
     key: Ints
@@ -46,7 +46,7 @@ class _Options(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Sums of options, ascending, with different heads: the digits (value, domains), and how many are below."""
+    """Sums of options, ascending: the integers, their `heads` (the digits value and domains; distinct), and domains below."""
 
     keys: Ints
     heads: Ints
@@ -56,7 +56,8 @@ class _Sums(NamedTuple):
 class Elimination:
     """One search for an answer with exactly the wanted domains, parents and waste.
 
-    `below`: how many domains each domain of the requested level contains; `budget`: options to examine.
+    `below` is the number of lower domains in each domain of the requested level, by slot. `budget` is the number of options
+    to examine.
     """
 
     def __init__(self, problem: Problem, reduced: ReducedCosts, below: Ints, wanted: Wanted, budget: int) -> None:
@@ -66,9 +67,8 @@ class Elimination:
         order = home.argsort(kind="stable")
         self._slots, self._home = reduced.slots.take(order), home.take(order)
         self._number = below.take(self._slots)
-        # Two digits hold every count that can occur; the value, above them, is counted from the least an option can
-        # have.
-        # If a parent that is used twice carries over, the bound is weaker but still valid.
+        # The two lower digits hold every count that can occur; the value, above them, is relative to the least value of an
+        # option. If the sum of a parent that is used twice carries into the next digit, the bound is weaker but still valid.
         self._all = int(self._number.sum())
         self._bits = self._all.bit_length()
         self._below = (1 << self._bits) - 1
@@ -80,7 +80,7 @@ class Elimination:
         self.expanded = 0
 
     def run(self) -> Ints | None:
-        """Domains of the requested level; None if that takes too long, or if several answers are equally good."""
+        """Returns the domains of the requested level; None if the search takes too long, or if several answers tie."""
         longest = self._wanted.parents * (int(self._reduced.worth.max()) - self._least)
         if longest.bit_length() + self._wide > 61:
             return None
@@ -100,12 +100,12 @@ class Elimination:
         return None
 
     def _options(self) -> _Options:
-        """Options of all parents: first the best, with every positive value, then those one change away, two, ..."""
+        """Returns the options of all parents: the best, with every positive value, then those one change away, two, ..."""
         reduced, home = self._reduced, self._home
         own = self._capacity.take(self._slots) - reduced.price
         self._taken = taken = own > 0
         opened = self._number + (1 << self._bits)
-        # Leaving out a positive value and taking a negative one both lose its absolute value.
+        # Leaving out a positive value and taking a negative value both lose the absolute value.
         step = np.where(taken, -opened, opened) - (np.abs(own) << self._wide)
         self._bounds = bounds = _runs(home)
         first, end = bounds[:-1], bounds[1:]
@@ -137,16 +137,14 @@ class Elimination:
             raise GaveUp
 
     def _rests(self, keys: Ints) -> list[_Sums]:
-        """By number of parents, up to all but one: sums of so many options; of equal heads the one with the fewest
-        below.
-        """
+        """Returns the sums of 0, 1, ... m - 1 options; of sums with equal heads only the one with the fewest domains below."""
         single = self._distinct(keys)
         found = [_Sums(_NOTHING, _NOTHING, _NOTHING), single]
         for _ in range(self._wanted.parents - 2):
             if len(found[-1].keys) * len(single.keys) > _MOST_SUMS:
                 raise GaveUp
             sums = np.add.outer(found[-1].keys, single.keys).ravel()
-            # The missing options are at most the largest, so many times.
+            # No missing option is larger than the largest one.
             least = self._target - (self._wanted.parents - len(found)) * int(single.keys[-1])
             able = (sums >= least).nonzero()[0]
             if not len(able):
@@ -169,7 +167,7 @@ class Elimination:
         return np.where(rest.heads.take(at) == missing, fewest, self._all + 1)
 
     def _walked(self, options: _Options, left: Ints, fewest: Sequence[Mapping[int, int]], most: int) -> Ints | None:
-        """Returns the best answer of the remaining options with at most so many below."""
+        """Returns the best answer among the remaining options `left` with at most `most` domains below, or None."""
         families: dict[int, list[tuple[int, int]]] = {}
         some = options.family.take(left).tolist(), options.key.take(left).tolist(), left.tolist()
         for family, key, option in zip(*some, strict=True):
@@ -192,13 +190,13 @@ class Elimination:
         parents: int,
         missing: int,
     ) -> Iterator[tuple[tuple[int, ...], int]]:
-        """Answers for what is missing by so many of the families from `at` on: their options, and the spare domains
+        """Yields the answers for `missing` with `parents` of the families from `at` on: the options and the spare domains
         below.
         """
         if not parents:
             yield (), missing & self._below
             return
-        # The rest of the first option was looked up during elimination.
+        # The elimination has already checked the rest of the first option.
         rests, spare = fewest[parents - 1] if parents <= len(fewest) else None, missing & self._below
         for index in range(at, len(families) - parents + 1):
             self._spend(len(families[index]))
@@ -211,7 +209,7 @@ class Elimination:
                         yield (option, *more), over
 
     def _opened(self, options: _Options, chosen: Sequence[int]) -> Ints:
-        """Returns which domains these options open."""
+        """Returns the domains of the requested level that these options open."""
         opened: set[int] = set()
         for option in chosen:
             family = options.family.item(option)
@@ -224,7 +222,7 @@ class Elimination:
 
 
 def _runs(values: Ints) -> Ints:
-    """Returns where runs of equal values begin, and the end of the last."""
+    """Returns the indexes at which runs of equal values begin, and the length of the array."""
     new = np.ones(len(values) + 1, dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:-1])
     return new.nonzero()[0]

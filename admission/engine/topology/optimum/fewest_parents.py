@@ -1,17 +1,17 @@
-"""k domains of the requested level that hold the need, in as few domains of the levels above as possible.
+"""Finds k domains of the requested level that hold the need, in the fewest domains of the levels above.
 
-The nearest level counts first, then the next. Seen from the level above, such an answer is a choice of parents whose
-values add up:
+The nearest level above counts first, then the next. From the view of the level above, an answer is a choice of parents whose
+values add up to a needed value. There are two relaxations:
 
-- let t be the k-th largest capacity. At most so many of the k domains have a capacity below t (subset_sum.py), so at
-  least so many have t or more; a parent's value is the number of those it contains;
-- for any price p per domain (a Lagrange multiplier), what k domains hold beyond k * p is at most the sum of capacity -
-  p over the domains of the opened parents with capacity > p; a parent's value is that sum. The bound is best at one of
-  the capacities.
+- Let t be the k-th largest capacity. The number of domains smaller than t in an answer is limited (subset_sum.py), so the
+  answer has at least a known number of domains of t or more. The value of a parent is the number of such domains in it.
+- Let p be a price per domain (a Lagrange multiplier). What k domains hold beyond k * p is at most the sum of capacity - p
+  over the domains of the opened parents with capacity > p. The value of a parent is its part of that sum. The bound is
+  best at one of the capacities.
 
-Each of these is the same problem one level up with other numbers, and a relaxation of this one: its answer is a lower
-bound for the levels above, and its parents are where to look first. A single domain lies in one domain of each level,
-so no more is needed then. If these parents do not hold the need, parents are added in simple orders until they do.
+Each relaxation is the same problem one level up with other numbers: its answer is a lower bound for the levels above, and
+its parents are searched first. If k is 1, nothing has to be solved, since a domain has one parent. If the parents of the
+relaxations do not hold the need, parents are added in simple orders until they do. Called by solver.py.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from admission.engine.topology.tree.level import Ints
 _PRICES = 6
 _NOTHING = np.zeros(0)
 _MANY = 2048
-"""With more domains an answer from the levels above is not compared with answers of the simple orders."""
+"""The number of domains up to which an answer of the relaxations is also compared with answers of the simple orders."""
 
 
 @dataclass(frozen=True, slots=True)
 class FewestParents:
-    """Domains of the requested level; how many there are at it and at each level above, nearest first; and lower
-    bounds.
+    """Domains of the requested level (`slots`), with the number of opened domains at this level and at each level above,
+    nearest first (`counts`), and the lower bounds of these numbers (`bound`).
 
-    `union`: domains that contain everything an answer can use in the parents of these. `parent_table`: of all domains
-    that an answer can use, if it was computed.
+    `union` has the domains that an answer can use in the parents of `slots`. `parent_table` is the table of all domains that
+    an answer can use; None if it was not computed.
     """
 
     slots: Ints
@@ -50,7 +50,7 @@ class FewestParents:
 
 
 def fewest_parents(problem: Problem, capacities: CapacityCounts, top: Top, among: Ints) -> FewestParents:
-    """Solve this level; `among`: the domains that an answer can use."""
+    """Returns the best domains found, with lower bounds. `among` has the domains of the requested level to choose from."""
     if not problem.asked:
         return FewestParents(largest(problem, 0, among, top.k), among, (top.k,), (top.k,))
     bound = (top.k, *(1 for _ in range(problem.asked)))
@@ -83,9 +83,7 @@ def _better(problem: Problem, best: FewestParents | None, union: Ints, k: int) -
 
 
 def counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
-    """Returns how many these domains of the requested level are, and how many domains contain them at each level above, nearest
-    first.
-    """
+    """Returns the number of these domains, and the number of domains that contain them at each level above, nearest first."""
     found = [len(slots)]
     for level in range(problem.asked, 0, -1):
         slots = distinct(problem.parent[level][slots], len(problem.capacity[level - 1]))
@@ -96,7 +94,7 @@ def counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
 def _unions(
     problem: Problem, parent_table: ParentTable, capacities: CapacityCounts, top: Top
 ) -> Iterator[tuple[Ints, tuple[int, ...]]]:
-    """Yields the contents of parents that may be best, and a lower bound for the levels above."""
+    """Yields the domains in the parents of each relaxation's answer, and its lower bounds for the levels above."""
     asked = problem.asked
     for worth, need in _projected(parent_table, capacities, top, problem.need):
         wider = Problem([*problem.capacity[: asked - 1], worth], problem.parent, problem.label, asked - 1, need)
@@ -110,14 +108,14 @@ def _unions(
 
 
 def _widest(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
-    """Returns the fewest domains of the widest level, and how many; None if all are not enough."""
+    """Returns the fewest domains of the widest level that hold the need, and their number; None if all of them do not."""
     worth = problem.capacity[0]
     number = int(np.sort(worth)[::-1].cumsum().searchsorted(problem.need)) + 1
     return None if number > len(worth) else (largest(problem, 0, np.arange(len(worth)), number), (number,))
 
 
 def _wider(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
-    """Returns the same for a level that has others above it, with lower bounds for it and for them."""
+    """Returns the answer for a level with levels above it, and the lower bounds for these levels; None if there is none."""
     worth = problem.capacity[problem.asked]
     capacities = capacities_of(worth)
     top = fewest(capacities, problem.need)
@@ -130,23 +128,23 @@ def _wider(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
 def _projected(
     parent_table: ParentTable, capacities: CapacityCounts, top: Top, need: int
 ) -> Iterator[tuple[Ints, int]]:
-    """Yields the parents' values, and how much of it is needed."""
+    """Yields the relaxations: the values of the parents, and the value needed."""
     good = top.k - _lesser(capacities, top)
     if 2 * good > top.k:
         yield _large(parent_table, top), good
     yield from _by_price(parent_table, capacities, top, need)
-    # With few domains alone this bound is weak.
+    # If the answer needs few domains of t or more, this bound is weak, so it comes last.
     if 0 < 2 * good <= top.k:
         yield _large(parent_table, top), good
 
 
 def _large(parent_table: ParentTable, top: Top) -> Ints:
-    """Returns how many domains of capacity t or more each parent has."""
+    """Returns the number of domains of capacity t or more in each parent."""
     return np.bincount(parent_table.parent[parent_table.capacity >= top.last], minlength=parent_table.size)
 
 
 def _by_price(parent_table: ParentTable, capacities: CapacityCounts, top: Top, need: int) -> Iterator[tuple[Ints, int]]:
-    # In halves: the best price may lie between two capacities, where two parents change order.
+    # Prices are in halves, since the best price may lie between two capacities, where two parents change order.
     prices = [*[2 * value for value in capacities.values if value <= top.last][:_PRICES], 0]
     best, at = Priced(_NOTHING, 0, 0), 0
     for index, priced in enumerate(parent_table.priced(prices, top.k, need)):
@@ -165,7 +163,7 @@ def _by_price(parent_table: ParentTable, capacities: CapacityCounts, top: Top, n
 
 
 def _lesser(capacities: CapacityCounts, top: Top) -> int:
-    """Returns how many domains of a capacity below t an answer can have."""
+    """Returns the largest number of domains smaller than t that an answer can have."""
     left, found = top.slack, 0
     for value, count in zip(capacities.values, capacities.counts, strict=True):
         if value < top.last and (deficit := top.last - value) <= left:
@@ -178,7 +176,7 @@ def _lesser(capacities: CapacityCounts, top: Top) -> int:
 
 
 def _ordered(problem: Problem, top: Top, parent_table: ParentTable) -> Iterator[Ints]:
-    """Yields the contents of the first parents in several orders, as many as hold the need."""
+    """Yields the domains in the first parents of several orders, with as many parents as hold the need."""
     asked, parent, capacity, size = problem.asked, parent_table.parent, parent_table.capacity, parent_table.size
     for worth in _worths(capacity, top):
         score = np.bincount(parent, weights=worth, minlength=size).astype(np.int64)
@@ -194,14 +192,14 @@ def _ordered(problem: Problem, top: Top, parent_table: ParentTable) -> Iterator[
 
 
 def _worths(capacity: Ints, top: Top) -> Iterator[Ints]:
-    """Returns what a domain may contribute to its parent's value."""
+    """Yields several choices for the value that each domain contributes to its parent."""
     yield (capacity >= top.last).astype(np.int64)
     yield np.maximum(capacity - (top.last - top.slack) + 1, 0)
     yield np.maximum(capacity - top.last + 1, 0)
 
 
 def _enough(rank: Ints, capacity: Ints, k: int, need: int) -> int:
-    """Returns the first rank up to which the k largest hold the need."""
+    """Returns the lowest rank such that the k largest domains up to this rank hold the need (by binary search)."""
     low, high = 0, int(rank.max())
     while low < high:
         middle = (low + high) // 2

@@ -1,8 +1,8 @@
-"""How many domains of which capacity each parent contains, so that parents are valued by capacity instead of by domain.
+"""Counts the domains of each capacity in each parent, so that parents are valued by capacity instead of domain by domain.
 
-A table of parents by capacities, computed once, gives by one product what every parent holds beyond any price. With too
-many capacities for a table, each price goes through the domains. fewest_parents.py and reduced_costs.py look for
-prices.
+A table by capacity and parent, computed once, yields by one matrix product how much the domains of every parent hold above
+any price. If there are too many capacities for a table, each price is evaluated over the domains. fewest_parents.py and
+reduced_costs.py search for prices.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _BESIDE = 4
 
 @dataclass(frozen=True, slots=True)
 class ParentTable:
-    """Domains of the requested level that an answer can use, with their parents and capacities.
+    """The domains of the requested level that an answer can use (`slots`), with their parents and capacities.
 
-    `parent`: slots below `size`. `values`: the distinct capacities, descending. `table`: how many domains of each
-    capacity lie in each parent, by (capacity, parent); None if it would be too large.
+    The parents are slots below `size`. `values` has the distinct capacities, descending. `table` has the number of domains by
+    capacity and parent; None if it would be too large.
     """
 
     slots: Ints
@@ -39,8 +39,9 @@ class ParentTable:
 
     @classmethod
     def of(cls, problem: Problem, slots: Ints, capacities: CapacityCounts, top: Top) -> ParentTable:
-        """`capacities` and `top`: of all domains. The slots here hold at least the capacity of the last of the top
-        minus the slack.
+        """Returns the table of these slots, whose capacities must be at least `top.last - top.slack`.
+
+        `capacities` and `top` are those of all domains of the level.
         """
         parent, capacity = problem.parent[problem.asked][slots], problem.capacity[problem.asked][slots]
         size = len(problem.capacity[problem.asked - 1])
@@ -56,28 +57,33 @@ class ParentTable:
         return cls(slots, parent, capacity, size, values, cells.reshape(len(values), size).astype(np.float64))
 
     def beyond(self, prices: Ints, unit: int) -> npt.NDArray[np.float64]:
-        """Returns, by price and parent, what its domains, each multiplied by `unit`, hold beyond the price. Exact
-        below 2^53."""
+        """Returns, by price and parent, the sum of max(0, unit * capacity - price) over the parent's domains.
+
+        Exact below 2^53.
+        """
         if self.table is not None:
             return np.maximum(unit * self.values - prices.astype(np.float64)[:, None], 0) @ self.table
         weights = (np.maximum(unit * self.capacity - price, 0) for price in prices.tolist())
         return np.array([np.bincount(self.parent, weights=some, minlength=self.size) for some in weights])
 
     def priced(self, prices: Sequence[int], k: int, need: int) -> Iterator[Priced]:
-        """Returns what k domains that hold the need hold at least beyond each price, all in halves."""
+        """Yields, for each price, the value that k domains with the need must have, and the fewest parents with that value.
+
+        Prices and values are in halves.
+        """
         if not prices:
             return
         for price, worth in zip(prices, self.beyond(np.array(prices), 2), strict=True):
             left = 2 * need - k * price
             parents = int(np.sort(worth)[::-1].cumsum().searchsorted(left)) + 1
-            # The bound says nothing if nothing is needed, or if all is not enough.
+            # Without a needed value, or if all parents together have too little, there is no bound.
             yield Priced(worth, left, parents if left > 0 and parents <= self.size else 0)
 
     def cheapest(self, top: Top, parents: int, near: int) -> Cheapest:
-        """Returns the price with the lowest upper bound of what k domains in so many parents hold; tried `near` a price first.
+        """Returns the price with the lowest upper bound of what k domains in so many parents hold.
 
-        The bound is convex in the price. If several prices have the minimum, one between them is taken, so that few
-        domains have value 0.
+        The bound is convex in the price, and the search begins close to `near`. If several prices have the minimum, a price
+        between them is taken, so that few domains have value 0.
         """
         prices = self.values[self.values <= top.last]
         at = int(np.count_nonzero(prices > near))
@@ -99,15 +105,14 @@ class ParentTable:
         return Cheapest(price, worth[best].astype(np.int64), int(held[best]))
 
     def _held(self, prices: Ints, k: int, parents: int) -> tuple[npt.NDArray[np.float64], list[float]]:
-        """Returns, by price, what each parent's domains hold beyond it, and an upper bound of what k domains in so
-        many parents hold."""
+        """Returns, by price, the value of each parent, and an upper bound of what k domains in so many parents hold."""
         worth = self.beyond(prices, 1)
         at = self.size - parents
         return worth, (np.partition(worth, at, axis=1)[:, at:].sum(axis=1) + k * prices).tolist()
 
 
 class Priced(NamedTuple):
-    """At a price: each parent's value, how much value is needed, how many parents that takes (0: unknown)."""
+    """At one price: the value of each parent, the value needed, and the fewest parents that have it (0: unknown)."""
 
     worth: npt.NDArray[np.float64]
     need: int
@@ -115,7 +120,7 @@ class Priced(NamedTuple):
 
 
 class Cheapest(NamedTuple):
-    """A price, each parent's value at it, and an upper bound of what k domains in so many parents hold."""
+    """The best price, the value of each parent at this price, and the upper bound of what k domains hold."""
 
     price: int
     worth: Ints

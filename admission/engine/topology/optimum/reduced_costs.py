@@ -1,20 +1,18 @@
-"""Reduced costs: which choices can still be better when k domains of the requested level in at most m parents are
-known.
+"""Eliminates domains by reduced costs, given an answer with k domains of the requested level in at most m parents.
 
-Let p be the price of a domain and v the price of a parent, its rent (Lagrange multipliers). A domain of capacity c has
-value c - p. A parent has value g - v, where g is the sum of its domains' positive values. So k domains in m parents
-hold at most
+Let the Lagrange multipliers p and v be the price of a domain and of a parent (its rent). A domain of capacity c has value
+c - p. A parent has value g - v, where g is the sum of the positive values of its domains. So k domains in m parents hold at
+most
 
     U = p * k + v * m + sum of max(0, g - v) over the parents.
 
-An answer holds U minus its losses (reduced costs), each of which is zero or more: a positive value left out, a negative
-value taken, the rent of fewer than m parents. The losses of an answer that holds the need are at most L = U - need. At
-the best price (searched among the capacities) L is small however large the tree is: most domains and parents are
-decided at once, and the rest is a small table by (value, domains, parents).
+An answer holds U minus its losses (reduced costs), all of which are nonnegative: a positive value left out, a negative value
+taken, the rent of each parent below m. The losses of an answer that holds the need are at most L = U - need. At the best
+price (searched among the capacities) L is small even for large trees: most domains and parents are decided at once, and the
+rest is solved by dynamic programming in a small table by (value, domains, parents).
 
-If no answer can leave out a domain below an opened one (each holds more than may be stranded), an opened domain costs
-what it costs with everything below it, and the table gives the best answer. Otherwise the search has fewer domains to
-consider. Called by solver.py and tight.py.
+If an opened domain must open all domains below it (since each holds more than may be stranded), its cost includes those, and
+the table yields the best answer. Otherwise the elimination leaves fewer domains to search. Called by solver.py and tight.py.
 """
 
 from __future__ import annotations
@@ -35,9 +33,7 @@ from admission.engine.topology.tree.level import Ints
 
 
 class _Option(NamedTuple):
-    """A way to open a domain or a subtree: its value, domains of the requested level, their parents, cost, and the
-    domains.
-    """
+    """One way to open a domain or a subtree: its value, numbers of domains and of parents, cost, and the chosen domains."""
 
     worth: int
     domains: int
@@ -47,15 +43,15 @@ class _Option(NamedTuple):
 
 
 _States = dict[tuple[int, int, int], tuple[int, Choice | int]]
-"""By (value, domains, parents): the least cost, and which domains."""
+"""Maps (value, number of domains, number of parents) to the least cost and the chosen domains."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReducedCosts:
-    """Price, rent, and L as `most`.
+    """The price p, the rent v, and the largest total loss L (`most`).
 
-    `slots`: the domains of the requested level that an answer can still use, `undecided` of them still open inside
-    their parent. `worth`: g of each parent, by slot.
+    `slots` has the domains of the requested level that an answer can still use; for `undecided` of them it is not decided
+    whether an answer uses them if it opens their parent. `worth` is g of each parent, by slot.
     """
 
     price: int
@@ -67,8 +63,9 @@ class ReducedCosts:
 
     @classmethod
     def of(cls, parent_table: ParentTable, top: Top, need: int, parents: int, near: int) -> ReducedCosts:
-        """`parent_table`: of the domains that an answer can use; `parents`: an upper bound of which an answer is known;
-        `near`: where to try prices first.
+        """Returns the reduced costs for the domains of `parent_table`.
+
+        `parents` is the number of parents of a known answer, `near` the price at which the search for the best price begins.
         """
         price, worth, bound = parent_table.cheapest(top, parents, near)
         rent, most = _rent(worth, parents), bound - need
@@ -79,15 +76,17 @@ class ReducedCosts:
 
 
 def _rent(worth: Ints, parents: int) -> int:
-    """Between the value of the last parent in the bound and the first one not in it: so few parents are undecided."""
+    """Returns a rent between the values of the m-th and the next best parent, so that few parents stay undecided."""
     at = len(worth) - parents
     ordered = np.partition(worth, (max(at - 1, 0), at))
     return (int(ordered[at]) + int(ordered[at - 1])) // 2 if at else 0
 
 
 def costs(scale: Scale, asked: int, slots: Ints, capacity: Ints, below: Sequence[Ints]) -> dict[int, int]:
-    """Returns, by slot, the cost of opening a domain of the requested level with everything below it; `below`: how
-    many, by level."""
+    """Returns, by slot, the cost of opening a domain of the requested level with all domains below it.
+
+    `below` has the number of these, by level and in the order of `slots`.
+    """
     held, levels = capacity.tolist(), range(asked + 1, asked + 1 + len(below))
     stranded = sum(scale.stranded(level) for level in levels)
     opening = {some: scale.domain(asked, some) + some * stranded for some in set(held)}
@@ -100,9 +99,7 @@ def costs(scale: Scale, asked: int, slots: Ints, capacity: Ints, below: Sequence
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The answer to look for: this many domains, at most this many parents, at most `waste` beyond the need, a cost
-    below `known`.
-    """
+    """The limits of an answer: exactly `domains`, at most `parents`, at most `waste` stranded slices, a cost below `known`."""
 
     domains: int
     parents: int
@@ -111,7 +108,7 @@ class Wanted:
 
 
 class KnapsackTable:
-    """The best answer if opening a domain of the requested level has its own cost: `costs` by slot."""
+    """Finds the best answer if opening a domain of the requested level has a fixed cost (`costs`, by slot)."""
 
     def __init__(
         self,
@@ -122,7 +119,7 @@ class KnapsackTable:
         wanted: Wanted,
         budget: int,
     ) -> None:
-        """`budget`: pairs of a state and an option to examine."""
+        """`budget` is the number of pairs of a state and an option to examine."""
         self._problem, self._scale, self._reduced = problem, scale, reduced
         self._costs, self._wanted, self._budget = costs, wanted, budget
         self._worth = reduced.worth.tolist()
@@ -139,7 +136,7 @@ class KnapsackTable:
         self.spent = False
 
     def run(self) -> Ints | None:
-        """Returns the domains; None if nothing is better, or if the budget is spent."""
+        """Returns the best domains; None if no answer is within the limits, or if the budget is spent (then `spent` is set)."""
         reduced, wanted, need = self._reduced, self._wanted, self._problem.need
         try:
             states = self._merged(0, -1, reduced.most)
@@ -156,7 +153,7 @@ class KnapsackTable:
         return None if best is None else np.array(sorted(leaves(best)), dtype=np.int64)
 
     def _merged(self, level: int, parent: int, most: int) -> _States:
-        """Returns the ways to open some children of a domain with losses up to `most`; `level`: theirs."""
+        """Returns the states of opening some children of a domain with losses up to `most`. `level` is that of the children."""
         children = self._children(level, parent, most)
         decided = next(
             (at for at, (top, options) in enumerate(children) if len(options) != 1 or top <= most), len(children)
@@ -177,7 +174,7 @@ class KnapsackTable:
         return states
 
     def _all_of(self, options: Sequence[_Option], floor: int) -> _States:
-        """Open every child that has a single option; empty if that exceeds the limits or has too little value."""
+        """Returns the state that opens each child with a single option; empty beyond a limit or with too little value."""
         worth = domains = parents = cost = 0
         choice: Choice | int = None
         for option in options:
@@ -197,7 +194,7 @@ class KnapsackTable:
         options: Sequence[_Option],
         floor: int,
     ) -> None:
-        """Add one child, from its most valuable option on."""
+        """Extend one state by the options of a child, the most valuable option first."""
         worth, domains, parents = state
         wanted, enough = self._wanted, self._enough
         for more, number, opened, cost, choice in options:
@@ -206,7 +203,7 @@ class KnapsackTable:
                 return
             if domains + number > wanted.domains or parents + opened > wanted.parents:
                 continue
-            # After the last parent no domain can follow.
+            # No domain can be added after the last parent.
             last = parents + opened == wanted.parents
             if last and (domains + number < wanted.domains or not enough <= total <= enough + wanted.waste):
                 continue
@@ -233,7 +230,7 @@ class KnapsackTable:
         return found
 
     def _distinct(self, parents: Sequence[int]) -> list[int]:
-        """Returns, of parents with equal domains, as many as an answer can have."""
+        """Returns the parents, limited to as many of each set of parents with equal domains as an answer can have."""
         family, costs = self._families[self._problem.asked], self._costs
         seen: Counter[tuple[int, ...]] = Counter()
         kept = []
@@ -263,7 +260,7 @@ class KnapsackTable:
         return [[options[number] for number in sorted(some)] for options, some in zip(children, kept, strict=True)]
 
     def _options(self, level: int, slot: int, most: int) -> tuple[int, list[_Option]]:
-        """Returns the highest value of a domain above, opened or not, and the options to open it with losses up to `most`."""
+        """Returns, for a domain above the requested level, its highest value and its options with losses up to `most`."""
         opening = self._scale.count(level)
         rent, opened = (self._reduced.rent, 1) if level == self._problem.asked - 1 else (0, 0)
         top = self._worth[slot] - rent if opened else None
@@ -279,7 +276,7 @@ class KnapsackTable:
         return max(top, 0), options
 
     def _inside(self, level: int, parent: int, most: int) -> _States:
-        """As `_merged`, with a shortcut for a parent with one domain, of which only the option to open it matters."""
+        """Returns what `_merged` returns, with a shortcut for a parent with a single domain."""
         slots = self._families[level].get(parent, ())
         if level != self._problem.asked or len(slots) != 1:
             return self._merged(level, parent, most)
@@ -290,7 +287,7 @@ class KnapsackTable:
         return {option[:3]: option[3:]}
 
     def _tops(self, level: int, slot: int) -> int:
-        """Returns the highest value of a domain above the parents; `level`: its children's."""
+        """Returns the highest value of a domain above the parents; `level` is that of its children."""
         some = self._families[level].get(slot, ())
         if level == self._problem.asked - 1:
             return sum(max(self._worth[one] - self._reduced.rent, 0) for one in some)

@@ -1,11 +1,12 @@
-"""Which capacities to take if only numbers matter: k domains that hold the need, without a tree (a subset-sum problem).
+"""Chooses k domains that hold the need with the least stranded slices, ignoring the tree: a subset-sum problem.
 
-Let t be the k-th largest capacity. A choice of k domains falls short of the k largest by its deficit: the sum of c - t
-over every c > t left out and of t - c over every c < t taken. The choice holds the need if its deficit is at most slack
-= (sum of the k largest) - need. If k is the fewest that can, slack < t, however large the tree is. The least stranded
-choice has the largest deficit up to the slack. The pairs (domains of t taken beyond those among the k largest, deficit)
-that some of the capacities can make are the bits of one integer, and one shift adds one more domain. Walking down from
-the largest capacity and taking as few of each as the rest still allows leaves the largest domains whole.
+Let t be the k-th largest capacity. A choice of k domains holds less than the k largest by its deficit: the sum of c - t over
+every c > t left out and of t - c over every c < t taken. The choice holds the need if its deficit is at most slack = (sum of
+the k largest) - need. If k is the fewest possible, slack < t, however large the tree is. The choice with the least stranded
+slices has the largest deficit up to the slack. The pairs (balance, deficit) that subsets of the capacities can reach, where
+the balance is the number of domains of capacity t taken beyond those among the k largest, are the bits of one integer, and
+one shift adds one domain. To leave the largest domains whole, the choice proceeds from the largest capacity down and takes
+as few domains of each as the rest permits.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from dataclasses import dataclass
 from math import gcd
 
 _MOST_BITS = 1 << 22
-"""Limit for all tables together. Exceeding it takes thousands of capacities; then nothing is computed."""
+"""The largest size of all tables together. Only thousands of distinct capacities exceed it; then nothing is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityCounts:
-    """Distinct capacities, descending and above zero, and how many domains have each."""
+    """Distinct capacities, descending and above zero, and the number of domains with each."""
 
     values: Sequence[int]
     counts: Sequence[int]
@@ -28,8 +29,8 @@ class CapacityCounts:
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The k largest: capacity of the last, how many of that capacity are among them, and how much they hold beyond the
-    need.
+    """The k largest domains: the capacity `last` of the smallest of them, the number of domains of that capacity among them
+    (`of_last`), and the slices that they hold beyond the need (`slack`).
     """
 
     k: int
@@ -51,7 +52,7 @@ def fewest(capacities: CapacityCounts, need: int) -> Top | None:
 
 @dataclass(frozen=True, slots=True)
 class _CapacityRange:
-    """A capacity other than t: its deficit in units, and how many may be left out (sign 1) or taken (sign -1)."""
+    """A capacity other than t: its deficit in units, and the most domains that may be left out (`sign` 1) or taken (-1)."""
 
     value: int
     sign: int
@@ -60,7 +61,7 @@ class _CapacityRange:
 
 
 class SubsetSum:
-    """The choice for one set of capacities."""
+    """The subset-sum problem for one set of capacities."""
 
     def __init__(self, capacities: CapacityCounts, top: Top) -> None:
         self._top, self._capacities = top, capacities
@@ -84,11 +85,11 @@ class SubsetSum:
         return _CapacityRange(value, 1 if value > self._top.last else -1, deficit, min(count, self._slack // deficit))
 
     def solve(self) -> tuple[int, dict[int, int]] | None:
-        """(stranded, how many of each capacity); None if the tables would be too large."""
+        """Returns (stranded slices, number of domains by capacity); None if the tables would be too large."""
         if self.bits > _MOST_BITS:
             return None
         tables = self._tables()
-        # Between none and all of t are taken, so that many may be left out of, or added to, the k largest.
+        # The balance: at most the domains of t among the k largest can be left out, and at most the others can be added.
         low, high = -self._top.of_last, self._of_t - self._top.of_last
         deficit = self._largest_deficit(tables[0], low, high)
         return self._top.slack - deficit * self._unit, self._choose(tables, deficit, low, high)
@@ -124,7 +125,7 @@ class SubsetSum:
         return list(zip(self._capacities.values, self._capacities.counts, strict=True))
 
     def _tables(self) -> list[int]:
-        """Returns, by position, what the capacities from there on can make, bit (balance, deficit)."""
+        """Returns, by position, the (balance, deficit) pairs that the capacities from there on can reach, as bits."""
         wide = self._wide
         ones = ((1 << wide * self._rows) - 1) // ((1 << wide) - 1)
         tables = [1 << self._low * wide]
@@ -141,7 +142,7 @@ class SubsetSum:
         return tables
 
     def _largest_deficit(self, table: int, low: int, high: int) -> int:
-        """Returns the largest deficit with a balance in the range; the k largest themselves have deficit 0."""
+        """Returns the largest deficit with a balance in the range. There is one: the k largest domains have deficit 0."""
         found, row = 0, (1 << self._wide) - 1
         for balance in range(max(low + self._low, 0), min(high + self._low, self._rows - 1) + 1):
             found |= table >> balance * self._wide & row

@@ -1,10 +1,10 @@
-"""The best of the answers that meet the lower bound in every figure down to the requested level.
+"""Finds the best answer among those that meet the lower bound in every figure down to the requested level.
 
-fewest_parents.py has proved how few domains and parents are possible; what is stranded in them is at least what no sum
-of capacities avoids. If every domain below an opened one must be opened, since each holds more than that, such answers
-differ only in how many domains they open below and in which free domains they leave. elimination.py answers that, or
-the table of reduced_costs.py if few domains are undecided. Often there is such an answer; then it is the optimum, and
-no first answer is needed. Called by solver.py.
+fewest_parents.py has proved the fewest domains and parents, and the gcd of the capacities bounds the stranded slices. If an
+opened domain must open all domains below it, since each holds more than may be stranded, such answers differ only in the
+number of domains below and in the domains that stay free. elimination.py finds the best one, or, if few domains are
+undecided, the table of reduced_costs.py. Often such an answer exists; it is then the optimum, and no other search is needed.
+Called by solver.py.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from admission.engine.topology.optimum.trees import children
 from admission.engine.topology.tree.level import Ints
 
 _MANY = 64
-"""With this many undecided domains elimination runs before the table."""
+"""The number of undecided domains from which on elimination runs before the table."""
 _FEW_OPTIONS = 2_000
 
 
 class Tight:
-    """One search, if the requested level has another above it.
+    """One search. The requested level must have a level above it.
 
-    `found`: of fewest_parents.py; `budget`: options, or pairs of a state and an option, to examine.
+    `found` is the result of fewest_parents.py. `budget` limits the options, and the pairs of a state and an option, to
+    examine; `expanded` counts them.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Tight:
         self.expanded = 0
 
     def run(self) -> tuple[Ints, Figures] | None:
-        """The domains of the last level, and the figures; None: there is no such answer, or finding it takes too long."""
+        """Returns the domains of the last level and the figures; None if no such answer was found within the budget."""
         problem, found = self._problem, self._found
         if found.parent_table is None or not self._promising():
             return None
@@ -52,7 +53,7 @@ class Tight:
         below = _Below(problem, reduced.slots)
         if int(problem.capacity[problem.last].take(below.slots).min()) <= self._wanted.waste:
             return None
-        # Elimination ignores what lies above the parents.
+        # Elimination ignores the levels above the parents, so it applies only if there are none.
         chosen = self._by_elimination(reduced, below) if reduced.undecided >= _MANY and problem.asked == 1 else None
         if chosen is None:
             chosen = self._by_table(reduced, below)
@@ -61,7 +62,7 @@ class Tight:
         return self._answer(chosen, below.of(chosen))
 
     def _promising(self) -> bool:
-        """Reports whether the counts are proved, and a first answer with the largest domains would leave a gap below."""
+        """Reports whether the counts are proved, and an answer with the largest domains would miss a lower bound below."""
         problem, found = self._problem, self._found
         if problem.last != problem.asked + 1 or found.counts != found.bound:
             return False
@@ -91,7 +92,7 @@ class Tight:
         return found
 
     def _answer(self, chosen: Ints, below: Ints) -> tuple[Ints, Figures]:
-        """What whole domains hold is exactly what lies below them."""
+        """Returns the answer with its figures. Whole domains hold exactly as much as the domains below them."""
         capacity = self._problem.capacity[self._problem.asked][chosen]
         waste = int(capacity.sum()) - self._problem.need
         figures = (*self._found.counts, waste, len(below), waste, *pairs(Counter(capacity.tolist())))
@@ -99,9 +100,7 @@ class Tight:
 
 
 class _Below:
-    """The domains of the last level that hold something and lie in domains of the requested level; how many lie in
-    each.
-    """
+    """The nonempty domains of the last level inside domains of the requested level, and their number in each (`number`)."""
 
     def __init__(self, problem: Problem, slots: Ints) -> None:
         self._size = len(problem.capacity[problem.asked])
@@ -110,5 +109,5 @@ class _Below:
         self.number = np.bincount(self._parent, minlength=self._size)
 
     def of(self, slots: Ints) -> Ints:
-        """Returns those inside these domains."""
+        """Returns the domains of the last level inside these domains of the requested level."""
         return self.slots.take(mask(slots, self._size).take(self._parent).nonzero()[0])
