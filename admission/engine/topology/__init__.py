@@ -5,5 +5,6 @@ the exact algorithm for one gang; joint, the placement of several pod sets toget
 neighbours, terms of pods (affinity, anti-affinity and topology spread).
 
 Modules: constraints, count and place lead from a request to an answer; resize, replace and assignment_parts keep running
-pods where they are; eviction_gains, empty_cluster and capacity_bound answer what-if questions.
+pods where they are; pins adds hosts to assignments; eviction_gains, empty_cluster and capacity_bound answer what-if
+questions.
 """

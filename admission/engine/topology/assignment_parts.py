@@ -18,14 +18,20 @@ def total(assignment: Assignment) -> int:
 
 
 def stale(tree: Tree, assignment: Assignment) -> DomainCount | None:
-    """The first domain that the tree does not have (any more); the first of all if the levels changed."""
+    """Returns the first domain of the assignment that the tree does not have; None if it has all of them.
+
+    If the levels of the topology have changed, every domain counts as missing.
+    """
     known = tree.names(assignment.levels)
     gone = (domain for domain in assignment.domains if not known or not tree.rows_named(domain.values))
     return next(gone, None)
 
 
 def path_of(tree: Tree, values: Values) -> Values:
-    """All level values of a domain that the tree has, widest first; the assignment may name the host alone."""
+    """Returns the values of all levels of a domain, widest first.
+
+    `values` may name the host only, or also a host below the lowest level. Raises KeyError if the tree lacks the domain.
+    """
     slot = tree.row_of_host[values[-1]] if tree.shape.by_host else tree.levels[-1].slots[values[: tree.depth]]
     return tree.levels[-1].paths[slot]
 
@@ -46,7 +52,7 @@ def home(tree: Tree, assignment: Assignment, level: int) -> Values | None:
 
 
 def by_path(tree: Tree, assignment: Assignment) -> dict[Values, int]:
-    """Pods by lowest path. The assignment must not be stale."""
+    """Returns the pods by path of their lowest domain. The tree must have every domain of the assignment."""
     pods: Counter[Values] = Counter()
     for domain in assignment.domains:
         pods[path_of(tree, domain.values)] += domain.count
@@ -65,9 +71,10 @@ def first_pods(assignment: Assignment, count: int) -> Assignment:
 
 
 def merged(tree: Tree, *parts: Assignment) -> Assignment:
-    """The pods of all parts by domain, ordered by full path (as joined text: placement.md 5.10). No part may be stale.
+    """Returns one assignment with the pods of all parts, ordered by full path as joined text (placement.md 5.10).
 
-    Where one part names hosts below the lowest level and another does not, none is named.
+    The tree must have every domain of the parts. If only some of the parts name hosts below the lowest level, the result
+    names none.
     """
     named = {part.levels for part in parts if part.domains} or {tree.output_levels}
     levels = named.pop() if len(named) == 1 else tree.output_levels

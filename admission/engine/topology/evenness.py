@@ -32,7 +32,7 @@ def is_plain(ask: Ask) -> bool:
 
 
 def solve(placed: PlacedPods, tree: Tree, ask: Ask, counter: Counter, *, empty: bool) -> tuple[Ints | None, int]:
-    """The pods by row (None: there is no way), and how many pods lie evenly at most where it was tried."""
+    """Returns the pods by row (None if there is no even placement), and the most pods that could be spread evenly."""
     spread = spreads(placed, tree, ask.wants, empty=empty)
     fit, most = pinned(spread, np.minimum(counter.holds(), ask.count)), 0
     for rows in _scopes(tree, ask, fit):
@@ -65,7 +65,7 @@ def _scopes(tree: Tree, ask: Ask, fit: Ints) -> Iterator[Ints]:
 
 
 def in_domains(tree: Tree, pods: Ints) -> Found:
-    """The pods by row as those of lowest domains."""
+    """Returns the pods, given by row, summed by lowest domain."""
     level, used = tree.levels[-1], np.flatnonzero(pods)
     ids = used if tree.rows is level else tree.rows.parent[used]
     total = np.bincount(ids, weights=pods[used], minlength=level.size).astype(np.int64)

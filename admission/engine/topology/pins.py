@@ -1,9 +1,10 @@
-"""Names hosts for the pods of a topology whose lowest level is wider, once pods have terms for each other. Called by place.py.
+"""Adds hosts to the assignments of a topology with a lowest level wider than the host, once any pod has a term.
 
-Below a lowest level such as the rack the scheduler chooses the host. That is as good as our choice while all that counts is how
-much room hosts have. It is not once any pod has a term: another gang is told of the host that the scheduler takes for this
-one, a spread constraint sees the full and cordoned hosts of the rack alone, pods that gather in a zone have to find the same
-one. So from then on the places of all pods name the host too: the path of the lowest level and the hostname.
+Below a lowest level such as the rack, kube-scheduler chooses the host, which is sufficient while only free capacity matters.
+It is not once any pod has a term: terms of other gangs depend on the host that the scheduler chooses, a spread constraint
+considers only hosts of the rack, full and cordoned ones included, and pods with affinity to each other must all be in the
+same zone. So from then on the domains of every assignment have the hostname after the path of the lowest level. Called by
+place.py.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from admission.engine.topology.tree.tree import Tree
 
 
 def names_hosts(tree: Tree) -> bool:
-    """Whether places name hosts below the lowest level."""
+    """Reports whether assignments of this tree name hosts below the lowest level."""
     return tree.shape.hidden_nodes and tree.neighbours.watching
 
 
 def on_hosts(tree: Tree, pods: Ints) -> Assignment | None:
-    """The places of these pods by row; None where a node has no hostname of its own."""
+    """Returns the assignment of these pods, given by row; None if a node with pods has no hostname of its own."""
     domains = list(_domains(tree, pods))
     if any(domain is None for domain in domains):
         return None
@@ -41,7 +42,10 @@ def _domains(tree: Tree, pods: Ints) -> Iterator[DomainCount | None]:
 
 
 def filled(tree: Tree, ids: Ints, pods: Ints, holds: Ints) -> Ints:
-    """The pods of each lowest domain on its rows: those that hold the most first."""
+    """Returns the pods by row, given the pods of each lowest domain; rows with most capacity are filled first.
+
+    `holds` is the number of pods that fit into each row.
+    """
     found = np.zeros(tree.rows.size, dtype=np.int64)
     for domain, left in zip(ids.tolist(), pods.tolist(), strict=True):
         for row in sorted(tree.rows_of_domain(domain), key=lambda row: -int(holds[row])):

@@ -140,7 +140,7 @@ class Placer:
         return result
 
     def _in_turn_only(self, group: Group) -> bool:
-        """Whether the joint search cannot do what the pods ask: to lie evenly, or hosts below the lowest level."""
+        """Reports whether the group needs what the joint search cannot do: even spread, or hosts below the lowest level."""
         tree = self._capacity.trees.get(group.workers.flavor)
         even = any(member.facts is not None and member.facts.even for member in group.members)
         return even or (tree is not None and pins.names_hosts(tree))
@@ -327,7 +327,7 @@ class Placer:
         return problem, solved.certificate
 
     def _on_rows(self, tree: Tree, group: Group, ask: Ask, pods: Ints) -> Placed | NoPlacement:
-        """These pods, by row, of the group's only pod set."""
+        """Returns the assignment of the group's only pod set, given its pods by row."""
         if not pins.names_hosts(tree):
             return list(_assigned(tree, group, evenness.in_domains(tree, pods)))
         found = pins.on_hosts(tree, pods)

@@ -1,9 +1,9 @@
 """Compares the charged usage with the usage recomputed from admissions and bound pods.
 
-Called by Ledger.auditing, in parts between which everything may change: a sum that is made in steps is compared only where
-nothing was charged meanwhile, and what else is checked is checked within one part. The node of an assumed pod depends on
-history and cannot be recomputed. What can be checked: every pod of an entry is somewhere, and the usage tables hold exactly
-what the entries say.
+Called by Ledger.auditing, which runs the audit in parts. State may change between two parts, so a sum over several parts is
+compared only for keys that were not charged meanwhile; every other check completes within one part. The node of an assumed
+pod depends on history and cannot be recomputed, so the audit checks that no entry has more pods than it admits and that the
+usage tables equal the sums of the entries.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from admission.engine.topology.allocation.entries import Allocation, EntryUsage,
 from admission.engine.topology.usage import UsageTable, Vector, add_usage, times
 
 PART: Final = 1000
-"""Workloads or pods that are looked at in one step: some milliseconds."""
+"""The number of workloads or pods that one part checks, in a few milliseconds."""
 
 
 def differences(allocations: Allocations, capacity: Capacity) -> Iterator[list[str]]:
-    """What does not agree with the admissions and pods."""
+    """Yields, part by part, messages for deviations of the charged usage from the admissions and bound pods."""
     yield from _wrong_usage(allocations, capacity)
     yield from _wrong_foreign(allocations, capacity)
     yield from _wrong_cover(allocations)
@@ -30,7 +30,7 @@ def differences(allocations: Allocations, capacity: Capacity) -> Iterator[list[s
 
 
 def _wrong_usage(allocations: Allocations, capacity: Capacity) -> Iterator[list[str]]:
-    before = list(capacity.all_usage_tables())  # kept, so that no other table gets the identity of one of these
+    before = list(capacity.all_usage_tables())  # keeps the tables alive, so that no new table gets one of their ids
     wanted: dict[int, UsageTable] = {id(table): {} for _, table in before}
     with capacity.touching() as touched:
         for keys in parts(list(allocations.by_workload), PART):

@@ -45,7 +45,7 @@ _PART: Final = 500
 
 @dataclass(slots=True)
 class Touched:
-    """`spots`: by the identity of the usage table and the key in it; `nodes`: those whose foreign pods changed."""
+    """The changes since a moment: charged spots as (id of the usage table, key), and nodes whose foreign pods changed."""
 
     spots: set[tuple[int, Hashable]] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
@@ -321,7 +321,10 @@ class Capacity:
 
     @contextmanager
     def touching(self) -> Iterator[Touched]:
-        """What is charged differently until the end: sums that are made in steps tell nothing true of it."""
+        """Collect the spots and nodes that are charged during the context.
+
+        A sum that was computed in several steps meanwhile is not reliable for these.
+        """
         touched = Touched()
         self._touched.append(touched)
         try:
@@ -342,7 +345,7 @@ class Capacity:
 
 
 def parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """The items, so many at a time."""
+    """Yields the items in parts of at most `size`."""
     return (items[first : first + size] for first in range(0, len(items), size))
 
 

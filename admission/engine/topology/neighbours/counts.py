@@ -102,7 +102,7 @@ class PodCounts:
                 yield
         self._counting, self.watching = False, True
         if self.in_steps is not None:
-            self.opened()  # workloads wait for the count
+            self.opened()  # workloads with terms have waited for the end of the count
 
     def _expect(self) -> None:
         """Create the tallies of the first terms before pods are counted, so that they need no scan later."""

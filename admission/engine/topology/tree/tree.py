@@ -163,13 +163,16 @@ class Tree:
         return self._members[row]
 
     def domain_row(self, values: Values) -> int | None:
-        """The lowest-level domain that an assignment names by these values, or by these and a host in it."""
+        """Returns the slot of the lowest-level domain that an assignment names by these values, or None.
+
+        The values may end with a host below the lowest level.
+        """
         return (
             self.row_of_host.get(values[-1]) if self.shape.by_host else self.levels[-1].slots.get(values[: self.depth])
         )
 
     def rows_named(self, values: Values) -> list[int]:
-        """The counting rows that an assignment names by these values."""
+        """Returns the counting rows that an assignment names by these values; empty if the tree does not have them."""
         if self.shape.hidden_nodes and len(values) > self.depth:
             row = self.row_of_host.get(values[-1])
             return [] if row is None else [row]
@@ -194,11 +197,11 @@ class Tree:
 
     @property
     def host_levels(self) -> tuple[str, ...]:
-        """The levels that an assignment names where it names hosts below the lowest level (pins.py)."""
+        """The label keys of an assignment that also names hosts below the lowest level (pins.py)."""
         return (*self.shape.levels, HOSTNAME_LABEL)
 
     def names(self, levels: tuple[str, ...]) -> bool:
-        """Whether assignments name domains of this tree by these levels."""
+        """Reports whether assignments of this tree may have these levels."""
         return levels == self.output_levels or (self.shape.hidden_nodes and levels == self.host_levels)
 
     # ---- nodes come and go
