@@ -1,14 +1,14 @@
-"""Pack pods of several shapes onto shared rows (hosts), exactly: whether all fit, and how many of each go where.
+"""Exact vector packing: places pods of several shapes on shared rows (hosts), or proves that they do not fit.
 
-One shape can be counted row by row; several shapes compete for a row's resources (vector packing). The search goes row
-by row and tries the patterns (a number of each shape) that are maximal: nothing more of any shape would fit. Other
-patterns need not be tried, because fewer pods in a row never help, neither the remaining rows nor the slices: a slice
-layer counts whole slices of its domain when the rows move on to the next domain, and the rest is dropped at the end.
-Failed states are remembered, and a state is given up if the remaining rows cannot hold what is missing (limits.py).
+Pods of one shape can be counted row by row; several shapes compete for the resources of a row. The search proceeds row by
+row and tries the patterns (a number of pods of each shape) that are maximal: no further pod of any shape would fit. Other
+patterns need not be tried, since fewer pods in a row help neither the remaining rows nor the slices: a slice layer counts
+the whole slices of a domain when the rows move on to the next domain, and surplus pods are dropped at the end. Failed states
+are memoized, and a state is pruned if the remaining rows cannot hold the missing pods (limits.py).
 
-So "no" is a proof, unless the budget ended; then the answer is unknown. The first pattern takes as many as possible of
-the shape that is hardest to place, which finds most answers without backtracking. Pure arithmetic on tuples; called by
-problem.py.
+So a negative answer is a proof, unless the budget ended; then the answer is unknown. The first pattern of a row takes as
+many pods as possible of the shape that is hardest to place, which finds most answers without backtracking. Pure arithmetic
+on tuples; called by problem.py.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from itertools import pairwise
 from admission.engine.topology.joint.limits import LimitRow, PackingItem, PackingLimits, Vec, fit
 
 Counts = list[Vec]
-"""By row as given: how many pods of each item."""
+"""The number of pods of each item, by row, in the order of the given rows."""
 
 _DEEPEST = 250
 
 
 @dataclass(slots=True)
 class NodeBudget:
-    """Search nodes that may still be expanded."""
+    """The number of search nodes that may still be expanded (`left`), and that were expanded (`used`)."""
 
     left: int
     used: int = 0
 
     def take(self) -> bool:
-        """Expand one; False: none is left."""
+        """Count one search node. Returns False if the budget is spent."""
         if self.left <= 0:
             return False
         self.left -= 1
@@ -50,9 +50,9 @@ class NoPacking(Enum):
 
 
 def pack(rows: Sequence[LimitRow], items: Sequence[PackingItem], budget: NodeBudget) -> Counts | NoPacking:
-    """Counts for all rows, or why there are none. Rows must be in tree order if items have layers.
+    """Returns the pods of each item on each row, or why there is no packing. Rows must be in tree order if items have layers.
 
-    Equivalent items are packed as one and separated afterwards.
+    Equivalent items are packed as one item and separated afterwards.
     """
     alike: dict[object, list[int]] = {}
     for m, item in enumerate(items):
@@ -98,16 +98,16 @@ def _packed(rows: Sequence[LimitRow], items: Sequence[PackingItem], budget: Node
 
 
 State = tuple[int, ...]
-"""Per item what is missing, then per item and layer the pods in the current domain that are no whole slice yet."""
+"""The missing pods of each item, then for each item and layer the pods in the current domain not yet counted as slices."""
 
 
 class _Packer:
-    """One packing. Items are considered in the order of `self._order`, hardest first."""
+    """The search for one packing. `_order` has the items in the order in which patterns consider them, hardest first."""
 
     def __init__(
         self, rows: Sequence[LimitRow], fits: Sequence[Sequence[int]], items: Sequence[PackingItem], budget: NodeBudget
     ) -> None:
-        """`fits`: by row and item, how many pods fit while nothing else is there."""
+        """`fits` is the number of pods that fit on a row without other pods, by row and item."""
         self._rows = rows
         self._fits = fits
         self._items = items
@@ -126,7 +126,7 @@ class _Packer:
         self._counts: Counts = []
 
     def run(self) -> Counts | NoPacking:
-        """Returns the counts, or why there are none."""
+        """Returns the pods of each item on each row, or why there is no packing."""
         if self._infeasible(0, self._start):
             return NoPacking.PROVED
         found = self._search(0, self._start) if len(self._rows) <= _DEEPEST else self._branch()
@@ -154,7 +154,7 @@ class _Packer:
         return False
 
     def _branch(self) -> bool:
-        """Only the first pattern of each row: for more rows than a search could enumerate."""
+        """Try only the first pattern of each row, since there are too many rows to search. Reports success."""
         state = self._start
         for index in range(len(self._rows)):
             if self._complete(state):
@@ -168,7 +168,7 @@ class _Packer:
     # ---- states
 
     def _wanted(self, state: State) -> list[int]:
-        """Pods of each item that are still to be placed; those in unfinished slices are not counted."""
+        """Returns the pods of each item that are still to be placed, net of pods in unfinished slices."""
         return [
             state[m] - sum(state[at : at + len(item.layers)])
             for m, (item, at) in enumerate(zip(self._items, self._at, strict=True))
@@ -178,7 +178,7 @@ class _Packer:
         return self._passed(state, pattern, self._changes[index])
 
     def _passed(self, state: State, pattern: Vec, change: int) -> State:
-        """Returns the state after a row with this pattern, when the next row lies in other domains from level `change` down."""
+        """Returns the state after a row with this pattern, if the next row is in other domains from level `change` down."""
         new = list(state)
         for m, (item, at) in enumerate(zip(self._items, self._at, strict=True)):
             if not item.layers:
@@ -209,7 +209,7 @@ class _Packer:
     # ---- patterns of a row
 
     def _patterns(self, index: int, state: State) -> Iterator[Vec]:
-        """Maximal patterns, those with most of the hardest item first."""
+        """Yields the maximal patterns of the row, those with most pods of the hardest item first."""
         row, wanted = self._rows[index], self._wanted(state)
         most = [
             min(wanted[m], fit(row.free, item.vector)) if row.allowed[m] else 0 for m, item in enumerate(self._items)
@@ -244,7 +244,7 @@ class _Packer:
         return list(zip(*columns, strict=True)) if columns else self._counts
 
     def _trim(self, column: list[int], level: int, size: int) -> None:
-        """In each domain of the level, drop pods beyond whole slices from the last rows."""
+        """Drop the pods beyond whole slices from the last rows of each domain of the level."""
         domains: dict[Vec, list[int]] = {}
         for index, row in enumerate(self._rows):
             domains.setdefault(row.path[: level + 1], []).append(index)

@@ -1,13 +1,13 @@
-"""The joint problem: the group items that compete for one flavor's nodes, and which of them fit into a domain together.
+"""The joint problem: the groups that compete for the nodes of one flavor, and tests whether some of them share a domain.
 
-A group item is a group in the joint search: its pod sets as items, the level at which it wants one domain, and how many
-slices of its largest pod set each domain of that level holds while nothing else is there. A request with placement
-constraints is an item like any other: what is impossible for its bare pods is impossible for it as well, but an answer
-must come from its own solver.
+A group item represents a group in the joint search: its pod sets as packing items, its requested level, and the number of
+slices of its largest pod set that each domain of that level holds without other pods. A group with placement constraints is
+an item like any other: if its pods do not fit without the constraints, they do not fit with them; but its assignment must
+come from the solver for placement constraints.
 
-`holds` says whether a set of group items fits into a domain together. It is cached by what matters: equivalent domains
-(the same hosts, in the same domains of the levels that matter) and equal items share an answer. joint.py builds one for
-each question; domain_search.py reads it.
+`holds` tests whether several group items fit into one domain. Results are cached; equivalent domains (the same hosts in the
+same domains of the levels that matter) and equal items share one result. joint.py creates a problem for each request;
+domain_search.py reads it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
 Packing = tuple[list[int], Counts]
-"""Rows, and for each how many pods of each item."""
+"""Rows, and the number of pods of each item on each of them."""
 
 _ONE_PACKING = 10
 """Divisor of the remaining budget that one packing may use."""
 _MOST_ROWS = 4_000
 _MOST_CELLS = 1 << 18
-"""Larger tables of two pod shapes in one domain are not computed."""
+"""The largest table of two pod shapes in one domain (two_shapes.py) that is computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A pod set of a group on its own: what it asks (without a leader), and how many of its pods are to be placed."""
+    """One pod set of a group: its Ask (without a leader), and the number of its pods to place."""
 
     ask: Ask
     pods: int
@@ -47,12 +47,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupItem:
-    """A group in the search. `items`: indexes of its pod sets' items. `bound`: must have one domain of the level.
+    """A group in the joint search.
 
-    `alone`: by slot of the level, slices of the largest pod set that fit; it needs `need`. `domains`: slots that hold
-    each member alone, by name; `possible`: slots that hold a pod of some member. `least`: a lower bound of the domains
-    of the level that it needs; None if all together do not hold it. `kind`: equal for items that could be exchanged.
-    `own_rules`: only its own solver may place it.
+    `items` are the indexes of its pod sets' packing items. `bound` says that the group must be in one domain of `level`.
+    `alone` is the number of slices of its first pod set that fit without other pods, by slot of the level; the group needs
+    `need` of them. `domains` are the slots that could hold each pod set by itself, `possible` those that hold a pod of some
+    pod set, both by name. `least` is a lower bound of the domains that the group needs; None if all domains together do not
+    hold it. Items of equal `kind` are interchangeable. With `own_rules` only the solver for placement constraints may place
+    the group.
     """
 
     index: int
@@ -70,20 +72,20 @@ class GroupItem:
 
 
 Choice = tuple[int, ...]
-"""Slots of the group item's level."""
+"""The chosen slots of a group item's level."""
 Chosen = tuple[GroupItem, Choice]
 
 
 @dataclass(frozen=True, slots=True)
 class _TwoShapes:
-    """Two pod shapes, and by pods of the first the most of the second that fit beside them (two_shapes.py)."""
+    """Two pod shapes, and the most pods of the second that fit, by the number of pods of the first (two_shapes.py)."""
 
     shapes: tuple[PodShape, PodShape]
     most: Sequence[int]
 
 
 class JointProblem:
-    """One flavor's tree at one moment, and the group items."""
+    """The group items that compete for one flavor's tree as it is now, with a capacity view of the tree."""
 
     def __init__(self, tree: Tree, groups: Sequence[tuple[Group, Sequence[Member]]], *, simulate_empty: bool) -> None:
         self._tree = tree
@@ -150,7 +152,7 @@ class JointProblem:
         )
 
     def _demand(self, group_item: GroupItem) -> Vec:
-        """Returns what it requests, in the units of `capacity`."""
+        """Returns the total request of the group item, in the entries of `CapacityView.capacity`."""
         items = [self._items[item] for item in group_item.items]
         total = [sum(item.count * item.vector[r] for item in items) for r in range(self._resources)]
         for shape in self.capacity_view.shapes:
@@ -159,10 +161,10 @@ class JointProblem:
         return tuple(total)
 
     def fewest(self) -> int:
-        """Returns a lower bound of the domains that an answer opens at the requested levels, summed over the items.
+        """Returns a lower bound of the number of domains that an answer opens at the requested levels, summed over the items.
 
-        Each item needs at least its `least`. The items of one level together need at least as many as hold all their
-        pods, counted as pods of a shape that is at most as large. Every item must have a `least`.
+        Each item needs at least `least` domains. The items of one level together need at least as many domains as hold all
+        their pods, if each pod is replaced by one of a shape that is at most as large. Every item must have a `least`.
         """
         return sum(
             self._fewest_of([p for p in self.group_items if p.level == level])
@@ -184,7 +186,7 @@ class JointProblem:
     # ---- which items fit where together
 
     def holds(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> bool | None:
-        """Reports whether all of them fit into the domain, each into what it chose there; None: unknown within the budget."""
+        """Reports whether all items fit into the domain `place`, each into its chosen domains; None if the budget ended."""
         if self.exceeds(place, chosen):
             return False
         key = self._key(place, chosen)
@@ -193,7 +195,9 @@ class JointProblem:
         return self._verdicts[key]
 
     def _verdict(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> bool | None:
-        """By numbers if all pods that may use any part of the domain have one or two shapes; otherwise by packing."""
+        """Computes `holds`: by counting if all items chose the whole domain, without slices, and have at most two pod shapes;
+        otherwise by packing.
+        """
         pods: Counter[PodShape] = Counter()
         for item in (item for group_item, _ in chosen for item in group_item.items):
             pods[self.capacity_view.shape_of[item]] += self._items[item].count
@@ -208,7 +212,7 @@ class JointProblem:
         return self._tried(place, chosen, budget)
 
     def _fits_of_two(self, place: DomainRef, both: Sequence[PodShape], budget: NodeBudget) -> _TwoShapes | None:
-        """Returns how many of two shapes fit beside each other; None: too many to count."""
+        """Returns the table of two pod shapes in the domain; None if it would be too large."""
         numbers = [self._resources + self.capacity_view.shapes.index(shape) for shape in both]
         pods = [self.capacity_view.capacity(place)[number] for number in numbers]
         shapes = (both[0], both[1]) if pods <= pods[::-1] else (both[1], both[0])
@@ -224,7 +228,7 @@ class JointProblem:
         return self._two_shapes[key]
 
     def exceeds(self, place: DomainRef, chosen: Sequence[Chosen]) -> bool:
-        """Reports whether together they request more of something than there is."""
+        """Reports whether the items together exceed the domain's upper bound `CapacityView.capacity`."""
         return any(
             sum([self.demands[group_item.index][number] for group_item, _ in chosen]) > have
             for number, have in enumerate(self.capacity_view.capacity(place))
@@ -240,7 +244,10 @@ class JointProblem:
         return place, tuple(sorted([(group_item.index, choice) for group_item, choice in chosen]))
 
     def packed(self, place: DomainRef, chosen: Sequence[Chosen], budget: NodeBudget) -> Packing | NoPacking:
-        """Rows of the domain that some item chose, and for each row the pods of each item of the group items in order."""
+        """Returns a packing of the chosen group items into the domain, or why there is none.
+
+        The packing has the rows that some group item chose, and on each row the pods of each item, in the order of `chosen`.
+        """
         order = [item for group_item, _ in chosen for item in group_item.items]
         numbers = self._rows_of(place, chosen)
         budget.left -= len(numbers) // 8
@@ -261,14 +268,14 @@ class JointProblem:
         return found if isinstance(found, NoPacking) else (numbers, found)
 
     def _rows_of(self, place: DomainRef, chosen: Sequence[Chosen]) -> list[int]:
-        """In tree order."""
+        """Returns the rows of the domain that some group item chose, in tree order."""
         if _whole(place, chosen):
             return self.capacity_view.rows(place)
         chains = {(group_item.level, slot) for group_item, choice in chosen for slot in choice}
         return self._tree.rows.in_order({row for one in chains for row in self.capacity_view.rows(one)})
 
     def spread(self, chosen: Sequence[Chosen], packing: Packing) -> Mapping[int, Mapping[int, int]]:
-        """Returns a packing's pods by item and slot of the lowest level."""
+        """Returns the pods of a packing by item and slot of the lowest level."""
         order = [item for group_item, _ in chosen for item in group_item.items]
         found: dict[int, dict[int, int]] = {item: {} for item in order}
         for number, pattern in zip(*packing, strict=True):
@@ -280,13 +287,13 @@ class JointProblem:
 
 
 def _whole(place: DomainRef, chosen: Sequence[Chosen]) -> bool:
-    """Reports whether each of them chose the whole domain."""
+    """Reports whether each group item chose the whole domain."""
     level, slot = place
     return all(group_item.level == level and choice == (slot,) for group_item, choice in chosen)
 
 
 def _within(one: PodShape, other: PodShape) -> bool:
-    """Reports whether a pod of `one` uses at least what a pod of `other` uses, on rows that `other` may use as well."""
+    """Reports whether a pod of shape `one` uses at least as much as a pod of `other`, and only rows that `other` may use."""
     larger = all(a >= b for a, b in zip(one[0], other[0], strict=True))
     return larger and (other[1] is None or one[1] == other[1])
 
@@ -297,7 +304,7 @@ def _item(member: Member, names: Sequence[str]) -> PackingItem:
 
 
 def _least(slices: Ints, need: int) -> int | None:
-    """Returns how many of the largest domains it takes to hold the need."""
+    """Returns how many of the largest domains are needed to hold `need` slices; None if all of them do not."""
     totals = np.cumsum(np.sort(slices)[::-1])
     enough = np.flatnonzero(totals >= need)
     return int(enough[0]) + 1 if len(enough) else None
