@@ -2,8 +2,8 @@
 
 Every change updates only the rows that it affects and records its inverse in the journal. Flavors whose lowest level is
 the host may overlap and share usage by hostname. In Nodes counting every charge lies on a node, so every flavor with
-that node includes it. In Domains counting, flavors with a wider lowest level include only their own usage (placement.md
-5.1).
+that node includes it. In Domains counting, flavors with a wider lowest level include only their own usage. Rules:
+placement.md 5.1.
 
 The `generation` of a flavor increases when its free capacity may have increased. `base_generation` increases whenever
 nodes, foreign pods or trees change, or such a change is rolled back. allocations.py decides what is charged.

@@ -36,7 +36,7 @@ class _Lists:
 
 
 class CapacityView:
-    """One flavor's tree as it is now. `cared` are the levels at which some item requires or prefers a domain."""
+    """One flavor's tree as it is now. `cared` are the levels at which some item requests a domain or slices."""
 
     def __init__(
         self,

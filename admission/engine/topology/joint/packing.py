@@ -43,7 +43,7 @@ class NodeBudget:
 
 
 class NoPacking(Enum):
-    """The reason why there is no packing."""
+    """The reason why a search found no packing: there is none, or the budget ended."""
 
     PROVED = "there is none"
     UNKNOWN = "the budget ended"

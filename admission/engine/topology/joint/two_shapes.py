@@ -30,7 +30,7 @@ def beside(spots: Sequence[RowSpace], first: Vec, second: Vec) -> list[int]:
             part = longer[number : number + len(found)]
             np.maximum(part, found + others, out=part)
         found = longer
-    # A row set that holds more than x pods of the first shape holds x of them too.
+    # Pods of the second shape that fit beside more than x pods of the first also fit beside x of them.
     most_beside: list[int] = np.maximum.accumulate(found[::-1])[::-1].tolist()
     return most_beside
 

@@ -35,7 +35,7 @@ class GaveUp(Exception):
 
 
 class _Options(NamedTuple):
-    """By option: its integer (`key`), its parent (`family`), and the option and domain of which it is derived by one change
+    """By option: its integer (`key`), its parent (`family`), and the option and domain from which one change derives it
     (`source`, `last`); these are -1 for the best option of a parent.
     """
 

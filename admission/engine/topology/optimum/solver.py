@@ -126,7 +126,7 @@ class _Steps:
             for level in range(problem.asked + 1, problem.last + 1):
                 opened.append(pick(problem, level, children(problem, level, opened[-1])))
             return opened[-1], problem.figures(opened[-1])
-        # All of them are needed, so nothing has to be picked.
+        # Every domain below the chosen ones is needed, so nothing has to be picked.
         for level in range(problem.asked + 1, problem.last + 1):
             opened.append(children(problem, level, opened[-1]))
         return opened[-1], problem.measured(problem.above(problem.asked, opened))
