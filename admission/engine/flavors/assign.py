@@ -55,7 +55,7 @@ class PreemptionOracle(Protocol):
 
 
 class VictimFinder(PreemptionOracle, Protocol):
-    """Also finds the victims. Implemented by the preemption engine."""
+    """A `PreemptionOracle` that also selects the victims. Implemented by the preemption engine."""
 
     def targets(self, workload: Workload, assignment: FlavorAssignment) -> Sequence[Victim]:
         """Returns the victims whose eviction makes quota and placement fit, in the order chosen; empty if nothing helps.

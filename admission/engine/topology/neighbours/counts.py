@@ -61,9 +61,10 @@ class PodCounts:
     # ---- the first count
 
     def watch(self, *, borne: bool = False, asks: Iterable[PodFacts] = ()) -> None:
-        """Start to count, since a pod (`borne`) or workload with terms exists. Inside a trial, count until the trial ends.
+        """Start to count, since a pod (`borne`) or workload with terms exists.
 
-        The terms of `asks`, the pods to be placed first, get their tallies during the first count.
+        Inside a trial, an immediate count lasts until the trial ends, and a count in steps is not started.
+        The terms of `asks`, the pods to be placed next, get their tallies during the first count.
         """
         self._borne_by_pods |= borne
         if self.watching or self._counting:
