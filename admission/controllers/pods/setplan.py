@@ -295,13 +295,7 @@ class _SetPlanner:
         return NOTHING if self._runs(workload) else SetPlan(let_go(workload))
 
     def _unwanted(self, workload: Workload) -> SetPlan:
-        if self._runs(workload):
-            return NOTHING
-        result = SetPlan(let_go(workload))
-        if workload.metadata.deletion_timestamp:
-            return result
-        event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
-        return result.then(DeleteWorkload(workload, (event,)))
+        return NOTHING if self._runs(workload) else SetPlan(tuple(dropped(workload)))
 
     def _held(self, workload: Workload) -> SetPlan:
         if conditions.is_on_hold(workload.status) or self._runs(workload):

@@ -228,7 +228,7 @@ small = st.lists(st.integers(0, 4), min_size=1, max_size=3)
 
 
 @given(small, st.integers(1, 4), st.integers(1, 2), st.integers(1, 2), st.lists(st.integers(0, 11), max_size=4))
-def test_whoever_starts_has_its_spare_hosts_and_whoever_waits_could_not(
+def test_a_gang_starts_if_and_only_if_a_rack_holds_its_pods_and_spare_hosts(
     hosts: list[int], pods: int, cpus: int, spares: int, taken: list[int]
 ) -> None:
     """Against all racks: with as many pods a host as fit, a rack holds pods and spare hosts or it does not."""
