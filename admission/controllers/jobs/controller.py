@@ -205,8 +205,10 @@ class JobController:
                 self.queue.add(job_key(framework, key_of(job)))
 
     def _parts_of(self, resource: Resource, job: Job) -> Iterator[tuple[JobIntegration, dict[str, Any]]]:
-        """The managed objects that the job controls, by uid."""
+        """The managed objects that the job controls, by uid. A job that was read from a file has none."""
         uid = (job.get("metadata") or {}).get("uid")
+        if uid is None:
+            return
         for framework, view in self._jobs.items():
             for part in view.by_index(BY_PARENT, f"{resource.api_version} {resource.kind} {key_of(job)}"):
                 owner = job_owner(part)

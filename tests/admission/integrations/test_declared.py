@@ -107,6 +107,7 @@ def of_service(part: str, **cluster: Any) -> Object:
     ],
 )
 def test_a_ray_service_is_active_while_pods_of_one_of_its_clusters_stand(status: Object, active: bool) -> None:
+    """So it is without parts, also in a process whose controller knows parts of other jobs."""
     assert BY_FRAMEWORK["ray.io/rayservice"].is_active({"status": status}) is active
 
 
