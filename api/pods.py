@@ -260,6 +260,12 @@ class Pod(_Wire, frozen=True):
         return tuple(f"{self.metadata.namespace}/{name}" for name in names if name)
 
     @property
+    def own_claims(self) -> tuple[str, ...]:
+        """Keys `namespace/name` of the PersistentVolumeClaims that Kubernetes creates for the pod's ephemeral volumes."""
+        meta = self.metadata
+        return tuple(f"{meta.namespace}/{meta.name}-{volume.name}" for volume in self.spec.volumes if volume.ephemeral)
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """Keys `namespace/name` of the ResourceClaimTemplates of the pod's devices."""
         names = (claim.resource_claim_template_name for claim in self.spec.resource_claims)

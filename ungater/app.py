@@ -6,18 +6,22 @@ import asyncio
 import sys
 from typing import Any
 
+import msgspec
+
 from api.kube.access import Access
 from api.kube.client import Kube
 from api.kube.environment import BAD_SETTINGS, faults
 from api.kube.informer import Informer
+from api.kube.lazy_informer import LazyInformer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process, serve
-from api.kube.resources import NODES, PODS, WORKLOADS
+from api.kube.resources import CLAIMS, NODES, PODS, WORKLOADS
 from api.names import OPENED_LABEL, PODSET_LABEL
 from api.pods import Node, Pod
 from api.reading import read_workload
 from ungater.adoption import UNBOUND, UNLABELLED, Adoption
 from ungater.controller import Ungater
+from ungater.own_claims import ClaimName
 from ungater.settings import UngaterSettings
 
 NAME = "ungater"
@@ -30,15 +34,16 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         # Pods created without the gate (controller.openTemplates) need no work and would be most of the events.
         pods = Informer(kube, PODS, Pod, label_selector=f"{PODSET_LABEL},!{OPENED_LABEL}")
         nodes = Informer(kube, NODES, Node)
+        claims = LazyInformer(kube, CLAIMS, msgspec.json.Decoder(ClaimName).decode)
         unlabelled = Informer(kube, PODS, Pod, label_selector=UNLABELLED, field_selector=UNBOUND)
-        informers: tuple[Informer[Any], ...] = (workloads, pods, nodes, unlabelled)
+        informers: tuple[Informer[Any], ...] = (workloads, pods, nodes, unlabelled, claims)
         election = LeaderElection(kube, settings.leader_settings(NAME))
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube
         adoption = Adoption(writer, unlabelled)
-        ungater = Ungater(writer, workloads, pods, nodes, settings.ungater)
+        ungater = Ungater(writer, workloads, pods, nodes, claims, settings.ungater)
         process.may_read = Access(kube).may_read
         process.ready = lambda: next(
-            (f"{informer.resource.plural} are not listed yet" for informer in informers if not informer.has_synced),
+            (f"{informer.resource.plural} are not listed yet" for informer in informers if not informer.is_settled),
             None,
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ from api.errors import ApiError, Invalid, InvalidObject, NotFound, NotLeader, Se
 from api.kube import owned_series
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
+from api.kube.lazy_informer import LazyInformer
 from api.kube.owned_series import Living, OwnerKind
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
@@ -30,6 +31,7 @@ from api.pods import Node, Pod
 from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
 from ungater.metrics import GATE_REMOVAL, OPENINGS
+from ungater.own_claims import ClaimName, OwnClaims
 from ungater.patches import opening_patch, sending_patch
 from ungater.plan import GateChange, awaits_rank, expected_pods, may_open, plan, slice_key, slice_of, workload_key
 from ungater.settings import UngaterSection
@@ -54,6 +56,7 @@ class Ungater:
         workloads: Informer[Workload],
         pods: Informer[Pod],
         nodes: Informer[Node],
+        claims: LazyInformer[ClaimName],
         settings: UngaterSection,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -64,6 +67,7 @@ class Ungater:
         # Pods as the responses to patches returned them, until the watch shows the same.
         self._answered: dict[str, Pod] = {}
         self._reconciler = Reconciler("ungater", self._reconcile, workers=settings.workers)
+        self._own_claims = OwnClaims(claims, self._reconciler.add)
         pods.add_index(_BY_WORKLOAD, lambda pod: [key] if (key := workload_key(pod)) else [])
         pods.add_index(_GATED, lambda pod: [key] if pod.gated and (key := workload_key(pod)) else [])
         workloads.add_index(_BY_SLICE, lambda workload: [slice_key(workload)])
@@ -96,6 +100,7 @@ class Ungater:
         if change.type is ChangeType.DELETED or not pod.gated:
             self._expectations.observed(key, pod.metadata.uid)
             self._answered.pop(pod.metadata.uid, None)
+            self._own_claims.forget(pod)
         elif change.type is ChangeType.ADDED:
             self._batch(key)
             return
@@ -135,14 +140,19 @@ class Ungater:
             return self._settings.batch_period
         try:
             pods = self._pods_of(key)
-            openings = plan(workload, pods, self._now())
+            openings, unclaimed = self._with_claims(key, plan(workload, pods, self._now()))
         except InvalidObject as bad:
             log.warning("pods stay gated: %s", bad, extra={"workload": key})
             return None
         if openings:
             await self._open_all(key, workload, openings)
         waits = any(pod.gated and awaits_rank(workload, pod, self._now()) for pod in pods)
-        return self._settings.batch_period if waits else None
+        return self._settings.batch_period if waits else unclaimed
+
+    def _with_claims(self, key: str, openings: Sequence[GateChange]) -> tuple[list[GateChange], float | None]:
+        """Returns the changes whose pods have their claims, and the seconds until the others open too (None: none waits)."""
+        left = [0.0 if each.closed else self._own_claims.left(key, each.pod, self._now()) for each in openings]
+        return [each for each, wait in zip(openings, left, strict=True) if not wait], max(left, default=0.0) or None
 
     async def _open_all(self, key: str, workload: Workload, openings: list[GateChange]) -> None:
         """Sends all patches of one reconcile concurrently. Raises the first failure after all have ended, for a retry."""

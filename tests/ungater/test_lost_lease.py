@@ -14,6 +14,7 @@ from api.pods import Node, Pod
 from api.workloads import Workload
 from tests.builders import pod, workload
 from ungater.controller import Ungater
+from ungater.own_claims import ClaimName
 from ungater.settings import UngaterSection
 
 PODS = ("p-0", "p-1", "p-2")
@@ -44,7 +45,7 @@ async def until(check: Any) -> None:
 async def test_a_pass_that_the_fence_cuts_off_is_no_error_and_is_done_later(caplog: pytest.LogCaptureFixture) -> None:
     client: Any = (kube := FencedKube())
     pods, workloads, nodes = Store[Pod]("pods"), Store[Workload]("workloads"), Store[Node]("nodes")
-    views: dict[str, Any] = {"workloads": workloads, "pods": pods, "nodes": nodes}
+    views: dict[str, Any] = {"workloads": workloads, "pods": pods, "nodes": nodes, "claims": Store[ClaimName]("claims")}
     ungater = Ungater(client, **views, settings=UngaterSection())
     for name in PODS:
         pods.upsert(pod(name))

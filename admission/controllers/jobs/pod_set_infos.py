@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.slices import first_key
+from admission.controllers.volumes.pod_claims import makes_claims
 from admission.integrations.podset import PodSetInfo
 from api import names
 from api.assignment import decode
@@ -53,7 +54,8 @@ def _info(
     options: JobOptions,
 ) -> PodSetInfo:
     elastic = workload.metadata.annotations.get(names.ELASTIC_JOB) == "true"
-    domain = _one_domain(psa, workload.status) if options.open_templates and not elastic else {}
+    gated = elastic or makes_claims(pod_set.template)
+    domain = _one_domain(psa, workload.status) if options.open_templates and not gated else {}
     gate = (names.TOPOLOGY_GATE,) if psa.topology_assignment else ()
     gates = (*gate, names.ELASTIC_GATE) if elastic else gate
     opened = {names.OPENED_LABEL: "true"} if domain else {}

@@ -61,6 +61,11 @@ def volumes_of(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield volume
 
 
+def makes_claims(template: Mapping[str, Any]) -> bool:
+    """Reports whether Kubernetes creates a claim for each pod of the template (a generic ephemeral volume)."""
+    return any("ephemeral" in volume for volume in volumes_of(template))
+
+
 def _use(volume: Mapping[str, Any], pod_set: str, pods: int, example: bool) -> ClaimUse | None:
     name, source = str(volume.get("name", "")), volume.get("persistentVolumeClaim")
     if isinstance(source, Mapping):

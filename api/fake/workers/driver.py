@@ -22,9 +22,9 @@ from api.fake.workers.jobs import JobWorker
 from api.fake.workers.jobsets import JobSetWorker
 from api.fake.workers.kubelet import Kubelet
 from api.fake.workers.scheduler import PodScheduler
-from api.fake.workers.volumes import VolumeBinder
+from api.fake.workers.volumes import EphemeralClaims, VolumeBinder
 
-ALL: tuple[type[Worker], ...] = (JobSetWorker, JobWorker, VolumeBinder, PodScheduler, Kubelet)
+ALL: tuple[type[Worker], ...] = (JobSetWorker, JobWorker, VolumeBinder, EphemeralClaims, PodScheduler, Kubelet)
 _ROUNDS = 10_000
 _IDLE = 3600.0
 

@@ -1,4 +1,8 @@
-"""Stand-in for the volume controller: binds a claim to the volume that it names. Never chooses or provisions a volume."""
+"""Stand-ins for controllers of volumes.
+
+VolumeBinder binds a claim to the volume that it names; it never chooses or provisions a volume. EphemeralClaims creates the
+claims of pods with generic ephemeral volumes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import ClassVar
 from api.fake.status import Obj
 from api.fake.table import StoreEvent
 from api.fake.workers.base import Worker
-from api.kube.resources import CLAIMS, VOLUMES, Resource
+from api.kube.resources import CLAIMS, PODS, VOLUMES, Resource
 from api.volumes import BIND_COMPLETED
 
 
@@ -48,3 +52,30 @@ class VolumeBinder(Worker):
         done = {"metadata": {"annotations": {BIND_COMPLETED: "yes"}}}
         self.store.patch(CLAIMS, meta["name"], done, meta["namespace"])
         self.store.patch(CLAIMS, meta["name"], {"status": {"phase": "Bound"}}, meta["namespace"], subresource="status")
+
+
+class EphemeralClaims(Worker):
+    """Creates the claim of each generic ephemeral volume of a pod, named after both and owned by the pod."""
+
+    kinds: ClassVar[tuple[Resource, ...]] = (PODS,)
+
+    def seen(self, kind: Resource, event: StoreEvent) -> None:
+        if event.type == "ADDED" and any("ephemeral" in each for each in event.record.obj["spec"].get("volumes") or ()):
+            self.look_at(event.record.key)
+
+    def sync(self, key: str) -> None:
+        pod = self.at(PODS, key)
+        for volume in pod["spec"].get("volumes") or () if pod is not None else ():
+            if pod is not None and "ephemeral" in volume:
+                self._create(pod["metadata"], volume)
+
+    def _create(self, meta: Obj, volume: Obj) -> None:
+        name, template = f"{meta['name']}-{volume['name']}", volume["ephemeral"].get("volumeClaimTemplate") or {}
+        if self.at(CLAIMS, f"{meta['namespace']}/{name}") is not None:
+            return
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"], "controller": True}
+        given = template.get("metadata") or {}
+        made = {"name": name, "namespace": meta["namespace"], "ownerReferences": [owner]}
+        kept = {key: given[key] for key in ("labels", "annotations") if key in given}
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {**kept, **made}}
+        self.store.create(CLAIMS, {**claim, "spec": template.get("spec") or {}}, meta["namespace"])
