@@ -35,6 +35,7 @@ from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.finish import plan_orphaned
+from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_leftover_pods
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.predicates import has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
@@ -289,6 +290,8 @@ class JobController:
             )
             return None
         made = plan(job, adapter, workloads, context, self._wall())
+        if ends_a_start(made, job, adapter) and await has_leftover_pods(self._kube, job, adapter):
+            return RETRY
         again = await self._act.perform(key, adapter, job, made)
         if any(isinstance(action, CreateWorkload) for action in made.actions):
             self._measure_creation(job, adapter)

@@ -17,7 +17,7 @@ from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, BY_FRAMEWORK
 from api.errors import NotFound
 from api.kube.client import PatchKind
-from api.kube.resources import JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from api.kube.resources import JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from api.meta import find_condition, is_true, parse_time
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.fixtures import cluster, control_plane_tools
@@ -375,3 +375,71 @@ async def test_a_job_that_we_deactivated_is_deleted_with_its_pods(tmp_path: Path
 
         await eventually(is_gone)
         await here.told("Stopped", "out of time")
+
+
+@pytest.mark.parametrize(
+    ("kind", "owner", "phase", "waits"),
+    [
+        pytest.param(BATCH, "its own", "Running", True, id="a Job's pod runs"),
+        pytest.param(BATCH, "its own", "Pending", True, id="a Job's pod is pending"),
+        pytest.param(BATCH, "its own", "Succeeded", False, id="a Job's pod ended"),
+        pytest.param(BATCH, "another", "Running", False, id="a pod of another owner bears the Job's labels"),
+        pytest.param(JOBSET, "its own", "Running", True, id="a pod of a JobSet's Job runs"),
+        pytest.param(JOBSET, "another", "Running", False, id="a pod of another owner bears the JobSet's labels"),
+    ],
+)
+async def test_an_evicted_job_keeps_its_quota_until_its_pods_are_gone(
+    tmp_path: Path, kind: JobIntegration, owner: str, phase: str, waits: bool
+) -> None:
+    """The Job controller creates pods before it counts them: a Job that is evicted in between looks at rest."""
+    async with embedded(tmp_path, kubernetes=False) as here:
+        job = await created(here, kind)
+        await here.admit(kind)
+        job = await running(here, kind)
+        if kind is JOBSET:
+            child = batch_job()
+            child["metadata"] = {
+                "name": "train-0", "namespace": "ns", "labels": {"jobset.sigs.k8s.io/jobset-name": "train"},
+                "ownerReferences": [_controller("JobSet", job)],
+            }  # fmt: skip
+            job = await here.kube.create(JOBS, child)
+            labels = {"jobset.sigs.k8s.io/jobset-name": "train"}
+        else:
+            labels = job["spec"]["selector"]["matchLabels"]
+        other = await here.kube.create(JOBS, batch_job() | {"metadata": {"name": "other", "namespace": "ns"}})
+        pod = {
+            "metadata": {
+                "name": "train-0-x", "namespace": "ns", "labels": labels,
+                "ownerReferences": [_controller("Job", job if owner == "its own" else other)],
+            },
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }  # fmt: skip
+        await here.kube.create(PODS, pod)
+        status = {"status": {"phase": phase}}
+        await here.kube.patch(PODS, "train-0-x", status, "ns", kind=PatchKind.MERGE, subresource="status")
+        await here.evict(kind)
+        await suspended(here, kind)
+        if waits:
+            await _looked_for_pods(here, times=2)
+            assert is_true((await here.workload(kind)).status.conditions, "QuotaReserved")
+            await here.kube.delete(PODS, "train-0-x", "ns", grace_seconds=0)
+
+        async def released() -> bool:
+            return not is_true((await here.workload(kind)).status.conditions, "QuotaReserved")
+
+        await eventually(released)
+
+
+def _controller(kind: str, owner: dict[str, Any]) -> dict[str, Any]:
+    meta = owner["metadata"]
+    return {"apiVersion": "batch/v1", "kind": kind, "name": meta["name"], "uid": meta["uid"], "controller": True}
+
+
+async def _looked_for_pods(here: JobCluster, times: int) -> None:
+    """Returns once the controller has listed pods that many times more."""
+    before = here.lists["pods"]
+
+    async def is_done() -> bool:
+        return here.lists["pods"] >= before + times
+
+    await eventually(is_done)

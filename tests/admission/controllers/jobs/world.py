@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +73,7 @@ class JobCluster:
     recorded: Recorded
     writes: list[tuple[str, str]]
     controller: JobController
+    lists: Counter[str]
     real: bool = False
 
     async def job(self, kind: JobIntegration, name: str) -> Object:
@@ -184,7 +186,8 @@ def _crds() -> list[Object]:
 async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[JobCluster]:
     async with contextlib.AsyncExitStack() as stack:
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
-        ours, writes = await noting(ClientSettings(kubeconfig=kubeconfig))
+        lists: Counter[str] = Counter()
+        ours, writes = await noting(ClientSettings(kubeconfig=kubeconfig), lists=lists)
         await stack.enter_async_context(ours)
         await eventually(lambda: _prepared(kube))
         # As the process watches them: jobs without a queue name, child jobs among them, are not seen.
@@ -205,7 +208,7 @@ async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[
             await stack.enter_async_context(_running(informer.run))
         await stack.enter_async_context(_running(controller.run))
         await asyncio.gather(*(informer.synced(DEADLINE) for informer in informers))
-        yield JobCluster(kube, recorded, writes, controller)
+        yield JobCluster(kube, recorded, writes, controller, lists)
 
 
 async def _prepared(kube: Kube) -> bool:
