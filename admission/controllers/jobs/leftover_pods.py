@@ -77,7 +77,8 @@ async def has_leftover_pods(kube: Kube, job: Job, kind: JobIntegration) -> bool:
     """
     meta = job["metadata"]
     if isinstance(kind, BatchJob):
-        owners, labels = [job], _selector(job)
+        owners: Sequence[Job] = [job]
+        labels = _selector(job)
     elif (above := as_parent(kind)) is not None:
         owners = await children_of(kube, job, above, JOBS)
         labels = {above.children_label: meta["name"]}
