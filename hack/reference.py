@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from types import NoneType, UnionType
+from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
@@ -26,6 +26,8 @@ import admission.webhook.metrics
 import admission.workload_metrics
 import ungater.metrics
 from admission.cli.main import app as stowage
+from admission.engine import decision
+from admission.engine.decision import PreemptionReason
 from admission.engine.reasons import Reason
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
@@ -33,7 +35,8 @@ from admission.integrations.registry import ADAPTERS
 from admission.integrations.registry import FOLDER as KIND_FILES
 from admission.integrations.sets import SETS, SetKind
 from admission.settings import AdmissionSettings
-from api import names
+from api.names import conditions as condition_names
+from api.names import labels as label_names
 from ungater.settings import UngaterSettings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -139,49 +142,50 @@ def _texts(holder: Any) -> list[tuple[str, str]]:
     return [(key, value) for key, value in vars(holder).items() if key.isupper() and isinstance(value, str)]
 
 
-def meanings() -> dict[tuple[str, str], str]:
-    """Returns the strings below constants of api/names.py, by class (or empty) and name."""
+def meanings(module: ModuleType) -> dict[tuple[str, str], str]:
+    """Returns the strings below the constants of a module, by class (or empty) and name."""
     found = {}
-    for holder in ast.walk(ast.parse(inspect.getsource(names))):
+    for holder in ast.walk(ast.parse(inspect.getsource(module))):
         if not isinstance(holder, ast.Module | ast.ClassDef):
             continue
         title = holder.name if isinstance(holder, ast.ClassDef) else ""
         for constant, text in itertools.pairwise(holder.body):
-            if isinstance(constant, ast.AnnAssign) and isinstance(constant.target, ast.Name):
-                match text:
-                    case ast.Expr(value=ast.Constant(value=str() as meaning)):
-                        found[title, constant.target.id] = meaning
+            match constant, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=key)) | ast.Assign(targets=[ast.Name(id=key)]),
+                    ast.Expr(value=ast.Constant(value=str() as meaning)),
+                ):
+                    found[title, key] = meaning
     return found
 
 
 def conditions() -> str:
-    """Returns the page of reasons: why a workload waits, and the reason classes of api/names.py."""
+    """Returns the page of condition types and their reasons: those of waits, of preemptions, and of api/names/conditions.py."""
     rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in Reason]
+    said = meanings(condition_names)
+    types = [[f"`{value}`", said["", key]] for key, value in _texts(condition_names) if ("", key) in said]
     parts = [
+        "## Condition types",
+        table(("type", "meaning"), types),
         "## Why a workload waits",
         "Reasons of QuotaReserved=False come first, the most specific first where several hold. Reasons of an explanation "
         "detail such a reason. A retained reason stays until the next cycle, or until the controller that wrote it removes it.",
         table(("reason", "found by", "retained", "meaning"), rows),
     ]
-    said = meanings()
-    for title, holder in inspect.getmembers(names, inspect.isclass):
-        if holder.__module__ == names.__name__ and _texts(holder):
-            parts += [
-                f"## {title}",
-                inspect.getdoc(holder) or "",
-                table(
-                    ("reason", "meaning"), [[f"`{value}`", said.get((title, key), "")] for key, value in _texts(holder)]
-                ),
-            ]
+    said |= meanings(decision)
+    holders = dict(inspect.getmembers(condition_names, inspect.isclass)) | {PreemptionReason.__name__: PreemptionReason}
+    for title, holder in sorted(holders.items()):
+        reasons = [[f"`{value}`", said[title, key]] for key, value in _texts(holder)]
+        parts += [f"## {title}", inspect.getdoc(holder) or "", table(("reason", "meaning"), reasons)]
     return page("Conditions and reasons", *parts)
 
 
 def labels() -> str:
-    """Returns the page of names with a domain, in the order of api/names.py."""
-    said = meanings()
+    """Returns the page of names with a domain, in the order of api/names/labels.py."""
+    said = meanings(label_names)
     rows = [
         [f"`{value}`", said.get(("", key), "")]
-        for key, value in _texts(names)
+        for key, value in _texts(label_names)
         if re.fullmatch(r"[a-z0-9.-]+\.[a-z0-9.-]+(/[a-z0-9.-]+)?", value) and key != "API_VERSION"
     ]
     kept = [row for row in rows if "/" in row[0] or row[0].startswith("`sakkara.")]

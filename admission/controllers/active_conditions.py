@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from admission.engine.model import UnansweredCheck
 from api.admission_checks import AdmissionCheck
 from api.meta import find_condition, is_true
-from api.names import ACTIVE, READY
+from api.names import ACTIVE, ActiveReason
 from api.queues import ClusterQueue, Cohort, LocalQueue, StopPolicy
 from api.topology import ResourceFlavor, Topology
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 PROVISIONING = "kueue.x-k8s.io/provisioning-request"
-COHORT_CYCLE = "CohortCycle"
-_OF_CHECKS = ("AdmissionCheckNotFound", "AdmissionCheckInactive", "NotSupportedWithTopologyAwareScheduling")
+_OF_CHECKS = (ActiveReason.CHECK_NOT_FOUND, ActiveReason.CHECK_INACTIVE, ActiveReason.CHECK_NOT_SUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +72,8 @@ def cohort_activity(name: str, cohorts: Mapping[str, Cohort]) -> Activity:
     """Returns a Cohort's Active condition, which Kueue lacks: False if the cohort or an ancestor is its own ancestor."""
     cycle = cohort_cycle(name, cohorts)
     if not cycle:
-        return Activity(True, READY, "The queues below can admit")
-    return Activity(False, COHORT_CYCLE, f"No queue below can admit: {_circle('cohorts', cycle)}.")
+        return Activity(True, ActiveReason.READY, "The queues below can admit")
+    return Activity(False, ActiveReason.COHORT_CYCLE, f"No queue below can admit: {_circle('cohorts', cycle)}.")
 
 
 def _circle(whose: str, cycle: list[str]) -> str:
@@ -90,13 +89,13 @@ def cluster_queue_activity(
 ) -> Activity:
     """Returns a ClusterQueue's Active condition."""
     if queue.metadata.deletion_timestamp:
-        return Activity(False, "Terminating", "Can't admit new workloads; clusterQueue is terminating")
+        return Activity(False, ActiveReason.TERMINATING, "Can't admit new workloads; clusterQueue is terminating")
     found = list(_obstacles(queue, flavors, topologies, checks))
     if cycle := cohort_cycle(queue.spec.cohort_name, cohorts or {}):
-        found.append((COHORT_CYCLE, _circle("its cohorts", cycle)))
+        found.append((ActiveReason.COHORT_CYCLE, _circle("its cohorts", cycle)))
     unanswered = tuple(_unanswered(queue, checks))
     if not found:
-        return Activity(True, READY, "Can admit new workloads", unanswered)
+        return Activity(True, ActiveReason.READY, "Can admit new workloads", unanswered)
     text = f"Can't admit new workloads: {', '.join(text for _, text in found)}."
     only_checks = all(reason in _OF_CHECKS for reason, _ in found)
     return Activity(False, found[0][0], text, unanswered, only_checks)
@@ -121,16 +120,16 @@ def _obstacles(
     checks: Mapping[str, AdmissionCheck],
 ) -> Iterable[tuple[str, str]]:
     if queue.spec.stop_policy is not StopPolicy.NONE:
-        yield "Stopped", "is stopped"
+        yield ActiveReason.STOPPED, "is stopped"
     missing = [name for name in flavors_of(queue) if name not in flavors]
     if missing:
-        yield "FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"
+        yield ActiveReason.FLAVOR_NOT_FOUND, f"references missing ResourceFlavor(s): {','.join(missing)}"
     yield from _check_obstacles(queue, flavors, checks)
     for name in flavors_of(queue):
         flavor = flavors.get(name)
         topology = flavor.spec.topology_name if flavor else None
         if topology is not None and topology not in topologies:
-            yield "TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{name}"'
+            yield ActiveReason.TOPOLOGY_NOT_FOUND, f'there is no Topology "{topology}" for TAS flavor "{name}"'
 
 
 def _check_obstacles(
@@ -139,25 +138,25 @@ def _check_obstacles(
     names = checks_of(queue)
     missing = [name for name in names if name not in checks]
     if missing:
-        yield "AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}"
+        yield ActiveReason.CHECK_NOT_FOUND, f"references missing AdmissionCheck(s): {','.join(missing)}"
     inactive = [name for name in names if name in checks and not is_true(checks[name].status.conditions, ACTIVE)]
     if inactive:
-        yield "AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}"
+        yield ActiveReason.CHECK_INACTIVE, f"references inactive AdmissionCheck(s): {','.join(inactive)}"
     if not any(name in flavors and flavors[name].topology_aware for name in flavors_of(queue)):
         return
     refused = [n for n in names if n in checks and checks[n].spec.controller_name in (MULTIKUEUE, PROVISIONING)]
     if refused:
         listed = ",".join(refused)
         text = f"topology flavors cannot be combined with MultiKueue or ProvisioningRequest AdmissionCheck(s): {listed}"
-        yield "NotSupportedWithTopologyAwareScheduling", text
+        yield ActiveReason.CHECK_NOT_SUPPORTED, text
 
 
 def local_queue_activity(queue: LocalQueue, target: ClusterQueue | None, target_active: bool) -> Activity:
     """Returns a LocalQueue's Active condition."""
     if queue.spec.stop_policy is not StopPolicy.NONE:
-        return Activity(False, "Stopped", "LocalQueue is stopped")
+        return Activity(False, ActiveReason.STOPPED, "LocalQueue is stopped")
     if target is None:
-        return Activity(False, "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue")
+        return Activity(False, ActiveReason.CLUSTER_QUEUE_MISSING, "Can't submit new workloads to clusterQueue")
     if not target_active:
-        return Activity(False, "ClusterQueueIsInactive", "Can't submit new workloads to clusterQueue")
-    return Activity(True, READY, "Can submit new workloads to localQueue")
+        return Activity(False, ActiveReason.CLUSTER_QUEUE_INACTIVE, "Can't submit new workloads to clusterQueue")
+    return Activity(True, ActiveReason.READY, "Can submit new workloads to localQueue")

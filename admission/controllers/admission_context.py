@@ -12,7 +12,7 @@ from admission.controllers import conditions
 from admission.engine.reasons import Reason
 from admission.integrations.owners import foreign_owner, managed_kinds
 from api.meta import find_condition
-from api.names import ADMISSION_GATED_BY, GANG_WAITING, WAITING_FOR_REPLACEMENT_PODS
+from api.names import ADMISSION_GATED_BY, WAITING_FOR_REPLACEMENT_PODS, ReplacementReason
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
 from api.workloads import Workload
 
@@ -54,7 +54,7 @@ def blocker(workload: Workload, context: AdmissionContext) -> tuple[str, str] | 
         return Reason.ON_HOLD, conditions.HOLD
     lacking = find_condition(workload.status.conditions, WAITING_FOR_REPLACEMENT_PODS)
     if lacking is not None and lacking.status == "True":
-        counted = lacking.reason == GANG_WAITING
+        counted = lacking.reason == ReplacementReason.GANG_WAITING
         return Reason.SUSPENDED, lacking.message if counted else "Some pods need replacement"
     if context.local_queue is None:
         return Reason.MISCONFIGURED, f"LocalQueue {queue} doesn't exist"

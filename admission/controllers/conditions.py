@@ -17,13 +17,21 @@ from api.names import (
     BLOCKED_ON_PREEMPTION_GATES,
     DEACTIVATION_TARGET,
     EVICTED,
+    EXPLANATION,
     FINISHED,
+    GANG_BOUND,
+    HOSTS_HELD,
+    LEVELS_KEPT,
+    PLACEMENT,
     PREEMPTED,
     QUOTA_RESERVED,
     REQUEUED,
-    STOWAGE,
+    UNSCHEDULABLE,
     WAITING_FOR_REPLACEMENT_PODS,
+    AdmittedReason,
     EvictedReason,
+    PreemptionGateReason,
+    WorkloadStateReason,
 )
 from api.quantity import to_texts
 from api.workloads import (
@@ -38,21 +46,7 @@ from api.workloads import (
 MESSAGE_LIMIT = 32 * 1024
 HOLD = "Job is on hold"
 NOT_EVALUATED = "Workload is pending evaluation in the scheduling queue"
-EXPLANATION = f"{STOWAGE}/Explanation"
-"""Stowage's own: why a waiting workload is not admitted, and what would admit it; Kueue's messages stay unchanged."""
-PLACEMENT = f"{STOWAGE}/Placement"
-"""Stowage's own: the topologyAssignment in plain words, since its compact form is hard to read."""
-GANG_BOUND = f"{STOWAGE}/GangBound"
-"""Stowage's own: at least the gang's minimum of pods was bound under this admission, after which no time limit ends it."""
-PODS_HELD = f"{STOWAGE}/PodsHeld"
-"""Stowage's own: which pods keep their gate although their Workload may have quota, and why."""
-UNSCHEDULABLE = f"{STOWAGE}/PodsUnschedulable"
-"""Stowage's own: which ungated pods no node accepts, in kube-scheduler's words; False once all pods are bound."""
-LEVELS_KEPT = f"{STOWAGE}/TopologyKept"
-"""Stowage's own: False while changed node labels violate a running workload's required topology."""
-SPARE_HOSTS = f"{STOWAGE}/SpareHosts"
-"""Stowage's own: the hosts held in reserve for failures of a running workload; False if there are fewer than requested."""
-_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, SPARE_HOSTS)
+_OF_ONE_ADMISSION = (GANG_BOUND, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, HOSTS_HELD)
 
 
 def with_condition(
@@ -109,7 +103,9 @@ def reserved(
 def placed(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Sets Placement=True with the admission's assignments in words; unchanged without assignments."""
     text = placement_text(status.admission)
-    return with_condition(status, PLACEMENT, True, "Placed", text, now, generation) if text else status
+    return (
+        with_condition(status, PLACEMENT, True, WorkloadStateReason.PLACED, text, now, generation) if text else status
+    )
 
 
 def unschedulable(
@@ -125,7 +121,7 @@ def unschedulable(
         return status
     if old is not None and (old.status == "True", old.message) == (bool(message), text[:MESSAGE_LIMIT]):
         return status
-    reason = "Unschedulable" if message else "Bound"
+    reason = WorkloadStateReason.UNSCHEDULABLE if message else WorkloadStateReason.BOUND
     return with_condition(status, UNSCHEDULABLE, bool(message), reason, text, now, generation)
 
 
@@ -136,22 +132,24 @@ def levels_kept(status: WorkloadStatus, message: str, now: float, generation: in
         return status
     if old is not None and (old.status == "False", old.message) == (bool(message), text[:MESSAGE_LIMIT]):
         return status
-    reason = "NodesRelabelled" if message else "Restored"
+    reason = WorkloadStateReason.RELABELLED if message else WorkloadStateReason.RESTORED
     return with_condition(status, LEVELS_KEPT, not message, reason, text, now, generation)
 
 
 def spare_hosts(status: WorkloadStatus, enough: bool, message: str, now: float, generation: int = 0) -> WorkloadStatus:
     """Sets SpareHosts to the hosts that are held; returns the same object if nothing changes."""
-    old = find_condition(status.conditions, SPARE_HOSTS)
+    old = find_condition(status.conditions, HOSTS_HELD)
     if old is not None and (old.status == "True", old.message) == (enough, message[:MESSAGE_LIMIT]):
         return status
-    reason = "Held" if enough else "TooFewHosts"
-    return with_condition(status, SPARE_HOSTS, enough, reason, message, now, generation)
+    reason = WorkloadStateReason.HOSTS_HELD if enough else WorkloadStateReason.TOO_FEW_HOSTS
+    return with_condition(status, HOSTS_HELD, enough, reason, message, now, generation)
 
 
 def preemption_gated(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
     """Sets BlockedOnPreemptionGates=True: the workload could start only by preemption, which its gates forbid."""
-    return with_condition(status, BLOCKED_ON_PREEMPTION_GATES, True, "PreemptionGated", message, now, generation)
+    return with_condition(
+        status, BLOCKED_ON_PREEMPTION_GATES, True, PreemptionGateReason.GATED, message, now, generation
+    )
 
 
 def gates_opened(status: WorkloadStatus, reason: str, now: float, generation: int = 0) -> WorkloadStatus:
@@ -186,12 +184,14 @@ def synced_admitted(status: WorkloadStatus, now: float, generation: int = 0) -> 
     if is_true(status.conditions, QUOTA_RESERVED) and checks_ready(status):
         if is_true(status.conditions, ADMITTED):
             return status
-        return with_condition(status, ADMITTED, True, ADMITTED, "The workload is admitted", now, generation)
+        return with_condition(
+            status, ADMITTED, True, AdmittedReason.ADMITTED, "The workload is admitted", now, generation
+        )
     was = find_condition(status.conditions, ADMITTED)
     if is_true(status.conditions, QUOTA_RESERVED):
-        reason, message = "UnsatisfiedAdmissionChecks", "The workload has not all checks ready"
+        reason, message = AdmittedReason.UNSATISFIED_CHECKS, "The workload has not all checks ready"
     else:
-        reason, message = "NoReservation", "The workload has no reservation"
+        reason, message = AdmittedReason.NO_RESERVATION, "The workload has no reservation"
     if was is not None and was.status == "True":
         spent = int(now - (parse_time(was.last_transition_time) or now))
         past = (status.accumulated_past_execution_time_seconds or 0) + max(0, spent)
@@ -304,7 +304,7 @@ def is_on_hold(status: WorkloadStatus) -> bool:
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Puts the workload on hold: quota is released, and no cycle considers the workload until `off_hold`."""
     new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
-    new = without(new, WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, SPARE_HOSTS)
+    new = without(new, WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, HOSTS_HELD)
     new = with_condition(new, QUOTA_RESERVED, False, Reason.ON_HOLD, HOLD, now, generation)
     return synced_admitted(new, now, generation)
 

@@ -35,7 +35,7 @@ from api.kube.events import EventRecorder, ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition, is_true
-from api.names import FINISHED, QUOTA_RESERVED
+from api.names import EXPLANATION, FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ class Explainer:
     async def _write(self, workload: Workload, found: Explanation) -> None:
         code, text = code_of(found), headline(found)
         status = conditions.explained(workload.status, code, text, self._now(), workload.metadata.generation)
-        before = find_condition(workload.status.conditions, conditions.EXPLANATION)
+        before = find_condition(workload.status.conditions, EXPLANATION)
         if before is None or (before.reason, before.message) != (code, text):
             try:
                 self._views.workloads.observe(await patch_status(self._kube, workload, status))

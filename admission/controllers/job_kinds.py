@@ -22,8 +22,8 @@ from api.kube.optional_informer import OptionalInformer
 from api.kube.reconcile import Reconciler
 from api.kube.resources import JOB_KINDS
 from api.meta import Condition, find_condition, rfc3339, set_condition
+from api.names import ACTIVE, JobKindReason
 
-ACTIVE: Final = "Active"
 _LOOK_AGAIN: Final = 5.0
 """Seconds until an inactive kind is checked again."""
 
@@ -99,16 +99,20 @@ class JobKindController:
     def _state(self, name: str, watched: _Watched | None) -> tuple[str, str, str]:
         """Returns status, reason and message of the condition."""
         if (problem := self._kinds.problems.get(name)) is not None:
-            return "False", "Invalid", f"{problem.field}: {problem.given!r}: {problem.allowed}"
+            return "False", JobKindReason.INVALID, f"{problem.field}: {problem.given!r}: {problem.allowed}"
         if watched is None:
-            return "Unknown", "Pending", "it was not looked at yet"
+            return "Unknown", JobKindReason.PENDING, "it was not looked at yet"
         kind = watched.adapter.resource
         if watched.view.problem:
             how = f"`stowage jobkind rbac` prints the ClusterRoles for {kind.plural}.{kind.group}"
-            return "False", "CannotRead", f"{watched.view.problem}; {how}"
+            return "False", JobKindReason.CANNOT_READ, f"{watched.view.problem}; {how}"
         if not watched.view.served:
-            return "False", "NotServed", f"{kind.api_version} {kind.kind} is not installed: its CRD is missing"
-        return "True", "Managed", f"jobs of kind {kind.kind} that name a queue are managed"
+            return (
+                "False",
+                JobKindReason.NOT_SERVED,
+                f"{kind.api_version} {kind.kind} is not installed: its CRD is missing",
+            )
+        return "True", JobKindReason.MANAGED, f"jobs of kind {kind.kind} that name a queue are managed"
 
     async def _say(self, obj: dict[str, Any], status: str, reason: str, message: str) -> None:
         kind = JobKind.from_wire(obj)

@@ -31,6 +31,7 @@ from api.names import (
     DeactivationReason,
     EvictedReason,
     LegacyQuotaReason,
+    PreemptionGateReason,
     RequeuedReason,
 )
 from api.queues import ClusterQueue, LocalQueue, StopPolicy
@@ -168,7 +169,7 @@ def _pending(workload: Workload, context: AdmissionContext, now: float) -> Lifec
         status = status.model_copy(update={"requeue_state": state})
     status = _requeued(workload, status, context, now)
     if not closed_gate(workload):
-        status = conditions.gates_opened(status, "PreemptionGatesOpen", now, generation)
+        status = conditions.gates_opened(status, PreemptionGateReason.OPEN, now, generation)
     if context.cluster_queue is not None:
         status = conditions.with_checks(status, context.checks, now)
     was = find_condition(status.conditions, QUOTA_RESERVED)

@@ -14,7 +14,7 @@ from admission.controllers.conditions import NOT_EVALUATED
 from admission.engine.reasons import Reason
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, object_key
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, LegacyQuotaReason
+from api.names import ADMITTED, FINISHED, QUOTA_RESERVED, AdmittedReason, LegacyQuotaReason
 from api.quantity import to_int, to_text
 from api.queues import ClusterQueue, FlavorUsage, ResourceUsage
 from api.workloads import Workload, WorkloadStatus
@@ -25,7 +25,11 @@ Amounts = tuple[tuple[tuple[str, str], int], ...]
 Why = tuple[str, str]
 """Why a Workload is not admitted: the reason of Admitted=False and the underlying reason."""
 
-NO_RESERVATION, UNCHECKED, CHECKS_NOT_READY = "NoReservation", "UnsatisfiedAdmissionChecks", "ChecksNotReady"
+NO_RESERVATION, UNCHECKED, CHECKS_NOT_READY = (
+    AdmittedReason.NO_RESERVATION,
+    AdmittedReason.UNSATISFIED_CHECKS,
+    "ChecksNotReady",
+)
 
 NOTHING: Mapping[tuple[str, str], int | None] = {}
 

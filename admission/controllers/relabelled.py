@@ -27,6 +27,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition
+from api.names import LEVELS_KEPT
 from api.pods import Node
 from api.workloads import Workload
 
@@ -97,7 +98,7 @@ class RelabelledController:
             return
         broken = self._ledger.broken_levels(list(placed_requests(self._ledger, known, admission)))
         text = _text(broken)
-        before = find_condition(workload.status.conditions, conditions.LEVELS_KEPT)
+        before = find_condition(workload.status.conditions, LEVELS_KEPT)
         status = conditions.levels_kept(workload.status, text, self._now(), workload.metadata.generation)
         if status is workload.status:
             return

@@ -37,13 +37,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS, WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import Condition, find_condition, is_true, parse_time
-from api.names import (
-    HOSTNAME_LABEL,
-    LWS_NAME,
-    PODSET_LABEL,
-    WORKLOAD_ANNOTATION,
-    EvictedReason,
-)
+from api.names import HOSTNAME_LABEL, LWS_NAME, PODSET_LABEL, UNSCHEDULABLE, WORKLOAD_ANNOTATION, EvictedReason
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -197,7 +191,7 @@ class UnboundController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         """Queues workloads whose condition a former leader wrote, and those whose pods are being moved."""
-        if change.old is None and is_true(change.object.status.conditions, conditions.UNSCHEDULABLE):
+        if change.old is None and is_true(change.object.status.conditions, UNSCHEDULABLE):
             self.reconciler.add_after(change.key, _SETTLE)
         elif self._mover is not None and self._mover.is_moving(change.key):
             self.reconciler.add(change.key)
@@ -210,7 +204,7 @@ class UnboundController:
             self._forget(key)
             return None
         stuck = sorted(self._pods.by_index(_BY_WORKLOAD, key), key=lambda pod: pod.metadata.name)
-        before = find_condition(workload.status.conditions, conditions.UNSCHEDULABLE)
+        before = find_condition(workload.status.conditions, UNSCHEDULABLE)
         reported = before is not None and before.status == "True"
         if not stuck and not reported:
             return None
@@ -259,7 +253,7 @@ class UnboundController:
 
     async def _tell(self, workload: Workload, stuck: Sequence[UnboundPod]) -> None:
         text, generation = _text(stuck), workload.metadata.generation
-        before = find_condition(workload.status.conditions, conditions.UNSCHEDULABLE)
+        before = find_condition(workload.status.conditions, UNSCHEDULABLE)
         known = before is not None and before.status == "True"
         if self._again(workload.key, stuck) and known:
             return

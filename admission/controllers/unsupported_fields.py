@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from api.meta import Condition, find_condition, rfc3339, set_condition
-from api.names import STOWAGE
+from api.names import FIELDS_HONOURED, FieldsHonouredReason
 from api.queues import ClusterQueue, LocalQueue
-
-FIELDS_HONOURED = f"{STOWAGE}/FieldsHonoured"
 
 
 def of_cluster_queue(queue: ClusterQueue) -> list[str]:
@@ -41,7 +39,7 @@ def noted(
     new = Condition(
         type=FIELDS_HONOURED,
         status="False" if fields else "True",
-        reason="NotSupportedYet" if fields else "AllHonoured",
+        reason=FieldsHonouredReason.NOT_SUPPORTED if fields else FieldsHonouredReason.ALL_HONOURED,
         message=message,
         observed_generation=generation,
         last_transition_time=rfc3339(now),

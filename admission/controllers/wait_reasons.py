@@ -26,7 +26,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true
-from api.names import FINISHED, QUOTA_RESERVED
+from api.names import EXPLANATION, FINISHED, QUOTA_RESERVED
 from api.workloads import Workload, WorkloadStatus
 
 # Most workloads that do not fit at once are admitted moments later, and their reason is then of no interest.
@@ -130,7 +130,7 @@ class WaitReporter:
 
 def _cannot_run(workload: Workload, status: WorkloadStatus, now: float) -> WorkloadStatus:
     """Adds the verdict CannotRun, unless an explanation with that verdict, which also names remedies, is present."""
-    before = find_condition(status.conditions, conditions.EXPLANATION)
+    before = find_condition(status.conditions, EXPLANATION)
     if before is not None and before.reason == Reason.CANNOT_RUN:
         return status
     return conditions.explained(status, Reason.CANNOT_RUN, NEVER, now, workload.metadata.generation)

@@ -146,9 +146,13 @@ class PreemptionReason(StrEnum):
     """The reason of the condition Preempted: the policy that permits the preemption."""
 
     IN_CLUSTER_QUEUE = "InClusterQueue"
+    """The victim is in the preemptor's ClusterQueue (withinClusterQueue)."""
     IN_COHORT_RECLAMATION = "InCohortReclamation"
+    """The victim's queue borrows quota that the preemptor's queue reclaims (reclaimWithinCohort)."""
     IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
+    """The victim's queue has the larger share (fair sharing)."""
     IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+    """The preemptor borrows, and the victim's priority is below the threshold (borrowWithinCohort)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from admission.controllers.checks import named
-from admission.controllers.conditions import UNSCHEDULABLE
 from admission.controllers.node_replacement import failed_nodes
-from admission.controllers.pods.pod_group_status import STARTED
 from admission.controllers.readiness import unready
 from admission.world.world import WorkloadFacts, World
 from api import names
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
+from api.names import GANG_STARTED, UNSCHEDULABLE
 from api.workloads import Workload
 
 
@@ -60,7 +59,7 @@ def take_gangs(world: World, groups: Iterable[PodGroup], told: Iterable[tuple[st
     """Adds the gangs without a Workload, with the reason in their PodGroup or ConfigMap (`told`: pairs of key and reason)."""
     world.gangs.update((key, message) for key, message in told if key not in world.about)
     for group in groups:
-        said = find_condition(group.status.conditions, STARTED)
+        said = find_condition(group.status.conditions, GANG_STARTED)
         if group.key not in world.about and said is not None and said.status == "False":
             world.gangs[group.key] = said.message
 

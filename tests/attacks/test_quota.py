@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from admission.controllers.conditions import GANG_BOUND
 from api.errors import Forbidden
 from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS
 from api.names import (
     ADMISSION_GATE,
     GANG,
+    GANG_BOUND,
     GANG_MEMBER,
     GANG_MINIMUM,
     GANG_NAME,

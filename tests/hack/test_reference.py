@@ -1,12 +1,20 @@
-"""The generated reference pages say of each setting, reason, label and annotation what it means (issue 17, 2)."""
+"""The generated reference pages are complete, and each row says what it means (issue 17, 2)."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from hack.reference import FOLDER
+
+PROJECT = Path(__file__).resolve().parents[2]
+PRODUCT = [file for top in ("admission", "api", "ungater") for file in sorted((PROJECT / top).rglob("*.py"))]
+REASONED = {"with_condition": 3, "Condition": None, "Activity": 1, "no": 0}
+"""Calls that write a condition, with the position of its reason."""
 
 
 @pytest.mark.parametrize("page", ["settings", "metrics", "conditions", "labels"])
@@ -14,3 +22,39 @@ def test_each_row_says_what_it_means(page: str) -> None:
     rows = re.findall(r"^\| `.*$", (FOLDER / f"{page}.md").read_text(), re.MULTILINE)
     assert len(rows) > 20
     assert [row for row in rows if not row.rstrip(" |").count("|") or re.search(r"\|\s*\|$", row)] == []
+
+
+def written_reasons(tree: ast.Module) -> Iterator[ast.expr]:
+    """The reasons that the module gives to conditions."""
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name not in REASONED:
+            continue
+        position = REASONED[name]
+        yield from (word.value for word in call.keywords if word.arg == "reason")
+        if position is not None and len(call.args) > position:
+            yield call.args[position]
+
+
+def literals(node: ast.expr) -> list[str]:
+    return [part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+
+
+def test_every_reason_of_a_condition_is_a_named_one() -> None:
+    """The page lists the named ones, of api/names/conditions.py and of the engine's enumerations."""
+    seen = [
+        (file.name, text)
+        for file in PRODUCT
+        for reason in written_reasons(ast.parse(file.read_text()))
+        for text in literals(reason)
+    ]
+    assert seen == []
+
+
+def test_every_condition_type_of_stowage_is_on_the_page() -> None:
+    page = (FOLDER / "conditions.md").read_text()
+    types = {kind for file in PRODUCT for kind in re.findall(r"STOWAGE\}/([A-Z]\w+)", file.read_text())}
+    assert len(types) > 5
+    assert {kind for kind in types if f"`stowage.dev/{kind}`" not in page} == set()

@@ -12,11 +12,10 @@ import pytest
 from rich.console import Console
 
 from admission.cli import explain as command
-from admission.controllers.conditions import EXPLANATION
 from admission.world.rules import WorldRules
 from api.kube.resources import EVENTS, JOBS
 from api.meta import Condition, find_condition
-from api.names import REQUIRE_TOPOLOGY
+from api.names import EXPLANATION, REQUIRE_TOPOLOGY
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

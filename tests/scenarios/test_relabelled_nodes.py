@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.conditions import LEVELS_KEPT
 from api.kube.resources import EVENTS, NODES, WORKLOADS
 from api.meta import Condition, find_condition
-from api.names import REQUIRE_TOPOLOGY
+from api.names import LEVELS_KEPT, REQUIRE_TOPOLOGY
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.test_node_failure import patient
 

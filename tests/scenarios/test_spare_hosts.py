@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from admission.controllers.conditions import SPARE_HOSTS
 from api.kube.resources import CLUSTER_QUEUES, JOBS
 from api.meta import Condition, find_condition
-from api.names import REQUIRE_TOPOLOGY
+from api.names import HOSTS_HELD, REQUIRE_TOPOLOGY
 from api.names import SPARE_HOSTS as ASKED
 from tests.scenarios.site import GPU, RACK, Site, eventually
 from tests.scenarios.test_explain import explain
@@ -28,7 +27,7 @@ async def told(here: Site, job: str, status: str) -> Condition:
 
     async def said() -> Condition | None:
         workload = await here.workload_of(job)
-        found = find_condition(workload.status.conditions, SPARE_HOSTS) if workload else None
+        found = find_condition(workload.status.conditions, HOSTS_HELD) if workload else None
         return found if found is not None and found.status == status else None
 
     return await eventually(f"{job} says {status} of its spare hosts", said)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.conditions import UNSCHEDULABLE
 from api.kube.resources import EVENTS, PODS
 from api.meta import Condition, find_condition
-from api.names import EVICTED, HOSTNAME_LABEL, REQUIRE_TOPOLOGY
+from api.names import EVICTED, HOSTNAME_LABEL, REQUIRE_TOPOLOGY, UNSCHEDULABLE
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.test_node_failure import patient
 

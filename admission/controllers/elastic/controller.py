@@ -29,7 +29,7 @@ from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, RESOURC
 from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
 from api.meta import Condition, KubeObject, find_condition, is_true, rfc3339, set_condition
-from api.names import ACTIVE, ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, MANAGED_NAMESPACE, OVERCOMMITTED
+from api.names import ACTIVE, ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, MANAGED_NAMESPACE, OVERCOMMITTED, ElasticQuotaReason
 from api.pods import Node
 from api.queues import ClusterQueue, LocalQueue
 from api.topology import ResourceFlavor
@@ -37,7 +37,6 @@ from api.topology import ResourceFlavor
 log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT: Final = 120.0
-EXCEEDS_CAPACITY: Final = "MinExceedsCapacity"
 _CAPACITY = "capacity"
 _NAMESPACE = "namespace/"
 _SOON = 1.0
@@ -200,7 +199,7 @@ class ElasticQuotaController:
         over = self._overcommitted if entry is holds and entry.bounds is not None else ""
         if over or find_condition(conditions, OVERCOMMITTED) is not None:
             text = over or "the sum of min of all elastic quotas is within what the cluster has"
-            reason = EXCEEDS_CAPACITY if over else "WithinCapacity"
+            reason = ElasticQuotaReason.EXCEEDS_CAPACITY if over else ElasticQuotaReason.WITHIN_CAPACITY
             new = Condition(type=OVERCOMMITTED, status="True" if over else "False", reason=reason, message=text)
             conditions = self._with(conditions, new, generation)
         counts = entry is holds and entry.bounds is not None and queue is not None and taken is None
@@ -233,11 +232,13 @@ def _active(entry: ReadQuota, holds: ReadQuota, taken: str | None, queue: Cluste
 
     if entry is not holds:
         api, name = holds.resource.group, holds.quota.metadata.name
-        return no("SecondInNamespace", f"a namespace has one elastic quota, and {name} ({api}) is older")
+        return no(
+            ElasticQuotaReason.SECOND_IN_NAMESPACE, f"a namespace has one elastic quota, and {name} ({api}) is older"
+        )
     if entry.bounds is None:
-        return no("Invalid", entry.fault)
+        return no(ElasticQuotaReason.INVALID, entry.fault)
     if taken is not None:
-        return no("NameTaken", taken)
+        return no(ElasticQuotaReason.NAME_TAKEN, taken)
     return find_condition(queue.status.conditions, ACTIVE) if queue is not None else None
 
 

@@ -55,7 +55,7 @@ from admission.controllers.pods.pod_indexes import (
 from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.predicates import is_fresh, is_nothing, is_step
 from admission.controllers.pods.set_slices import acting
-from admission.controllers.pods.workload_updates import UNLIKE, with_reason
+from admission.controllers.pods.workload_updates import with_reason
 from admission.controllers.workload_writer import WorkloadWriter
 from admission.integrations.gang import from_text
 from admission.integrations.pod import QueuedPod, QueuedPodReader
@@ -66,7 +66,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
-from api.names import ADMITTED, EVICTED, GANG_MEMBER, GANG_TERMS, POD_GROUP_TOTAL_COUNT
+from api.names import ADMITTED, EVICTED, GANG_MEMBER, GANG_TERMS, POD_GROUP_TOTAL_COUNT, PodsHeldReason
 from api.requests import parse_int32
 from api.workloads import Workload
 
@@ -316,7 +316,9 @@ class PodController:
         try:
             terms = self._gangs.terms(key.partition(":")[2], unit.pods)
         except UnlikePods as unlike:
-            return PodGroupPlan(events=(PlannedEvent(UNLIKE, str(unlike), "Warning"),), note=str(unlike))
+            return PodGroupPlan(
+                events=(PlannedEvent(PodsHeldReason.UNLIKE_PODS, str(unlike), "Warning"),), note=str(unlike)
+            )
         lates = {
             pod.key: [self._latest.of(w.key, w) for w in self._workloads.by_index(BY_POD, pod.key)] for pod in unit.pods
         }

@@ -64,7 +64,7 @@ class GangMessages:
             if at <= now and self._left >= 1:
                 self._left -= 1
                 told[pod.metadata.uid] = (text, now)
-                events.append((pod, PlannedEvent(names.GANG_WAITING, f"gang {gang} waits: {text}")))
+                events.append((pod, PlannedEvent(names.ReplacementReason.GANG_WAITING, f"gang {gang} waits: {text}")))
             else:
                 again = min(again, max(at - now, 1.0))
         return events, again

@@ -42,7 +42,6 @@ from admission.controllers.pods.gang import (
 )
 from admission.controllers.pods.plan import RULES, plan
 from admission.controllers.pods.sakkara_unit import ExactUnit, unit_of
-from admission.controllers.pods.workload_updates import UNLIKE
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, SortedMembers, sort_out
@@ -116,7 +115,9 @@ class _Gang:
         roles = {pod.role for pod in unit.counting if pod not in waiting}
         if (strange := next((pod for pod in waiting if roles and pod.role not in roles), None)) is not None:
             error = str(unit.difference(strange))
-            return result.followed(PodGroupPlan(events=(PlannedEvent(UNLIKE, error, "Warning"),), note=error))
+            return result.followed(
+                PodGroupPlan(events=(PlannedEvent(names.PodsHeldReason.UNLIKE_PODS, error, "Warning"),), note=error)
+            )
         named = ", ".join(pod.metadata.name for pod in waiting[:3]) + (", ..." if len(waiting) > 3 else "")
         return result.followed(self._wait(f"the group has its {unit.total} pods; {len(waiting)} more wait: {named}"))
 
@@ -148,7 +149,7 @@ class _Gang:
 
     @staticmethod
     def _wait(why: str) -> PodGroupPlan:
-        return PodGroupPlan(events=(PlannedEvent(names.GANG_WAITING, why),), note=why)
+        return PodGroupPlan(events=(PlannedEvent(names.ReplacementReason.GANG_WAITING, why),), note=why)
 
     def _pending(self, workload: Workload) -> PodGroupPlan:
         """Plans for a waiting Workload, which follows the present pods if they are enough."""
@@ -181,10 +182,14 @@ class _Gang:
             if old is None or old.status != "True":
                 return status
             text = "No pods need replacement"
-            return conditions.with_condition(status, kind, False, "PodsReady", text, self._now, generation)
+            return conditions.with_condition(
+                status, kind, False, names.ReplacementReason.PODS_READY, text, self._now, generation
+            )
         if old is not None and old.status == "True" and old.message == why:
             return status
-        return conditions.with_condition(status, kind, True, names.GANG_WAITING, why, self._now, generation)
+        return conditions.with_condition(
+            status, kind, True, names.ReplacementReason.GANG_WAITING, why, self._now, generation
+        )
 
     def _followed(self, workload: Workload) -> PodGroupPlan | None:
         """Returns the update of the Workload to its pods and terms, or None if it is up to date."""
@@ -330,7 +335,7 @@ class _Gang:
         state = workload.status.conditions
         if self._terms.timeout is None or not is_true(state, names.ADMITTED) or is_true(state, names.EVICTED):
             return None
-        if is_true(state, conditions.GANG_BOUND):
+        if is_true(state, names.GANG_BOUND):
             return None
         begun = find_condition(state, names.ADMITTED)
         lacking = find_condition(state, names.WAITING_FOR_REPLACEMENT_PODS)
@@ -360,7 +365,9 @@ class _Gang:
             return None
         text = f"{found} pods were bound, {unit.minimum} are needed: a member that is lost now ends none of the others"
         generation, status = workload.metadata.generation, workload.status
-        status = conditions.with_condition(status, conditions.GANG_BOUND, True, "Bound", text, self._now, generation)
+        status = conditions.with_condition(
+            status, names.GANG_BOUND, True, names.WorkloadStateReason.BOUND, text, self._now, generation
+        )
         return PodGroupPlan((SetStatus(workload, status.model_copy(update={"requeue_state": None})),))
 
     def _overdue(self, workload: Workload, unit: GangUnit) -> PodGroupPlan | None:

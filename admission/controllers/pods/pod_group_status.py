@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
 
 from admission.controllers.pods.gang import GangTerms, shortage, staying_away
 from admission.integrations.pod import QueuedPod
 from api.groups import Phase, PodGroupStatus
 from api.meta import Condition, find_condition, is_true, object_key, rfc3339, set_condition
-from api.names import ADMITTED, QUOTA_RESERVED
+from api.names import ADMITTED, GANG_STARTED, QUOTA_RESERVED, GangStartedReason
 from api.workloads import Workload
-
-STARTED: Final = "Started"
-"""Stowage's own condition: whether the gang's pods were started, and if not, why it waits."""
 
 
 def next_status(
@@ -75,14 +71,14 @@ def _phase(
 
 def _conditions(old: PodGroupStatus, workload: Workload | None, short: str | None, now: float) -> tuple[Condition, ...]:
     started = workload is not None and is_true(workload.status.conditions, ADMITTED)
-    reason, message = "Admitted", "the pods were let go"
+    reason, message = GangStartedReason.ADMITTED, "the pods were let go"
     if not started:
         waits = find_condition(workload.status.conditions, QUOTA_RESERVED) if workload else None
-        reason, message = "WaitingForPods", short or "the gang is about to be queued"
+        reason, message = GangStartedReason.WAITING_FOR_PODS, short or "the gang is about to be queued"
         if waits is not None and not short:
             reason, message = waits.reason, waits.message
     new = Condition(
-        type=STARTED,
+        type=GANG_STARTED,
         status="True" if started else "False",
         reason=reason,
         message=message,

@@ -16,7 +16,6 @@ from cachetools import LRUCache
 from pydantic import ValidationError
 
 from admission.controllers.caches import InformerView
-from admission.controllers.conditions import GANG_BOUND
 from admission.controllers.pods.gang import GangTerms, is_gang, stopped, terms_of
 from admission.controllers.pods.pod_group_status import next_status
 from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
@@ -32,7 +31,7 @@ from api.kube.resources import POD_GROUPS, Resource
 from api.kube.store import Change, ChangeType
 from api.merge import merge_diff
 from api.meta import is_true, split_key
-from api.names import GANG, GANG_MADE, IS_GROUP_WORKLOAD
+from api.names import GANG, GANG_BOUND, GANG_MADE, IS_GROUP_WORKLOAD
 from api.workloads import RequeueState, Workload
 
 log = logging.getLogger(__name__)

@@ -7,16 +7,11 @@ condition stays unchanged, since their replacements are still to come.
 
 from __future__ import annotations
 
-from typing import Final
-
 from admission.controllers.conditions import with_condition
 from admission.integrations.podgroup import PodUnit
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, EVICTED, WAITING_FOR_REPLACEMENT_PODS
+from api.names import ADMITTED, EVICTED, WAITING_FOR_REPLACEMENT_PODS, ReplacementReason
 from api.workloads import Workload, WorkloadStatus
-
-PODS_FAILED: Final = "PodsFailed"
-PODS_READY: Final = "PodsReady"
 
 
 def with_replacements(status: WorkloadStatus, unit: PodUnit, workload: Workload, now: float) -> WorkloadStatus:
@@ -35,8 +30,10 @@ def with_replacements(status: WorkloadStatus, unit: PodUnit, workload: Workload,
         if not waits or (evicted is not None and not unit.suspended):
             return status
         message = "No pods need replacement"
-        return with_condition(status, WAITING_FOR_REPLACEMENT_PODS, False, PODS_READY, message, now, generation)
-    reason, message = PODS_FAILED, "Some Failed pods need replacement"
+        return with_condition(
+            status, WAITING_FOR_REPLACEMENT_PODS, False, ReplacementReason.PODS_READY, message, now, generation
+        )
+    reason, message = ReplacementReason.PODS_FAILED, "Some Failed pods need replacement"
     if evicted is not None:
         reason, message = evicted.reason, evicted.message
     elif waits:

@@ -8,10 +8,9 @@ match the present pods is updated in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.conditions import MESSAGE_LIMIT, PODS_HELD, with_condition, without
+from admission.controllers.conditions import MESSAGE_LIMIT, with_condition, without
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.workload import PriorityClassMissing, spec_patch
 from admission.controllers.pods.actions import NOTHING, PodGroupPlan
@@ -22,13 +21,14 @@ from api.errors import InvalidObject
 from api.meta import find_condition, is_true
 from api.workloads import Workload
 
-UNLIKE: Final = "PodGroupInconsistent"
 """Stowage's own event on a group from which no Workload can be composed; Kueue only logs it."""
 
 
 def unlike(error: InvalidObject) -> PodGroupPlan:
     """Reports pods that contradict each other or their Workload."""
-    return PodGroupPlan(events=(PlannedEvent(UNLIKE, str(error), "Warning"),), note=str(error))
+    return PodGroupPlan(
+        events=(PlannedEvent(names.PodsHeldReason.UNLIKE_PODS, str(error), "Warning"),), note=str(error)
+    )
 
 
 def uncomposed(error: InvalidObject | PriorityClassMissing) -> PodGroupPlan:
@@ -50,13 +50,13 @@ def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -
     state, status = workload.status.conditions, workload.status
     if is_true(state, names.FINISHED) or workload.metadata.deletion_timestamp:
         return made
-    reason = next((event.reason for event in made.events if event.message in made.note), "PodsWait")
-    old = find_condition(state, PODS_HELD)
-    if not made.note or (reason == names.GANG_WAITING and not is_true(state, names.QUOTA_RESERVED)):
-        return made if old is None else made.then(SetStatus(workload, without(status, PODS_HELD)))
+    reason = next((event.reason for event in made.events if event.message in made.note), names.PodsHeldReason.PODS_WAIT)
+    old = find_condition(state, names.PODS_HELD)
+    if not made.note or (reason == names.ReplacementReason.GANG_WAITING and not is_true(state, names.QUOTA_RESERVED)):
+        return made if old is None else made.then(SetStatus(workload, without(status, names.PODS_HELD)))
     if old is not None and (old.reason, old.message) == (reason, made.note[:MESSAGE_LIMIT]):
         return made
-    events = with_condition(status, PODS_HELD, True, reason, made.note, now, workload.metadata.generation)
+    events = with_condition(status, names.PODS_HELD, True, reason, made.note, now, workload.metadata.generation)
     return made.then(SetStatus(workload, events))
 
 

@@ -8,6 +8,7 @@ from admission.controllers import conditions
 from api.assignment import encode
 from api.merge import merge_diff
 from api.meta import find_condition
+from api.names import PLACEMENT
 from api.workloads import Admission, PodSetAssignment, WorkloadStatus
 
 NOW = 1_000_000.0
@@ -39,11 +40,11 @@ def test_the_placement_is_written_in_plain_words_while_it_holds() -> None:
     pod_sets = (PodSetAssignment(name="main", topology_assignment=assignment), PodSetAssignment(name="driver"))
     admission = Admission(cluster_queue="cq", pod_set_assignments=pod_sets)
     status = conditions.placed(conditions.reserved(WorkloadStatus(), admission, NOW), NOW)
-    found = find_condition(status.conditions, conditions.PLACEMENT)
+    found = find_condition(status.conditions, PLACEMENT)
     assert found is not None
     assert found.message.startswith("main: 2 in b1/r0, 2 in b1/r1, ")
     assert found.message.endswith(", 2 in b1/r7, and 2 more domains")
     for after in (conditions.released(status, NOW), conditions.on_hold(status, NOW)):
-        assert find_condition(after.conditions, conditions.PLACEMENT) is None
+        assert find_condition(after.conditions, PLACEMENT) is None
     elsewhere = conditions.placed(conditions.reserved(status, Admission(cluster_queue="cq"), NOW), NOW)
-    assert find_condition(elsewhere.conditions, conditions.PLACEMENT) is None, "no topology: nothing to tell"
+    assert find_condition(elsewhere.conditions, PLACEMENT) is None, "no topology: nothing to tell"

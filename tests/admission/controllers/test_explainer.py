@@ -25,6 +25,7 @@ from api.kube.events import EventRecorder
 from api.kube.informer import Informer
 from api.kube.resources import EVENTS, WORKLOADS
 from api.meta import Condition, find_condition
+from api.names import EXPLANATION
 from api.workloads import Admission, Workload, WorkloadStatus
 from tests.admission.controllers.installed_server import installed, small_workload
 from tests.admission.engine.builders import Cluster
@@ -51,7 +52,7 @@ class ExplainerSetup:
     async def condition(self) -> Condition | None:
         """The explanation in the API server's copy."""
         found = await self.kube.get(WORKLOADS, "w", "ns", decode=Workload)
-        return find_condition(found.status.conditions, conditions.EXPLANATION)
+        return find_condition(found.status.conditions, EXPLANATION)
 
     async def version(self) -> str | None:
         """The resource version."""
@@ -182,9 +183,9 @@ async def test_who_is_admitted_before_its_turn_is_not_explained(tmp_path: Path) 
 
 def test_it_is_gone_once_quota_is_reserved() -> None:
     waiting = conditions.explained(WorkloadStatus(), "CannotRun", "because", 1.0)
-    assert find_condition(waiting.conditions, conditions.EXPLANATION) is not None
+    assert find_condition(waiting.conditions, EXPLANATION) is not None
     admitted = conditions.reserved(waiting, Admission(cluster_queue="q"), 2.0)
-    assert find_condition(admitted.conditions, conditions.EXPLANATION) is None
+    assert find_condition(admitted.conditions, EXPLANATION) is None
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 
 from admission.controllers.cluster_view import Views
-from admission.controllers.conditions import UNSCHEDULABLE
 from admission.controllers.evictions import Eviction
 from admission.controllers.evictor import Evictor
 from admission.controllers.unbound import UnboundController, UnboundPod, UnboundReader
@@ -18,7 +17,7 @@ from api.kube.events import EventRecorder
 from api.kube.informer import Informer
 from api.kube.store import Store
 from api.meta import Condition, find_condition
-from api.names import IS_GROUP_WORKLOAD, WORKLOAD_ANNOTATION
+from api.names import IS_GROUP_WORKLOAD, UNSCHEDULABLE, WORKLOAD_ANNOTATION
 from api.workloads import Workload
 from tests.builders import NOW, workload
 

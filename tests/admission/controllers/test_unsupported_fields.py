@@ -8,6 +8,7 @@ import pytest
 
 from admission.controllers import unsupported_fields
 from api.meta import find_condition
+from api.names import FIELDS_HONOURED
 from api.queues import ClusterQueue, LocalQueue
 from tests.builders import NOW
 
@@ -49,10 +50,10 @@ def test_the_condition_comes_once_and_turns_true_when_the_field_is_taken_back() 
     silent = unsupported_fields.noted((), [], 1, NOW)
     assert silent == ()
     said = unsupported_fields.noted((), ["spec.admissionScope"], 1, NOW)
-    found = find_condition(said, unsupported_fields.FIELDS_HONOURED)
+    found = find_condition(said, FIELDS_HONOURED)
     assert found is not None
     assert (found.status, found.message) == ("False", "set, but without effect yet: spec.admissionScope")
     assert unsupported_fields.noted(said, ["spec.admissionScope"], 1, NOW + 60) is said
-    back = find_condition(unsupported_fields.noted(said, [], 2, NOW + 60), unsupported_fields.FIELDS_HONOURED)
+    back = find_condition(unsupported_fields.noted(said, [], 2, NOW + 60), FIELDS_HONOURED)
     assert back is not None
     assert back.status == "True"

@@ -19,13 +19,14 @@ from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGrou
 from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.pods.plan import PodGroupOptions, plan, plan_gone
 from admission.controllers.pods.pod_indexes import unit_key
-from admission.controllers.pods.workload_updates import UNLIKE
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from api.duration import seconds
 from api.fake.strategic import strategic_merge
 from api.meta import is_true, parse_time, rfc3339
-from api.names import EVICTED, MANAGED_FINALIZER, QUOTA_RESERVED, WAITING_FOR_REPLACEMENT_PODS
+from api.names import EVICTED, MANAGED_FINALIZER, QUOTA_RESERVED, WAITING_FOR_REPLACEMENT_PODS, PodsHeldReason
+
+# _FOR_REPLACEMENT_PODS
 from api.topology import ResourceFlavor
 from api.workloads import Workload
 from tests.admission.integrations.samples import merged
@@ -220,7 +221,7 @@ class PodReconciliation:
         self.events += [
             {"key": f"ns/{name}", "eventType": e.type, "reason": e.reason, "message": e.message}
             for e in events
-            if e.reason != UNLIKE
+            if e.reason != PodsHeldReason.UNLIKE_PODS
         ]
 
 

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from admission.controllers.conditions import GANG_BOUND
 from admission.integrations.gang import PodGang
 from api.groups import PodGroup
 from api.meta import find_condition, is_true
-from api.names import EVICTED
+from api.names import EVICTED, GANG_BOUND
 from tests.admission.controllers.pods.gang_simulation import GangSimulation
 from tests.budgets import examples
 

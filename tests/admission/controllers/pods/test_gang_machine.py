@@ -14,12 +14,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from admission.controllers.conditions import GANG_BOUND
 from admission.controllers.pods.gang import BACKOFF, DEFAULT_TIMEOUT, GangTerms, stopped
 from admission.integrations.gang import MatchPolicy, PodGang
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
-from api.names import ADMITTED, EVICTED, FINISHED, GANG, GANG_MADE, QUOTA_RESERVED
+from api.names import ADMITTED, EVICTED, FINISHED, GANG, GANG_BOUND, GANG_MADE, QUOTA_RESERVED
 from tests.admission.controllers.pods.gang_simulation import GangSimulation
 
 PAIR, CROSS = ("ns/c", "ns/d"), ("ns/e", "ns/f")

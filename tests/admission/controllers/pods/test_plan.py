@@ -336,7 +336,7 @@ def without_owners(made: PodGroupPlan) -> PodGroupPlan:
 
 
 def held(workload: Workload) -> tuple[str, str] | None:
-    found = find_condition(workload.status.conditions, conditions.PODS_HELD)
+    found = find_condition(workload.status.conditions, names.PODS_HELD)
     return (found.reason, found.message) if found else None
 
 

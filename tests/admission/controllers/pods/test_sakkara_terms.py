@@ -122,7 +122,7 @@ def test_a_pod_group_stands_in_for_a_config_map_and_packs() -> None:
 def test_pods_wait_and_the_reason_is_reported(said: DescribedGroup | None, group: PodGroup | None, text: str) -> None:
     plan = planned([member(0), member(1)], said, group=group)
     assert plan.actions == ()
-    assert [(event.reason, event.message) for event in plan.events] == [(names.GANG_WAITING, text)]
+    assert [(event.reason, event.message) for event in plan.events] == [(names.ReplacementReason.GANG_WAITING, text)]
 
 
 # ---- the Workload
@@ -149,7 +149,7 @@ def test_pods_of_a_pod_group_go_by_the_queue_of_groups_when_a_config_map_describ
 def test_pods_beyond_the_size_wait_and_are_reported() -> None:
     plan = planned([member(n) for n in range(5)], described())
     assert not [action for action in plan.actions if isinstance(action, DeletePod | StopPod)]
-    assert (names.GANG_WAITING, "the group has its 2 pods; 3 more wait: p-2, p-3, p-4") in [
+    assert (names.ReplacementReason.GANG_WAITING, "the group has its 2 pods; 3 more wait: p-2, p-3, p-4") in [
         (event.reason, event.message) for event in plan.events
     ]
 

@@ -1,4 +1,7 @@
-"""Names of the APIs: labels, annotations, gates, finalizers, condition types and reasons, of Kueue and other dialects."""
+"""Labels, annotations, scheduling gates, finalizers and fixed object names of Kueue, other gang schedulers and Stowage.
+
+The string below a constant says on which objects the name is used and what it means; docs/reference/labels.md is made of it.
+"""
 
 from __future__ import annotations
 
@@ -138,127 +141,7 @@ MANAGED_FINALIZER: Final = f"{GROUP}/managed"
 JOB_TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 """On pods whose end the Job controller has not yet counted."""
 
-# ---- workload condition types
-QUOTA_RESERVED: Final = "QuotaReserved"
-ADMITTED: Final = "Admitted"
-FINISHED: Final = "Finished"
-EVICTED: Final = "Evicted"
-PREEMPTED: Final = "Preempted"
-REQUEUED: Final = "Requeued"
-PODS_READY: Final = "PodsReady"
-DEACTIVATION_TARGET: Final = "DeactivationTarget"
-BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
-WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
-
-# ---- condition type of queues, admission checks; and its reasons
-ACTIVE: Final = "Active"
-READY: Final = "Ready"
-
-
-class LegacyQuotaReason:
-    """Kueue's older reasons of QuotaReserved=False; Kueue gives them where UnadmittedWorkloadsObservability is off."""
-
-    PENDING: Final = "Pending"
-    """No placement was found, or the workload was not evaluated yet."""
-    INADMISSIBLE: Final = "Inadmissible"
-    """Its queue is stopped, inactive or missing."""
-    WAITING: Final = "Waiting"
-    """Blocked by waitForPodsReady."""
-
-
-class EvictedReason:
-    """Reasons of Evicted=True."""
-
-    PREEMPTED: Final = "Preempted"
-    """Another workload preempted it."""
-    PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
-    """Its pods were not ready in time (waitForPodsReady)."""
-    ADMISSION_CHECK: Final = "AdmissionCheck"
-    """An admission check went to Retry."""
-    CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
-    """Its ClusterQueue was stopped with HoldAndDrain."""
-    LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
-    """Its LocalQueue was stopped with HoldAndDrain."""
-    NODE_FAILURES: Final = "NodeFailures"
-    """Some of its nodes failed, and no replacement was found."""
-    PODS_UNSCHEDULABLE: Final = "PodsUnschedulable"
-    """Some pods were not scheduled after their gate was opened (controller.unschedulableTimeout). Not in Kueue."""
-    GANG_TIMEOUT: Final = "GangTimeout"
-    """Its gang did not start within the timeout of its PodGroup. Not in Kueue."""
-    GANG_GROUP_INCOMPLETE: Final = "GangGroupIncomplete"
-    """Another gang of its GangGroup was evicted before all had started. Not in Kueue."""
-    DEACTIVATED: Final = "Deactivated"
-    """spec.active became false."""
-
-
-class DeactivationReason:
-    """Reasons of DeactivationTarget=True: why Stowage itself deactivates a workload."""
-
-    REQUEUING_LIMIT: Final = "RequeuingLimitExceeded"
-    """Its pods were not ready in time more often than backoffLimitCount allows."""
-    EXECUTION_TIME: Final = "MaximumExecutionTimeExceeded"
-    """It ran longer than spec.maximumExecutionTimeSeconds."""
-    ADMISSION_CHECK: Final = "AdmissionCheck"
-    """An admission check went to Rejected."""
-
-
-class PodsReadyReason:
-    """Reasons of PodsReady."""
-
-    WAIT_FOR_START: Final = "WaitForStart"
-    """Not all pods have been ready so far."""
-    STARTED: Final = "Started"
-    """All pods are ready."""
-    WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
-    """All pods were ready, but one no longer is."""
-    RECOVERED: Final = "Recovered"
-    """All pods are ready again."""
-
-
-class CheckState:
-    """States of an admission check of a Workload; its controller writes all but Pending."""
-
-    PENDING: Final = "Pending"
-    """The check has not decided."""
-    READY: Final = "Ready"
-    """The workload may be admitted."""
-    RETRY: Final = "Retry"
-    """The workload releases its quota and is queued again."""
-    REJECTED: Final = "Rejected"
-    """The workload is deactivated."""
-
-
-class FinishedReason:
-    """Reasons of Finished=True."""
-
-    SUCCEEDED: Final = "Succeeded"
-    """The job succeeded."""
-    FAILED: Final = "Failed"
-    """The job failed."""
-    OUT_OF_SYNC: Final = "OutOfSync"
-    """The job no longer matches its prebuilt Workload."""
-    OWNER_NOT_FOUND: Final = "OwnerNotFound"
-    """The job was deleted."""
-    FAILED_TO_START: Final = "FailedToStart"
-    """The job cannot start as it was admitted."""
-    WORKLOAD_SLICE_REPLACED: Final = "WorkloadSliceReplaced"
-    """Another Workload of the same elastic job replaced it."""
-
-
-class RequeuedReason:
-    """Reasons of Requeued=True."""
-
-    BACKOFF_FINISHED: Final = "BackoffFinished"
-    """The backoff after an eviction has ended."""
-    REACTIVATED: Final = "Reactivated"
-    """spec.active is true again."""
-    CLUSTER_QUEUE_RESTARTED: Final = "ClusterQueueRestarted"
-    """Its ClusterQueue is no longer stopped."""
-    LOCAL_QUEUE_RESTARTED: Final = "LocalQueueRestarted"
-    """Its LocalQueue is no longer stopped."""
-
-
-# ---- elastic quota (scheduling.x-k8s.io); the label on its objects names the namespace
+# ---- elastic quota (scheduling.x-k8s.io)
 ELASTIC_GROUP: Final = "scheduling.x-k8s.io"
 ELASTIC_SIGS_GROUP: Final = "scheduling.sigs.k8s.io"
 ELASTIC_VERSION: Final = "v1alpha1"
@@ -267,8 +150,6 @@ ELASTIC_QUOTA_LABEL: Final = "stowage.dev/elastic-quota"
 """On objects created for an ElasticQuota: its namespace."""
 MANAGED_NAMESPACE: Final = f"{GROUP}/managed-namespace"
 """On namespaces, "true": jobs that name no queue are queued too."""
-OVERCOMMITTED: Final = "Overcommitted"
-
 
 # ---- gangs of other dialects: on pods, and some on PodGroups
 COSCHEDULING: Final = "scheduling.x-k8s.io"
@@ -327,7 +208,7 @@ EXACT: Final = "Exact"
 COMPATIBLE: Final = "Compatible"
 LEAST_FREE: Final = "LeastFree"
 PROFILES: Final = (EXACT, COMPATIBLE, LEAST_FREE)
-# read by `stowage simulate` alone: how long a job runs there, and how long after its beginning it comes (Go durations)
+# ---- durations (Go's syntax) that only `stowage simulate` reads
 SIMULATED_DURATION: Final = f"{STOWAGE}/simulated-duration"
 """Read by `stowage simulate`: how long the job runs."""
 SIMULATED_ARRIVAL: Final = f"{STOWAGE}/simulated-arrival"
@@ -341,14 +222,13 @@ GANG_TERMS: Final = f"{STOWAGE}/gang-terms"
 """On pods: the gang's terms, as normalized by the webhook."""
 GANG_MEMBER: Final = f"{STOWAGE}/gang-member"
 """On pods of gangs: "true"."""
-GANG_QUEUE: Final = "gangs"  # ClusterQueue, flavor, and the LocalQueue of each namespace, of gangs that name no queue
+GANG_QUEUE: Final = "gangs"  # ClusterQueue, flavor, and LocalQueue of each namespace for gangs that name no queue
 GANG_SINCE: Final = f"{STOWAGE}/gang-since"
 """On Workloads: when the first pod of the gang was created."""
 GANG_UID: Final = f"{STOWAGE}/gang-uid"
 """On Workloads: the UID of the PodGroup."""
 GANG_GROUP: Final = f"{STOWAGE}/gang-group"
 """On Workloads: the gangs that start together."""
-GANG_WAITING: Final = "GangWaiting"  # reason: the gang lacks pods, and how many
 GANG_CHECK: Final = f"{STOWAGE}/gang-group"
 """The admission check that waits until all gangs of a GangGroup have quota."""
 
@@ -359,7 +239,7 @@ SAKKARA_GROUP: Final = "sakkara.group"
 """Label key, any value, of a ConfigMap that describes a group."""
 SAKKARA_GROUP_NAME: Final = "sakkara.group.name"
 """On pods: the group."""
-# ClusterQueue, flavor, and the LocalQueue of each namespace, of groups that name no queue; and the tree that they go by
+# ClusterQueue, flavor, tree, and LocalQueue of each namespace for groups that name no queue
 SAKKARA_QUEUE: Final = "sakkara"
 SAKKARA_RANK: Final = "sakkara.member.rank"
 """On placed pods: the rank in the group."""
