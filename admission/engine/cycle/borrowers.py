@@ -5,7 +5,8 @@ by preemption, the head keeps these flavors as long as the requested amounts are
 never falls. The free quota of a queue beyond its own part depends on its parent alone while the queue is not charged. So each
 parent and resource has a heap of such heads, the most demanding first: an admission costs one step per parent, plus one per
 head that no longer fits, however many heads borrow. All other heads are evaluated again after each admission, and so are all
-heads of a tree in which victims are about to leave (reservations.py). Called by head_order.py.
+heads of a tree with capacity reservations (reservations.py), which may refuse a head whose flavors fit. Called by
+head_order.py.
 """
 
 from __future__ import annotations
@@ -68,13 +69,13 @@ class Borrowers:
         """Whether nothing was admitted in the tree since the flavors of this head were found."""
         return self._since.get(queue, self.taken) == self.taken
 
-    def take(self, queue: str, *, leaving: bool) -> list[str]:
+    def take(self, queue: str, *, reserved: bool) -> list[str]:
         """Removes and returns the queues whose heads must be evaluated again because the usage of `queue` has grown.
 
-        `leaving`: victims in this tree are about to leave.
+        `reserved`: workloads of this tree hold capacity reservations.
         """
         self.taken += 1
-        outdated = {queue, *self._unsettled, *(self._since if leaving else ()), *self._short()}
+        outdated = {queue, *self._unsettled, *(self._since if reserved else ()), *self._short()}
         return [name for name in sorted(outdated) if self.discard(name)]
 
     def _short(self) -> Iterator[str]:

@@ -122,8 +122,8 @@ class _Cycle:
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
         self._reservations = Reservations(ledger, queues)
         self._kept = KeptQuota(ledger, queues, fair=fair)
-        leaving = self._reservations.projected_quota.concerns
-        self._order: HeadOrder = FairOrder(ledger, self._look) if fair else ClassicalOrder(ledger, leaving)
+        reserved = self._reservations.concerns
+        self._order: HeadOrder = FairOrder(ledger, self._look) if fair else ClassicalOrder(ledger, reserved)
         self._hints = HeadHints(ledger, self._reservations, preemptions, fair=fair)
         self._backfill = Backfill(ledger, queues, now, fair=fair)
         if fair:
@@ -144,12 +144,13 @@ class _Cycle:
         decisions: list[Decision] = []
         try:
             while len(decisions) < budget and (head := self._order.next()) is not None:
-                self._reservations.keep_until(self._level(head), head.order)
                 # The capacity of a preemptor was freed before a head of its cohort began to keep quota.
-                if head.first is None and (names := self._kept.hold_until(head.level, head.order)):
-                    head.assignment = None
-                    for name in names:
+                if head.first is None and (keepers := self._kept.hold_until(head.level, head.order)):
+                    self._order.again(head)  # with less quota left, other heads may come first
+                    for name in keepers:
                         self._order.taken(name)
+                    continue
+                self._reservations.keep_until(self._level(head), head.order)
                 self._reservations.keep_from(head.workload)
                 try:
                     decision = self._consider(head)

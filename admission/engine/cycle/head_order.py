@@ -83,12 +83,12 @@ class HeadOrder(Protocol):
 
 
 class ClassicalOrder:
-    """Orders by borrowing level, priority and age. `leaving` reports whether victims in this tree (`QuotaTree.tree_of`) are
-    about to leave.
+    """Orders by borrowing level, priority and age. `reserved` reports whether workloads of this tree (`QuotaTree.tree_of`)
+    hold capacity reservations, or victims there are about to leave.
     """
 
-    def __init__(self, ledger: Ledger, leaving: Callable[[str], bool] = lambda tree: False) -> None:
-        self._ledger, self._leaving = ledger, leaving
+    def __init__(self, ledger: Ledger, reserved: Callable[[str], bool] = lambda tree: False) -> None:
+        self._ledger, self._reserved = ledger, reserved
         self._heads: dict[str, Head] = {}
         self._borrowers: dict[str, Borrowers] = {}
         self._line: list[tuple[int, Order, str]] = []
@@ -142,7 +142,7 @@ class ClassicalOrder:
         tree = self._ledger.quota.tree_of(queue)
         if (borrowers := self._borrowers.get(tree)) is None:
             return
-        for name in borrowers.take(queue, leaving=self._leaving(tree)):
+        for name in borrowers.take(queue, reserved=self._reserved(tree)):
             head = self._heads.get(name)
             if head is not None and head.level > 0:
                 head.level, head.assignment = 0, None

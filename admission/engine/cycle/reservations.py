@@ -48,12 +48,14 @@ class Reservations:
         self._names: dict[str, list[str]] = {}
         self._due: list[tuple[int, Order, Workload, Admission]] = []
         self._own: list[tuple[Workload, CapacityReservation]] = []
+        self._trees: set[str] = set()
         for workload, reservation in (*queues.capacity_reservations(), *self._of_preemptors()):
             self.projected_quota.leave(reservation.victims)
             self._enter(workload, reservation)
         self._sort()
 
     def _enter(self, workload: Workload, reservation: CapacityReservation) -> None:
+        self._trees.add(self._ledger.quota.tree_of(workload.cluster_queue))
         if reservation.evicted:
             self._own.append((workload, reservation))
         beside = [(one, got) for key, got in reservation.beside if (one := self._queues.workload(key)) is not None]
@@ -75,6 +77,10 @@ class Reservations:
     def __bool__(self) -> bool:
         """Whether there is a reservation; without one the ledger `afterwards` is the ledger of now."""
         return bool(self.projected_quota)
+
+    def concerns(self, tree: str) -> bool:
+        """Whether a reservation of this tree (`QuotaTree.tree_of`) is charged, or may be charged later in the cycle."""
+        return tree in self._trees or self.projected_quota.concerns(tree)
 
     @property
     def leaving(self) -> frozenset[str]:

@@ -1,9 +1,9 @@
-"""Checks remedies against competitors: whether the workload is still admitted once those ahead of it had their turn.
+"""Checks each remedy with a whole cycle: whether the workload is admitted once those ahead of it had their turn.
 
 explain.py calls it. A change that admits the workload on the ledger may admit another workload first, which has a higher
-priority or waits longer. So each remedy is tried again in the cycle's own order, on a queue of all workloads that compete for
-its quota and its nodes. A remedy that others would use up is listed separately, with their names; if more of the same suffices
-for all, that is proposed.
+priority or waits longer; or the cycle evicts others to start more pods than the change was to start. So each remedy is tried
+again by the cycle itself, on a queue of all workloads that compete for its quota and its nodes. A remedy that others would use
+up is listed separately, with their names; if more of the same suffices for all, that is proposed.
 """
 
 from __future__ import annotations
@@ -56,19 +56,16 @@ class CycleTrials(Trials):
         held: list[Remedy] = []
         taken: list[Taken] = []
         for remedy in found:
-            if not self.competitors:
-                held.append(remedy)
-                continue
             report = self._cycle(*remedy.changes)
             if report is None:
                 break
-            sure = self.known or not any(isinstance(change, _ROOM) for change in remedy.changes)
             own = self._own(report)
+            sure = self.known or not any(isinstance(change, _ROOM) for change in remedy.changes)
             if sure and (holds := self._holds(remedy, own)) is not None:
                 held.append(holds)
                 continue
-            if isinstance(own, Preempt):
-                continue  # no competitor takes it, but the workload would still wait for its victims
+            if isinstance(own, Preempt) or not self.competitors:
+                continue  # no competitor takes it, but the workload would still wait, for its victims or for a claim
             taken.append(Taken(remedy, self._others(report)))
             held += self._for_all(remedy, report, unplaced_groups, related) if self.known else ()
         return held, taken

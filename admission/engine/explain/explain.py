@@ -64,7 +64,7 @@ def explain(
     if workload.blocked is not None:
         found = replace(found, reason=Reason(workload.blocked[0]), message=workload.blocked[1])
         return (
-            _inactive(found, ledger, workload, now, TrialBudget(budget, pause))
+            _inactive(found, ledger, workload, now, scene or DecisionInputs(), TrialBudget(budget, pause))
             if found.reason is Reason.MISCONFIGURED
             else found
         )
@@ -83,17 +83,23 @@ def _cause(ledger: Ledger, workload: Workload) -> str:
     return "; ".join([*filter(None, (queue.inactive,)), *map(unanswered_text, queue.unanswered)])
 
 
-def _inactive(found: Explanation, ledger: Ledger, workload: Workload, now: float, budget: TrialBudget) -> Explanation:
+def _inactive(
+    found: Explanation, ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, budget: TrialBudget
+) -> Explanation:
     """Explains why the workload's queue is inactive and what would make it active."""
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None or queue.inactive is None or queue.stop is not StopPolicy.NONE:
         return found
+    given, related = budget.left, RelatedQueues(ledger, queue.name)
     trying = Trials(ledger, replace(workload, blocked=None), queue, now, budget)
+    ahead = CycleTrials(trying, scene, given)
+    held, taken = ahead.sifted(answering(trying, related), (), related)
     return replace(
         found,
         cause=_cause(ledger, workload),
-        remedies=answering(trying, RelatedQueues(ledger, queue.name)),
-        complete=not budget.spent,
+        remedies=ranked(dict.fromkeys(held)),
+        taken=tuple(taken),
+        complete=not budget.spent and not ahead.budget.spent,
     )
 
 
@@ -149,7 +155,7 @@ class _WaitExplanation:
     def _waiting(self, found: Explanation) -> Explanation:
         queue = self._ledger.quota.spec(self._workload.cluster_queue)
         if queue is None or found.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED):
-            return _inactive(found, self._ledger, self._workload, self._now, self._left)
+            return _inactive(found, self._ledger, self._workload, self._now, self._scene, self._left)
         reserved = self._scene.reservation(self._workload)
         if reserved is not None and reserved.start > self._now:
             found = replace(found, starts=reserved.start)

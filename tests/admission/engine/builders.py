@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Admit, Wait
@@ -20,6 +21,7 @@ from admission.engine.model import (
     TopologyAsk,
     Workload,
 )
+from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.queues import PendingQueues
 
 STRICT, BEST = QueueingStrategy.STRICT_FIFO, QueueingStrategy.BEST_EFFORT_FIFO
@@ -93,10 +95,12 @@ class Cluster:
         return run_cycle(self.ledger, self.queues, now, budget, fair=fair, startable=startable)
 
     def finish(self, key: str) -> None:
-        """The workload is done: its room is free, and its queue's relatives look again."""
+        """The workload is done: its room is free, its preemptor knows it, and its queue's relatives look again."""
         gone = self.ledger.release(key)
         if gone is not None:
-            self.queues.requeue(self.ledger.quota.relatives(gone.cluster_queue))
+            relatives = self.ledger.quota.relatives(gone.cluster_queue)
+            self.queues.quota_freed(relatives, partial(reclaimable_beside, self.ledger), key)
+            self.queues.requeue(relatives)
             self.queues.requeue(self.queues.queues_of({flavor for flavor, _ in gone.usage()}))
 
 

@@ -109,6 +109,14 @@ def test_the_fast_way_decides_as_the_plain_one(monkeypatch: pytest.MonkeyPatch) 
     assert sum(report.admitted for reports in fast for report in reports) > 10 * len(fast)
 
 
+@pytest.mark.parametrize("seed", [263, 2139], ids=["quota kept for another head", "reservation charged later"])
+def test_the_fast_way_keeps_the_order_of_heads(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """A head that was to be next may come after heads that are evaluated again, because quota was kept or reserved since."""
+    fast = _decided(seed)
+    monkeypatch.setattr(borrowers, "settled", lambda workload, found: False)
+    assert fast == _decided(seed)
+
+
 def test_an_admission_does_not_make_every_borrower_search_again(monkeypatch: pytest.MonkeyPatch) -> None:
     searches: list[str] = []
     assign = FlavorSearch.assign

@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from admission.cli import explain as command
+from admission.engine.cycle.decide import decide
 from admission.engine.decision import Preempt, Proven, Wait
 from admission.engine.explain.changes import (
     AddNodes,
@@ -33,17 +34,18 @@ from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Behind, Explanation, Taken, Verdict
 from admission.engine.explain.explanation_json import to_wire
 from admission.engine.explain.wording import headline
+from admission.engine.model import PodSet, PreemptionPolicy, TopologyAsk, Workload
 from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture
 from admission.world.world import WorkloadFacts
-from tests.admission.engine.builders import CPU, workload
+from tests.admission.engine.builders import CPU, RACK, admitted, host, queue, racks, workload
 from tests.admission.engine.dump import dump
 from tests.admission.engine.explain import waiting_cases
 from tests.admission.engine.explain.applied_remedies import apply, lets_in
 from tests.admission.engine.explain.bruteforce import could_run
-from tests.admission.engine.explain.situations import IN_A_RACK, W
+from tests.admission.engine.explain.situations import IN_A_RACK, W, beside
 from tests.admission.engine.explain.waiting_cases import ALL, CLAIMS, Made
 
 Make = Callable[[], Made]
@@ -108,6 +110,23 @@ def test_what_it_calls_impossible_is_so_however_it_is_tried(make: Make) -> None:
 
 
 # ---- what each is to say
+
+
+def test_a_remedy_that_would_evict_instead_is_not_named() -> None:
+    """With quota for 4 more pods and a minimum of 2, the cycle evicts the other workload and starts 3 pods, not 2."""
+    pods = PodSet("main", 4, {"cpu": 2 * CPU}, min_count=3, topology=TopologyAsk(preferred=RACK))
+    mine = Workload(W, "uid", "ns/q", "q", (pods,), priority=1, queued=9)
+    evicting = replace(queue(tas=2), preemption=PreemptionPolicy(within_cluster_queue="LowerPriority"))
+    cluster = beside(mine, racks(), *(host(f"h{n}", "r1", 2) for n in range(3)), evicting, workload("ns/u", 1, 2))
+    found = explain(cluster.ledger, mine, 0.0)
+    assert found.remedies
+    for remedy in found.remedies:
+        fresh = beside(mine, racks(), *(host(f"h{n}", "r1", 2) for n in range(3)), evicting, workload("ns/u", 1, 2))
+        same = mine
+        for change in remedy.changes:
+            same = apply(fresh, same, change)
+        fresh.queues.put(same)
+        assert W in admitted(decide(fresh.ledger, fresh.queues, 0.0, 100)), remedy
 
 
 def test_where_policy_forbids_eviction_the_remedy_names_the_policy() -> None:
@@ -263,12 +282,12 @@ def test_unanswered_checks_are_named_with_their_controllers(make: Make, tmp_path
 def test_the_proof_of_the_placement_is_reported(tmp_path: Path) -> None:
     """Issue 16, F4: of one that fits and of one that is admitted; of what is open below the asked level, too."""
     text = "proved: one domain of rack holds all, and none that does holds less; of kubernetes.io/hostname and below"
-    for admitted in (False, True):
+    for runs in (False, True):
         made = waiting_cases.told(workload(W, 4, ask=IN_A_RACK), *waiting_cases.free())
-        if admitted:
+        if runs:
             made.cycle()
         found = explained(made)
-        assert found.verdict is (Verdict.ADMITTED if admitted else Verdict.FITS)
+        assert found.verdict is (Verdict.ADMITTED if runs else Verdict.FITS)
         [proved] = found.proofs
         assert (proved.pod_set, proved.certificate.claim) == ("main", Proven.ONE_DOMAIN)
         wire, told = command_says(made, tmp_path)
