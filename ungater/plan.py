@@ -10,7 +10,8 @@ Two methods, as in Kueue:
 Pods of a Sakkara group get their nodes first and lose the gate once they have their rank (the controller sets it when all of
 them have nodes), so that an environment variable made from that label has a value. The wait for a rank is bounded.
 
-An elastic job may have more pods than were admitted, and several Workloads (slices); `slice_of` returns the current one.
+An elastic job may have more pods than were admitted, and several Workloads (slices); `slice_of` returns the current one. A job
+that shrank has given up pods of its admission: a gate opens only for as many pods as its Workload requests now.
 
 If a pod set of an admitted workload has no topology assignment, its gated pods lose the gate and get no node selector. Pods
 that ended do not count, because their replacement takes their place; terminating pods do count. Pods of a workload that is
@@ -79,6 +80,8 @@ class _PodSet:
     levels: tuple[str, ...]
     domains: list[Domain]
     ranks: _Ranks
+    given_up: int = 0
+    """The number of pods for which the written assignment has places that a job that shrank no longer has."""
 
     @property
     def count(self) -> int:
@@ -135,10 +138,20 @@ def may_open(workload: Workload) -> bool:
 
 
 def expected_pods(workload: Workload) -> int:
-    """Returns the number of pods in the assignments. Once as many exist, there is no reason to wait for more."""
-    if workload.status.admission is None:
-        return 0
-    return sum(psa.count or 0 for psa in workload.status.admission.pod_set_assignments)
+    """Returns the number of pods that may run. Once as many exist, there is no reason to wait for more."""
+    return sum(psa.count or 0 for psa in _granted(workload))
+
+
+def _granted(workload: Workload) -> list[PodSetAssignment]:
+    """Returns the assignments, each with the number of pods that the Workload still requests."""
+    admission = workload.status.admission
+    asked = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    return [
+        psa.model_copy(update={"count": most})
+        if (most := asked.get(psa.name, psa.count or 0)) < (psa.count or 0)
+        else psa
+        for psa in (() if admission is None else admission.pod_set_assignments)
+    ]
 
 
 def awaits_rank(workload: Workload, pod: Pod, now: float) -> bool:
@@ -211,8 +224,7 @@ def _is_sent(pod: Pod, node_labels: Mapping[str, str]) -> bool:
 
 def _ranked(workload: Workload) -> list[tuple[PodSetAssignment, _Ranks]]:
     """Returns the assignment and ranks of each pod set."""
-    assert workload.status.admission is not None  # noqa: S101  may_open has checked it
-    assignments = workload.status.admission.pod_set_assignments
+    assignments = _granted(workload)
     groups: dict[str, list[PodSetAssignment]] = {}
     for index, psa in enumerate(assignments):
         name = _request(workload, psa.name).pod_set_group_name
@@ -234,14 +246,28 @@ def _request(workload: Workload, pod_set: str) -> TopologyRequest:
 
 def _resolve(workload: Workload, psa: PodSetAssignment, pods: Sequence[Pod], ranks: _Ranks) -> _PodSet:
     assert psa.topology_assignment is not None  # noqa: S101  the caller has checked
-    offset = _index_offset(pods)
+    offset, written = _index_offset(pods), decode(psa.topology_assignment)
+    domains = list(_first(written, _total(written) if psa.count is None else psa.count))
     return _PodSet(
         assignment=psa,
         request=_request(workload, psa.name),
         levels=psa.topology_assignment.levels,
-        domains=decode(psa.topology_assignment),
+        domains=domains,
         ranks=_Ranks(ranks.offset + offset, ranks.end + offset),
+        given_up=_total(written) - _total(domains),
     )
+
+
+def _total(domains: Iterable[Domain]) -> int:
+    return sum(count for _, count in domains)
+
+
+def _first(domains: Iterable[Domain], most: int) -> Iterator[Domain]:
+    """Yields the places of the first `most` pods."""
+    for values, count in domains:
+        if most > 0:
+            yield values, min(count, most)
+        most -= count
 
 
 def _index_offset(pods: Sequence[Pod]) -> int:
@@ -331,7 +357,7 @@ def _index(pod: Pod, label: str | None, end: int) -> int | None:
 def _greedy(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str, ...]]]:
     through = Counter(_domain_of(pod, pod_set.levels) for pod in pods if not pod.gated)
     pairs: list[tuple[Pod, tuple[str, ...]]] = []
-    places, unsent = dict(pod_set.domains), []
+    places, unsent = dict(pod_set.domains), list[Pod]()
     for pod in pods:
         if not pod.gated:
             continue
@@ -341,7 +367,9 @@ def _greedy(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str,
             pairs.append((pod, values))
         else:
             unsent.append(pod)
-    waiting = iter(unsent)
+    # Of a job that shrank, pods may still run on places that it gave up.
+    most = max(0, pod_set.count - through.total()) if pod_set.given_up else len(unsent)
+    waiting = iter(unsent[:most])
     for values, count in pod_set.domains:
         for _ in range(count - through[values]):
             foremost = next(waiting, None)

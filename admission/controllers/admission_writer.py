@@ -63,6 +63,14 @@ class AdmissionWriter:
     async def move(self, decision: Admit) -> str:
         """Writes a repaired assignment; returns "written", "obsolete", or "stale" if the Workload changed since the
         decision."""
+        return await self._change(decision, None)
+
+    async def follow(self, decision: Admit) -> str:
+        """Writes the places that the pods of an elastic job have; returns the same as `move`."""
+        return await self._change(decision, ("PlacesFollowed", "The places of the job are those of its running pods"))
+
+    async def _change(self, decision: Admit, told: tuple[str, str] | None) -> str:
+        """Writes the assignment. `told` is the event's reason and message; None: what the status says of failed nodes."""
         workload = self._views.workloads.objects.get(decision.workload)
         if workload is None or workload.status.admission is None or not _runs(workload):
             return "obsolete"
@@ -78,8 +86,8 @@ class AdmissionWriter:
             return "stale"
         self._views.workloads.observe(answer)
         whose = f"Pods of failed node(s) {','.join(failed)}" if failed else "Pods that no node took"
-        text = f"{whose} were given other nodes of the topology"
-        reason = "NodeReplaced" if failed else "PodsDisplaced"
+        moved = ("NodeReplaced" if failed else "PodsDisplaced", f"{whose} were given other nodes of the topology")
+        reason, text = told or moved
         self._recorder.record(ref_to(WORKLOADS, answer), "Normal", reason, text)
         return "written"
 

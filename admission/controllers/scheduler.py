@@ -3,7 +3,8 @@
 It runs on the leader only. A cycle charges its admissions to the ledger at once; admission_writer.py writes each of them while
 the next cycle already runs. If a write fails, the feed restores the Workload as the watch shows it. If the outcome is unknown,
 the charge stays until the Workload has been read, so no capacity is given twice. pending_evictions.py writes evictions
-likewise. Running workloads that lost a node come before each cycle (node_replacement.py).
+likewise. Running workloads that lost a node, and elastic jobs that shrank, come before each cycle (node_replacement.py,
+kept_places.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from admission.controllers.admission_writer import AdmissionWriter
 from admission.controllers.cluster_view import Views
 from admission.controllers.decision_log import DecisionLog
 from admission.controllers.evictor import Evictor
+from admission.controllers.kept_places import KeptPlaces
 from admission.controllers.node_replacement import NodeReplacements
 from admission.controllers.pending_evictions import PendingEvictions
 from admission.controllers.scheduler_context import SchedulerContext
@@ -71,6 +73,7 @@ class Scheduler:
         request_cycle = context.cycle_due.set
         self._writer = AdmissionWriter(kube, views, recorder, now)
         self._repairs = NodeReplacements(views, context.ledger, request_cycle)
+        self._kept = KeptPlaces(views, context.ledger, request_cycle)
         evictor = Evictor(kube, views, recorder, now)
         self._removals = PendingEvictions(kube, views, context, evictor, recorder, self._admitting, self._repairs.again)
 
@@ -101,6 +104,8 @@ class Scheduler:
                 context.cycle_due.clear()
                 for decision in self._repairs.decisions(self._admitting):
                     self._repair(decision, writes)
+                for kept in self._kept.decisions(self._admitting):
+                    self._begin(kept, self._follow(kept), writes)
                 report = self._cycle()
                 for decision in report.decisions:
                     self._act(decision, writes)
@@ -198,6 +203,7 @@ class Scheduler:
             self._admitting.pop(key, None)
             self._context.feed.let_go(key)
             self._repairs.written(key)
+            self._kept.written(key)
             if self._context.readiness is not None:
                 self._context.readiness.settled(bool(self._admitting))
 
@@ -211,6 +217,12 @@ class Scheduler:
         if outcome not in ("written", "obsolete", "fenced"):
             self._context.feed.let_go(decision.workload)
             self._repairs.again(decision.workload)
+
+    async def _follow(self, decision: Admit) -> None:
+        outcome = await self._counted(decision.workload, self._writer.follow(decision))
+        if outcome not in ("written", "obsolete", "fenced"):
+            self._context.feed.let_go(decision.workload)
+            self._kept.again(decision.workload)
 
     async def _counted(self, key: str, write: Awaitable[str]) -> str:
         try:

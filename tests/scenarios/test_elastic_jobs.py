@@ -261,3 +261,29 @@ async def test_without_the_annotation_a_job_is_admitted_anew(site: MakeSite) -> 
         return len(pods) == 6 and not before & uids(pods)
 
     await eventually("six new pods", restarted)
+
+
+async def test_a_job_that_has_shrunk_does_not_grow_into_what_it_gave_back(site: MakeSite) -> None:
+    """Its quota and places went to another job: new pods wait until the next slice is admitted."""
+    here = site("elastic-regrows")
+    await here.open({"b1": {"r1": 2}}, quota=8)
+    await here.submit(elastic(here, "train", 8))
+    await here.running("train", 8)
+    await resize(here, "train", 4)
+    before = places(await here.running("train", 4))
+    await here.submit(here.job("other", 4, {UNCONSTRAINED_TOPOLOGY: "true"}))
+    await here.running("other", 4)
+    await resize(here, "train", 8)
+
+    async def told() -> bool:
+        found = await slices(here, "train")
+        return len(found) == 2 and len(await here.pods("train")) == 8
+
+    await eventually("the next slice waits", told)
+
+    async def opened() -> bool:
+        return sum(not pod["spec"].get("schedulingGates") for pod in await here.pods("train")) > 4
+
+    await never("a pod of the next slice starts", opened)
+    await here.remove(JOBS, "other")
+    assert before.items() <= places(await here.running("train", 8)).items()

@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from api.meta import parse_time
-from api.names import HOSTNAME_LABEL, JOB_COMPLETION_INDEX, SAKKARA_GROUP_ANNOTATION, SAKKARA_RANK, TOPOLOGY_PODSET
-from api.pods import Pod
+from api.names import (
+    ELASTIC_GATE,
+    HOSTNAME_LABEL,
+    JOB_COMPLETION_INDEX,
+    SAKKARA_GROUP_ANNOTATION,
+    SAKKARA_RANK,
+    TOPOLOGY_PODSET,
+)
+from api.pods import Gate, Pod
 from tests.builders import condition, pod, workload
-from ungater.plan import RANK_PATIENCE, GateChange, may_open, plan
+from ungater.plan import RANK_PATIENCE, GateChange, expected_pods, may_open, plan
 
 BY_INDEX = {"podIndexLabel": JOB_COMPLETION_INDEX}
 
@@ -87,6 +95,37 @@ def test_a_pod_that_was_gated_ahead_opens_as_it_is_where_there_is_no_topology() 
 def test_nothing_goes_to_a_node_that_waits_for_replacement() -> None:
     wl = workload(count=2, domains=[(("n1",), 1), (("n2",), 1)], status={"unhealthyNodes": [{"name": "n1"}]})
     assert set(places(plan(wl, [pod("a"), pod("b")])).values()) == {"n2"}
+
+
+@pytest.mark.parametrize(
+    ("domains", "through", "opened"),
+    [
+        pytest.param([(("n1",), 4), (("n2",), 4)], {"n2": 4}, 0, id="all-run-elsewhere"),
+        pytest.param([(("n1",), 4), (("n2",), 4)], {"n1": 1, "n2": 1}, 2, id="some-run-elsewhere"),
+        pytest.param([(("n1",), 8)], {"n1": 3}, 1, id="one-domain"),
+        pytest.param(None, {"": 3}, 1, id="no-topology"),
+    ],
+)
+def test_a_job_that_shrank_opens_no_pod_beyond_what_it_requests(
+    domains: list[tuple[tuple[str, ...], int]] | None, through: dict[str, int], opened: int
+) -> None:
+    """Issue 18, Build 4: its Workload requests 4 of the 8 pods that it was admitted for; the rest of its quota is others'."""
+    wl = workload(count=8, domains=domains, admitted=True)
+    [pod_set] = wl.spec.pod_sets
+    wl = wl.model_copy(
+        update={"spec": wl.spec.model_copy(update={"pod_sets": (pod_set.model_copy(update={"count": 4}),)})}
+    )
+    running = [
+        pod(f"r-{node}-{number}", gated=False, selector={HOSTNAME_LABEL: node} if node else {})
+        for node, count in through.items()
+        for number in range(count)
+    ]
+    waiting = [pod(f"w-{number}") for number in range(8)]
+    if domains is None:
+        gate = (Gate(ELASTIC_GATE),)
+        waiting = [replace(one, spec=replace(one.spec, scheduling_gates=gate)) for one in waiting]
+    assert len(plan(wl, [*running, *waiting])) == opened
+    assert expected_pods(wl) == 4
 
 
 @given(

@@ -1,0 +1,122 @@
+"""Writes the places of elastic jobs that have shrunk: those of the pods that are left.
+
+The scheduler calls it before each cycle; engine/cycle/kept_places.py finds the places. A Workload is checked when it has given
+up pods or has replaced another slice, and whenever one of its pods is bound or ends, until all of its pods are bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator
+
+from admission.controllers.cluster_view import Views
+from admission.controllers.projection import ProjectedPod
+from admission.controllers.slices import first_key, replaced_key
+from admission.engine.cycle.kept_places import kept_places
+from admission.engine.decision import Admit
+from admission.engine.ledger import Ledger
+from api import assignment
+from api.errors import InvalidObject
+from api.kube.store import Change, ChangeType
+from api.meta import is_true
+from api.names import ADMITTED, ELASTIC_JOB, EVICTED, FINISHED
+from api.topology_assignment import TopologyAssignment
+from api.workloads import Workload
+
+
+class KeptPlaces:
+    """The Workloads whose places may differ from those of their pods; `request_cycle` is called when one is to be looked at."""
+
+    def __init__(self, views: Views, ledger: Ledger, request_cycle: Callable[[], None]) -> None:
+        self._views, self._ledger, self._request_cycle = views, ledger, request_cycle
+        self._open: dict[str, str] = {}
+        """The Workload by the key of its first slice, which its pods name."""
+        self._due: set[str] = set()
+        views.workloads.add_handler(self._changed)
+        views.pods.add_handler(self._pod_changed)
+
+    def again(self, key: str) -> None:
+        """Looks at the Workload once more, after a write that failed."""
+        self._due.add(key)
+        self._request_cycle()
+
+    def written(self, key: str) -> None:
+        """Handles the end of a write of the Workload."""
+        if key in self._due:
+            self._request_cycle()
+
+    def decisions(self, busy: Container[str]) -> Iterator[Admit]:
+        """Yields the places to write; `busy` holds Workloads with a write in progress, which stay due until `written`."""
+        due = sorted(key for key in self._due if key not in busy)
+        self._due.difference_update(due)
+        for key in due:
+            workload = self._views.workloads.objects.get(key)
+            if workload is None or not _runs(workload):
+                continue
+            found = kept_places(self._ledger, key)
+            if found is None:
+                continue
+            self._open.pop(first_key(workload), None)
+            if _written(workload) != _places(found):
+                yield found
+
+    def _changed(self, change: Change[Workload]) -> None:
+        workload = change.object
+        if change.type is ChangeType.DELETED or not _runs(workload):
+            if self._open.get(first_key(workload)) == workload.key:
+                del self._open[first_key(workload)]
+            self._due.discard(workload.key)
+        elif (_gave_up(workload) or replaced_key(workload)) and (change.old is None or _differs(change.old, workload)):
+            self._open[first_key(workload)] = workload.key
+            self.again(workload.key)
+
+    def _pod_changed(self, change: Change[ProjectedPod]) -> None:
+        for seen in (change.object, change.old):
+            bound = None if seen is None else seen.bound
+            if bound is not None and bound.workload in self._open:
+                self.again(self._open[bound.workload])
+                return
+
+
+def _runs(workload: Workload) -> bool:
+    states = workload.status.conditions
+    return (
+        workload.metadata.annotations.get(ELASTIC_JOB) == "true"
+        and workload.status.admission is not None
+        and is_true(states, ADMITTED)
+        and not is_true(states, EVICTED)
+        and not is_true(states, FINISHED)
+    )
+
+
+def _differs(old: Workload, new: Workload) -> bool:
+    return not _runs(old) or old.spec is not new.spec or old.status.admission != new.status.admission
+
+
+def _gave_up(workload: Workload) -> bool:
+    """Reports whether the written places are more than the pods that the Workload still requests."""
+    counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    return any(sum(count for _, count in domains) > counts.get(name, 0) for name, domains in _written(workload).items())
+
+
+def _written(workload: Workload) -> dict[str, list[assignment.Domain]]:
+    """Returns the domains in the status by pod set; pod sets without places or with unreadable ones are left out."""
+    admission = workload.status.admission
+    found = {psa.name: psa.topology_assignment for psa in (admission.pod_set_assignments if admission else ())}
+    read = {name: _decoded(placed) for name, placed in found.items() if placed is not None}
+    return {name: domains for name, domains in read.items() if domains is not None}
+
+
+def _decoded(placed: TopologyAssignment) -> list[assignment.Domain] | None:
+    try:
+        return assignment.decode(placed)
+    except InvalidObject:
+        return None
+
+
+def _places(decided: Admit) -> dict[str, list[assignment.Domain]]:
+    """Returns the domains of the decision by pod set, like `_written`."""
+    return {
+        got.name: [(domain.values, domain.count) for domain in got.assignment.domains]
+        for got in decided.admission.pod_sets
+        if got.assignment is not None
+    }
