@@ -21,6 +21,7 @@ from admission.kueue_settings import (
     SelectorSection,
 )
 from api.kube.environment import Environment, Section
+from api.names import NAMESPACE_NAME_LABEL
 from api.sakkara import HIGHEST_PRIORITY, TOPOLOGY_NAMESPACE
 
 
@@ -218,5 +219,5 @@ class AdmissionSettings(Environment):
         selector = self.managed_jobs_namespace_selector
         if selector is not None:
             return selector.model_dump(by_alias=True)
-        own = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", self.namespace]}
+        own = {"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": ["kube-system", self.namespace]}
         return {"matchExpressions": [own]}

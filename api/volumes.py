@@ -12,12 +12,17 @@ import msgspec
 from api.pods import Meta, NodeSelector, ResourceRequirements, _Wire
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+"""On PersistentVolumeClaims: the claim is bound for good."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""On PersistentVolumeClaims: the node for which kube-scheduler has the volume provisioned."""
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+"""On StorageClasses, "true": the class of claims that name none."""
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+"""The provisioner of StorageClasses whose volumes an administrator creates."""
 ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-"""Labels of a volume that its node must match; a value may list alternatives separated by `__`."""
+"""On PersistentVolumes: labels that its node must match; a value may list alternatives separated by `__`."""
 _OLD_ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")
+"""On PersistentVolumes: the older forms of the zone labels."""
 _KEPT_ANNOTATIONS: Final = (BIND_COMPLETED, SELECTED_NODE, DEFAULT_CLASS)
 
 

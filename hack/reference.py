@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import itertools
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from types import ModuleType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
@@ -31,7 +32,7 @@ from admission.engine.decision import PreemptionReason
 from admission.engine.reasons import Reason
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
-from admission.integrations.registry import ADAPTERS
+from admission.integrations.registry import ADAPTERS, DECLARED
 from admission.integrations.registry import FOLDER as KIND_FILES
 from admission.integrations.sets import SETS, SetKind
 from admission.settings import AdmissionSettings
@@ -39,7 +40,10 @@ from api.names import conditions as condition_names
 from api.names import labels as label_names
 from ungater.settings import UngaterSettings
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
+PROJECT = Path(__file__).resolve().parents[1]
+FOLDER = PROJECT / "docs" / "reference"
+KEY = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]+/[A-Za-z0-9._-]+|sakkara\.[a-z.]+")
+"""Keys of labels, annotations and the like."""
 METRIC_MODULES = (
     admission.metrics,
     admission.workload_metrics,
@@ -142,10 +146,10 @@ def _texts(holder: Any) -> list[tuple[str, str]]:
     return [(key, value) for key, value in vars(holder).items() if key.isupper() and isinstance(value, str)]
 
 
-def meanings(module: ModuleType) -> dict[tuple[str, str], str]:
+def meanings(module: ast.Module) -> dict[tuple[str, str], str]:
     """Returns the strings below the constants of a module, by class (or empty) and name."""
     found = {}
-    for holder in ast.walk(ast.parse(inspect.getsource(module))):
+    for holder in ast.walk(module):
         if not isinstance(holder, ast.Module | ast.ClassDef):
             continue
         title = holder.name if isinstance(holder, ast.ClassDef) else ""
@@ -162,7 +166,7 @@ def meanings(module: ModuleType) -> dict[tuple[str, str], str]:
 def conditions() -> str:
     """Returns the page of condition types and their reasons: those of waits, of preemptions, and of api/names/conditions.py."""
     rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in Reason]
-    said = meanings(condition_names)
+    said = meanings(ast.parse(inspect.getsource(condition_names)))
     types = [[f"`{value}`", said["", key]] for key, value in _texts(condition_names) if ("", key) in said]
     parts = [
         "## Condition types",
@@ -172,7 +176,7 @@ def conditions() -> str:
         "detail such a reason. A retained reason stays until the next cycle, or until the controller that wrote it removes it.",
         table(("reason", "found by", "retained", "meaning"), rows),
     ]
-    said |= meanings(decision)
+    said |= meanings(ast.parse(inspect.getsource(decision)))
     holders = dict(inspect.getmembers(condition_names, inspect.isclass)) | {PreemptionReason.__name__: PreemptionReason}
     for title, holder in sorted(holders.items()):
         reasons = [[f"`{value}`", said[title, key]] for key, value in _texts(holder)]
@@ -180,16 +184,48 @@ def conditions() -> str:
     return page("Conditions and reasons", *parts)
 
 
+def of_modules() -> Iterator[tuple[str, str]]:
+    """Yields names that a module other than api/names declares for itself, with the string below each."""
+    for file in sorted(file for top in ("api", "admission", "ungater") for file in (PROJECT / top).rglob("*.py")):
+        module = ".".join(file.relative_to(PROJECT).with_suffix("").parts)
+        if "/" not in file.read_text() or module.startswith("api.names.") or file.name.startswith("__"):
+            continue
+        for (title, key), meaning in meanings(ast.parse(file.read_text())).items():
+            value = None if title else getattr(importlib.import_module(module), key)
+            for name in (value,) if isinstance(value, str) else value if isinstance(value, tuple) else ():
+                if isinstance(name, str) and KEY.fullmatch(name) and "/v1" not in name:
+                    yield name, meaning
+
+
+def of_kinds() -> Iterator[tuple[str, str]]:
+    """Yields labels that the declared kinds name, with the kinds."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for adapter in DECLARED:
+        if (rank := adapter.spec.rank_label) and rank not in vars(label_names).values():
+            found.setdefault((rank, "the rank"), []).append(adapter.resource.kind)
+        if adapter.spec.pods and (name := adapter.spec.pods.name_label):
+            found.setdefault((name, "the name of the job"), []).append(adapter.resource.kind)
+    for (name, meaning), of in sorted(found.items()):
+        yield name, f"On pods of {', '.join(sorted(of))}: {meaning}."
+
+
 def labels() -> str:
-    """Returns the page of names with a domain, in the order of api/names/labels.py."""
-    said = meanings(label_names)
+    """Returns the page of names with a domain: those of api/names/labels.py in its order, then those of single modules."""
+    said = meanings(ast.parse(inspect.getsource(label_names)))
     rows = [
         [f"`{value}`", said.get(("", key), "")]
         for key, value in _texts(label_names)
-        if re.fullmatch(r"[a-z0-9.-]+\.[a-z0-9.-]+(/[a-z0-9.-]+)?", value) and key != "API_VERSION"
+        if KEY.fullmatch(value) and key != "API_VERSION"
     ]
-    kept = [row for row in rows if "/" in row[0] or row[0].startswith("`sakkara.")]
-    return page("Labels, annotations, gates and finalizers", table(("name", "meaning"), kept))
+    known = {row[0] for row in rows}
+    single = sorted({(f"`{name}`", meaning) for name, meaning in (*of_modules(), *of_kinds())})
+    head = ("name", "meaning")
+    return page(
+        "Labels, annotations, gates and finalizers",
+        table(head, rows),
+        "## Of single features and kinds of job",
+        table(head, [row for row in single if row[0] not in known]),
+    )
 
 
 def cli() -> str:

@@ -24,6 +24,7 @@ from admission.world.documents import Unreadable, documents
 from api import names
 from api.errors import InvalidObject
 from api.job_kinds import JobKind
+from api.names import AGGREGATE_TO_CONTROLLER, AGGREGATE_TO_WEBHOOK
 from api.pods import effective_requests, pod_spec
 from api.quantity import to_texts
 from api.workloads import PodSet
@@ -78,24 +79,24 @@ def roles_of(kind: JobKind) -> list[dict[str, Any]]:
     jobs = {"apiGroups": [spec.group], "resources": [spec.plural]}
     finalizers = {"apiGroups": [spec.group], "resources": [f"{spec.plural}/finalizers"], "verbs": ["update"]}
     rules = {
-        "controller": [{**jobs, "verbs": ["get", "list", "watch", "patch"]}, finalizers],
-        "webhook": [{**jobs, "verbs": ["get"]}],
+        AGGREGATE_TO_CONTROLLER: [{**jobs, "verbs": ["get", "list", "watch", "patch"]}, finalizers],
+        AGGREGATE_TO_WEBHOOK: [{**jobs, "verbs": ["get"]}],
     }
     for one in DeclaredJob(spec).functions if spec.scale is None else ():
         for read in one.reads:
             rights = {"apiGroups": [read.group], "resources": [read.plural], "verbs": ["list", "watch"]}
-            rules["controller"].append(rights)
+            rules[AGGREGATE_TO_CONTROLLER].append(rights)
     return [
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "ClusterRole",
             "metadata": {
-                "name": f"stowage-{account}-{spec.plural}.{spec.group}",
-                "labels": {f"stowage.dev/aggregate-to-{account}": "true"},
+                "name": f"stowage-{label.rpartition('-')[2]}-{spec.plural}.{spec.group}",
+                "labels": {label: "true"},
             },
             "rules": granted,
         }
-        for account, granted in rules.items()
+        for label, granted in rules.items()
     ]
 
 

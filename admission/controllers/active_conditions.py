@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from admission.engine.model import UnansweredCheck
 from api.admission_checks import AdmissionCheck
 from api.meta import find_condition, is_true
-from api.names import ACTIVE, ActiveReason
+from api.names import ACTIVE, MULTIKUEUE, PROVISIONING, ActiveReason
 from api.queues import ClusterQueue, Cohort, LocalQueue, StopPolicy
 from api.topology import ResourceFlavor, Topology
 
-MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 _OF_CHECKS = (ActiveReason.CHECK_NOT_FOUND, ActiveReason.CHECK_INACTIVE, ActiveReason.CHECK_NOT_SUPPORTED)
 
 

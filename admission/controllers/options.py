@@ -11,6 +11,7 @@ from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
 from admission.kueue_settings import PodsReadySection
 from admission.settings import AdmissionSettings
 from api.labels import matches
+from api.names import NAMESPACE_NAME_LABEL
 from api.pods import Namespace
 
 
@@ -41,7 +42,7 @@ def job_options(settings: AdmissionSettings, namespaces: Mapping[str, Namespace]
 
     def managed(name: str) -> bool:
         found = namespaces.get(name)
-        labels = {**(found.metadata.labels if found else {}), "kubernetes.io/metadata.name": name}
+        labels = {**(found.metadata.labels if found else {}), NAMESPACE_NAME_LABEL: name}
         return matches(selector, labels)
 
     return JobOptions(

@@ -24,9 +24,7 @@ from api.workloads import PodSet, ReclaimablePod
 MAIN: Final = "main"
 
 # The API server writes these labels into a Job's template, and the Job's selector needs them there.
-MANAGED_LABELS: Final = frozenset(
-    ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
-)
+MANAGED_LABELS: Final = frozenset(("controller-uid", "job-name", names.CONTROLLER_UID_LABEL, names.JOB_NAME_LABEL))
 
 
 def pods_of(spec: Mapping[str, Any]) -> int:

@@ -31,8 +31,6 @@ from api.workloads import PodSet, ReclaimablePod
 
 Replicated = Mapping[str, Any]
 
-NAME_LABEL: Final = "jobset.sigs.k8s.io/jobset-name"
-REPLICATED_JOB_LABEL: Final = "jobset.sigs.k8s.io/replicatedjob-name"
 _CHILD = BatchJob()
 
 
@@ -41,7 +39,7 @@ class JobSet:
 
     framework: Final = "jobset.x-k8s.io/jobset"
     children: Final = BatchJob.framework
-    children_label: Final = NAME_LABEL
+    children_label: Final = names.JOBSET_NAME_LABEL
     resource: Final[Resource] = JOBSETS
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
@@ -94,7 +92,7 @@ class JobSet:
         """See JobWithChildren."""
         if not _CHILD.is_suspended(child) or _CHILD.is_active(child) or _CHILD.finished(child):
             return None
-        of = ((child.get("metadata") or {}).get("labels") or {}).get(REPLICATED_JOB_LABEL)
+        of = ((child.get("metadata") or {}).get("labels") or {}).get(names.JOBSET_REPLICATED_JOB)
         replicated = next((r for r in _replicated_jobs(job) if r.get("name") == of), None)
         info = next((i for i in infos if replicated and i.name == _pod_set_name(replicated)), None)
         if replicated is None or info is None:

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from admission.integrations.job import pods_of
-from admission.integrations.jobset import NAME_LABEL
 from api.errors import InvalidObject
+from api.names import JOBSET_NAME_LABEL
 from api.pods import effective_requests, pod_spec
 from api.quantity import to_text
 
@@ -41,8 +41,8 @@ def pod_fault(pod: Obj, job: Obj) -> str:
 def job_fault(job: Obj, jobset: Obj) -> str:
     """Returns why the Job does not belong to the JobSet, or an empty string."""
     name, whole, spec = _name(job), _name(jobset), _spec(job)
-    if _labels(job).get(NAME_LABEL) != whole:
-        return f"has only Jobs with the label {NAME_LABEL}: {whole}"
+    if _labels(job).get(JOBSET_NAME_LABEL) != whole:
+        return f"has only Jobs with the label {JOBSET_NAME_LABEL}: {whole}"
     for each in _spec(jobset).get("replicatedJobs") or ():
         of_each, inner = f"{whole}-{each.get('name')}-", (each.get("template") or {}).get("spec") or {}
         number, replicas = name.removeprefix(of_each), each.get("replicas", 1)

@@ -36,7 +36,9 @@ from api.names import STOWAGE
 
 _BACKDATE: Final = timedelta(minutes=5)
 PREPARED_AT: Final = f"{STOWAGE}/prepared-at"
+"""On the Secret of the webhook's certificates: when the next certificate was added to the trusted ones."""
 SWITCHED_AT: Final = f"{STOWAGE}/switched-at"
+"""On the Secret of the webhook's certificates: when the next certificate came into use."""
 _CERTIFICATE, _KEY, _TRUST = "tls.crt", "tls.key", "ca.crt"
 _NEXT_CERTIFICATE, _NEXT_KEY = "next.crt", "next.key"
 

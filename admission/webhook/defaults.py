@@ -29,7 +29,7 @@ from admission.webhook.jobs import (
     prebuilt_workload,
     queue_name,
 )
-from admission.webhook.lookups import MULTIKUEUE_CONTROLLER, Lookups
+from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
 from admission.webhook.template import Template
 from api import names
@@ -45,7 +45,7 @@ def in_managed_namespace(namespace: str, lookups: Lookups, rules: ReviewRules) -
     """Reports whether jobs of the namespace are managed. Uses the namespace's name alone while its labels are unknown."""
     if rules.managed_namespaces is None:
         return True
-    labels = {**(lookups.namespace_labels(namespace) or {}), "kubernetes.io/metadata.name": namespace}
+    labels = {**(lookups.namespace_labels(namespace) or {}), names.NAMESPACE_NAME_LABEL: namespace}
     return matches(rules.managed_namespaces, labels)
 
 
@@ -95,7 +95,7 @@ def _hand_over(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, r
     queue = lookups.cluster_queue_of(namespace, queue_name(job))
     if queue is not None and lookups.uses_multikueue(queue):
         *above, field = kind.managed_by
-        _put(job, *above, {field: MULTIKUEUE_CONTROLLER})
+        _put(job, *above, {field: names.MULTIKUEUE})
 
 
 def _gate(job: Job, kind: ReviewedKind, rules: ReviewRules) -> None:

@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 from admission.webhook.gang_pods import GangPod
 from api.admission_checks import AdmissionCheck
 from api.meta import object_key
-from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL
+from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, MULTIKUEUE
 from api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
-
-MULTIKUEUE_CONTROLLER = "kueue.x-k8s.io/multikueue"
-
 
 GroupAndName = tuple[str, str]
 """An object's API group and name."""
@@ -91,4 +88,4 @@ class Lookups:
         """Reports whether one of the queue's known admission checks is MultiKueue's."""
         strategy = queue.spec.admission_checks_strategy
         checks = (self.admission_checks.get(rule.name) for rule in strategy.admission_checks) if strategy else ()
-        return any(check is not None and check.spec.controller_name == MULTIKUEUE_CONTROLLER for check in checks)
+        return any(check is not None and check.spec.controller_name == MULTIKUEUE for check in checks)

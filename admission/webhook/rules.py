@@ -17,7 +17,7 @@ from admission.engine.model import PlacementOptions
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
 from admission.integrations.registry import ADAPTERS, KINDS
 from admission.settings import AdmissionSettings
-from api.names import EXACT
+from api.names import EXACT, NAMESPACE_NAME_LABEL
 from api.sakkara import HIGHEST_PRIORITY
 
 JOB_CONTROLLERS = ("system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager")
@@ -42,7 +42,7 @@ WHOLE = frozenset((each.resource.group, each.resource.kind) for each in ADAPTERS
 
 
 def _unmanaged(*namespaces: str) -> dict[str, Any]:
-    key = "kubernetes.io/metadata.name"
+    key = NAMESPACE_NAME_LABEL
     return {"matchExpressions": [{"key": key, "operator": "NotIn", "values": list(namespaces)}]}
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from api.names import HOSTNAME_LABEL, SIMULATED_ARRIVAL
+from api.names import HOSTNAME_LABEL, NAMESPACE_NAME_LABEL, OS_LABEL, SIMULATED_ARRIVAL
 from api.workloads import Workload
-
-_NAME_LABEL: Final = "kubernetes.io/metadata.name"
-_OS_LABEL: Final = "kubernetes.io/os"
 
 Object = dict[str, Any]
 
@@ -17,7 +14,7 @@ def settle_node(node: Object) -> None:
     """Sets a node's default labels, allocatable resources and Ready condition in place."""
     labels = node["metadata"].setdefault("labels", {})
     labels.setdefault(HOSTNAME_LABEL, node["metadata"]["name"])
-    labels.setdefault(_OS_LABEL, "linux")
+    labels.setdefault(OS_LABEL, "linux")
     status = node.setdefault("status", {})
     if "allocatable" not in status and "capacity" in status:
         status["allocatable"] = status["capacity"]
@@ -28,7 +25,7 @@ def settle_node(node: Object) -> None:
 def settle_namespace(namespace: Object) -> None:
     """Sets the label with the namespace's name in place."""
     meta = namespace["metadata"]
-    meta["labels"] = {_NAME_LABEL: meta["name"], **(meta.get("labels") or {})}
+    meta["labels"] = {NAMESPACE_NAME_LABEL: meta["name"], **(meta.get("labels") or {})}
 
 
 def born(workload: Workload, created: str, uid: str) -> Workload:

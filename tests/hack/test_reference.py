@@ -58,3 +58,43 @@ def test_every_condition_type_of_stowage_is_on_the_page() -> None:
     types = {kind for file in PRODUCT for kind in re.findall(r"STOWAGE\}/([A-Z]\w+)", file.read_text())}
     assert len(types) > 5
     assert {kind for kind in types if f"`stowage.dev/{kind}`" not in page} == set()
+
+
+KEY = re.compile(r"(?<![\w./-])((?:[a-z0-9-]+\.)+[a-z]{2,}/[A-Za-z0-9][A-Za-z0-9._-]*)")
+NO_LABELS = (
+    re.compile(r".*/v\d\w*|registry\..*|.*example\.com/.*|acme\.io/.*|cloud-provider\.com/.*|nvidia\.com/.*"),
+    re.compile(r"stowage\.test/.*|stowage\.dev/snapshot.*|meta\.k8s\.io/.*"),
+    # written by kube-controller-manager and the API server, not read as labels
+    re.compile(r"node\.kubernetes\.io/.*|k8s\.io/initial-events-end|kubernetes\.io/tls"),
+    # Kueue's keys of kinds and of managedBy; docs/reference/kinds.md has the kinds
+    re.compile(
+        r"(?:batch|jobset|leaderworkerset|kubeflow|ray|sparkoperator|trainer|workload|argoproj|flux)[\w.-]*/[a-z]+"
+    ),
+    re.compile(r"jobset\.sigs\.k8s\.io/jobset-controller|disaggregatedset\..*|scheduling\.k8s\.io/priorityclass"),
+    re.compile(r"kueue\.x-k8s\.io/workloadpriorityclass|app\.kubernetes\.io/name"),
+)
+"""API versions, examples, and keys that are neither label, annotation, gate nor finalizer."""
+
+
+def keys(file: Path) -> Iterator[str]:
+    """Keys with a domain in the module's strings, docstrings excepted."""
+    tree = ast.parse(re.sub(r"\{(?:names\.)?STOWAGE\}", "stowage.dev", file.read_text()))
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield from KEY.findall(node.value)
+
+
+def test_every_label_and_annotation_is_on_its_page() -> None:
+    pages = "".join((FOLDER / f"{page}.md").read_text() for page in ("labels", "conditions", "kinds"))
+    found = {(file.name, key) for file in PRODUCT for key in keys(file)}
+    assert len(found) > 30
+    lacking = {(name, key) for name, key in found if f"`{key}`" not in pages}
+    assert {(name, key) for name, key in lacking if not any(other.fullmatch(key) for other in NO_LABELS)} == set()
+
+
+def test_every_metric_is_on_its_page() -> None:
+    page = (FOLDER / "metrics.md").read_text()
+    given = {word for file in PRODUCT for word in re.findall(r'"((?:kueue|stowage)_[a-z_]+)"', file.read_text())}
+    assert len(given) > 30
+    assert {name for name in given if f"`{name.removesuffix('_total')}`" not in page} == set()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from api.elastic import ElasticQuota
 from api.errors import InvalidObject
 from api.meta import ObjectMeta
-from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, HOSTNAME_LABEL
+from api.names import ELASTIC_QUOTA, ELASTIC_QUOTA_LABEL, HOSTNAME_LABEL, NAMESPACE_NAME_LABEL, OS_LABEL
 from api.pods import Node
 from api.quantity import PODS, Resources, parse_list, to_int, to_text
 from api.queues import (
@@ -34,8 +34,7 @@ from api.queues import (
 )
 from api.topology import InlineTopology, ResourceFlavor, ResourceFlavorSpec
 
-_NAMESPACE_NAME = "kubernetes.io/metadata.name"
-_LINUX = {"kubernetes.io/os": "linux"}
+_LINUX = {OS_LABEL: "linux"}
 _WITHOUT_END = "1G"
 """The number of pods where no quota names them: more than any cluster has."""
 
@@ -86,7 +85,7 @@ def cluster_queue(namespace: str, quota: QuotaBounds, resources: Sequence[str]) 
         metadata=ObjectMeta(name=queue_name(namespace), labels={ELASTIC_QUOTA_LABEL: namespace}),
         spec=ClusterQueueSpec(
             cohort_name=ELASTIC_QUOTA,
-            namespace_selector={"matchLabels": {_NAMESPACE_NAME: namespace}},
+            namespace_selector={"matchLabels": {NAMESPACE_NAME_LABEL: namespace}},
             resource_groups=(ResourceGroup(covered_resources=tuple(covered), flavors=(flavor,)),),
             preemption=Preemption(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority"),
         ),

@@ -24,7 +24,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
 from api.kube.store import Change
 from api.meta import KubeObject, ObjectMeta, object_key, split_key
-from api.names import GANG, GANG_MADE, GANG_QUEUE, HOSTNAME_LABEL, QUEUE_NAME_LABEL, SAKKARA_QUEUE
+from api.names import GANG, GANG_MADE, GANG_QUEUE, HOSTNAME_LABEL, OS_LABEL, QUEUE_NAME_LABEL, SAKKARA_QUEUE
 from api.quantity import PODS
 from api.queues import (
     ClusterQueue,
@@ -54,7 +54,7 @@ MOST_FLAVORS: Final = 64
 
 def flavor(name: str = GANG_QUEUE) -> ResourceFlavor:
     """Returns the flavor of all Linux nodes."""
-    linux = {"kubernetes.io/os": "linux"}
+    linux = {OS_LABEL: "linux"}
     if name == SAKKARA_QUEUE:
         spec = ResourceFlavorSpec(node_labels=linux, topology_name=SAKKARA_QUEUE)
     else:

@@ -25,7 +25,7 @@ BEGIN, END, SOLVER, TOTAL = "schedBeginTime", "schedEndTime", "schedSolverTimeMi
 WRITTEN: Final = (STATUS, MESSAGE, PLACEMENT, RANK, BEGIN, END, SOLVER, TOTAL)
 """The data keys that Stowage writes; all others are the user's."""
 RECORD: Final = f"{STOWAGE}/sakkara-record"
-"""Annotation of the ConfigMap."""
+"""On ConfigMaps of Sakkara's groups: what Stowage recorded of the group's attempts."""
 
 
 class GroupStatus:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from admission.integrations.base import Job
 from admission.integrations.entries import MOST_PODS, DeclaredPodSet, name_of
 from admission.integrations.paths import Location, value_at, written
+from api import names
 from api.errors import InvalidObject
 from api.job_kinds import PodSetRule
 from api.kube.resources import Resource
@@ -23,11 +24,11 @@ _STEPS: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\[([0-9]{1,4})\]")
 _MOST_COMPONENTS: Final = 64
 _ANNOTATION: Final = "workload.codeflare.dev.appwrapper"
 POD_INDEX: Final = f"{_ANNOTATION}/tas-pod-index-label"
+"""On components of AppWrappers: the pods' label that holds their rank."""
 SUB_GROUP: Final = f"{_ANNOTATION}/tas-sub-group-index-label"
+"""On components of AppWrappers: the pods' label that holds the number of their subgroup."""
 SUB_GROUPS: Final = f"{_ANNOTATION}/tas-sub-group-count"
-_INDEX: Final = "batch.kubernetes.io/job-completion-index"
-_REPLICA: Final = "training.kubeflow.org/replica-index"
-_SUB_GROUP: Final = "jobset.sigs.k8s.io/job-index"
+"""On components of AppWrappers: the number of subgroups."""
 
 PodSetOfComponent = tuple[Location, Any, Mapping[str, Any]]
 """Path of the pod template in the wrapped object, number of pods, annotations about pod order."""
@@ -117,19 +118,27 @@ def _inferred(wrapped: Mapping[str, Any]) -> Iterator[PodSetOfComponent]:
         case "apps/v1 Deployment" | "apps/v1 StatefulSet":
             yield ("spec", "template"), _number(wrapped, ("spec", "replicas")), {}
         case "batch/v1 Job":
-            yield ("spec", "template"), _pods_of_job(wrapped, spec), {POD_INDEX: _INDEX}
+            yield ("spec", "template"), _pods_of_job(wrapped, spec), {POD_INDEX: names.JOB_COMPLETION_INDEX}
         case "jobset.x-k8s.io/v1alpha2 JobSet":
             for number in range(_length(wrapped, ("spec", "replicatedJobs"))):
                 at = ("spec", "replicatedJobs", number)
                 jobs, pods = _number(wrapped, (*at, "replicas")), _pods_of_job(wrapped, (*at, "template", "spec"))
                 count = jobs * pods if type(jobs) is int and type(pods) is int else None
-                order = {POD_INDEX: _INDEX, SUB_GROUP: _SUB_GROUP, SUB_GROUPS: str(jobs)}
+                order = {
+                    POD_INDEX: names.JOB_COMPLETION_INDEX,
+                    SUB_GROUP: names.JOBSET_JOB_INDEX,
+                    SUB_GROUPS: str(jobs),
+                }
                 yield (*at, "template", "spec", "template"), count, order
         case "kubeflow.org/v1 PyTorchJob":
             for role in ("Master", "Worker"):
                 part = ("spec", "pytorchReplicaSpecs", role)
                 if value_at(wrapped, (*part, "template")) is not None:
-                    yield (*part, "template"), _number(wrapped, (*part, "replicas")), {POD_INDEX: _REPLICA}
+                    yield (
+                        (*part, "template"),
+                        _number(wrapped, (*part, "replicas")),
+                        {POD_INDEX: names.TRAINING_REPLICA_INDEX},
+                    )
         case "ray.io/v1 RayCluster":
             yield from _of_ray(wrapped, spec)
         case "ray.io/v1 RayJob":

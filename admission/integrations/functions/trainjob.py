@@ -24,8 +24,10 @@ RUNTIMES: Final = Resource(GROUP, "v1alpha1", "trainingruntimes", "TrainingRunti
 CLUSTER_RUNTIMES: Final = Resource(
     GROUP, "v1alpha1", "clustertrainingruntimes", "ClusterTrainingRuntime", namespaced=False
 )
-_STEP: Final = f"{GROUP}/trainjob-ancestor-step"
+_STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
+"""On templates of training runtimes: `trainer` marks the replicated job whose pods train."""
 _MANAGER: Final = "kueue.x-k8s.io/manager"
+"""In TrainJobs, the manager of the entry of spec.runtimePatches that Stowage writes."""
 _NODE: Final = "node"
 _MOST_JOBS: Final = 64
 

@@ -6,6 +6,7 @@ from base64 import b64encode
 
 from api.fake.rules.base import ClusterLookup, StorageRules, fixed
 from api.fake.status import Cause, Obj, invalid_value, required
+from api.names import NAMESPACE_NAME_LABEL
 
 _ACCEPTED = "the initial names have been accepted"
 
@@ -22,7 +23,7 @@ class NamespaceRules(StorageRules):
 
 
 def _name_label(obj: Obj) -> dict[str, str]:
-    return {"kubernetes.io/metadata.name": obj["metadata"]["name"]}
+    return {NAMESPACE_NAME_LABEL: obj["metadata"]["name"]}
 
 
 class SecretRules(StorageRules):
