@@ -151,9 +151,10 @@ class _Allocatable(_Wire, frozen=True):
 
 
 class NodeDriver(_Wire, frozen=True):
-    """A CSI driver on a node."""
+    """A CSI driver on a node. `topology_keys` are the labels by whose values the driver's volumes reach their nodes."""
 
     name: str = ""
+    topology_keys: tuple[str, ...] | None = None
     allocatable: _Allocatable | None = None
 
 

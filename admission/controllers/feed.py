@@ -299,13 +299,27 @@ class Feed:
 
     # ---- workloads
 
+    def may_start(self, key: str) -> bool:
+        """Reports whether the volumes that the Workload's pods count on are still theirs; if not, the Workload waits again.
+
+        Another workload that was admitted in the same cycle may be ahead.
+        """
+        workload = self._views.workloads.objects.get(key)
+        if workload is None or self._views.volumes.refusal(workload) is None:
+            return True
+        self._take(workload)
+        return False
+
     def hold(self, key: str) -> None:
         """Ignores changes of the Workload until `let_go`, because the scheduler writes its admission or eviction."""
         self._held.add(key)
+        if (workload := self._views.workloads.objects.get(key)) is not None:
+            self._views.volumes.start(workload)
 
     def let_go(self, key: str) -> None:
         """Ends `hold` after the write or its failure: the state that the informer shows now is in force."""
         self._held.discard(key)
+        self._views.volumes.started(key)
         workload = self._views.workloads.objects.get(key)
         if workload is None:
             self._gone(key)

@@ -166,8 +166,9 @@ class Scheduler:
     def _act(self, decision: Decision, writes: asyncio.TaskGroup) -> None:
         match decision:
             case Admit():
-                self._waits.forget(decision.workload)
-                self._begin(decision, self._admit(decision), writes)
+                if self._context.feed.may_start(decision.workload):
+                    self._waits.forget(decision.workload)
+                    self._begin(decision, self._admit(decision), writes)
             case Wait():
                 said = WaitReason(decision.reason, decision.message, decision.requested, decision.never, decision.gated)
                 self._waits.waits(decision.workload, said)

@@ -297,7 +297,8 @@ class PodSet:
 
     `charged` is what a pod counts in quota if that differs from its requests (resources excluded or transformed), else None.
     `exclusive` is what only one pod per node can have (api.exclusive). `volumes` has, for each volume that some nodes cannot
-    reach, the node terms of which one must match. `labels` are those of the template. `facts` describes the pods to other
+    reach, the node terms of which one must match; `gathered` has the topology keys of which one domain each must hold all pods,
+    because they share a volume that is chosen later. `labels` are those of the template. `facts` describes the pods to other
     pods' terms if they have terms themselves, else None.
     """
 
@@ -313,6 +314,7 @@ class PodSet:
     charged: Amounts | None = None
     exclusive: Amounts = field(default_factory=dict)
     volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
+    gathered: tuple[str, ...] = ()
     labels: Labels = ()
     facts: PodFacts | None = None
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
 from api.names import HOSTNAME_LABEL, PREFER_TOPOLOGY, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY, UNCONSTRAINED_TOPOLOGY
+from tests.binds.outside import DISK, TAINT, Made, Outside
 from tests.scenarios.site import BLOCK, GPU, GROUP, RACK
 
 Object = dict[str, Any]
 
 ZONE: Final = "topology.kubernetes.io/zone"
-DISK: Final = "example.com/disk"
-TAINT: Final = {"key": "example.com/reserved", "value": "x", "effect": "NoSchedule"}
 _APPS: Final = ("a", "b", "c")
 _LEVELS: Final = (BLOCK, RACK, HOSTNAME_LABEL)
 _KEYS: Final = (HOSTNAME_LABEL, HOSTNAME_LABEL, RACK, ZONE, BLOCK)
@@ -29,7 +28,7 @@ class Gang:
     pods: int
     required: str | None
     terms: tuple[str, ...]
-    claims: tuple[Object, ...] = ()
+    claims: tuple[Made, ...] = ()
 
     @property
     def template(self) -> Object:
@@ -40,14 +39,14 @@ class Gang:
 
 @dataclass
 class Draw:
-    """One cluster's draws; `site`: the name of its corner, which nodes and volumes bear."""
+    """One cluster's draws; `site`: the name of its corner, which nodes and volumes bear. `outside`: what pods may refer to."""
 
     rng: Random
     site: str
-    volumes: bool = True
     levels: tuple[str, ...] = _LEVELS
     hosts: list[str] = field(default_factory=list)
     made: int = 0
+    outside: Outside | None = None
 
     def chance(self, share: float) -> bool:
         return self.rng.random() < share
@@ -82,25 +81,11 @@ class Draw:
         status = {"capacity": size, "allocatable": size, "conditions": [ready]}
         return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
 
-    def storage(self) -> list[tuple[str, Object]]:
-        """A class of local volumes and some volumes of it, each on one host."""
-        if not self.volumes:
-            return []
-        return [(self.site, self._volume(f"{self.site}-v{n}", [self.rng.choice(self.hosts)])) for n in range(4)]
-
-    def _volume(self, name: str, hosts: Sequence[str], claim: str = "", mode: str = "ReadWriteOnce") -> Object:
-        term = {"matchExpressions": [{"key": HOSTNAME_LABEL, "operator": "In", "values": list(hosts)}]}
-        spec: Object = {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": [mode],
-            "storageClassName": self.site,
-            "local": {"path": "/data"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
-        }
-        if claim:
-            ref = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": self.site, "name": claim}
-            spec["claimRef"] = ref
-        return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+    def objects(self) -> list[Made]:
+        """What pods of this cluster may refer to. Called once the nodes are drawn."""
+        if self.outside is None:
+            self.outside = Outside(self.rng, self.site, self.hosts)
+        return list(self.outside.objects())
 
     # ---- pods
 
@@ -110,10 +95,14 @@ class Draw:
         template = self._template()
         spec = template["spec"]
         for _ in range(self.rng.choice([0, 0, 1])):
-            self.rng.choice([self._port, self._apart, self._tolerates])(template)
+            self.rng.choice(self._foreign_terms())(template)
         spec["nodeSelector"] = {**spec.get("nodeSelector", {}), GROUP: self.site}
         metadata = {"name": f"foreign-{self.made}", "namespace": self.site, "labels": template["metadata"]["labels"]}
         return {"metadata": metadata, "spec": spec}
+
+    def _foreign_terms(self) -> list[Callable[..., str]]:
+        more = [self.outside.device] if self.outside is not None else []
+        return [self._port, self._apart, self._tolerates, *more]
 
     def gang(self) -> Gang:
         """A Job with up to three kinds of terms, and with what it asks of the topology."""
@@ -121,9 +110,10 @@ class Draw:
         rng, name = self.rng, f"gang-{self.made}"
         template, pods = self._template(), rng.choice([1, 2, 2, 3, 4, 6])
         kinds = [self._port, self._apart, self._near, self._spread, self._selects, self._wishes, self._tolerates]
-        chosen = rng.sample([*kinds, self._apart, self._spread, *([self._claim] if self.volumes else [])],
-                            rng.choice([0, 1, 1, 2, 2, 3]))  # fmt: skip
-        claims: list[Object] = []
+        out = self.outside
+        more = [out.claim, out.claim, out.device, out.runtime] if out is not None else []
+        chosen = rng.sample([*kinds, self._apart, self._spread, *more], rng.choice([0, 1, 1, 2, 2, 3]))
+        claims: list[Made] = []
         terms = [term for kind in dict.fromkeys(chosen) if (term := kind(template, claims, name))]
         annotations, required = self._ask()
         spec = {"parallelism": pods, "completions": pods, "completionMode": "Indexed", "backoffLimit": 0}
@@ -229,23 +219,3 @@ class Draw:
     def _tolerates(self, template: Object, *_: Any) -> str:
         template["spec"]["tolerations"] = [{"key": TAINT["key"], "operator": "Exists"}]
         return "tolerates"
-
-    def _claim(self, template: Object, claims: list[Object], name: str) -> str:
-        kind = self.rng.choice(["bound", "bound", "alone", "local", "each"])
-        if kind == "each":
-            claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": self.site,
-                     "resources": {"requests": {"storage": "1Gi"}}}  # fmt: skip
-            template["spec"]["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]
-            return "a volume for each pod"
-        template["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
-        mode = "ReadWriteOncePod" if kind == "alone" else "ReadWriteOnce"
-        spec = {"accessModes": [mode], "storageClassName": self.site, "resources": {"requests": {"storage": "1Gi"}}}
-        if kind != "local":
-            volume = f"{self.site}-{name}"
-            hosts = self.rng.sample(self.hosts, min(len(self.hosts), self.rng.randint(1, 3)))
-            claims.append(self._volume(volume, hosts, name, mode))
-            spec["volumeName"] = volume
-        claims.append(
-            {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": self.site}, "spec": spec}
-        )
-        return f"claim {kind}"

@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.resources import CLAIMS, EVENTS, JOBS, NODES, PODS, STORAGE_CLASSES, VOLUMES
+from api.kube.resources import EVENTS, JOBS, NODES, PODS, RESOURCE_SLICES
 from api.meta import find_condition
 from api.names import QUOTA_RESERVED
-from api.volumes import NO_PROVISIONER
 from tests.binds.drawn import Draw, Gang, Object
 from tests.scenarios.site import GROUP, Site, eventually
 
@@ -103,10 +103,8 @@ class Driver:
         await asyncio.gather(*(self.site.make(NODES, node) for node in nodes))
         for node in nodes:
             await eventually(f"node {node['metadata']['name']} usable", lambda node=node: self._usable(node))  # type: ignore[misc]
-        local = {"metadata": {"name": self.site.name}, "provisioner": NO_PROVISIONER}
-        await self.site.make(STORAGE_CLASSES, {**local, "volumeBindingMode": "WaitForFirstConsumer"})
-        for _, volume in self.draw.storage():
-            await self.site.make(VOLUMES, volume)
+        for resource, made in self.draw.objects():
+            await self.site.make(resource, made)
         for _ in range(self.rng.randint(0, 4)):
             await self._add_foreign()
 
@@ -171,12 +169,14 @@ class Driver:
             await self._gone(pod)
         for node in self.draw.hosts:
             await self._kube.delete(NODES, node)
+            with suppress(NotFound):
+                await self._kube.delete(RESOURCE_SLICES, node)
 
     # ---- one gang
 
     async def _submit(self, gang: Gang) -> None:
-        for claim in gang.claims:
-            await self.site.make(VOLUMES if claim["kind"] == "PersistentVolume" else CLAIMS, claim)
+        for resource, made in gang.claims:
+            await self.site.make(resource, made)
         await self.site.submit(gang.job)
 
     async def _judged(self, gang: Gang) -> str:

@@ -5,12 +5,13 @@ On the real control plane its volume controller binds the claims, and kube-sched
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from api.kube.resources import CLAIMS, CSI_NODES, STATEFUL_SETS, STORAGE_CLASSES, VOLUMES
+from api.kube.resources import CLAIMS, CSI_NODES, JOBS, STATEFUL_SETS, STORAGE_CLASSES, VOLUMES
 from api.names import HOSTNAME_LABEL, QUEUE_NAME_LABEL, REQUIRE_TOPOLOGY
 from api.volumes import NO_PROVISIONER
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
@@ -182,3 +183,46 @@ async def test_each_pod_goes_to_a_host_that_has_a_volume_left(site: MakeSite) ->
     assert {pod["spec"]["nodeName"] for pod in pods} == {f"{here.name}-b1-r1-{n}" for n in range(2)}
     await here.submit(jobs["large"])
     await here.waits("large", "WaitingForObjects", "waits for 3 PersistentVolumes")
+
+
+async def test_pods_that_share_an_unbound_claim_go_to_one_host_and_gangs_take_turns(site: MakeSite) -> None:
+    """Issue 19, 1: the volume is chosen when the first pod is bound. By capacity alone a gang would be on two hosts, and both
+    gangs would count on the same volume.
+    """
+    here = site("shared-unbound")
+    await here.open({"b1": {"r1": 3}})
+    await make_class(here)
+    for n in range(2):
+        await make_volume(here, f"v{n}", [f"{here.name}-b1-r1-{n}"])
+    for name in ("one", "two"):
+        await make_claim(here, name)
+    await here.submit(with_claim(here.job("large", 5, {REQUIRE_TOPOLOGY: RACK}, gpus=1), "one"))
+    await here.waits(
+        "large", "TopologyPlacementFailed", "at most 4 out of 5 pod(s) in one domain of kubernetes.io/hostname"
+    )
+    await here.remove(JOBS, "large")
+    await asyncio.gather(
+        *(here.submit(with_claim(here.job(name, 3, {REQUIRE_TOPOLOGY: RACK}, gpus=1), name)) for name in ("one", "two"))
+    )
+    hosts = dict[str, set[str]]()
+    while len(hosts) < 2:
+        name, used = await eventually("a gang runs", lambda: _runs_on(here, {"one", "two"} - hosts.keys()))
+        hosts[name] = used
+        await _bind_where_nobody_does(here, name, *used)
+    assert sorted(map(len, hosts.values())) == [1, 1]
+    assert hosts["one"] != hosts["two"]
+
+
+async def _runs_on(here: Site, names: set[str]) -> tuple[str, set[str]] | None:
+    for name in sorted(names):
+        pods = [pod for pod in await here.pods(name) if pod["spec"].get("nodeName")]
+        if len(pods) == 3:
+            return name, {pod["spec"]["nodeName"] for pod in pods}
+    return None
+
+
+async def _bind_where_nobody_does(here: Site, claim: str, host: str) -> None:
+    """The embedded server has nobody who chooses a volume."""
+    if not (await here.kube.get(CLAIMS, claim, here.name))["spec"].get("volumeName"):
+        volume = f"{here.name}-v{host.rpartition('-')[2]}"
+        await here.change(CLAIMS, claim, {"spec": {"volumeName": volume}})

@@ -6,39 +6,37 @@ It follows kube-scheduler's filters VolumeBinding, VolumeZone and VolumeRestrict
     unbound, class waits           an existing matching volume, or a provisioned one within the class's allowed topologies
     unbound, class does not wait   no pod that uses the claim is bound before the claim is
 
-A claim that several pods share and that gets one of several local volumes is expected to get the smallest that matches, as
-kube-scheduler chooses it. Not considered are driver capacity (CSIStorageCapacity) and the topology of a volume that is
-provisioned without waiting for its pod. local.py counts the volumes that a host has left.
+Which volume an unbound claim gets depends on the node of the first pod that is bound. If several pods share the claim, all of
+them must be in one domain whose nodes reach the same volumes (`gathered`). Not considered are driver capacity
+(CSIStorageCapacity) and the topology of a volume that is provisioned without waiting for its pod. local.py counts the volumes
+that a host has left; choosers.py lets one workload at a time choose among volumes that are not counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
+from admission.controllers.volumes import shared
+from admission.controllers.volumes.local import host_of
 from admission.controllers.volumes.pod_claims import ClaimUse
-from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm
+from admission.controllers.volumes.reach import (
+    BoundTo,
+    CannotBind,
+    allowed,
+    named_node,
+    one_of,
+    reach,
+    selectors,
+    zone,
+)
 from admission.engine.reasons import Reason
 from api.errors import InvalidObject
 from api.labels import matches
 from api.quantity import to_int
 from api.volumes import SELECTED_NODE, Claim, ClaimSpec, StorageClass, Volume
 
-Selector = tuple[NodeSelectorTerm, ...]
-"""Node selector terms, ORed, as in a pod's required node affinity."""
-
-_MOST_TERMS: Final = 64
-"""The maximum number of terms of a selector; dropping the rest may refuse a node, but never accepts one wrongly."""
 _STORAGE: Final = "storage"
-
-
-class CannotBind(Exception):
-    """No pod that uses the claim can be bound now; holds reason and message of the wait."""
-
-    def __init__(self, message: str, reason: Reason = Reason.WAITING_FOR_OBJECTS) -> None:
-        super().__init__(message)
-        self.reason, self.message = reason, message
 
 
 class Storage(Protocol):
@@ -56,17 +54,12 @@ class Storage(Protocol):
     def volumes_of_class(self, name: str) -> Sequence[Volume]:
         """Returns the class's volumes that are unclaimed or reserved for a claim."""
 
-
-@dataclass(frozen=True, slots=True)
-class BoundTo:
-    """The nodes that reach the claim's volume: all selectors must match. `driver` attaches it; empty if unknown."""
-
-    selectors: tuple[Selector, ...] = ()
-    driver: str = ""
+    def topology_keys(self, driver: str) -> tuple[str, ...]:
+        """Returns the label keys of which one domain each reaches a volume of the driver; empty if every node does."""
 
 
-def of_named(key: str, pods: int, storage: Storage) -> BoundTo:
-    """Resolves a claim that `pods` pods name. Raises CannotBind."""
+def of_named(key: str, pods: int, storage: Storage, *, pod_sets: int = 1) -> BoundTo:
+    """Resolves a claim that `pods` pods of `pod_sets` pod sets name. Raises CannotBind."""
     claim = storage.claim(key)
     name = key.partition("/")[2]
     if claim is None:
@@ -81,8 +74,12 @@ def of_named(key: str, pods: int, storage: Storage) -> BoundTo:
     if claim.spec.volume_name or found is None or not found.waits_for_pods:
         raise CannotBind(f"waits for PersistentVolumeClaim {name} to be bound")
     if node := claim.metadata.annotations.get(SELECTED_NODE):
-        return BoundTo(((_named_node(node),),), found.provisioner)
-    return _to_be_bound(claim.spec, found, f"PersistentVolumeClaim {name}", storage, key, shared=pods > 1)
+        return BoundTo(((named_node(node),),), found.provisioner)
+    said = f"PersistentVolumeClaim {name}"
+    fitting = _fitting(claim.spec, found, said, storage, key)
+    if pods > 1:
+        return shared.one_volume(fitting, found, said, storage.topology_keys(found.provisioner), pod_sets=pod_sets)
+    return _to_be_bound(fitting, found)
 
 
 def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
@@ -93,7 +90,7 @@ def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
     name = spec.storage_class_name
     found = storage.storage_class(name) if name != "" else None
     if found is not None and found.provisions:
-        return BoundTo(_selectors(_allowed(found)), found.provisioner)
+        return BoundTo(selectors(allowed(found)), found.provisioner)
     if use.lasting:
         return BoundTo()
     if found is None and name is None:
@@ -107,73 +104,35 @@ def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
     if any(volume not in fitting and volume.spec.claim_ref is None for volume in storage.volumes_of_class(name or "")):
         text = f"PersistentVolumes of StorageClass {name or '(none)'} differ, so those that match are not counted"
         raise CannotBind(f"volume {use.volume}: {text}", Reason.UNSUPPORTED_POD_TERMS)
-    return _one_of([_reach(volume) for volume in fitting], "")
+    if use.pods > 1 and len({reach(volume) for volume in fitting}) > 1 and not all(map(host_of, fitting)):
+        text = (
+            f"PersistentVolumes of StorageClass {name or '(none)'} reach different sets of nodes, which is not counted"
+        )
+        raise CannotBind(f"volume {use.volume}: {text}", Reason.UNSUPPORTED_POD_TERMS)
+    return one_of([reach(volume) for volume in fitting], "")
 
 
 def _bound(claim: Claim, name: str, storage: Storage) -> BoundTo:
     volume = storage.volume(claim.spec.volume_name)
     if volume is None:
         raise CannotBind(f"PersistentVolumeClaim {name}: waits for PersistentVolume {claim.spec.volume_name}")
-    return BoundTo((*_selectors(_reach(volume)), *_selectors(_zone(volume))), _driver(volume))
+    return BoundTo((*selectors(reach(volume)), *selectors(zone(volume))), _driver(volume))
 
 
-def _to_be_bound(
-    spec: ClaimSpec, found: StorageClass, said: str, storage: Storage, key: str, *, shared: bool
-) -> BoundTo:
+def _fitting(spec: ClaimSpec, found: StorageClass, said: str, storage: Storage, key: str) -> list[Volume]:
+    """Returns the volumes that the claim may get, the preferred ones first. Raises CannotBind if it needs one and has none."""
     fitting = sorted((v for v in storage.volumes_of_class(found.key) if _fits(v, spec, key)), key=_size)
     if not fitting and not found.provisions:
         raise CannotBind(f"{said}: waits for a PersistentVolume of StorageClass {found.key} that matches")
-    if shared and not found.provisions:
-        fitting = fitting[:1]
-    reached = [_reach(volume) for volume in fitting]
+    return fitting
+
+
+def _to_be_bound(fitting: Iterable[Volume], found: StorageClass) -> BoundTo:
+    """Returns the nodes of a claim of one pod."""
+    reached = [reach(volume) for volume in fitting]
     if found.provisions:
-        reached.append(_allowed(found))
-    return _one_of(reached, found.provisioner)
-
-
-def _one_of(reached: Sequence[Selector | None], driver: str) -> BoundTo:
-    """Returns the nodes that at least one of the selectors allows."""
-    if any(each is None for each in reached):
-        return BoundTo((), driver)
-    return BoundTo((_merged(term for each in reached for term in each or ()),), driver)
-
-
-def _selectors(terms: Selector | None) -> tuple[Selector, ...]:
-    return () if terms is None else (terms,)
-
-
-def _reach(volume: Volume) -> Selector | None:
-    """Returns the nodes that reach the volume; None for all."""
-    required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
-    return required.node_selector_terms[:_MOST_TERMS] if required else None
-
-
-def _zone(volume: Volume) -> Selector | None:
-    """Returns the nodes with the volume's zone labels, and those without any such labels; None for all."""
-    zones = volume.zones
-    if not zones:
-        return None
-    alike = tuple(NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in zones.items())
-    without = tuple(NodeSelectorRequirement(key=key, operator="DoesNotExist") for key in zones)
-    return NodeSelectorTerm(match_expressions=alike), NodeSelectorTerm(match_expressions=without)
-
-
-def _allowed(found: StorageClass) -> Selector | None:
-    """Returns the nodes for which the class provisions volumes; None for all."""
-    terms = tuple(
-        NodeSelectorTerm(
-            match_expressions=tuple(
-                NodeSelectorRequirement(key=each.key, operator="In", values=each.values)
-                for each in term.match_label_expressions
-            )
-        )
-        for term in found.allowed_topologies[:_MOST_TERMS]
-    )
-    return terms or None
-
-
-def _named_node(name: str) -> NodeSelectorTerm:
-    return NodeSelectorTerm(match_fields=(NodeSelectorRequirement(key="metadata.name", operator="In", values=(name,)),))
+        reached.append(allowed(found))
+    return one_of(reached, found.provisioner)
 
 
 def _fits(volume: Volume, spec: ClaimSpec, key: str) -> bool:
@@ -211,21 +170,3 @@ def _amount(given: Mapping[str, str | int | float]) -> int:
 
 def _driver(volume: Volume) -> str:
     return volume.spec.csi.driver if volume.spec.csi else ""
-
-
-def _merged(terms: Iterable[NodeSelectorTerm]) -> Selector:
-    """Returns an equivalent selector with fewer terms: terms that only list values of one label are merged."""
-    values, others = dict[str, dict[str, None]](), dict[NodeSelectorTerm, None]()
-    for term in terms:
-        one = term.match_expressions[0] if len(term.match_expressions) == 1 and not term.match_fields else None
-        if one is not None and one.operator == "In":
-            values.setdefault(one.key, {}).update(dict.fromkeys(one.values))
-        else:
-            others[term] = None
-    made = (
-        NodeSelectorTerm(
-            match_expressions=(NodeSelectorRequirement(key=key, operator="In", values=tuple(sorted(each))),)
-        )
-        for key, each in sorted(values.items())
-    )
-    return (*made, *others)[:_MOST_TERMS]

@@ -16,24 +16,24 @@ from admission.controllers.node_amounts import with_amounts
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.volumes import binding
 from admission.controllers.volumes.attachments import PREFIX, Attachments
-from admission.controllers.volumes.binding import BoundTo, CannotBind
+from admission.controllers.volumes.choosers import Choosers, has_quota
 from admission.controllers.volumes.copies import Copy
 from admission.controllers.volumes.local import PREFIX as LOCAL
-from admission.controllers.volumes.local import LocalVolumes, host_of
+from admission.controllers.volumes.local import LocalVolumes
 from admission.controllers.volumes.pod_claims import ClaimUse, claim_keys, claim_uses, volumes_of
+from admission.controllers.volumes.reach import BoundTo, CannotBind
 from admission.engine import model
 from admission.engine.reasons import Reason
 from api.kube.lazy_informer import LazyInformer
 from api.kube.store import Change, ChangeType
-from api.meta import is_true, object_key
-from api.names import FINISHED, QUOTA_RESERVED
+from api.meta import object_key
 from api.pods import Node
 from api.volumes import Claim, CsiNode, StorageClass, Volume
 from api.workloads import Workload
 
 _BY_CLAIM: Final = "claim"
+_BY_DRIVER: Final = "driver"
 _BY_CLASS: Final = "class"
-_OF_CLASS: Final = "of class"
 _ANY: Final = "any"
 _ALONE: Final = "ReadWriteOncePod"
 _SHARED: Final = frozenset(("ReadWriteMany", "ReadOnlyMany"))
@@ -59,10 +59,12 @@ class VolumeView:
         self._handlers: list[Callable[[Collection[Workload]], None]] = []
         workloads.add_index(_BY_CLAIM, _filed)
         pods.add_index(_BY_CLAIM, lambda pod: (_ANY, *pod.claims) if pod.claims else ())
+        csi_nodes.add_index(_BY_DRIVER, lambda node: [driver.name for driver in node.spec.drivers])
+        self._csi_nodes = csi_nodes
+        self._choosers = Choosers(self, volumes, workloads, pods)
         self.attachments = Attachments(csi_nodes, nodes, partial(pods.by_index, _BY_CLAIM, _ANY), self._driver_of)
         self.local = LocalVolumes(volumes, nodes, self._volume_of, partial(pods.by_index, _BY_CLAIM))
         volumes.add_index(_BY_CLASS, lambda volume: [volume.spec.storage_class_name] if _is_free(volume) else [])
-        volumes.add_index(_OF_CLASS, lambda volume: [volume.spec.storage_class_name])
         claims.add_handler(self._claim_changed)
         volumes.add_handler(self._volume_changed)
         classes.add_handler(lambda _: self._changed(_ANY))
@@ -86,12 +88,23 @@ class VolumeView:
             return Reason.WAITING_FOR_OBJECTS, "PersistentVolumeClaims are being listed"
         try:
             for use in uses:
-                self._bound_to(workload, use)
+                self._bound_to(workload, use, uses)
             for name in sorted({use.claim for use in uses if use.claim}):
                 self._check_alone(workload, name, [use for use in uses if use.claim == name])
+            self._choosers.check(workload, uses)
         except CannotBind as why:
             return why.reason, why.message
         return None
+
+    def start(self, workload: Workload) -> None:
+        """Notes that the Workload gets quota, before the watch shows that."""
+        if _has_claims(workload):
+            self._choosers.start(workload.key)
+
+    def started(self, key: str) -> None:
+        """The write of the Workload's quota has ended: the watched state counts."""
+        if self._choosers.started(key):
+            self._tell_held()
 
     def placed(self, workload: Workload, made: model.Workload) -> model.Workload:
         """Returns the Workload with its volumes' requirements on nodes; the same object without any."""
@@ -99,34 +112,31 @@ class VolumeView:
         if not uses or not self._known():
             return made
         found, attached = dict[str, list[tuple[model.NodeSelectorTerm, ...]]](), dict[str, Counter[str]]()
+        gathered = dict[str, list[str]]()
         for use in uses:
             if use.example and use.claim:
                 continue  # one pod's claim, which other pods of the group do not share
-            if (name := self._local_class(workload, use)) and self.local.count(name):
+            if (name := self._choosers.counted_class(workload, use)) and self.local.count(name):
                 attached.setdefault(use.pod_set, Counter())[f"{LOCAL}{name}"] += 1
             try:
-                bound = self._bound_to(workload, use)
+                bound = self._bound_to(workload, use, uses)
             except CannotBind:
                 continue
             found.setdefault(use.pod_set, []).extend(bound.selectors)
+            gathered.setdefault(use.pod_set, []).extend(bound.gathered)
             if not self._is_shared(workload, use) and self.attachments.counts(bound.driver):
                 attached.setdefault(use.pod_set, Counter())[f"{PREFIX}{bound.driver}"] += 1
-        if not any(found.values()) and not attached:
+        if not any(found.values()) and not any(gathered.values()) and not attached:
             return made
-        reached = (replace(p, volumes=tuple(dict.fromkeys(found.get(p.name, ())))) for p in made.pod_sets)
+        reached = (
+            replace(
+                p,
+                volumes=tuple(dict.fromkeys(found.get(p.name, ()))),
+                gathered=tuple(sorted(set(gathered.get(p.name, ())))),
+            )
+            for p in made.pod_sets
+        )
         return replace(made, pod_sets=tuple(with_amounts(p, attached.get(p.name, {})) for p in reached))
-
-    def _local_class(self, workload: Workload, use: ClaimUse) -> str:
-        """The class of which each pod takes a volume that is there already, on a single host; empty where none does."""
-        claim = self.claim(object_key(workload.metadata.namespace, use.claim)) if use.claim else None
-        if use.claim and (claim is None or claim.bound or use.pods > 1):
-            return ""
-        spec = use.spec if claim is None else claim.spec
-        name = "" if spec is None else spec.storage_class_name or ""
-        found = self.storage_class(name) if name else None
-        free = [volume for volume in self._volumes.by_index(_OF_CLASS, name) if volume.spec.claim_ref is None]
-        counted = found is not None and not found.provisions and all(map(host_of, free))
-        return name if counted else ""
 
     def _volume_of(self, key: str) -> Volume | None:
         """The volume that a claim has."""
@@ -150,10 +160,13 @@ class VolumeView:
         found = self.storage_class(claim.spec.storage_class_name)
         return found.provisioner if found is not None else ""
 
-    def _bound_to(self, workload: Workload, use: ClaimUse) -> BoundTo:
+    def _bound_to(self, workload: Workload, use: ClaimUse, uses: Sequence[ClaimUse]) -> BoundTo:
         if use.spec is not None:
             return binding.of_each_pod(use, use.spec, self)
-        return binding.of_named(object_key(workload.metadata.namespace, use.claim), use.pods, self)
+        alike = [each for each in uses if each.claim == use.claim]
+        pods = 1 if use.example else sum(each.pods for each in alike)
+        pod_sets = len({each.pod_set for each in alike})
+        return binding.of_named(object_key(workload.metadata.namespace, use.claim), pods, self, pod_sets=pod_sets)
 
     def _check_alone(self, workload: Workload, name: str, uses: Sequence[ClaimUse]) -> None:
         """Checks a claim that only one pod may use. Raises CannotBind."""
@@ -168,7 +181,7 @@ class VolumeView:
             if pod.bound is not None and pod.bound.workload != workload.key:
                 raise CannotBind(f"{said}, and pod {pod.metadata.name} uses it")
         for other in self._workloads.by_index(_BY_CLAIM, key):
-            if other.key != workload.key and _runs(other):
+            if other.key != workload.key and self._choosers.runs(other):
                 raise CannotBind(f"{said}, and Workload {other.metadata.name} uses it")
 
     def _known(self) -> bool:
@@ -199,12 +212,25 @@ class VolumeView:
         """See binding.Storage."""
         return self._volumes.by_index(_BY_CLASS, name)
 
+    def topology_keys(self, driver: str) -> tuple[str, ...]:
+        """See binding.Storage."""
+        found = self._csi_nodes.by_index(_BY_DRIVER, driver)
+        drivers = (each for node in found for each in node.spec.drivers if each.name == driver)
+        return tuple(sorted({key for each in drivers for key in each.topology_keys or ()}))
+
     # ---- watch handlers
 
     def _changed(self, value: str, but: str = "") -> None:
         found = [each for each in self._workloads.by_index(_BY_CLAIM, value) if each.key != but]
-        for fn in self._handlers if found else ():
-            fn(found)
+        self._tell(found)
+
+    def _tell_held(self) -> None:
+        """Reports the Workloads that wait until another one has its volumes."""
+        self._tell([self._workloads.objects[key] for key in self._choosers.held() if key in self._workloads.objects])
+
+    def _tell(self, workloads: Collection[Workload]) -> None:
+        for fn in self._handlers if workloads else ():
+            fn(workloads)
 
     def _claim_changed(self, change: Change[Claim]) -> None:
         gone = change.type is ChangeType.DELETED
@@ -214,6 +240,7 @@ class VolumeView:
             self.attachments.claim_changed(pods)
             for pod in pods:
                 self.local.pod_changed(pod)
+            self._tell_held()
 
     def _volume_changed(self, change: Change[Volume]) -> None:
         ref = change.object.spec.claim_ref
@@ -225,15 +252,21 @@ class VolumeView:
     def _pod_changed(self, change: Change[ProjectedPod]) -> None:
         if change.object.claims or (change.old is not None and change.old.claims):
             self.local.pod_changed(change.object if change.object.claims or change.old is None else change.old)
+            self._tell_held()
         for key in dict.fromkeys((*change.object.claims, *(change.old.claims if change.old else ()))):
             claim = self.claim(key)
             if claim is not None and _ALONE in claim.spec.access_modes:
                 self._changed(key)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        """Reports other Workloads that wait for a claim that this one holds exclusively."""
-        if change.old is None or _runs(change.old) == _runs(change.object) or not _has_claims(change.object):
+        """Reports Workloads that wait for a claim that this one holds exclusively, or for volumes that it chooses from."""
+        if not _has_claims(change.object):
             return
+        runs = change.type is not ChangeType.DELETED and has_quota(change.object)
+        self._choosers.changed(change.key, runs=runs)
+        if change.old is None or has_quota(change.old) == runs:
+            return
+        self._tell_held()
         for key in claim_keys(change.object):
             claim = self.claim(key)
             if claim is not None and _ALONE in claim.spec.access_modes:
@@ -248,12 +281,6 @@ def _filed(workload: Workload) -> Iterator[str]:
 
 def _has_claims(workload: Workload) -> bool:
     return any(True for pod_set in workload.spec.pod_sets for _ in volumes_of(pod_set.template))
-
-
-def _runs(workload: Workload) -> bool:
-    """Reports whether the Workload's pods may run: it has quota, or is being evicted."""
-    states = workload.status.conditions
-    return is_true(states, QUOTA_RESERVED) and not is_true(states, FINISHED)
 
 
 def _is_free(volume: Volume) -> bool:

@@ -62,6 +62,7 @@ def _pod_set_shape(pod_set: PodSet) -> Hashable:
         pod_set.tolerations,
         frozenset(pod_set.exclusive),
         pod_set.volumes,
+        pod_set.gathered,
         pod_set.facts,
     )
 

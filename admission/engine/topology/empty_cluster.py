@@ -61,4 +61,5 @@ def _question(request: PlacementRequest) -> Hashable:
         pod_set.tolerations,
         frozenset(pod_set.exclusive),
         pod_set.volumes,
+        pod_set.gathered,
     )

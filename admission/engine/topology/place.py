@@ -40,7 +40,7 @@ from admission.engine.topology.tree.tree import Tree, Values
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
 """The assignment of each pod set of a group."""
 _TRIES = 64
-"""The number of domains of a topology key that are tried for pods with required affinity to each other."""
+"""The number of domains of a topology key that are tried for pods that must be in one of them."""
 
 Proved = tuple[Placed | NoPlacement, Certificate | None]
 """A group's answer, and its certificate."""
@@ -258,9 +258,12 @@ class Placer:
 
     def proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
         """Returns what `search` returns, with the certificate."""
-        keys = self._capacity.placed.gathers(ask.wants.facts, empty=simulate_empty) if tree.by_node else ()
-        if keys:
-            return self._gathered(tree, group, ask, simulate_empty, keys), None
+        near = self._capacity.placed.gathers(ask.wants.facts, empty=simulate_empty) if tree.by_node else ()
+        shared = group.workers.pod_set.gathered if tree.by_node else ()
+        if near or shared:
+            why = "required pod affinity" if near else "a volume that they share"
+            keys = tuple(dict.fromkeys((*near, *shared)))
+            return self._gathered(tree, group, ask, simulate_empty, keys, why), None
         return self._even(tree, group, ask, simulate_empty)
 
     def _even(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
@@ -290,10 +293,10 @@ class Placer:
         return NoPlacement(text + exclusion_text(exclusions), most, ask.count, exclusions), None
 
     def _gathered(
-        self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool, keys: Sequence[str]
+        self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool, keys: Sequence[str], why: str
     ) -> Placed | NoPlacement:
         """Returns a placement of all pods in one domain of each topology key; the tightest domains are tried first."""
-        where = f"in one domain of {' and '.join(keys)}, where required pod affinity keeps them together"
+        where = f"in one domain of {' and '.join(keys)}, where {why} keeps them together"
         if group.leader is not None:
             return NoPlacement(f'topology "{ask.topology}" has no way to say that all pods go {where}')
         counter = Counter(tree, ask, simulate_empty=simulate_empty)

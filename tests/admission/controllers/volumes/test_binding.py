@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.controllers.volumes.binding import BoundTo, CannotBind, of_each_pod, of_named
+from admission.controllers.volumes.binding import of_each_pod, of_named
 from admission.controllers.volumes.pod_claims import ClaimUse
+from admission.controllers.volumes.reach import BoundTo, CannotBind
 from admission.engine.model import Node
 from admission.engine.topology.tree.match import Matcher, Wants
 from api.volumes import Claim, ClaimSpec, StorageClass, Volume
@@ -37,6 +38,9 @@ class World:
 
     def storage_class(self, name: str | None) -> StorageClass | None:
         return self.classes.get(name or "standard")
+
+    def topology_keys(self, driver: str) -> tuple[str, ...]:
+        return (ZONE,) if driver == "zonal.example.com" else ()
 
     def volumes_of_class(self, name: str) -> list[Volume]:
         return [v for v in self.volumes.values() if v.spec.storage_class_name == name and v.status.phase == "Available"]
@@ -115,7 +119,7 @@ def nodes_of(found: BoundTo, nodes: Mapping[str, Mapping[str, str]] = NODES) -> 
         pytest.param(
             [claim()],
             [volume("v", among(HOST, "n1")), volume("w", among(HOST, "n5"), capacity={"storage": "1Gi"})],
-            [LOCAL], 2, "n5", id="shared-takes-the-smallest",
+            [LOCAL], 2, "n1 n5", id="shared",
         ),
         pytest.param(
             [claim(resources={"requests": {"storage": "5Gi"}})],
@@ -149,6 +153,49 @@ def test_a_claim_allows_the_nodes_that_reach_its_volume(
     claims: list[Any], volumes: list[Any], classes: list[Any], pods: int, nodes: str
 ) -> None:
     assert " ".join(sorted(nodes_of(of_named("ns/data", pods, World(claims, volumes, classes))))) == nodes
+
+
+ZONAL = storage_class("zonal", "a", "b", provisioner="zonal.example.com")
+ZONE_VOLUMES = [volume("v", among(ZONE, "a")), volume("w", among(ZONE, "c"))]
+MIXED = [volume("v", among(HOST, "n0", "n1")), volume("w", among(HOST, "n1", "n2"))]
+
+
+@pytest.mark.parametrize(
+    ("spec", "volumes", "classes", "pod_sets", "nodes", "gathered"),
+    [
+        pytest.param({}, ZONE_VOLUMES, [LOCAL], 1, "n0 n1 n4 n5", (ZONE,), id="volumes-of-zones"),
+        pytest.param({}, ZONE_VOLUMES, [LOCAL], 2, "n0 n1", (), id="of-two-pod-sets-that-of-the-first"),
+        pytest.param({}, [volume("v", among(HOST, "n0", "n3"))], [LOCAL], 2, "n0 n3", (), id="one-volume"),
+        pytest.param({}, [MIXED[0], MIXED[0] | {"metadata": {"name": "x"}}], [LOCAL], 1, "n0 n1", (), id="alike"),
+        pytest.param({"storageClassName": "zonal"}, [], [ZONAL], 1, "n0 n1 n2 n3", (ZONE,), id="provisioned-in-a-zone"),
+        pytest.param(
+            {"storageClassName": "fast"}, [], [storage_class("fast", "a", "c")], 1, "n0 n1 n4 n5", (ZONE,),
+            id="provisioned-where-the-class-allows",
+        ),
+    ],
+)  # fmt: skip
+def test_pods_that_share_an_unbound_claim_go_to_one_domain_of_its_volume(
+    spec: Any, volumes: list[Any], classes: list[Any], pod_sets: int, nodes: str, gathered: tuple[str, ...]
+) -> None:
+    found = of_named("ns/data", 3, World([claim(**spec)], volumes, classes), pod_sets=pod_sets)
+    assert (" ".join(sorted(nodes_of(found))), found.gathered) == (nodes, gathered)
+
+
+@pytest.mark.parametrize(
+    ("spec", "volumes", "pod_sets", "says"),
+    [
+        pytest.param({}, MIXED, 1, "do not name their nodes by one label alike", id="volumes-overlap"),
+        pytest.param({}, [*ZONE_VOLUMES, volume("x")], 1, "do not name their nodes", id="one-everywhere"),
+        pytest.param({"storageClassName": "zonal"}, [], 2, "several pod sets share it", id="two-pod-sets"),
+    ],
+)
+def test_a_shared_claim_whose_volume_is_not_counted_says_so(
+    spec: Any, volumes: list[Any], pod_sets: int, says: str
+) -> None:
+    with pytest.raises(CannotBind) as why:
+        of_named("ns/data", 3, World([claim(**spec)], volumes, [LOCAL, ZONAL]), pod_sets=pod_sets)
+    assert says in why.value.message
+    assert why.value.reason == "UnsupportedPodTerms"
 
 
 def test_a_claim_whose_node_is_chosen_goes_there() -> None:
@@ -212,6 +259,13 @@ def test_claims_of_each_pod(name: str | None, classes: list[Any], result: str) -
     assert result in found
 
 
+def test_volumes_that_reach_several_nodes_each_differently_are_not_counted_for_claims_of_each_pod() -> None:
+    spec = ClaimSpec(storage_class_name="local")
+    with pytest.raises(CannotBind, match="reach different sets of nodes") as why:
+        of_each_pod(ClaimUse("main", "scratch", 2, spec=spec), spec, World([], MIXED, [LOCAL]))
+    assert why.value.reason == "UnsupportedPodTerms"
+
+
 @pytest.mark.parametrize("classes", [[LOCAL], []], ids=["local", "no-class"])
 def test_claims_that_outlive_their_pods_may_be_bound_already(classes: list[Any]) -> None:
     spec = ClaimSpec(storage_class_name="local")
@@ -260,3 +314,23 @@ def test_an_unbound_claim_of_one_pod_allows_what_the_scheduler_allows(
     except CannotBind:
         found = set()
     assert found == wanted
+
+
+@given(st.lists(st.tuples(PLACES, SIZES), min_size=1, max_size=4), st.integers(1, 2), st.booleans())
+def test_whichever_volume_the_first_pod_gets_the_others_reach_it(
+    volumes: list[Any], pod_sets: int, provisions: bool
+) -> None:
+    """Pods share a claim and are in one domain of the topology keys: all reach each volume that one of them may get."""
+    made = [volume(f"v{n}", *places, capacity={"storage": size}) for n, (places, size) in enumerate(volumes)]
+    kind = storage_class("local", provisioner="zonal.example.com" if provisions else "kubernetes.io/no-provisioner")
+    try:
+        found = of_named("ns/data", 3, World([claim(resources={"requests": {"storage": "1Gi"}})], made, [kind]),
+                         pod_sets=pod_sets)  # fmt: skip
+    except CannotBind:
+        return
+    domains: dict[tuple[str | None, ...], set[str]] = {}
+    for name in nodes_of(found):
+        domains.setdefault(tuple(NODES[name].get(key) for key in found.gathered), set()).add(name)
+    for names in domains.values():
+        for places, _ in volumes:
+            assert len({reaches(NODES[name], places) for name in names}) == 1

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from admission.engine import convert
 from admission.engine.decision import Admit, Wait
 from admission.engine.queue.notices import NotEvaluated
 from api.kube.resources import CLAIMS, NODES, PODS, RESOURCE_FLAVORS, STORAGE_CLASSES, VOLUMES, WORKLOADS
-from api.names import HOSTNAME_LABEL, IS_GROUP_WORKLOAD
+from api.names import ADMITTED, HOSTNAME_LABEL, IS_GROUP_WORKLOAD, QUOTA_RESERVED
 from tests.admission.controllers.test_feed_resources import FeedCluster
 from tests.admission.controllers.test_runtime_classes import host_of
 from tests.admission.controllers.volumes.test_binding import among, claim, storage_class, volume
@@ -26,17 +27,37 @@ class VolumeCluster(FeedCluster):
             status = {"allocatable": {"cpu": "4", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
             self.add(NODES, {"metadata": meta, "spec": {}, "status": status})
 
-    def uses(self, *sources: dict[str, Any], count: int = 1, name: str = "w", group: bool = False) -> None:
-        """A Workload whose pods have these volumes."""
+    def uses(
+        self,
+        *sources: dict[str, Any],
+        count: int = 1,
+        name: str = "w",
+        group: bool = False,
+        admitted: Admit | None = None,
+    ) -> None:
+        """A Workload whose pods have these volumes; with `admitted` it has quota."""
         volumes = [{"name": f"v{n}", **source} for n, source in enumerate(sources)]
         spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "volumes": volumes}
         pod_set = {"name": "main", "count": count, "template": {"spec": spec}}
         annotations = {IS_GROUP_WORKLOAD: "true"} if group else {}
-        meta = {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
-        self.add(
-            WORKLOADS,
-            {"metadata": {**meta, "annotations": annotations}, "spec": {"queueName": "lq", "podSets": [pod_set]}},
-        )
+        meta: dict[str, Any] = {
+            "name": name,
+            "namespace": "ns",
+            "uid": name,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }
+        status: dict[str, Any] = {}
+        if admitted is not None:
+            since: dict[str, Any] = {
+                "status": "True",
+                "reason": "X",
+                "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            status["conditions"] = [{"type": kind, **since} for kind in (QUOTA_RESERVED, ADMITTED)]
+            status["admission"] = convert.admission(admitted.admission).to_wire()
+        body: dict[str, Any] = {"queueName": "lq", "podSets": [pod_set]}
+        self.add(WORKLOADS, {"metadata": {**meta, "annotations": annotations}, "spec": body, "status": status})
 
     def told(self) -> Any:
         report = self.world.cycle()
@@ -157,4 +178,44 @@ def test_the_claim_of_one_pod_of_a_group_does_not_say_where_the_others_go() -> N
 def test_volumes_of_other_kinds_are_of_no_interest() -> None:
     cluster = VolumeCluster()
     cluster.uses({"emptyDir": {}}, {"persistentVolumeClaim": {}}, {"hostPath": {"path": "/data"}})
+    assert isinstance(cluster.told(), Admit)
+
+
+NO_PROVISIONER = storage_class("local", provisioner="kubernetes.io/no-provisioner")
+
+
+def test_pods_that_share_an_unbound_claim_go_to_one_host() -> None:
+    """Four CPUs a host: by capacity alone five pods would be on two hosts, of which one does not reach the volume."""
+    cluster = VolumeCluster()
+    cluster.add(STORAGE_CLASSES, NO_PROVISIONER)
+    for host in "bc":
+        cluster.add(VOLUMES, volume(f"on-{host}", among(HOSTNAME_LABEL, host)))
+    cluster.add(CLAIMS, claim())
+    cluster.uses(DATA, count=5)
+    told = cluster.told()
+    assert isinstance(told, Wait)
+    assert "at most 4 out of 5 pod(s) in one domain of kubernetes.io/hostname" in told.message
+    assert "where a volume that they share keeps them together" in told.message
+    cluster.uses(DATA, count=4)
+    assert isinstance(told := cluster.told(), Admit)
+    assert host_of(told) in "bc"
+
+
+def test_two_workloads_do_not_count_on_the_same_volume() -> None:
+    """The second one waits, and says for whom, until the claim of the first is bound."""
+    cluster = VolumeCluster()
+    cluster.add(STORAGE_CLASSES, NO_PROVISIONER)
+    cluster.add(VOLUMES, volume("v", among(HOSTNAME_LABEL, "a", "b")))
+    cluster.add(VOLUMES, volume("w", among(HOSTNAME_LABEL, "a", "b")))
+    for name in ("one", "two"):
+        cluster.add(CLAIMS, claim(name))
+    cluster.uses({"persistentVolumeClaim": {"claimName": "one"}}, count=2, name="one")
+    told = cluster.told()
+    assert isinstance(told, Admit)
+    cluster.uses({"persistentVolumeClaim": {"claimName": "one"}}, count=2, name="one", admitted=told)
+    cluster.uses({"persistentVolumeClaim": {"claimName": "two"}}, count=2, name="two")
+    text = "waits until the pods of Workload one have their PersistentVolumes of StorageClass local"
+    assert cluster.says() == f"WaitingForObjects: {text}"
+    cluster.add(VOLUMES, volume("v", among(HOSTNAME_LABEL, "a", "b"), phase="Bound"))
+    cluster.add(CLAIMS, claim("one", volume="v"))
     assert isinstance(cluster.told(), Admit)

@@ -1,0 +1,103 @@
+"""The nodes that reach volumes, as selectors. Pure.
+
+binding.py and shared.py use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm
+from admission.engine.reasons import Reason
+from api.volumes import StorageClass, Volume
+
+Selector = tuple[NodeSelectorTerm, ...]
+"""Node selector terms, ORed, as in a pod's required node affinity."""
+
+_MOST_TERMS: Final = 64
+"""The maximum number of terms of a selector; dropping the rest may refuse a node, but never accepts one wrongly."""
+
+
+class CannotBind(Exception):
+    """No pod that uses the claim can be bound now; holds reason and message of the wait."""
+
+    def __init__(self, message: str, reason: Reason = Reason.WAITING_FOR_OBJECTS) -> None:
+        super().__init__(message)
+        self.reason, self.message = reason, message
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTo:
+    """The nodes that reach the claim's volume: all selectors must match. `driver` attaches it; empty if unknown.
+
+    `gathered` has the topology keys of which one domain each must hold all pods.
+    """
+
+    selectors: tuple[Selector, ...] = ()
+    driver: str = ""
+    gathered: tuple[str, ...] = ()
+
+
+def one_of(reached: Sequence[Selector | None], driver: str) -> BoundTo:
+    """Returns the nodes that at least one of the selectors allows."""
+    if any(each is None for each in reached):
+        return BoundTo((), driver)
+    return BoundTo((merged(term for each in reached for term in each or ()),), driver)
+
+
+def selectors(terms: Selector | None) -> tuple[Selector, ...]:
+    return () if terms is None else (terms,)
+
+
+def reach(volume: Volume) -> Selector | None:
+    """Returns the nodes that reach the volume; None for all."""
+    required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
+    return required.node_selector_terms[:_MOST_TERMS] if required else None
+
+
+def zone(volume: Volume) -> Selector | None:
+    """Returns the nodes with the volume's zone labels, and those without any such labels; None for all."""
+    zones = volume.zones
+    if not zones:
+        return None
+    alike = tuple(NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in zones.items())
+    without = tuple(NodeSelectorRequirement(key=key, operator="DoesNotExist") for key in zones)
+    return NodeSelectorTerm(match_expressions=alike), NodeSelectorTerm(match_expressions=without)
+
+
+def allowed(found: StorageClass) -> Selector | None:
+    """Returns the nodes for which the class provisions volumes; None for all."""
+    terms = tuple(
+        NodeSelectorTerm(
+            match_expressions=tuple(
+                NodeSelectorRequirement(key=each.key, operator="In", values=each.values)
+                for each in term.match_label_expressions
+            )
+        )
+        for term in found.allowed_topologies[:_MOST_TERMS]
+    )
+    return terms or None
+
+
+def named_node(name: str) -> NodeSelectorTerm:
+    return NodeSelectorTerm(match_fields=(NodeSelectorRequirement(key="metadata.name", operator="In", values=(name,)),))
+
+
+def merged(terms: Iterable[NodeSelectorTerm]) -> Selector:
+    """Returns an equivalent selector with fewer terms: terms that only list values of one label are merged."""
+    values, others = dict[str, dict[str, None]](), dict[NodeSelectorTerm, None]()
+    for term in terms:
+        one = term.match_expressions[0] if len(term.match_expressions) == 1 and not term.match_fields else None
+        if one is not None and one.operator == "In":
+            values.setdefault(one.key, {}).update(dict.fromkeys(one.values))
+        else:
+            others[term] = None
+    made = (
+        NodeSelectorTerm(
+            match_expressions=(NodeSelectorRequirement(key=key, operator="In", values=tuple(sorted(each))),)
+        )
+        for key, each in sorted(values.items())
+    )
+    return (*made, *others)[:_MOST_TERMS]
