@@ -1,9 +1,9 @@
 """Feeds the ledger: converts every change of the watched objects into events of the ledger and the pending queues.
 
-Objects are converted here (engine/convert.py), once per change. Changes without effect on the engine (a node's heartbeat, a
-status that Stowage wrote itself) end here. A change requeues every workload that it could help and requests a cycle. An object
-that cannot be converted is logged with name and field, and its last valid state stays in force; for a Workload, the status
-reports the validation error.
+Each object is converted once per change: by engine/convert_nodes.py and convert_queues.py, a Workload by workload_conversion.py.
+Changes without effect on the engine (a node's heartbeat, a status that Stowage wrote itself) end here. A change requeues every
+workload that it could help and requests a cycle. An object that cannot be converted is logged with name and field, and its last
+valid state stays in force; for a Workload, the status reports the validation error.
 
 The capacity of an evicted workload is free when its pods have left (`_lingers`). While an admission or an eviction is being
 written, the scheduler owns the Workload: older states that the watch still shows are ignored (`hold`, `let_go`).
@@ -15,21 +15,17 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-import msgspec
-from cachetools import LRUCache
-
-from admission.controllers.admission_context import blocker
-from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_NAMESPACE, BY_QUEUE, BY_REPLACED, ClusterView
+from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_QUEUE, BY_REPLACED, ClusterView
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.in_steps import InSteps
-from admission.controllers.lifecycle import not_before
 from admission.controllers.node_amounts import AmountsChanged
 from admission.controllers.projection import ProjectedPod
-from admission.controllers.resources import Limit, LimitRange, completed, defect
-from admission.controllers.runtime_classes import RuntimeClass, scheduled
+from admission.controllers.resources import LimitRange
+from admission.controllers.runtime_classes import RuntimeClass
 from admission.controllers.sakkara_trees import TreesChanged
 from admission.controllers.slice_index import SliceIndex
-from admission.engine import convert, convert_nodes, convert_queues, model
+from admission.controllers.workload_conversion import WorkloadConversion
+from admission.engine import convert_nodes, convert_queues, model
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.scheduler_state import SchedulerState
 from api.errors import InvalidObject
@@ -39,13 +35,11 @@ from api.names import ELASTIC_QUOTA_LABEL, FINISHED, QUOTA_RESERVED
 from api.pods import Namespace, Node
 from api.queues import ClusterQueue, Cohort, LocalQueue
 from api.topology import ResourceFlavor, Topology
-from api.workloads import Workload, WorkloadSpec
+from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
 _DELETED = ChangeType.DELETED
-# The number of specs whose conversion is cached, about one per kind of job; each takes as much memory as a Workload.
-_SPECS = 4096
 
 
 class Feed:
@@ -64,14 +58,13 @@ class Feed:
         by_eviction: bool = True,
     ) -> None:
         self._views, self._state, self._request_cycle = views, state, request_cycle
-        self._rules, self._by_eviction = rules, by_eviction
-        self._converted: LRUCache[int, tuple[WorkloadSpec, tuple[model.PodSet, ...]]] = LRUCache(_SPECS)
         self._nodes: dict[str, model.Node] = {}
         self._cluster_queues: dict[str, model.ClusterQueue] = {}
         self._validation_errors: dict[str, str] = {}
         self._held: set[str] = set()
         self._lingering: set[str] = set()
         self._slices = SliceIndex(views, state)
+        self.conversion = WorkloadConversion(views, self._slices, rules, by_eviction=by_eviction)
         self._counting = InSteps()
         views.topologies.add_handler(self._topology_changed)
         views.trees.add_handler(self._trees_changed)
@@ -354,7 +347,7 @@ class Feed:
             self._gone(key)
             return
         try:
-            taken = self.converted(workload)
+            taken = self.conversion.converted(workload)
         except InvalidObject as bad:
             self._validation_errors[key] = str(bad)
             self._leave_out(workload)
@@ -392,57 +385,3 @@ class Feed:
             self._state.queues.remove(workload.key)
         else:
             self._tell(model.ObjectRemoved(model.RemovedKind.WORKLOAD, workload.key))
-
-    def converted(self, workload: Workload) -> model.Workload:
-        """Returns the Workload as the engine's value, with what keeps it from being considered. Raises InvalidObject."""
-        local = self._views.local_queue_of(workload)
-        reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
-        given, workload = workload, self._completed(workload, reserved=reserved)
-        context = None if reserved else self._views.context(given)
-        made = convert.workload(
-            workload,
-            cluster_queue=local.spec.cluster_queue if local else "",
-            blocked=blocker(workload, context) if context else None,
-            not_before=not_before(workload, context) if context else 0.0,
-            defect=None if reserved else self._defect(given) or self._defect(workload),
-            rules=self._rules,
-            by_eviction=self._by_eviction,
-            boosted=self._views.gates.priority_boost,
-            known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
-            replaces=self._slices.replaces(workload),
-        )
-        return self._views.devices.counted(workload, self._views.volumes.placed(workload, made))
-
-    def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
-        """Converts pod sets once for all Workloads that share a spec object (reading.py), however often they change."""
-        spec = workload.spec
-        if not convert.same_for_all(spec):
-            return convert.pod_sets(workload, self._rules)
-        kept = self._converted.get(id(spec))
-        if kept is None or kept[0] is not spec:
-            kept = self._converted[id(spec)] = (spec, convert.pod_sets(workload, self._rules))
-        return kept[1]
-
-    def _limits(self, workload: Workload) -> list[Limit]:
-        found = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
-        return [limit for each in sorted(found, key=lambda each: each.metadata.name) for limit in each.spec.limits]
-
-    def _completed(self, workload: Workload, *, reserved: bool) -> Workload:
-        """Adds what the API server gives the pods; with quota, only what decides where they may run.
-
-        Unreadable fields are left to the conversion, which reports them.
-        """
-        classes = self._views.runtime_classes.objects
-        try:
-            if reserved:
-                return scheduled(workload, classes)
-            return completed(workload, self._limits(workload), classes)
-        except (AttributeError, TypeError, ValueError):
-            return workload
-
-    def _defect(self, workload: Workload) -> str | None:
-        """Returns what the API server would reject of the pods' resources; the conversion reports unreadable fields."""
-        try:
-            return defect(workload, self._limits(workload))
-        except (msgspec.ValidationError, InvalidObject):
-            return None

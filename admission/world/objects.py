@@ -171,7 +171,7 @@ class Objects:
 
     def converted(self, workload: Workload) -> model.Workload:
         """Returns the engine's form of a Workload, with the reason that blocks it, if any. Raises InvalidObject."""
-        return self._feed.converted(workload)
+        return self._feed.conversion.converted(workload)
 
     def validation_error(self, workload: Workload) -> str | None:
         """Returns why the engine rejected an added Workload, or None."""

@@ -1,0 +1,88 @@
+"""Converts Workloads to the engine's values: completed as the API server would, and with what keeps each from being considered.
+
+The feed calls it for each change of a Workload. engine/convert.py converts the fields; this module adds what depends on other
+objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and the slices of elastic jobs.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from cachetools import LRUCache
+
+from admission.controllers.admission_context import blocker
+from admission.controllers.cluster_view import BY_NAMESPACE, ClusterView
+from admission.controllers.lifecycle import not_before
+from admission.controllers.resources import Limit, completed, defect
+from admission.controllers.runtime_classes import scheduled
+from admission.controllers.slice_index import SliceIndex
+from admission.engine import convert, model
+from admission.engine.quota.charging import ResourceRules
+from api.errors import InvalidObject
+from api.meta import is_true
+from api.names import QUOTA_RESERVED
+from api.workloads import Workload, WorkloadSpec
+
+# The number of specs whose conversion is cached, about one per kind of job; each takes as much memory as a Workload.
+_SPECS = 4096
+
+
+class WorkloadConversion:
+    """Converts Workloads; `rules` and `by_eviction` are arguments of `convert.workload`."""
+
+    def __init__(self, views: ClusterView, slices: SliceIndex, rules: ResourceRules, *, by_eviction: bool) -> None:
+        self._views, self._slices, self._rules, self._by_eviction = views, slices, rules, by_eviction
+        self._converted: LRUCache[int, tuple[WorkloadSpec, tuple[model.PodSet, ...]]] = LRUCache(_SPECS)
+
+    def converted(self, workload: Workload) -> model.Workload:
+        """Returns the Workload as the engine's value, with what keeps it from being considered. Raises InvalidObject."""
+        local = self._views.local_queue_of(workload)
+        reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
+        given, workload = workload, self._completed(workload, reserved=reserved)
+        context = None if reserved else self._views.context(given)
+        made = convert.workload(
+            workload,
+            cluster_queue=local.spec.cluster_queue if local else "",
+            blocked=blocker(workload, context) if context else None,
+            not_before=not_before(workload, context) if context else 0.0,
+            defect=None if reserved else self._defect(given) or self._defect(workload),
+            rules=self._rules,
+            by_eviction=self._by_eviction,
+            boosted=self._views.gates.priority_boost,
+            known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
+            replaces=self._slices.replaces(workload),
+        )
+        return self._views.devices.counted(workload, self._views.volumes.placed(workload, made))
+
+    def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
+        """Converts pod sets once for all Workloads that share a spec object (reading.py), however often they change."""
+        spec = workload.spec
+        if not convert.same_for_all(spec):
+            return convert.pod_sets(workload, self._rules)
+        kept = self._converted.get(id(spec))
+        if kept is None or kept[0] is not spec:
+            kept = self._converted[id(spec)] = (spec, convert.pod_sets(workload, self._rules))
+        return kept[1]
+
+    def _limits(self, workload: Workload) -> list[Limit]:
+        found = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
+        return [limit for each in sorted(found, key=lambda each: each.metadata.name) for limit in each.spec.limits]
+
+    def _completed(self, workload: Workload, *, reserved: bool) -> Workload:
+        """Adds what the API server gives the pods; with quota, only what decides where they may run.
+
+        Unreadable fields are left to the conversion, which reports them.
+        """
+        classes = self._views.runtime_classes.objects
+        try:
+            if reserved:
+                return scheduled(workload, classes)
+            return completed(workload, self._limits(workload), classes)
+        except (AttributeError, TypeError, ValueError):
+            return workload
+
+    def _defect(self, workload: Workload) -> str | None:
+        """Returns what the API server would reject of the pods' resources; the conversion reports unreadable fields."""
+        try:
+            return defect(workload, self._limits(workload))
+        except (msgspec.ValidationError, InvalidObject):
+            return None
