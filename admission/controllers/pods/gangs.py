@@ -20,38 +20,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
-from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.finish import let_go
 from admission.controllers.pods.actions import NOTHING, Action, PodGroupPlan, ReleasePod
 from admission.controllers.pods.compose import adopt, is_group_workload
 from admission.controllers.pods.gang import (
-    BACKOFF,
     GangTerms,
     GangUnit,
     LateUnit,
     counted,
-    places_bound,
     shortage,
     staying_away,
     stopped,
 )
+from admission.controllers.pods.gang_limit import BindLimit
 from admission.controllers.pods.plan import RULES, plan
+from admission.controllers.pods.replacements import with_shortage
 from admission.controllers.pods.sakkara_unit import ExactUnit, unit_of
 from admission.integrations.gang import MatchPolicy
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, SortedMembers, sort_out
 from api import names
 from api.errors import InvalidObject
-from api.meta import find_condition, is_true, parse_time, rfc3339
-from api.workloads import RequeueState, Workload, WorkloadStatus
-
-GATES_A_SECOND: Final = 100
-"""Assumed rate at which gates are removed: a large gang's time limit runs from its last gate."""
+from api.meta import is_true
+from api.workloads import Workload
 
 Lates = Mapping[str, Sequence[Workload]]
 """The Workloads of late joiners, by pod key."""
@@ -165,7 +160,7 @@ class _Gang:
             return result
         going = tuple(ReleasePod(pod) for pod in unit.pods if pod.held and not pod.lasting)
         why = self._short()
-        status = self._with_shortage(workload, why)
+        status = with_shortage(workload, why, self._now)
         result = PodGroupPlan(going)
         if status is not workload.status:
             return result.then(SetStatus(workload, status)).followed(self._wait(why) if why else NOTHING)
@@ -174,22 +169,6 @@ class _Gang:
         if (follow := self._followed(workload)) is not None:
             return result.followed(follow)
         return result.followed(plan(unit.only(unit.counting), [workload], self._context, self._now))
-
-    def _with_shortage(self, workload: Workload, why: str | None) -> WorkloadStatus:
-        kind, status, generation = names.WAITING_FOR_REPLACEMENT_PODS, workload.status, workload.metadata.generation
-        old = find_condition(status.conditions, kind)
-        if why is None:
-            if old is None or old.status != "True":
-                return status
-            text = "No pods need replacement"
-            return conditions.with_condition(
-                status, kind, False, names.ReplacementReason.PODS_READY, text, self._now, generation
-            )
-        if old is not None and old.status == "True" and old.message == why:
-            return status
-        return conditions.with_condition(
-            status, kind, True, names.ReplacementReason.GANG_WAITING, why, self._now, generation
-        )
 
     def _followed(self, workload: Workload) -> PodGroupPlan | None:
         """Returns the update of the Workload to its pods and terms, or None if it is up to date."""
@@ -240,10 +219,10 @@ class _Gang:
             return over
         if taking := self._taking_places(workload, found.kept):
             return taking
-        unit = self._unit.only(members)
-        if (whole := self._bound_whole(workload, unit, found)) is not None:
+        unit, limit = self._unit.only(members), BindLimit(self._terms, self._unit.pods, self._joined, self._now)
+        if (whole := limit.bound_whole(workload, unit, found)) is not None:
             return whole
-        if (overdue := self._overdue(workload, unit)) is not None:
+        if (overdue := limit.overdue(workload, unit)) is not None:
             return overdue
         # Deleted members no longer count and may go at once, except the last one.
         gone = [pod for pod in members if pod.deleted and not pod.running and not pod.succeeded]
@@ -253,7 +232,7 @@ class _Gang:
         result = PodGroupPlan(tuple(ReleasePod(pod) for pod in held))
         if members:
             result = result.followed(plan(unit, [workload], self._context, self._now))
-        left = self._time_left(workload, unit)
+        left = limit.time_left(workload, unit)
         result = replace(result, again_in=_sooner(result.again_in, left))
         if not is_true(workload.status.conditions, names.ADMITTED) or is_true(
             workload.status.conditions, names.EVICTED
@@ -327,65 +306,6 @@ class _Gang:
         if self._terms.policy is MatchPolicy.ONCE_SATISFIED:
             return True
         return shortage(counted(self._unit.pods, self._terms.policy), self._terms) is None
-
-    # ---- time limit
-
-    def _deadline(self, workload: Workload, unit: GangUnit) -> float | None:
-        """Returns the deadline for binding the minimum, in epoch seconds, or None for no limit."""
-        state = workload.status.conditions
-        if self._terms.timeout is None or not is_true(state, names.ADMITTED) or is_true(state, names.EVICTED):
-            return None
-        if is_true(state, names.GANG_BOUND):
-            return None
-        begun = find_condition(state, names.ADMITTED)
-        lacking = find_condition(state, names.WAITING_FOR_REPLACEMENT_PODS)
-        opened = len(unit.pods) // GATES_A_SECOND
-        moments = [(parse_time(begun.last_transition_time if begun else None) or self._now) + opened]
-        if lacking is not None and lacking.status == "True":
-            moments.append(parse_time(lacking.last_transition_time) or 0.0)
-        return max(moments) + self._terms.timeout
-
-    def _bound(self) -> int:
-        """Counts bound or succeeded pods, including late joiners."""
-        return sum(pod.succeeded or (pod.running and not pod.deleted) for pod in self._unit.pods)
-
-    def _time_left(self, workload: Workload, unit: GangUnit) -> float | None:
-        deadline = self._deadline(workload, unit)
-        if deadline is None or self._bound() >= unit.minimum:
-            return None
-        return max(0.0, deadline - self._now)
-
-    def _bound_whole(self, workload: Workload, unit: GangUnit, members: SortedMembers) -> PodGroupPlan | None:
-        """Records that the minimum was bound, whatever became of these pods since; None if no record is needed.
-
-        The record is written before any of the pods is released, so that a later leader does not miss a pod.
-        """
-        found = places_bound(members, self._joined)
-        if self._deadline(workload, unit) is None or found < unit.minimum or unit.finished() is not None:
-            return None
-        text = f"{found} pods were bound, {unit.minimum} are needed: a member that is lost now ends none of the others"
-        generation, status = workload.metadata.generation, workload.status
-        status = conditions.with_condition(
-            status, names.GANG_BOUND, True, names.WorkloadStateReason.BOUND, text, self._now, generation
-        )
-        return PodGroupPlan((SetStatus(workload, status.model_copy(update={"requeue_state": None})),))
-
-    def _overdue(self, workload: Workload, unit: GangUnit) -> PodGroupPlan | None:
-        ended = bool(unit.pods) and unit.finished() is not None
-        if ended or self._time_left(workload, unit) != 0.0:
-            return None
-        status = workload.status
-        before = (status.requeue_state.count if status.requeue_state else 0) or 0
-        times = max(before, stopped(self._terms, self._now)[0]) + 1
-        again = self._now + BACKOFF.wait(times, workload.metadata.uid)
-        status = status.model_copy(update={"requeue_state": RequeueState(count=times, requeue_at=rfc3339(again + 1))})
-        text = f"{self._bound()} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
-        eviction = Eviction(names.EvictedReason.GANG_TIMEOUT, text)
-        status = evicted(status, eviction, self._now, workload.metadata.generation)
-        # A controller that was suspended may not have read yet that the pods were bound in time.
-        return PodGroupPlan(
-            (SetStatus(workload, status, (PlannedEvent(eviction.event, text, "Warning"),)),), confirm=True
-        )
 
     # ---- after the gang has ended
 

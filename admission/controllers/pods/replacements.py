@@ -41,3 +41,17 @@ def with_replacements(status: WorkloadStatus, unit: PodUnit, workload: Workload,
     if old is not None and waits and (old.reason, old.message) == (reason, message):
         return status
     return with_condition(status, WAITING_FOR_REPLACEMENT_PODS, True, reason, message, now, generation)
+
+
+def with_shortage(workload: Workload, why: str | None, now: float) -> WorkloadStatus:
+    """Returns a gang's status with an updated condition; `why` says how many pods it lacks."""
+    kind, status, generation = WAITING_FOR_REPLACEMENT_PODS, workload.status, workload.metadata.generation
+    old = find_condition(status.conditions, kind)
+    if why is None:
+        if old is None or old.status != "True":
+            return status
+        text = "No pods need replacement"
+        return with_condition(status, kind, False, ReplacementReason.PODS_READY, text, now, generation)
+    if old is not None and old.status == "True" and old.message == why:
+        return status
+    return with_condition(status, kind, True, ReplacementReason.GANG_WAITING, why, now, generation)
