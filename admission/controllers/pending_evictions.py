@@ -179,7 +179,7 @@ class PendingEvictions:
 
     def _look_again(self, removal: PendingEviction) -> None:
         pending = filter(None, map(self._queues.workload, removal.for_whom))
-        self._queues.requeue(sorted({workload.cluster_queue for workload in pending}))
+        self._queues.lines.requeue(sorted({workload.cluster_queue for workload in pending}))
         self._cycle_due.set()
 
 

@@ -96,7 +96,7 @@ class RelabelledController:
         known, admission = self._ledger.workload(key), self._ledger.admission(key)
         if workload is None or known is None or admission is None or not is_running(workload.status):
             return
-        broken = self._ledger.broken_levels(list(placed_requests(self._ledger, known, admission)))
+        broken = self._ledger.placement.broken_levels(list(placed_requests(self._ledger, known, admission)))
         text = _text(broken)
         before = find_condition(workload.status.conditions, LEVELS_KEPT)
         status = conditions.levels_kept(workload.status, text, self._now(), workload.metadata.generation)

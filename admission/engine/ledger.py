@@ -1,24 +1,23 @@
 """The ledger: nodes, usage and admissions, kept incrementally. It is the only state that a decision reads.
 
-`apply` takes an object of the cluster. `place`, `replace`, `fits` and `audit` answer and change nothing. `charge` and
-`release` add and remove an admission, inside a trial or for good. Every change can be reverted (journal.py), and its cost
-grows with what it touches, not with the cluster. quota/tree.py counts quota; topology/ counts capacity and assigns pods to
-workloads. Called by the feed (apply) and by cycle/ (everything else).
+`apply` takes an object of the cluster. `charge` and `release` add and remove an admission, inside a trial or for good. Every
+change can be reverted (journal.py), and its cost grows with what it touches, not with the cluster. `placement` answers
+questions about placement (topology/queries.py), and `audit` recomputes everything; neither changes the ledger. quota/tree.py
+counts quota; topology/ counts capacity and assigns pods to workloads. Called by the feed (apply) and by cycle/ (everything
+else).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import Final
 
-from admission.engine.decision import PlacementResult
 from admission.engine.journal import Journal, Trial
 from admission.engine.model import (
     Admission,
-    Assignment,
     BoundPod,
     ClusterQueue,
     Cohort,
@@ -28,9 +27,7 @@ from admission.engine.model import (
     Node,
     ObjectRemoved,
     PlacementOptions,
-    PlacementRequest,
     PodFacts,
-    PodSet,
     RemovedKind,
     Workload,
 )
@@ -40,19 +37,11 @@ from admission.engine.quota_audit import wrong_quota
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.audit import differences
 from admission.engine.topology.allocation.capacity import Capacity
-from admission.engine.topology.allocation.entries import Allocation, Slot, pods_that_fit
+from admission.engine.topology.allocation.entries import Allocation, Slot
 from admission.engine.topology.allocation.footprint import Cells, Footprint, footprint, free
-from admission.engine.topology.allocation.simulated_removal import PlacementCheck, shift, taken
-from admission.engine.topology.capacity_bound import CapacityBound
-from admission.engine.topology.empty_cluster import EmptyAnswers
-from admission.engine.topology.eviction_gains import EvictionGains, eviction_gains
-from admission.engine.topology.level_check import BrokenLevel, broken_levels
+from admission.engine.topology.allocation.simulated_removal import shift, taken
 from admission.engine.topology.neighbours.counts import Steps
-from admission.engine.topology.place import Placed, Placer
-from admission.engine.topology.replace import Replacer, on_hosts
-from admission.engine.topology.spares import SpareHosts
-from admission.engine.topology.tree.level import Bools
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.queries import PlacementQueries
 
 _SPARE: Final = " (spare hosts)"
 
@@ -77,9 +66,7 @@ class Ledger:
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
         self._allocations = Allocations(self._capacity, self.flavors, self.journal)
-        self._placer = Placer(self._capacity, self.flavors, self.options, self.journal)
-        self._replacer = Replacer(self._placer, self.journal)
-        self._empty = EmptyAnswers(self._placer, self._capacity)
+        self.placement = PlacementQueries(self._capacity, self._allocations, self.flavors, self.options, self.journal)
 
     # ---- what the cluster says
 
@@ -313,89 +300,7 @@ class Ledger:
         """Frees these amounts (1) or takes them again (-1), on the nodes alone. A trial does not revert this."""
         free(self._capacity, flavor, cells, sign)
 
-    # ---- questions
-
-    def placement_check(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> PlacementCheck:
-        """A quick check, later in a trial, whether places found by `place` still have capacity."""
-        return PlacementCheck(self._capacity, requests, found)
-
-    def capacity_bound(self, pod_sets: Iterable[Sequence[PlacementRequest]]) -> CapacityBound:
-        """Tells quickly, later in a trial too, that a pod set has no place; each comes as one request for every flavor."""
-        return CapacityBound(self._capacity.trees, pod_sets)
-
-    def eviction_gains(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> EvictionGains | None:
-        """The domains in which the pods would fit without these workloads, and the capacity that each of them frees there;
-        None if unknown.
-        """
-        if any(request.spare_hosts for request in requests):
-            return None
-        return eviction_gains(self._placer, self._allocations, self._capacity, requests, keys)
-
-    def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
-        """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.
-
-        Requests with `previous` keep those places as far as possible (placement.md 5.11): release the older slice first.
-        """
-        return self._empty.place(requests) if simulate_empty else self._placer.place(requests)
-
-    def assume(self, found: Placed) -> None:
-        """Charges the capacity of places found by `place` until the open trial ends."""
-        self._placer.assume(found)
-
-    def replace(
-        self,
-        requests: Sequence[PlacementRequest],
-        nodes: Collection[str],
-        alive: Container[str] = (),
-        lost: Mapping[tuple[str, str], int] | None = None,
-        first: Collection[str] = (),
-    ) -> PlacementResult:
-        """Other places for the pods on failed nodes (hostnames); all else of `previous` stays: placement.md 5.10.
-
-        `alive`: hosts that are in no tree now, but whose pods run on. `lost`: only so many pods of each (pod set, node) move.
-        `first`: hosts that are to be used where they have room for all that were lost.
-
-        The workload's allocation stays meanwhile: its healthy pods keep their capacity.
-        """
-        if first:
-            found = self._replacer.replace([on_hosts(each, "In", first) for each in requests], nodes, alive, lost)
-            if found.fits:
-                return found
-        return self._replacer.replace(requests, nodes, alive, lost)
-
-    def spare_hosts(self, requests: Sequence[PlacementRequest]) -> SpareHosts:
-        """The hosts that can be held free beside the charged pods of `previous`."""
-        placed = [(request, request.previous) for request in requests if request.previous is not None]
-        return self._placer.spare_hosts(placed, assumed=True)
-
-    def broken_levels(self, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
-        """The levels that no longer hold for the pods of `previous` because nodes changed their labels."""
-        return broken_levels(self._placer, requests)
-
-    def fits(self, workload: Workload, admission: Admission) -> bool:
-        """Whether each domain still exists and, counted alone, has room for its pods (placement.md 5.14). Ignores quota."""
-        pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
-        return all(
-            self._holds(self._allocations.flavor_of(got), got.assignment, pod_sets[got.name], workload)
-            for got in admission.pod_sets
-            if got.assignment is not None
-        )
-
-    def _holds(self, flavor: str, assignment: Assignment, pod_set: PodSet, workload: Workload) -> bool:
-        tree = self._capacity.trees.get(flavor)
-        if tree is None or not tree.names(assignment.levels):
-            return False
-        near = self._capacity.placed.open_rows(workload.facts_of(pod_set), tree, empty=False)
-        return all(self._room(tree, domain.values, pod_set, near) >= domain.count for domain in assignment.domains)
-
-    def _room(self, tree: Tree, values: Values, pod_set: PodSet, near: Bools | None) -> int:
-        """The number of pods for which the domain has room, without counting the `pods` slots; -1 if it does not exist."""
-        domain = tree.domain_row(values)
-        if domain is None:
-            return -1
-        vector = self._capacity.columns.vector({**pod_set.requests, **pod_set.exclusive})
-        rows = (row for row in tree.rows_of_domain(domain) if near is None or near[row])
-        return sum(pods_that_fit(tree, row, vector) for row in rows)
+    # ---- generations, inputs and audit
 
     def generation(self, flavor: str) -> int:
         """A number that grows whenever capacity on the flavor's nodes may have grown; 0 for an unknown flavor."""

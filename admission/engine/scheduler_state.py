@@ -62,7 +62,7 @@ class SchedulerState:
 
     def requeue_all(self) -> bool:
         """Requeues all workloads, after a change on which any queue may depend."""
-        self.queues.requeue(self._known)
+        self.queues.lines.requeue(self._known)
         return True
 
     def _set_queue(self, queue: ClusterQueue) -> bool:
@@ -70,7 +70,7 @@ class SchedulerState:
         left = self.ledger.quota.relatives(queue.name)
         self.ledger.apply(queue)
         self.queues.set_queue(queue)
-        self.queues.requeue(left | self.ledger.quota.relatives(queue.name))
+        self.queues.lines.requeue(left | self.ledger.quota.relatives(queue.name))
         return True
 
     def _set_workload(self, workload: Workload) -> bool:
@@ -80,11 +80,11 @@ class SchedulerState:
             self.ledger.apply(workload)
             stays = known is not None and known.evicted and not workload.evicted
             if stays:
-                self.queues.stays(workload)
+                self.queues.lines.stays(workload)
             less = before is not None and self._requeue_if_less(before, workload.admission)
             weaker = known is not None and workload.priority < known.priority
             if weaker:  # more workloads may evict it now
-                self.queues.requeue(self.ledger.quota.relatives(workload.admission.cluster_queue))
+                self.queues.lines.requeue(self.ledger.quota.relatives(workload.admission.cluster_queue))
             return stays or less or weaker
         self.release(workload.key)
         self.ledger.expect(workload)
@@ -109,7 +109,7 @@ class SchedulerState:
         return True
 
     def _given_back(self, queue: str, left: str = "") -> None:
-        self.queues.quota_freed(self.ledger.quota.relatives(queue) | {queue}, self._beside, left)
+        self.queues.lines.quota_freed(self.ledger.quota.relatives(queue) | {queue}, self._beside, left)
         self._requeue_if_capacity_grew()
 
     def _gone(self, gone: ObjectRemoved) -> bool:
@@ -142,5 +142,5 @@ class SchedulerState:
                 self._generations[name] = generation
                 grown.append(name)
         if grown:
-            self.queues.capacity_freed(grown, self._beside)
+            self.queues.lines.capacity_freed(grown, self._beside)
         return bool(grown)

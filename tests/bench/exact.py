@@ -81,7 +81,7 @@ def compare(name: str, draw: Callable[[Random], PlacementCase], number: int, see
         for profile in stranded:
             asked = [case.request(profile)]
             start = perf_counter()
-            found[profile] = ledger.place(asked)
+            found[profile] = ledger.placement.place(asked)
             times[profile].append((perf_counter() - start) * 1000)
         exact = found[Profile.EXACT]
         if not exact.fits or not exact.certificates["main"].cost:
@@ -122,14 +122,14 @@ def beside(repeat: int) -> None:
     for row in asked:
         ledger = ledgers[row["shape"], row["fill"]]
         requests = {some: [request(row["shape"], row["mode"], row["level"], row["pods"], some)] for some in PAIR}
-        certificate = ledger.place(requests[Profile.EXACT]).certificates["main"]
+        certificate = ledger.placement.place(requests[Profile.EXACT]).certificates["main"]
         if not certificate.cost:
             continue
         best = dict.fromkeys(PAIR, float("inf"))
         for _ in range(repeat):
             for some in PAIR:
                 start = process_time_ns()
-                ledger.place(requests[some])
+                ledger.placement.place(requests[some])
                 best[some] = min(best[some], (process_time_ns() - start) / 1e6)
         for some in PAIR:
             total[some] += best[some]
@@ -152,9 +152,9 @@ def balanced(repeat: int) -> None:
     for leader in (False, True):
         many = [request for index in range(9) for request in gang(f"g{index}", 256, leader=leader)]
         for name, asked in (("one gang of 2,304", gang("g", 9 * 256, leader=leader)), ("nine of 256 in turn", many)):
-            if not ledger.place(asked).fits:
+            if not ledger.placement.place(asked).fits:
                 raise SystemExit(f"balanced placement, {name}: does not fit")
-            ms = timed(lambda asked=asked: ledger.place(asked), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
+            ms = timed(lambda asked=asked: ledger.placement.place(asked), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
             print(
                 f"balanced, {name}{', each with a leader' if leader else ''}: {ms:.1f} ms (peer {62 if leader else 33})"
             )

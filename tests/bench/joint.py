@@ -142,14 +142,14 @@ def misses(each: int) -> None:
                 possible = instance.feasible()
                 ledger = instance.ledger(Profile.EXACT)
                 start = process_time()
-                found = ledger.place(instance.requests())
+                found = ledger.placement.place(instance.requests())
                 worst = max(worst, process_time() - start)
                 if found.fits and not possible:
                     raise AssertionError(f"placed what cannot be placed: {instance}")
                 feasible += possible
                 exact += possible and not found.fits
                 if possible:
-                    compatible += not instance.ledger(Profile.COMPATIBLE).place(instance.requests()).fits
+                    compatible += not instance.ledger(Profile.COMPATIBLE).placement.place(instance.requests()).fits
             print(
                 f"{'':>10}  {number:>8}  {each:>9}  {feasible:>8}  {compatible:>14}  {exact:>15}  {worst * 1000:>16.1f}"
             )
@@ -229,10 +229,10 @@ SHARES = {"median": 0.5, "p90": 0.9, "p99": 0.99, "worst": 1.0}
 def timed(instance: Instance, repeat: int) -> tuple[float, PlacementResult]:
     """The quickest of some questions to one ledger."""
     ledger, best = instance.ledger(Profile.EXACT), float("inf")
-    result = ledger.place(instance.requests())
+    result = ledger.placement.place(instance.requests())
     for _ in range(repeat):
         start = process_time()
-        result = ledger.place(instance.requests())
+        result = ledger.placement.place(instance.requests())
         best = min(best, process_time() - start)
     return best * 1000, result
 

@@ -136,9 +136,9 @@ def finds(figures: dict[str, Any], sizes: list[int], repeat: int) -> Iterator[di
             if (peer["nodes"], peer["fill"], peer["shape"]) == (nodes, fill, shape):
                 what = (shape, peer["mode"], peer["level"], peer["pods"])
                 asked, exact = [request(*what)], [request(*what, Profile.EXACT)]
-                result, certificate = ledger.place(asked), ledger.place(exact).certificates["main"]
+                result, certificate = ledger.placement.place(asked), ledger.placement.place(exact).certificates["main"]
                 ours, proved = (
-                    timed(lambda some=some, ledger=ledger: ledger.place(some), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
+                    timed(lambda some=some, ledger=ledger: ledger.placement.place(some), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
                     for some in (asked, exact)
                 )
                 theirs = snapshots[nodes, fill, shape] + peer["find_first_on_fresh_snapshot"]["min_ms"]

@@ -65,9 +65,9 @@ def cpu_ms(act: Callable[[], object], repeat: int) -> float:
 
 def line(ledger: Ledger, asked: PlacementRequest, repeat: int) -> str:
     """Time, proof and states of one request."""
-    result = ledger.place([asked])
+    result = ledger.placement.place([asked])
     certificate = result.certificates.get("main")
-    ms = cpu_ms(lambda: ledger.place([asked]), repeat)
+    ms = cpu_ms(lambda: ledger.placement.place([asked]), repeat)
     said = "-" if certificate is None else f"{certificate.proof:<10} {certificate.expanded:>6} states"
     return f"{ms:9.2f} ms  {said}"
 

@@ -89,11 +89,11 @@ def rows(nodes: int, repeat: int) -> Iterator[tuple[str, float, float]]:
 
 def _times(ledger: Ledger, one: PlacementRequest, repeat: int) -> tuple[float, float]:
     with ledger.trial():
-        first = timed(lambda: ledger.place([one]), 1)
+        first = timed(lambda: ledger.placement.place([one]), 1)
     if one.facts is not None and one.facts.has_terms:
         ledger.capacity.placed.watch()
-    ledger.place([one])
-    return first, timed(lambda: ledger.place([one]), repeat)
+    ledger.placement.place([one])
+    return first, timed(lambda: ledger.placement.place([one]), repeat)
 
 
 def first_count(nodes: int) -> tuple[float, float, float]:
@@ -116,7 +116,7 @@ def first_count(nodes: int) -> tuple[float, float, float]:
         steps.append(1000 * (now - before))
         before = now
     steps.append(1000 * (perf_counter() - before))
-    return sum(steps), max(steps), timed(lambda: ledger.place([one]), 1)
+    return sum(steps), max(steps), timed(lambda: ledger.placement.place([one]), 1)
 
 
 def changes(nodes: int, repeat: int) -> Iterator[tuple[str, float]]:

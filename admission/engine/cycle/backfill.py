@@ -198,7 +198,7 @@ class Backfill:
         self, workload: Workload, queue: ClusterQueue, future: ProjectedLedger, guess: int
     ) -> tuple[int, Nomination] | None:
         """The first position at which it fits: often the first at which free resources alone do not rule it out."""
-        bound = self._ledger.capacity_bound(possible_requests(workload, queue, self._ledger.flavors))
+        bound = self._ledger.placement.capacity_bound(possible_requests(workload, queue, self._ledger.flavors))
 
         def possible(position: int) -> bool | None:
             future.go_after(position)

@@ -166,7 +166,7 @@ class _Cycle:
             self._reservations.end()
             self._kept.end()
             for relatives in {self._ledger.quota.relatives(name): None for name in sorted(self._borrowers)}:
-                self._requeued |= self._queues.quota_taken(relatives, partial(reclaimable_beside, self._ledger))
+                self._requeued |= self._queues.lines.quota_taken(relatives, partial(reclaimable_beside, self._ledger))
         return decisions
 
     def _give_up(self, head: Head, error: Exception) -> None:
@@ -537,7 +537,7 @@ class _Cycle:
 
     def _free_again(self, name: str) -> None:
         """The reservation of a workload of this queue has ended: requeues the workloads that were refused because of it."""
-        self._queues.requeue_others(name)
+        self._queues.lines.requeue_others(name)
         self._requeued = True
 
 

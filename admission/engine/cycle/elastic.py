@@ -136,7 +136,7 @@ def _places(ledger: Ledger, requests: Sequence[PlacementRequest]) -> dict[str, A
         mine = {member.pod_set.name for member in members}
         others = [(r, found[r.pod_set.name]) for r in requests if r.pod_set.name in found.keys() - mine]
         with ledger.trial():
-            ledger.assume(others)
+            ledger.placement.assume(others)
             result = place(ledger, members)
         if not result.fits:
             return next(iter(result.failures.values())).message

@@ -15,7 +15,7 @@ from admission.engine.decision import Admit
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Assignment, DomainCount, PodSetAdmission
 from admission.engine.topology.assignment_parts import merged, stale
-from admission.engine.topology.tree.tree import Values
+from admission.engine.topology.tree.tree_spec import Values
 
 
 def kept_places(ledger: Ledger, key: str) -> Admit | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from admission.engine.ledger import Ledger
 from admission.engine.model import PodSet, PodSetAdmission, Workload
 from admission.engine.topology.assignment_parts import path_of, stale
-from admission.engine.topology.tree.tree import Values
+from admission.engine.topology.tree.tree_spec import Values
 
 
 def beside_its_gang(workload: Workload, ledger: Ledger) -> Workload:

@@ -148,7 +148,7 @@ class Nominator:
         with self._ledger.trial():
             for victim in victims:
                 self._ledger.simulate_removal(victim.workload)
-            return self._ledger.place(requests).assignments
+            return self._ledger.placement.place(requests).assignments
 
 
 def _failed(found: FlavorAssignment) -> dict[tuple[str, str], str]:

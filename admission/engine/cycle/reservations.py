@@ -223,7 +223,7 @@ class Reservations:
             return False
         if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
             return True
-        return not self._ledger.fits(found.workload, found.admission())
+        return not self._ledger.placement.fits(found.workload, found.admission())
 
     def end(self) -> None:
         """Ends the cycle: removes every reservation from the ledger."""

@@ -35,7 +35,7 @@ def second_pass(
     if workload.one_pod:
         return [Admit(key, admission)]
     requests = list(placed_requests(ledger, workload, admission))
-    found = ledger.replace(requests, nodes, alive, first=spare_hosts.release(ledger, key))
+    found = ledger.placement.replace(requests, nodes, alive, first=spare_hosts.release(ledger, key))
     if found.fits:
         pod_sets = tuple(replace(p, assignment=found.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
         moved = replace(admission, pod_sets=pod_sets)
@@ -62,7 +62,7 @@ def moved_pods(
         return []
     requests = [on_hosts(request, "NotIn", avoid) for request in placed_requests(ledger, workload, admission)]
     hosts = sorted({host for _, host in lost})
-    found = ledger.replace(requests, hosts, alive, lost, spare_hosts.release(ledger, key))
+    found = ledger.placement.replace(requests, hosts, alive, lost, spare_hosts.release(ledger, key))
     if not found.fits:
         spare_hosts.hold(ledger, key)
         text = "; ".join(f"pod set {name}: {why.message}" for name, why in found.failures.items())

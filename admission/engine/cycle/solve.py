@@ -73,7 +73,7 @@ def flavors_of(
 
 def place(ledger: Ledger, requests: Sequence[PlacementRequest], *, empty: bool = False) -> PlacementResult:
     """Domains for all requests together. Without requests the result is empty. `empty`: place on nodes without workloads."""
-    return ledger.place(requests, simulate_empty=empty) if requests else _NOTHING_TO_PLACE
+    return ledger.placement.place(requests, simulate_empty=empty) if requests else _NOTHING_TO_PLACE
 
 
 def refusals(requests: Sequence[PlacementRequest], failures: Mapping[str, NoPlacement]) -> Refused:

@@ -64,7 +64,7 @@ def hold(ledger: Ledger, key: str) -> str:
     workload, admission = ledger.workload(key), ledger.admission(key)
     if workload is None or admission is None or workload.evicted or not asked(workload):
         return ""
-    found = ledger.spare_hosts(list(placed_requests(ledger, workload, admission)))
+    found = ledger.placement.spare_hosts(list(placed_requests(ledger, workload, admission)))
     holds = tuple(_spares(admission, found.held))
     if holds:
         pod_sets = tuple(

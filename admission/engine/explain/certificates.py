@@ -33,7 +33,7 @@ def proofs(ledger: Ledger, workload: Workload, admission: Admission, now: float)
     with ledger.trial():
         leave(ledger, workload.key)
         requests = placement_requests(asked, queue, FlavorAssignment(tuple(where), {}), ledger.flavors, now)
-        result = ledger.place(requests) if requests else None
+        result = ledger.placement.place(requests) if requests else None
     if result is None:
         return ()
     same = (name for name, got in placed.items() if result.assignments.get(name) == got.assignment)

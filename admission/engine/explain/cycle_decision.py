@@ -91,7 +91,7 @@ def competitors(
     At most `most` are returned, the first by priority and age. From the workload's own queue only those ahead of it count.
     """
     own, there, mine = workload.cluster_queue, scene.queues, order_of(workload)
-    names = ledger.quota.relatives(own) | there.sharing_flavors(own) | {own}
+    names = ledger.quota.relatives(own) | there.lines.sharing_flavors(own) | {own}
     found = [
         one
         for one in there.workloads()

@@ -328,12 +328,14 @@ class _FlavorViews:
 
     def _pod_sets(self, flavor: str, requests: Sequence[PlacementRequest]) -> Iterator[PodSetView]:
         """Yields a view of each group that was not placed, beside the groups that were."""
-        result = self._ledger.place(requests)
+        result = self._ledger.placement.place(requests)
         if result.fits:
             return
         with self._ledger.trial():
             found = result.assignments
-            self._ledger.assume([(one, found[one.pod_set.name]) for one in requests if one.pod_set.name in found])
+            self._ledger.placement.assume(
+                [(one, found[one.pod_set.name]) for one in requests if one.pod_set.name in found]
+            )
             capacity = FlavorCapacity.of(self._ledger, flavor)
             for group in groups_of(requests):
                 failure = result.failures.get(group.workers.pod_set.name)

@@ -167,9 +167,9 @@ class TrialRemoval:
             self._simulated.add(key)
         if self._placement_check is not None and self._placement_check.holds():
             return True
-        result = self._ledger.place(self._requests)
+        result = self._ledger.placement.place(self._requests)
         if result.fits:
-            self._placement_check = self._ledger.placement_check(self._requests, result.assignments)
+            self._placement_check = self._ledger.placement.check(self._requests, result.assignments)
         return result.fits
 
     def fits(self) -> bool:
@@ -239,7 +239,7 @@ class TrialRemoval:
 
 def gains_of(ledger: Ledger, context: PreemptionContext, candidates: Iterable[Candidate]) -> EvictionGains | None:
     """Returns what each candidate's eviction frees for the preemptor, or None without a topology request."""
-    return ledger.eviction_gains(context.requests, [c.key for c in candidates]) if context.requests else None
+    return ledger.placement.eviction_gains(context.requests, [c.key for c in candidates]) if context.requests else None
 
 
 def _charge(node: QuotaNode, usage: Mapping[FlavorResource, int], sign: int) -> None:

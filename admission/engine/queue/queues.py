@@ -3,31 +3,30 @@
 A workload is in one of three states:
 
 - *active*: in its queue's line; a cycle will evaluate it.
-- *inadmissible*: refused together with its equivalence class, or in backoff. It becomes active again when `requeue` reports a
-  change that could help, when `quota_freed` or `capacity_freed` satisfies its queueing hint, or when it changes itself.
+- *inadmissible*: refused together with its equivalence class, or in backoff. It becomes active again after a change that could
+  help (`Lines.requeue`), after freed quota or capacity that satisfies its queueing hint, or when it changes itself.
 - *blocked*: a cycle may not evaluate it; the workload carries the reason.
 
 `take_notices` gives the reason of each workload that was not evaluated, once.
 
-Called by the shell (put, remove, requeue) and by cycle/cycle.py (heads, refuse). It holds no quota and decides no admission;
-cluster_queue.py orders the workloads of a queue.
+Called by scheduler_state.py (put, remove) and by cycle/cycle.py (heads, refuse). It holds no quota and decides no admission;
+lines.py decides which change requeues which workloads, and cluster_queue.py orders the workloads of a queue.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
 from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy, Workload
-from admission.engine.queue.capacity_reservations import ReservationIndex
+from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
 from admission.engine.queue.cluster_queue import EquivalenceClass, QueueLine, order_of
 from admission.engine.queue.evictions import Evictions
-from admission.engine.queue.flavor_queues import Sharing
+from admission.engine.queue.lines import BYPASSED, Lines
 from admission.engine.queue.memory import QueueMemory, refusals, remembered
 from admission.engine.queue.notices import NotEvaluated, Notices
 from admission.engine.queue.pending import (
@@ -37,15 +36,9 @@ from admission.engine.queue.pending import (
     same_place,
 )
 from admission.engine.queue.pending_counts import PendingCounts, pending_counts
-from admission.engine.queue.preemptors import Preemptors
-from admission.engine.queue.queueing_hints import Free, FreeOf, QueueingHint
+from admission.engine.queue.queueing_hints import Free, QueueingHint
 from admission.engine.queue.start_reservations import StartReservations
 from admission.engine.reasons import Reason
-
-Beside = Callable[[Iterable[tuple[Workload, CapacityReservation]]], FreeOf]
-"""The free quota of each queue, given these capacity reservations."""
-
-BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
 
 class PendingQueues:
@@ -53,19 +46,17 @@ class PendingQueues:
 
     def __init__(self) -> None:
         self._items: dict[str, PendingWorkload] = {}
-        self._lines: dict[str, QueueLine] = {}
-        self._sharing = Sharing()
-        self._ready: set[str] = set()
         self._timers: list[tuple[float, str]] = []
         self._steps: list[tuple[float, int, str, EquivalenceClass]] = []
         self._sequence = count()
         self._reservations = ReservationIndex(self._items)
-        self.starts = StartReservations(self._items)
         self._kept: dict[str, KeptRequest] = {}
         self._notices = Notices()
         self._counts: Counter[str] = Counter()
         self.evictions = Evictions()
         self.preemptors = Preemptors()
+        self.starts = StartReservations(self._items)
+        self.lines = Lines(self._items, self._reservations, self.preemptors, self._notices)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -73,23 +64,23 @@ class PendingQueues:
     def __contains__(self, key: str) -> bool:
         return key in self._items
 
-    # ---- what the shell tells
+    # ---- queues and workloads that come, change and go
 
     def set_queue(self, spec: ClusterQueue) -> None:
         """Add or change a queue; requeues its workloads."""
-        self._sharing.put(spec.name, frozenset(spec.flavors))
-        line = self._line(spec.name)
+        self.lines.set_flavors(spec.name, frozenset(spec.flavors))
+        line = self.lines.line(spec.name)
         line.strict = spec.strategy is QueueingStrategy.STRICT_FIFO
         line.aged = spec.preemption.by_age
         if line.timed != spec.backfill:
             self.starts.forget(spec.name)
-            self._rebuild_line(spec.name, timed=spec.backfill)
-        self.requeue((spec.name,))
+            self.lines.rebuild(spec.name, timed=spec.backfill)
+        self.lines.requeue((spec.name,))
 
     def drop_queue(self, name: str) -> None:
         """Forget a queue's strategy and flavors; its workloads stay until the shell moves or removes them."""
-        self._sharing.put(name, frozenset())
-        self._line(name).strict = False
+        self.lines.set_flavors(name, frozenset())
+        self.lines.line(name).strict = False
 
     def put(self, workload: Workload) -> None:
         """Add or update a workload. One with an admission is not pending and is removed.
@@ -102,7 +93,7 @@ class PendingQueues:
             return
         self.evictions.pending(workload.key)
         item = self._items.get(workload.key)
-        timed = self._line(workload.cluster_queue).timed
+        timed = self.lines.line(workload.cluster_queue).timed
         if item is not None and same_place(item.workload, workload, timed=timed):
             item.workload = workload
             return
@@ -118,16 +109,8 @@ class PendingQueues:
         elif workload.not_before:
             heappush(self._timers, (workload.not_before, workload.key))
         else:
-            self._enlist(item)
-        self._requeue_group(workload)
-
-    def _requeue_group(self, workload: Workload) -> None:
-        """Requeue the workloads that start together with it: their reason to wait may have changed."""
-        for key in workload.gang.together if workload.gang is not None else ():
-            item = self._items.get(key)
-            if key != workload.key and item is not None and item.group is not None and item.group.refused is not None:
-                self._line(item.workload.cluster_queue).requeue_class(item.group)
-                self._ready.add(item.workload.cluster_queue)
+            self.lines.enlist(item)
+        self.lines.requeue_group(workload)
 
     def remove(self, key: str) -> None:
         """Forget a workload (admitted, finished, deleted)."""
@@ -139,95 +122,35 @@ class PendingQueues:
         name = item.workload.cluster_queue
         self._counts[name] -= 1
         if self._reservations.forget(item):
-            self.requeue(tuple(self._lines))  # its reservation is free again, as in requeue_others
+            self.lines.requeue(tuple(self.lines.by_queue))  # its reservation is free again, as in requeue_others
         if item.group is not None:
-            self._lines[name].leave(key, item.group)
-            self._ready.add(name)
-        self._requeue_group(item.workload)
+            self.lines.by_queue[name].leave(key, item.group)
+            self.lines.ready.add(name)
+        self.lines.requeue_group(item.workload)
         if self._kept.pop(key, None) is not None:
-            self.requeue({name} | self.sharing_flavors(name))  # others may borrow it now
+            self.lines.requeue({name} | self.lines.sharing_flavors(name))  # others may borrow it now
         held, unforeseen = self.starts.leave(name, key)
         if held:
-            self.requeue({name} | self.sharing_flavors(name))  # its reservation is free, and its queue has another head
+            self.lines.requeue(
+                {name} | self.lines.sharing_flavors(name)
+            )  # its reservation is free, and its queue has another head
         if unforeseen:
-            self.requeue((name,))  # those behind it may be given a reservation now
+            self.lines.requeue((name,))  # those behind it may be given a reservation now
 
-    def requeue(self, names: Collection[str], *, capacity_only: bool = False) -> None:
-        """Requeue the workloads of these queues after a change that could help them.
-
-        `capacity_only`: only quota or node capacity was freed or added. Workloads that no flavor matches, or that request more
-        than the maximum, stay inadmissible.
-        """
-        for name in names:
-            if (line := self._lines.get(name)) is not None:
-                line.requeue(capacity_only)
-                self._ready.add(name)
-        self._end_reservations(self._reservations.end(names))
-
-    def stays(self, workload: Workload) -> None:
-        """The eviction of an admitted workload was cancelled: requeue the workloads that wait for it, or start with it."""
-        self._requeue_group(workload)
-        self.preemptors.victim_stays(workload.key)
-        self._end_reservations(self._reservations.stays(workload.key))
-
-    def quota_freed(self, names: Collection[str], beside: Beside, left: str = "") -> None:
-        """Usage fell in these queues of one cohort tree. `left`: key of the admitted workload that has left, if one has."""
-        self._victim_left(left)
-        for item in self._reservations.left(left):
-            # an owner of another cohort tree waited for its nodes; requeue what was inadmissible there because of it
-            (self._requeue_owners if item.workload.cluster_queue in names else self._end_reservations)((item,))
-        self._requeue_owners(self._reservations.end(names, beside(())))
-        self._requeue_beside(names, beside, QueueLine.quota_freed)
-
-    def _victim_left(self, left: str) -> None:
-        """Requeue the preemptors for which this workload was evicted."""
-        for key in self.preemptors.victim_left(left):
-            item = self._items.get(key)
-            if item is not None and item.reservation is None and item.group is not None:
-                self._line(item.workload.cluster_queue).requeue_class(item.group)
-                self._ready.add(item.workload.cluster_queue)
-
-    def quota_taken(self, names: Collection[str], beside: Beside) -> bool:
-        """A queue of this cohort tree borrows more than before, so others may evict its workloads.
-
-        True if a workload was requeued.
-        """
-        return self._requeue_beside(names, beside, QueueLine.quota_taken)
-
-    def capacity_freed(self, flavors: Collection[str], beside: Beside) -> None:
-        """The nodes of these flavors may have more free capacity than before."""
-        names = self.queues_of(flavors)
-        for name in names:
-            if (line := self._lines.get(name)) is not None and line.capacity_freed(flavors):
-                self._ready.add(name)
-        self._end_reservations(self._reservations.end(names, beside(())))
-
-    def requeue_others(self, name: str) -> None:
-        """Requeue all other queues: quota and nodes reserved in this queue are free again (nodes maybe in other flavors)."""
-        self.requeue([other for other in self._lines if other != name])
-
-    def queues_of(self, flavors: Iterable[str]) -> set[str]:
-        """The queues with quota of any of these flavors: freed capacity of a flavor could help them."""
-        return self._sharing.of(flavors)
-
-    def sharing_flavors(self, name: str) -> set[str]:
-        """The queues that share a flavor with this one, itself included."""
-        return self._sharing.beside(name)
-
-    # ---- what the cycle asks
+    # ---- heads, refusals and reservations of a cycle
 
     def due(self, now: float) -> None:
         """Activate workloads whose backoff is over, and requeue classes whose requests are relaxed by now (epoch seconds)."""
         while self._steps and self._steps[0][0] <= now:
             again, _, name, group = heappop(self._steps)
             if group.again == again:
-                self._line(name).requeue_class(group)
-                self._ready.add(name)
+                self.lines.line(name).requeue_class(group)
+                self.lines.ready.add(name)
         while self._timers and self._timers[0][0] <= now:
             not_before, key = heappop(self._timers)
             item = self._items.get(key)
             if item is not None and item.workload.not_before == not_before and self._delayed(item):
-                self._enlist(item)
+                self.lines.enlist(item)
 
     def next_due(self) -> float | None:
         """When `due` next has work (epoch seconds), possibly for a workload that has left since."""
@@ -239,7 +162,7 @@ class PendingQueues:
         In a BestEffortFIFO queue a preemptor whose reservation ended comes first. Otherwise a workload behind it could take the
         freed capacity, be evicted for it again, and so on without end.
         """
-        line = self._lines.get(queue)
+        line = self.lines.by_queue.get(queue)
         if line is None:
             return None
         if not line.strict and (first := self._reservations.returned(queue)) is not None:
@@ -249,11 +172,11 @@ class PendingQueues:
 
     def heads(self) -> Iterator[Workload]:
         """Yields the head of each queue that has one, by the name of the queue."""
-        for name in sorted(self._ready):
+        for name in sorted(self.lines.ready):
             if (head := self.head(name)) is not None:
                 yield head
             else:
-                self._ready.discard(name)
+                self.lines.ready.discard(name)
 
     def refuse(
         self,
@@ -272,7 +195,7 @@ class PendingQueues:
         """
         item = self._items[key]
         name = item.workload.cluster_queue
-        line = self._lines[name]
+        line = self.lines.by_queue[name]
         if item.group is None:
             return False
         if again is not None and item.group.again != again:
@@ -288,7 +211,7 @@ class PendingQueues:
 
         The same is done for the next heads while it holds. A workload that was never evaluated is not skipped.
         """
-        line, found, free = self._lines[self._items[key].workload.cluster_queue], False, _memoized(free)
+        line, found, free = self.lines.by_queue[self._items[key].workload.cluster_queue], False, _memoized(free)
         while (order := line.head()) is not None:
             group = self._items[order[-1]].group
             if (
@@ -310,8 +233,8 @@ class PendingQueues:
         """
         name = self._items[key].workload.cluster_queue
         if (lost := self.starts.foresee_none(key)) is not None:
-            self.requeue({name} | self.sharing_flavors(name))
-            if self._line(name).strict:
+            self.lines.requeue({name} | self.lines.sharing_flavors(name))
+            if self.lines.line(name).strict:
                 self._notices.add(self._items[lost].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
 
     def reserve_capacity(self, key: str, reservation: CapacityReservation) -> None:
@@ -322,7 +245,7 @@ class PendingQueues:
         """
         item = self._items[key]
         name = item.workload.cluster_queue
-        line = self._lines[name]
+        line = self.lines.by_queue[name]
         if item.group is None:
             return
         if line.strict:
@@ -377,18 +300,18 @@ class PendingQueues:
         if item is None or item.tried is None:
             return {}
         requeues, tried = item.tried
-        return tried if requeues == self._line(item.workload.cluster_queue).requeues else {}
+        return tried if requeues == self.lines.line(item.workload.cluster_queue).requeues else {}
 
     def remember(self, key: str, tried: Mapping[tuple[str, str], int]) -> None:
         """Store where the workload's flavor search ended; empty: it starts at the first flavor again."""
         item = self._items[key]
-        item.tried = (self._line(item.workload.cluster_queue).requeues, tried) if tried else None
+        item.tried = (self.lines.line(item.workload.cluster_queue).requeues, tried) if tried else None
 
     def take_notices(self) -> list[NotEvaluated]:
         """The notices for workloads that were not evaluated, in order; each is returned once."""
         return self._notices.take()
 
-    # ---- what the status shows
+    # ---- lists and counts for statuses and metrics
 
     def active(self, queue: str) -> list[Workload]:
         """The workloads that will be evaluated, in order, including the refused head of a StrictFIFO queue."""
@@ -400,7 +323,7 @@ class PendingQueues:
 
     def pending_counts(self, queue: str) -> PendingCounts:
         """The counts of its active and inadmissible workloads."""
-        line = self._lines.get(queue) or QueueLine()
+        line = self.lines.by_queue.get(queue) or QueueLine()
         return pending_counts(
             line, self._counts[queue], self._reservations.count(queue), lambda key: self._items[key].workload
         )
@@ -409,7 +332,7 @@ class PendingQueues:
         """How many workloads of the queue are pending."""
         return self._counts[queue]
 
-    # ---- what a snapshot keeps
+    # ---- snapshots
 
     def workloads(self) -> Iterator[Workload]:
         """All that are pending, in no particular order."""
@@ -422,11 +345,11 @@ class PendingQueues:
 
     def refusals(self) -> dict[str, tuple[Reason, float | None]]:
         """The inadmissible workloads by key: reason and `again` as `refuse` got them for it or its class."""
-        return refusals(self._items, self._lines)
+        return refusals(self._items, self.lines.by_queue)
 
     def memory(self) -> QueueMemory:
         """The other results of earlier evaluations, for a snapshot."""
-        return replace(remembered(self._items, self._lines), unforeseen=self.starts.all_unforeseen())
+        return replace(remembered(self._items, self.lines.by_queue), unforeseen=self.starts.all_unforeseen())
 
     def recall(self, memory: QueueMemory) -> None:
         """Restore the memory of a snapshot. `refuse` (with the hints) must have been called before."""
@@ -439,61 +362,8 @@ class PendingQueues:
                 self._reservations.came_back(item)
             if key in memory.unforeseen:
                 self.starts.foresee_none(key)
-        for line in self._lines.values():
+        for line in self.lines.by_queue.values():
             line.beside_reservations = True  # unknown after a restart, so assume it
-
-    # ---- within
-
-    def _line(self, name: str) -> QueueLine:
-        return self._lines.setdefault(name, QueueLine())
-
-    def _rebuild_line(self, name: str, *, timed: bool) -> None:
-        """Rebuild the line after `timed` changed: shapes include the time limit, or no longer do."""
-        line = self._line(name)
-        pending_counts = [i for i in self._items.values() if i.workload.cluster_queue == name and i.group is not None]
-        for item in pending_counts:
-            if item.group is not None:
-                line.leave(item.workload.key, item.group)
-        line.timed = timed
-        for item in pending_counts:
-            self._enlist(item)
-
-    def _enlist(self, item: PendingWorkload) -> None:
-        name = item.workload.cluster_queue
-        item.group = self._line(name).join(item.workload)
-        self._ready.add(name)
-        if item.group.refused is not None:
-            item.group.unevaluated.discard(item.workload.key)
-            self._notices.add(item.workload, item.group.refused, BYPASSED)
-
-    def _requeue_beside(self, names: Collection[str], beside: Beside, how: Callable[[QueueLine, Free], bool]) -> bool:
-        """Call `how` on each of these queues with the quota that is free beside the reservations. True if it requeued one."""
-        reservations, requeued = list(self._reservations.of(names)), False
-        free = beside(reservations)
-        for name in names:
-            if (line := self._lines.get(name)) is not None:
-                line.beside_reservations |= bool(reservations)
-                if how(line, partial(free, name)):
-                    self._ready.add(name)
-                    requeued = True
-        return requeued
-
-    def _end_reservations(self, broken: Iterable[PendingWorkload]) -> None:
-        """Requeue the owners of ended reservations, and the workloads that were inadmissible because of them."""
-        if self._requeue_owners(broken):
-            self._ready.update(name for name, line in self._lines.items() if line.reservation_ended())
-
-    def _requeue_owners(self, broken: Iterable[PendingWorkload]) -> bool:
-        """Requeue the owners of ended reservations. True if there is one."""
-        found = False
-        for item in broken:
-            found = True
-            if item.group is None:
-                self._enlist(item)
-            else:
-                self._line(item.workload.cluster_queue).release_head(item.workload.key)
-                self._ready.add(item.workload.cluster_queue)
-        return found
 
     def _delayed(self, item: PendingWorkload) -> bool:
         return item.group is None and item.reservation is None and item.workload.blocked is None

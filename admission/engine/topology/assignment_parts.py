@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 
 from admission.engine.model import Assignment, DomainCount
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
 
 
 def total(assignment: Assignment) -> int:

@@ -27,7 +27,8 @@ from admission.engine.model import (
 from admission.engine.topology.tree.levelnames import resolve
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.node_affinity import malformed
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
 from admission.engine.topology.usage import LIMIT
 
 NOTHING = TopologyAsk(explicit=False)

@@ -16,7 +16,8 @@ from admission.engine.model import Amounts
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.neighbours.within import one_each
 from admission.engine.topology.tree.level import Bools, Ints
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
 
 MOST = 2**31 - 1
 

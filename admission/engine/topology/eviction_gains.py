@@ -26,7 +26,7 @@ from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.simulated_removal import taken
 from admission.engine.topology.constraints import Ask, Group, groups_of
-from admission.engine.topology.place import Placer
+from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
@@ -116,7 +116,7 @@ class EvictionGains:
 
 
 def eviction_gains(
-    placer: Placer,
+    steps: GroupPlacer,
     allocations: Allocations,
     capacity: Capacity,
     requests: Sequence[PlacementRequest],
@@ -127,8 +127,8 @@ def eviction_gains(
     They cannot if the request is invalid, if it has pods that stay in place, or if pod terms affect its pods.
     """
     group = _main(requests)
-    tree = placer.tree(group)
-    ask = tree if isinstance(tree, NoPlacement) else placer.ask(tree, group)
+    tree = steps.tree(group)
+    ask = tree if isinstance(tree, NoPlacement) else steps.ask(tree, group)
     if isinstance(tree, NoPlacement) or isinstance(ask, NoPlacement) or group.workers.previous is not None:
         return None
     if any(capacity.placed.concerns(request.facts) for request in requests):

@@ -16,8 +16,9 @@ from admission.engine.decision import NoPlacement
 from admission.engine.model import PlacementRequest
 from admission.engine.topology.assignment_parts import path_of
 from admission.engine.topology.constraints import Ask, Group, groups_of
-from admission.engine.topology.place import Placer
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.place_group import GroupPlacer
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,20 +34,20 @@ class BrokenLevel:
     domains: tuple[tuple[Values, int], ...]
 
 
-def broken_levels(placer: Placer, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
+def broken_levels(steps: GroupPlacer, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
     """Returns the broken levels of the requests' present assignments (`previous`), in the order of the requests.
 
     Requests without an assignment are ignored.
     """
     placed = [request for request in requests if request.previous is not None]
-    return [broken for group in groups_of(placed) for broken in _of_group(placer, group)]
+    return [broken for group in groups_of(placed) for broken in _of_group(steps, group)]
 
 
-def _of_group(placer: Placer, group: Group) -> Iterator[BrokenLevel]:
-    tree = placer.tree(group)
+def _of_group(steps: GroupPlacer, group: Group) -> Iterator[BrokenLevel]:
+    tree = steps.tree(group)
     if isinstance(tree, NoPlacement):
         return
-    ask = placer.ask(tree, group)
+    ask = steps.ask(tree, group)
     if isinstance(ask, NoPlacement):
         return
     names = tuple(member.pod_set.name for member in group.members)

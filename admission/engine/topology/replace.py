@@ -45,8 +45,9 @@ from admission.engine.model import (
 from admission.engine.topology.allocation.entries import by_host
 from admission.engine.topology.assignment_parts import by_path, home, merged, path_of, stale, total
 from admission.engine.topology.constraints import Ask, Group, Layer
-from admission.engine.topology.place import Placer
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.place_group import GroupPlacer
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
 
 _STALE: Final = (
     "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the stale domain {}"
@@ -56,8 +57,8 @@ _STALE: Final = (
 class Replacer:
     """Finds replacements for failed nodes on the live trees, and leaves the trees unchanged."""
 
-    def __init__(self, placer: Placer, journal: Journal) -> None:
-        self._placer = placer
+    def __init__(self, steps: GroupPlacer, journal: Journal) -> None:
+        self._steps = steps
         self._journal = journal
 
     def replace(
@@ -78,7 +79,7 @@ class Replacer:
         placed = [(r.pod_set.name, r.previous) for r in requests if r.previous is not None]
         rests = {name: _without(was, nodes) if lost is None else _fewer(was, name, lost) for name, was in placed}
         ended: set[str] = set()
-        self._placer.expect(requests)
+        self._steps.expect(requests)
         with self._journal.trial():
             for request in sorted(requests, key=lambda request: request.flavor):
                 name = request.pod_set.name
@@ -109,13 +110,13 @@ class Replacer:
         if not lost:
             return rest
         group = Group(replace(request, count=lost))
-        tree = self._placer.tree(group)
+        tree = self._steps.tree(group)
         if isinstance(tree, NoPlacement):
             return tree
         known, away = _parted(tree, rest, alive)
         if (gone := stale(tree, known)) is not None:
             return NoPlacement(_STALE.format(gone.values[0]))
-        ask = self._placer.ask(tree, group)
+        ask = self._steps.ask(tree, group)
         if isinstance(ask, NoPlacement):
             return ask
         if away and (ask.shaped or ask.slice_size > 1 or (ask.required and not known.domains)):
@@ -139,10 +140,10 @@ class Replacer:
 
     def _found(self, tree: Tree, request: PlacementRequest, ask: Ask) -> Assignment | NoPlacement:
         """Returns an assignment for the pods of `ask`, charged until the open trial ends, or the failure."""
-        found = self._placer.search(tree, Group(replace(request, count=ask.count)), ask)
+        found = self._steps.search(tree, Group(replace(request, count=ask.count)), ask)
         if isinstance(found, NoPlacement):
             return found
-        self._placer.assume(found)
+        self._steps.assume(found)
         ((_, new),) = found
         return new
 

@@ -7,45 +7,25 @@ the other domains of the level are tried, the tightest first. Called by place.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
-from admission.engine.decision import Certificate, NoPlacement
-from admission.engine.journal import Journal
+from admission.engine.decision import NoPlacement
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
 from admission.engine.topology.allocation.entries import by_host
 from admission.engine.topology.assignment_parts import home, stale
 from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.count import Counter
+from admission.engine.topology.place_group import GroupPlacer, Placed
 from admission.engine.topology.tree.level import Bools, Ints
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
 
-Placed = Sequence[tuple[PlacementRequest, Assignment]]
 _TRIES: Final = 64
 """The number of domains that are tried for pods and their spare hosts."""
-
-
-class PlacementSteps(Protocol):
-    """The functions of place.py that this module calls."""
-
-    journal: Journal
-
-    def tree(self, group: Group) -> Tree | NoPlacement:
-        """Returns the tree of the group's flavor."""
-
-    def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
-        """Returns the group's request with level names resolved, or why the request is invalid."""
-
-    def assume(self, found: Placed) -> None:
-        """Charge these assignments until the open trial ends."""
-
-    def place_group(
-        self, group: Group, simulate_empty: bool, within: Values | None = None
-    ) -> tuple[Placed | NoPlacement, Certificate | None]:
-        """Returns the group's assignments in the capacity that is free now, with their certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +39,7 @@ class SpareHosts:
     lacking: NoPlacement | None = None
 
 
-def find(steps: PlacementSteps, placed: Placed, simulate_empty: bool) -> SpareHosts:
+def find(steps: GroupPlacer, placed: Placed, simulate_empty: bool) -> SpareHosts:
     """Returns the spare hosts for pods that are charged already: as many as requested, or as many as there are."""
     used = {domain.values[-1] for _, assignment in placed for domain in assignment.domains}
     held: dict[str, Assignment] = {}
@@ -81,7 +61,7 @@ def find(steps: PlacementSteps, placed: Placed, simulate_empty: bool) -> SpareHo
     return SpareHosts(held, lacking)
 
 
-def elsewhere(steps: PlacementSteps, group: Group, simulate_empty: bool) -> Placed | None:
+def elsewhere(steps: GroupPlacer, group: Group, simulate_empty: bool) -> Placed | None:
     """Returns assignments for the group in another domain of the required level that also holds its spare hosts.
 
     Returns None if no tried domain does, or if no level is required.
@@ -109,7 +89,7 @@ def _domains(tree: Tree, ask: Ask, simulate_empty: bool) -> Iterator[Values]:
 
 
 def _hosts(
-    steps: PlacementSteps, request: PlacementRequest, assignment: Assignment, used: set[str], simulate_empty: bool
+    steps: GroupPlacer, request: PlacementRequest, assignment: Assignment, used: set[str], simulate_empty: bool
 ) -> Assignment | NoPlacement:
     """Returns the spare hosts of one pod set. Hosts with the least free capacity are used first, to keep large ones free."""
     group = Group(request)

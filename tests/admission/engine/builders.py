@@ -99,9 +99,9 @@ class Cluster:
         gone = self.ledger.release(key)
         if gone is not None:
             relatives = self.ledger.quota.relatives(gone.cluster_queue)
-            self.queues.quota_freed(relatives, partial(reclaimable_beside, self.ledger), key)
-            self.queues.requeue(relatives)
-            self.queues.requeue(self.queues.queues_of({flavor for flavor, _ in gone.usage()}))
+            self.queues.lines.quota_freed(relatives, partial(reclaimable_beside, self.ledger), key)
+            self.queues.lines.requeue(relatives)
+            self.queues.lines.requeue(self.queues.lines.queues_of({flavor for flavor, _ in gone.usage()}))
 
 
 def admitted(report: CycleReport) -> list[str]:

@@ -58,7 +58,7 @@ def workload(
 
 def ask(ledger: Ledger, count: int, *, gpu: int = 1, level: str = RACK, empty: bool = False) -> str:
     pod_set = PodSet("main", count, {"gpu": gpu}, topology=TopologyAsk(required=level))
-    result = ledger.place([PlacementRequest(pod_set, "tas", count)], simulate_empty=empty)
+    result = ledger.placement.place([PlacementRequest(pod_set, "tas", count)], simulate_empty=empty)
     return shown(result, "main")
 
 
@@ -197,7 +197,7 @@ def test_flavors_over_the_same_hosts_see_each_others_usage() -> None:
     ledger = book(host("n1"))
     ledger.apply(Flavor("other", {"pool": "a"}, topology="t2", levels=(HOSTNAME_LABEL,)))
     ledger.apply(workload("ns/w", ("n1", 3)))
-    result = ledger.place(
+    result = ledger.placement.place(
         [PlacementRequest(PodSet("main", 2, GPU, topology=TopologyAsk(required=HOSTNAME_LABEL)), "other", 2)]
     )
     assert shown(result, "main") == 'topology "t2" allows to fit only 1 out of 2 pod(s)'
@@ -207,13 +207,13 @@ def test_fits_says_whether_an_admission_would_still_hold() -> None:
     ledger = book(host("n1"))
     wanted = workload("ns/w", ("n1", 3))
     assert wanted.admission is not None
-    assert ledger.fits(wanted, wanted.admission)
+    assert ledger.placement.fits(wanted, wanted.admission)
     ledger.apply(pod("a", "n1"))
     ledger.apply(pod("b", "n1"))
-    assert not ledger.fits(wanted, wanted.admission)
+    assert not ledger.placement.fits(wanted, wanted.admission)
     gone = workload("ns/w", ("n9", 1))
     assert gone.admission is not None
-    assert not ledger.fits(gone, gone.admission)
+    assert not ledger.placement.fits(gone, gone.admission)
 
 
 def test_the_generation_grows_when_room_may_have_come() -> None:

@@ -118,7 +118,7 @@ class LedgerMachine(RuleBasedStateMachine):
         name = self.flavors[flavor % len(self.flavors)].name
         pod_set = PodSet("main", count, shape, topology=ask)
         self.ledger.release(key)
-        result = self.ledger.place([PlacementRequest(pod_set, name, count)])
+        result = self.ledger.placement.place([PlacementRequest(pod_set, name, count)])
         if not result.fits:
             return
         assignment = result.assignments["main"]
@@ -126,7 +126,7 @@ class LedgerMachine(RuleBasedStateMachine):
         got = PodSetAdmission("main", dict.fromkeys(shape, name), shape, count, assignment)
         admission = Admission("cq", (got,))
         workload = Workload(key, key, "ns/lq", "cq", (pod_set,), admission=admission)
-        assert self.ledger.fits(workload, admission)
+        assert self.ledger.placement.fits(workload, admission)
         self.ledger.charge(workload, admission)
         before = dump(self.ledger)
         self.ledger.apply(workload)

@@ -49,10 +49,10 @@ def run(case: Case) -> None:
     if workload is None:
         elastic = gates(case)["ElasticJobsViaWorkloadSlicesWithTAS"]
         previous = [pod_set.get("previousAssignment") if elastic else None for pod_set in pod_sets]
-        result = ledger.place(list(map(_request, range(len(pod_sets)), pod_sets, previous)))
+        result = ledger.placement.place(list(map(_request, range(len(pod_sets)), pod_sets, previous)))
     else:
         requests = list(map(_request, range(len(pod_sets)), pod_sets, _admitted(workload, pod_sets)))
-        result = ledger.replace(requests, (workload["status"]["unhealthyNodes"][0]["name"],))
+        result = ledger.placement.replace(requests, (workload["status"]["unhealthyNodes"][0]["name"],))
     assert outcome(result, len(pod_sets)) == _wanted(want.get("podSets", [want]))
     assert ledger.audit() == []
 

@@ -22,7 +22,7 @@ from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKi
 from admission.engine.topology.allocation.entries import Allocation, EntryUsage, Slot, by_host, held
 from admission.engine.topology.constraints import pod_amounts, wants_of
 from admission.engine.topology.neighbours.counts import Shift, on_node
-from admission.engine.topology.tree.tree import Values
+from admission.engine.topology.tree.tree_spec import Values
 from admission.engine.topology.usage import Vector, times
 
 

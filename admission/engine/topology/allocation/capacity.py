@@ -22,7 +22,8 @@ from typing import Final, TypeVar
 from admission.engine.journal import Journal
 from admission.engine.model import HOSTNAME_LABEL, Amounts, Counting, Flavor, Node, PlacementOptions
 from admission.engine.topology.neighbours.placed import PlacedPods
-from admission.engine.topology.tree.tree import Tree, TreeSpec, Values
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import TreeSpec, Values
 from admission.engine.topology.usage import (
     Columns,
     NodeRecord,

@@ -14,7 +14,8 @@ from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKi
 from admission.engine.topology.neighbours.placed import of_domain
 from admission.engine.topology.neighbours.tally import Place
 from admission.engine.topology.tree.match import Wants
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
 from admission.engine.topology.usage import Vector
 
 Slot = tuple[str, str, Values]

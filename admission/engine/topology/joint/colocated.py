@@ -21,7 +21,8 @@ from admission.engine.topology.assignment_parts import path_of, stale
 from admission.engine.topology.constraints import NOTHING, Ask, Group
 from admission.engine.topology.count import Counter
 from admission.engine.topology.tree.level import Ints
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
 

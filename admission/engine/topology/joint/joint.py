@@ -43,7 +43,8 @@ from admission.engine.topology.joint.capacity_view import EVERYWHERE, DomainRef
 from admission.engine.topology.joint.domain_search import ANY, DomainSearch
 from admission.engine.topology.joint.packing import NodeBudget, NoPacking
 from admission.engine.topology.joint.problem import Chosen, GroupItem, JointProblem, Member
-from admission.engine.topology.tree.tree import Tree, Values
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
 
 Found = Mapping[str, Assignment]
 

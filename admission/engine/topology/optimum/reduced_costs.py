@@ -76,10 +76,13 @@ class ReducedCosts:
 
 
 def _rent(worth: Ints, parents: int) -> int:
-    """Returns a rent between the values of the m-th and the next best parent, so that few parents stay undecided."""
+    """Returns a rent between the values of the m-th and the next best parent, so that few parents stay undecided.
+
+    The next best is 0 if there are only m: removed domains, which also have the value 0, must not change the rent.
+    """
     at = len(worth) - parents
     ordered = np.partition(worth, (max(at - 1, 0), at))
-    return (int(ordered[at]) + int(ordered[at - 1])) // 2 if at else 0
+    return (int(ordered[at]) + (int(ordered[at - 1]) if at else 0)) // 2
 
 
 def costs(scale: Scale, asked: int, slots: Ints, capacity: Ints, below: Sequence[Ints]) -> dict[int, int]:

@@ -182,7 +182,7 @@ class _Round:
                 self._ledger.vacate(key)
             return (
                 self._ledger.quota.fits(admission.cluster_queue, entry.assignment.usage),
-                self._ledger.fits(entry.workload, admission),
+                self._ledger.placement.fits(entry.workload, admission),
             )
 
     def _refreshed(self, entry: Nomination) -> tuple[Nomination, bool]:

@@ -177,7 +177,7 @@ def test_an_end_before_its_time_brings_the_head_forward() -> None:
     assert told(cluster.cycle(now=10), "big") == at(200)
     cluster.finish("b")
     assert told(cluster.cycle(now=20), "big") == at(200), "a moment stands for a while"
-    cluster.queues.requeue(("q",))
+    cluster.queues.lines.requeue(("q",))
     assert told(cluster.cycle(now=80), "big") == at(90)
     cluster.finish("a")
     assert admitted(cluster.cycle(now=81)) == ["big"]

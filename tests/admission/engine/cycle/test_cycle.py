@@ -315,7 +315,7 @@ def test_a_new_node_makes_a_waiting_workload_admissible() -> None:
     assert admitted(cluster.cycle()) == []
     cluster.tell(host("r1-3", "r1", 4))
     assert cluster.ledger.generation("tas") > before
-    cluster.queues.requeue(cluster.queues.queues_of(["tas"]))
+    cluster.queues.lines.requeue(cluster.queues.lines.queues_of(["tas"]))
     assert admitted(cluster.cycle()) == ["a"]
 
 
@@ -411,7 +411,7 @@ def test_best_effort_skips_no_workload_that_would_fit(
 ) -> None:
     cluster = mixed(crowd)
     cluster.cycle(1000)
-    cluster.queues.requeue(["a", "b"])
+    cluster.queues.lines.requeue(["a", "b"])
     assert admitted(cluster.cycle(1000)) == []
 
 
@@ -426,11 +426,11 @@ def test_no_more_start_than_may_and_the_others_come_when_they_are_woken() -> Non
         "w1": "WaitingForPodsReady: waiting for all admitted workloads to be in PodsReady condition"
     }
     assert admitted(cluster.cycle(startable=1)) == [], "they sleep"
-    cluster.queues.requeue(["q"])
+    cluster.queues.lines.requeue(["q"])
     assert admitted(cluster.cycle(startable=0)) == []
-    cluster.queues.requeue(["q"])
+    cluster.queues.lines.requeue(["q"])
     assert admitted(cluster.cycle(startable=1)) == ["w1"]
-    cluster.queues.requeue(["q"])
+    cluster.queues.lines.requeue(["q"])
     assert admitted(cluster.cycle()) == ["w2"]
 
 

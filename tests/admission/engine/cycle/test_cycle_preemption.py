@@ -361,7 +361,7 @@ def test_a_nomination_leaves_no_trace(coming: list[tuple[str, int, int, int, boo
             for victim in found.victims:
                 cluster.ledger.vacate(victim.workload)
             assert cluster.ledger.quota.fits(last.cluster_queue, found.assignment.usage)
-            assert cluster.ledger.fits(found.workload, found.admission())
+            assert cluster.ledger.placement.fits(found.workload, found.admission())
 
 
 def test_who_may_evict_looks_again_when_a_relative_borrows() -> None:
@@ -389,7 +389,7 @@ def test_one_whose_promise_is_broken_in_the_middle_of_a_cycle_waits_on() -> None
     cluster.tell(workload("behind", 4, to="a", priority=1, queued=1))
     # b may evict nobody any more: its head is refused, and what was promised to it is free for others
     cluster.ledger.apply(replace(b, preemption=PreemptionPolicy()))
-    cluster.queues.requeue(("b",))
+    cluster.queues.lines.requeue(("b",))
     report = cluster.cycle()
     assert "high-b" in waits(report)
     assert [key for key in ("high-a", "high-b", "behind") if key not in cluster.queues] == []

@@ -68,7 +68,7 @@ def test_it_waits_and_says_why_where_not_one_more_fits(quota: int, cpus: dict[st
     assert text in waits(cluster.cycle())["b"]
     assert cluster.ledger.admission("a") is not None
     cluster.tell(queue(tas=20), host("z", "r", 20))
-    cluster.queues.requeue({"q"})
+    cluster.queues.lines.requeue({"q"})
     assert counts(cluster.cycle()) == {"b": 8}
 
 

@@ -145,7 +145,7 @@ class History(RuleBasedStateMachine):
     def edit_cohort(self, name: str, parent: str | None, quota: Quota) -> None:
         """Circles among them."""
         self.cluster.tell(Cohort(name, parent, {CPUS: quota}))
-        self.cluster.queues.requeue(QUEUES)
+        self.cluster.queues.lines.requeue(QUEUES)
 
     @rule(which=st.sampled_from(NODES), state=st.sampled_from(["up", "down", "gone"]))
     def change_node(self, which: tuple[str, str], state: str) -> None:
@@ -154,7 +154,7 @@ class History(RuleBasedStateMachine):
             self.ledger.apply(ObjectRemoved(RemovedKind.NODE, name))
         else:
             self.cluster.tell(replace(host(name, rack, 4), usable=state == "up"))
-        self.cluster.queues.requeue(QUEUES)
+        self.cluster.queues.lines.requeue(QUEUES)
 
     @rule(name=st.sampled_from(QUEUES), spec=specs, parent=st.sampled_from([None, *COHORTS]))
     def try_and_take_back(self, name: str, spec: Spec, parent: str | None) -> None:

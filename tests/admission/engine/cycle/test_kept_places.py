@@ -67,7 +67,7 @@ def room(ledger: Ledger, host: str) -> int:
         at = Assignment((HOSTNAME_LABEL,), (DomainCount((host,), count),))
         got = PodSetAdmission("main", {"cpu": "any"}, {}, count, at)
         other = Workload("o", "uo", "ns/lq", "cq", (PodSet("main", count, {"cpu": 1}),))
-        fits = count if ledger.fits(other, Admission("cq", (got,))) else fits
+        fits = count if ledger.placement.fits(other, Admission("cq", (got,))) else fits
     return fits
 
 

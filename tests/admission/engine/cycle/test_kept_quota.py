@@ -50,7 +50,7 @@ def test_a_refused_strict_head_keeps_its_queues_unused_quota(
         report = cluster.cycle(fair=fair)
         assert ("borrows" not in cluster.queues) is lent
         assert not any(isinstance(decision, Preempt) for decision in report.decisions)
-        cluster.queues.requeue(("theirs",))
+        cluster.queues.lines.requeue(("theirs",))
     assert "head" in cluster.queues
 
 
@@ -112,7 +112,7 @@ def test_the_explanation_names_the_head_and_the_quota_that_would_suffice(borrows
     assert isinstance(change, RaiseQuota)
     assert (change.cluster_queue, change.by) == ("theirs", raised)
     cluster.tell(queue("theirs", cohort="all", any=1 + raised // 1000))
-    cluster.queues.requeue(("theirs",))
+    cluster.queues.lines.requeue(("theirs",))
     assert "borrows" in admitted(cluster.cycle())
 
 

@@ -117,7 +117,10 @@ def first_end(
 
 def fits(ledger: Ledger, head: Workload, queue: ClusterQueue, at: float) -> bool:
     found = FlavorSearch(queue, ledger.flavors, ledger.quota, NoPreemption(ledger.quota)).assign(head)
-    return found.mode is Mode.FIT and ledger.place(placement_requests(head, queue, found, ledger.flavors, at)).fits
+    return (
+        found.mode is Mode.FIT
+        and ledger.placement.place(placement_requests(head, queue, found, ledger.flavors, at)).fits
+    )
 
 
 @pytest.mark.parametrize(

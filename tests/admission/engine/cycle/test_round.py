@@ -93,7 +93,7 @@ def test_a_search_that_saw_all_flavors_starts_over_when_it_is_woken() -> None:
     cluster.round()
     assert [w.key for w in cluster.queues.inadmissible("q")] == ["w"]
     cluster.tell(host("t", "r", 4, "small"))
-    cluster.queues.requeue(["q"])
+    cluster.queues.lines.requeue(["q"])
     assert said(cluster.round()) == {"w": "admitted"}
 
 

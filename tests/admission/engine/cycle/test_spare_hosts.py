@@ -198,14 +198,14 @@ def test_who_lacks_a_spare_host_is_looked_at_again_only_where_there_may_be_room(
     here, before = start(hosts=(3,))
     here.tell(ObjectRemoved(RemovedKind.NODE, min(before)))
     second_pass(here.ledger, "gang", (min(before),), fail_fast=True)
-    asked = here.ledger.spare_hosts
+    asked = here.ledger.placement.spare_hosts
     looks: list[int] = []
 
     def counted(requests: Sequence[PlacementRequest]) -> SpareHosts:
         looks.append(len(requests))
         return asked(requests)
 
-    here.ledger.spare_hosts = counted  # type: ignore[method-assign]
+    here.ledger.placement.spare_hosts = counted  # type: ignore[method-assign]
     for _ in range(3):
         hold_missing(here.ledger)
     assert looks == []

@@ -215,7 +215,7 @@ def starts(line: Line, remedy: Remedy) -> bool:
     cluster, made = in_line(line)
     for change in remedy.changes:
         made = apply(cluster, made, change)
-    cluster.queues.requeue({"q", "o"})
+    cluster.queues.lines.requeue({"q", "o"})
     return lets_in(cluster, made, lambda: decide(cluster.ledger, cluster.queues, 0.0, 100))
 
 
@@ -279,7 +279,7 @@ def check_evicting(scene: Evicting) -> None:
         fresh, same = evicting(scene)
         for change in remedy.changes:
             same = apply(fresh, same, change)
-        fresh.queues.requeue({"q", "o"})
+        fresh.queues.lines.requeue({"q", "o"})
         fresh.queues.put(same)
         report = decide(fresh.ledger, fresh.queues, 0.0, 100, sharing)
         assert same.key in admitted(report), remedy  # at once: nobody is evicted for it

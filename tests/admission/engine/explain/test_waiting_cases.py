@@ -82,7 +82,7 @@ def test_every_remedy_carried_out_lets_it_in(make: Make) -> None:
 def admits(made: Made, remedy: Remedy) -> bool:
     """Whether a cycle admits it then, beside all that others claim."""
     workload = made.workload
-    made.cluster.queues.requeue({one.cluster_queue for one in made.cluster.queues.workloads()})
+    made.cluster.queues.lines.requeue({one.cluster_queue for one in made.cluster.queues.workloads()})
     for change in remedy.changes:
         workload = apply(made.cluster, workload, change)
     return lets_in(made.cluster, workload, made.cycle)

@@ -84,7 +84,7 @@ class DrawnCluster:
                 if any(used.get(fr, 0) + amount > quota.nominal("a", fr) for fr, amount in usage.items()):
                     return False
             requests = self.requests()
-            return not requests or self.ledger.place(requests).fits
+            return not requests or self.ledger.placement.place(requests).fits
 
     def allowed_together(self, ordered: Sequence[Candidate], *, borrowing: bool) -> bool:
         """Whether they may leave one after the other: each from its own queue, or from one that has more than its own."""
@@ -231,7 +231,7 @@ def _runs(draw: st.DrawFn, ledger: Ledger, index: int, ask: TopologyAsk | None) 
         reserved=draw(st.sampled_from([None, 1000.0, 9000.0])),
     )
     admission = Admission(queue, (got,))
-    if ask is not None and not ledger.fits(workload, admission):
+    if ask is not None and not ledger.placement.fits(workload, admission):
         return None
     ledger.apply(replace(workload, admission=admission))
     if ask is not None and draw(st.booleans()):

@@ -125,7 +125,10 @@ class FairGang:
         with self.ledger.trial():
             for key in victims:
                 self.ledger.vacate(key)
-            return self.ledger.quota.fits("a", self.context.usage) and self.ledger.place(self.context.requests).fits
+            return (
+                self.ledger.quota.fits("a", self.context.usage)
+                and self.ledger.placement.place(self.context.requests).fits
+            )
 
     def allowed(self) -> Iterator[list[PreemptionTarget]]:
         """Whom Kueue would evict, told of any set of candidates and of those that are leaving anyway."""

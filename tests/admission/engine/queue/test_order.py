@@ -60,7 +60,7 @@ def test_those_that_stay_keep_their_order(crowd: list[Workload], data: st.DataOb
     gone = data.draw(st.sets(st.sampled_from(line)))
     for key in sorted(gone):
         queues.remove(key)
-    queues.requeue(["q"])
+    queues.lines.requeue(["q"])
     assert [each.key for each in queues.active("q")] == [key for key in line if key not in gone]
 
 

@@ -19,7 +19,8 @@ from admission.engine.model import (
     Workload,
 )
 from admission.engine.queue.cluster_queue import order_of, shape_of
-from admission.engine.queue.queues import BYPASSED, PendingQueues
+from admission.engine.queue.lines import BYPASSED
+from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 from tests.budgets import examples
 
@@ -68,7 +69,7 @@ def test_best_effort_continues_behind_a_refused_head_and_requeues_it_on_request(
     assert queues.refuse("big", Reason.WAITING_FOR_QUOTA) is False
     assert head(queues) == "small"
     assert keys(queues.inadmissible("q")) == ["big"]
-    queues.requeue(["q"])
+    queues.lines.requeue(["q"])
     assert head(queues) == "big"
 
 
@@ -77,7 +78,7 @@ def test_strict_fifo_stays_with_its_refused_head() -> None:
     assert queues.refuse("big", Reason.WAITING_FOR_QUOTA) is True
     assert head(queues) is None
     assert keys(queues.active("q")) == ["big", "small"], "it waits at the head of the heap, not among the inadmissible"
-    queues.requeue(["q"])
+    queues.lines.requeue(["q"])
     assert head(queues) == "big"
 
 
@@ -111,7 +112,7 @@ def test_equals_are_refused_at_once_and_each_hears_why_once() -> None:
         ("b", Reason.EXCEEDS_MAX_QUOTA, BYPASSED),
         ("c", Reason.EXCEEDS_MAX_QUOTA, BYPASSED),
     ]
-    queues.requeue(["q"])
+    queues.lines.requeue(["q"])
     queues.refuse("a", Reason.EXCEEDS_MAX_QUOTA)
     assert queues.take_notices() == []
 
@@ -123,7 +124,7 @@ def test_an_equal_that_comes_later_joins_the_sleepers() -> None:
     queues.put(workload("c", queued=2, priority=1))
     assert head(queues) == "c", "another priority is another class"
     assert [n.workload.key for n in queues.take_notices()] == ["b"]
-    queues.requeue(["q"])
+    queues.lines.requeue(["q"])
     queues.remove("c")
     assert [head(queues), keys(queues.active("q"))] == ["a", ["a", "b"]]
 
@@ -141,7 +142,7 @@ def test_backoff_ends_by_the_clock_that_comes_in() -> None:
     queues = pending(BEST, replace(workload("a"), not_before=50.0))
     queues.due(49.9)
     assert [head(queues), queues.next_due(), keys(queues.inadmissible("q"))] == [None, 50.0, ["a"]]
-    queues.requeue(["q"])
+    queues.lines.requeue(["q"])
     assert head(queues) is None, "waking does not shorten a backoff"
     queues.due(50.0)
     assert [head(queues), queues.next_due()] == ["a", None]
@@ -169,9 +170,9 @@ def test_capacity_requeues_only_workloads_that_it_can_help(
 ) -> None:
     queues = pending(strategy, workload("a"))
     queues.refuse("a", reason)
-    queues.requeue(["q"], capacity_only=True)
+    queues.lines.requeue(["q"], capacity_only=True)
     assert head(queues) == ("a" if helped else None)
-    queues.requeue(["q"])
+    queues.lines.requeue(["q"])
     assert head(queues) == "a"
 
 
@@ -195,10 +196,10 @@ def test_who_could_be_helped_by_room_in_a_flavor() -> None:
     queues = pending(BEST)
     other = ResourceGroup(("cpu",), (FlavorQuotas("g", {"cpu": Quota(1)}),))
     queues.set_queue(ClusterQueue("r", (other,)))
-    assert queues.queues_of(["f"]) == {"q"}
-    assert queues.queues_of(["f", "g", "unknown"]) == {"q", "r"}
+    assert queues.lines.queues_of(["f"]) == {"q"}
+    assert queues.lines.queues_of(["f", "g", "unknown"]) == {"q", "r"}
     queues.set_queue(ClusterQueue("q", (other,)))
-    assert queues.queues_of(["f"]) == set()
+    assert queues.lines.queues_of(["f"]) == set()
 
 
 # ---- against a model that sorts everything anew
@@ -263,7 +264,7 @@ def test_any_history_gives_the_head_that_sorting_gives(
                 queues.refuse(found.key, Reason.WAITING_FOR_QUOTA)
                 plain.refuse(found)
             case ("wake", _):
-                queues.requeue(["q"])
+                queues.lines.requeue(["q"])
                 plain.refused.clear()
         assert head(queues) == plain.head()
         assert [each.key for each in queues.heads()] == ([plain.head()] if plain.head() else [])

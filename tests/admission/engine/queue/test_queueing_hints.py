@@ -124,7 +124,7 @@ def test_no_inadmissible_workload_could_start(specs: tuple[ClusterQueue, ...], h
         of.apply(event)
         run(of)
         if isinstance(event, Workload | ObjectRemoved):
-            of.queues.requeue(QUEUES)
+            of.queues.lines.requeue(QUEUES)
             assert not [decision for decision in run(of) if isinstance(decision, Admit)]
 
 
@@ -233,7 +233,7 @@ def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | 
             for asks in first_to_be_asked(of):
                 assert not isinstance(decided(of.ledger, asks, 0.0, DecisionInputs(of.queues)), Admit | Preempt)
             continue
-        of.queues.requeue(QUEUES)
+        of.queues.lines.requeue(QUEUES)
         assert not [one for one in settle(of) if isinstance(one, Admit | Preempt)]
 
 

@@ -23,11 +23,11 @@ few = settings(
 @given(scenes(), st.data())
 def test_what_is_ruled_out_has_no_place(scene: DrawnCluster, data: st.DataObject) -> None:
     ledger, requests = scene.ledger, scene.requests()
-    bound = ledger.capacity_bound([[request] for request in requests])
+    bound = ledger.placement.capacity_bound([[request] for request in requests])
     for key in data.draw(st.lists(st.sampled_from([w.key for w in scene.running]), unique=True)):
         with ledger.trial():
             ledger.vacate(key)
-            assert not (bound.rules_out() and ledger.place(requests).fits)
+            assert not (bound.rules_out() and ledger.placement.place(requests).fits)
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_bound(pods: int, ask: TopologyAsk | None, ruled_out: bool) -> None:
     cluster = Cluster(racks(), queue(tas=99), *(host(f"{rack}{n}", rack, 2 + n) for rack in "xy" for n in range(2)))
     asked, spec = workload("w", pods, ask=ask), cluster.ledger.quota.spec("q")
     assert spec is not None
-    bound = cluster.ledger.capacity_bound(possible_requests(asked, spec, cluster.ledger.flavors))
+    bound = cluster.ledger.placement.capacity_bound(possible_requests(asked, spec, cluster.ledger.flavors))
     assert bound.rules_out() is ruled_out
     found = FlavorSearch(spec, cluster.ledger.flavors, cluster.ledger.quota, NoPreemption(cluster.ledger.quota))
     requests = placement_requests(asked, spec, found.assign(asked), cluster.ledger.flavors, 100.0)
-    assert cluster.ledger.place(requests).fits is not ruled_out
+    assert cluster.ledger.placement.place(requests).fits is not ruled_out
 
 
 def test_a_flavor_without_topology_is_not_ruled_out() -> None:
     cluster = Cluster(queue(any=99))
     spec = cluster.ledger.quota.spec("q")
     assert spec is not None
-    assert not cluster.ledger.capacity_bound(possible_requests(workload("w", 5), spec, {})).rules_out()
+    assert not cluster.ledger.placement.capacity_bound(possible_requests(workload("w", 5), spec, {})).rules_out()

@@ -76,7 +76,7 @@ class Cluster:
         facts = taken.facts_of(pod_set)
         implied = pod_set.topology is None
         asked = PlacementRequest(pod_set, FLAVOR, gang.pods, implied=implied, facts=facts)
-        found = self.ledger.place([asked]).assignments.get("main")
+        found = self.ledger.placement.place([asked]).assignments.get("main")
         if found is not None:
             got = model.PodSetAdmission("main", {"cpu": FLAVOR}, {"cpu": 1}, gang.pods, found)
             self.ledger.charge(taken, model.Admission("cq", (got,)))

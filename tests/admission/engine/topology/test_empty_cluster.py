@@ -29,7 +29,7 @@ START: tuple[Event, ...] = (racks(), host("h1", "r1", 2), host("h2", "r1", 2), h
 
 
 def asked(ledger: Ledger, pod_set: PodSet = PODS) -> PlacementResult:
-    return ledger.place([PlacementRequest(pod_set, "tas", pod_set.count)], simulate_empty=True)
+    return ledger.placement.place([PlacementRequest(pod_set, "tas", pod_set.count)], simulate_empty=True)
 
 
 def holds(ledger: Ledger) -> bool:

@@ -148,7 +148,7 @@ def test_pods_lie_as_the_scheduler_could_have_placed_them(
     nodes, free, there, tainted = scene
     ask = TopologyAsk(unconstrained=True) if level is None else TopologyAsk(required=level)
     made = book(nodes, free, there, tainted)
-    result = made.place([request(count, ask, *even)])
+    result = made.placement.place([request(count, ask, *even)])
     domains = list(inside(nodes, level))
     if result.fits:
         found = Counter({d.values[-1]: d.count for d in result.assignments["main"].domains})
@@ -176,18 +176,18 @@ def test_what_does_not_lie_evenly_waits_and_says_by_which_key() -> None:
     nodes = rows(4)
     made = book(nodes, {"n0": 1, "n1": 0, "n2": 3, "n3": 3}, Counter(), frozenset())
     by_rack = SpreadTerm(term(RACK, "a"))
-    assert made.place([request(3, TopologyAsk(required=BLOCK), by_rack)]).fits
-    assert shown(made.place([request(4, TopologyAsk(required=BLOCK), by_rack)]), "main") == (
+    assert made.placement.place([request(3, TopologyAsk(required=BLOCK), by_rack)]).fits
+    assert shown(made.placement.place([request(4, TopologyAsk(required=BLOCK), by_rack)]), "main") == (
         'topology "default" allows to fit at most 3 out of 4 pod(s) evenly by example.com/rack, '
         'as their topologySpreadConstraints ask. Total nodes: 4; excluded: resource "cpu": 1'
     )
-    assert made.place([request(4, TopologyAsk(required=RACK), by_rack)]).fits, "one rack is one domain"
+    assert made.placement.place([request(4, TopologyAsk(required=RACK), by_rack)]).fits, "one rack is one domain"
 
 
 def test_pods_that_are_there_count() -> None:
     nodes = rows(4)
     made = book(nodes, dict.fromkeys(nodes, 4), Counter({"n0": 2}), frozenset())
-    found = made.place([request(2, TopologyAsk(unconstrained=True), SpreadTerm(term(RACK, "a")))])
+    found = made.placement.place([request(2, TopologyAsk(unconstrained=True), SpreadTerm(term(RACK, "a")))])
     assert {d.values[-1] for d in found.assignments["main"].domains} <= {"n2", "n3"}
 
 
@@ -197,7 +197,7 @@ def test_slices_keep_their_rule_and_are_refused_where_they_break_the_other(room:
     nodes = rows(4)
     made = book(nodes, dict.fromkeys(nodes, room), Counter(), frozenset())
     ask = TopologyAsk(required=BLOCK, slices=(SliceLayer(RACK, 2),))
-    result = made.place([request(4, ask, SpreadTerm(term(RACK, "a")))])
+    result = made.placement.place([request(4, ask, SpreadTerm(term(RACK, "a")))])
     assert result.fits == fits
     assert fits or "lie less evenly by example.com/rack" in shown(result, "main")
 
@@ -207,7 +207,7 @@ def test_many_pods_over_many_hosts_and_two_keys() -> None:
     nodes = rows(40)
     made = book(nodes, dict.fromkeys(nodes, 5), Counter(), frozenset())
     for keys in ((HOSTNAME_LABEL,), (ZONE, HOSTNAME_LABEL)):
-        found = made.place(
+        found = made.placement.place(
             [request(60, TopologyAsk(unconstrained=True), *(SpreadTerm(term(key, "a")) for key in keys))]
         )
         assert sorted(Counter(d.count for d in found.assignments["main"].domains).items()) == [(1, 20), (2, 20)]

@@ -38,7 +38,7 @@ def test_lifting_frees_what_leaving_frees(scene: DrawnCluster, data: st.DataObje
 def test_counting_agrees_with_placing(scene: DrawnCluster, data: st.DataObject) -> None:
     ledger, requests = scene.ledger, scene.requests()
     keys = [workload.key for workload in scene.running]
-    eviction_gains = ledger.eviction_gains(requests, keys) if requests else None
+    eviction_gains = ledger.placement.eviction_gains(requests, keys) if requests else None
     if eviction_gains is None:
         return
     assert eviction_gains.domains, "there is room when everybody has left"
@@ -53,7 +53,7 @@ def test_counting_agrees_with_placing(scene: DrawnCluster, data: st.DataObject) 
         with ledger.trial():
             for each in sorted(gone):
                 ledger.vacate(each)
-            fits = ledger.place(requests).fits
+            fits = ledger.placement.place(requests).fits
         assert fits <= eviction_gains.enough
         assert fits == eviction_gains.enough or not eviction_gains.exact
 
@@ -66,9 +66,9 @@ def test_a_place_that_holds_is_a_place(scene: DrawnCluster) -> None:
     with ledger.trial():
         for key in keys:
             ledger.simulate_removal(key)
-        found = ledger.place(requests)
-        standing = ledger.placement_check(requests, found.assignments)
+        found = ledger.placement.place(requests)
+        standing = ledger.placement.check(requests, found.assignments)
         assert not requests or standing.holds()
         for key in keys:
             ledger.undo_removal(key)
-            assert not standing.holds() or ledger.place(requests).fits
+            assert not standing.holds() or ledger.placement.place(requests).fits

@@ -46,33 +46,33 @@ def request(count: int, ports: dict[str, int], level: str = BLOCK) -> PlacementR
 
 
 def test_a_gang_of_one_port_takes_a_node_for_each_pod() -> None:
-    found = book(4).place([request(3, WEB)]).assignments["main"]
+    found = book(4).placement.place([request(3, WEB)]).assignments["main"]
     assert [domain.count for domain in found.domains] == [1, 1, 1]
 
 
 def test_a_port_that_is_taken_is_named() -> None:
     of = book(2)
     of.apply(BoundPod("ns/daemon", "n0", {}, exclusive=WEB))
-    text = shown(of.place([request(2, WEB)]), "main")
+    text = shown(of.placement.place([request(2, WEB)]), "main")
     assert text == (
         'topology "default" allows to fit only 1 out of 2 pod(s). '
         'Total nodes: 2; excluded: resource "host port TCP/8080": 1'
     )
     of.apply(ObjectRemoved(RemovedKind.POD, "ns/daemon"))
-    assert of.place([request(2, WEB)]).failures == {}
+    assert of.placement.place([request(2, WEB)]).failures == {}
 
 
 def test_an_admitted_gang_holds_its_ports() -> None:
     of = book(2)
     asked = request(1, WEB)
-    found = of.place([asked]).assignments["main"]
+    found = of.placement.place([asked]).assignments["main"]
     admission = Admission("cq", (PodSetAdmission("main", {"cpu": FLAVOR}, {"cpu": 1000}, 1, found),))
     of.charge(Workload("ns/w", "w", "ns/lq", "cq", (asked.pod_set,)), admission)
     assert of.audit() == []
-    other = of.place([request(1, WEB)]).assignments["main"]
+    other = of.placement.place([request(1, WEB)]).assignments["main"]
     assert other.domains != found.domains
     of.release("ns/w")
-    assert of.place([request(2, WEB)]).failures == {}
+    assert of.placement.place([request(2, WEB)]).failures == {}
 
 
 @given(
@@ -90,7 +90,7 @@ def test_as_many_pods_fit_as_nodes_have_all_ports_free(
     free = [not any((node, port) in taken for port in wanted) for node in range(4)]
     each = [(1 if wanted else 8) * here for here in free]
     holds = {BLOCK: sum(each), RACK: max(each[0] + each[2], each[1] + each[3]), HOSTNAME_LABEL: max(each)}[level]
-    result = of.place([request(count, {f"{HOST_PORT}TCP/{port}": 1 for port in wanted}, level)])
+    result = of.placement.place([request(count, {f"{HOST_PORT}TCP/{port}": 1 for port in wanted}, level)])
     assert bool(result.assignments) == (holds >= count)
     for domain in result.assignments["main"].domains if result.assignments else ():
         assert domain.count <= each[int(domain.values[-1][1:])]
@@ -101,7 +101,7 @@ def test_thousands_of_different_ports_are_bounded_and_never_double_booked() -> N
     for port in range(1000, 4000):
         of.apply(BoundPod(f"ns/p{port}", "n0", {}, exclusive={f"{HOST_PORT}UDP/{port}": 1}))
     assert len(of.capacity.columns) < 400
-    found = of.place([request(1, {f"{HOST_PORT}UDP/3500": 1})]).assignments["main"]
+    found = of.placement.place([request(1, {f"{HOST_PORT}UDP/3500": 1})]).assignments["main"]
     assert found.domains == (DomainCount(("n1",), 1),)
     assert of.audit() == []
 
@@ -113,8 +113,8 @@ def test_terms_beyond_those_that_are_counted_refuse_no_node() -> None:
         of.apply(BoundPod(f"ns/p{job}", f"n{job % 2}", {}, exclusive={f"{ANTI_AFFINITY}ns/job={job}": 1}))
     assert len(of.capacity.columns) < 300
     counted, late = ({f"{ANTI_AFFINITY}ns/job={job}": 1} for job in (0, 999))
-    assert of.place([request(2, counted)]).failures["main"].fits == 1
-    assert of.place([request(2, late)]).failures == {}
+    assert of.placement.place([request(2, counted)]).failures["main"].fits == 1
+    assert of.placement.place([request(2, late)]).failures == {}
     assert of.audit() == []
 
 

@@ -17,9 +17,9 @@ def moved(host: str, rack: str, *asked: tuple[str, str]) -> list[BrokenLevel]:
     group = "together" if len(asked) > 1 else None
     requests = [placed(f"set{n}", text, where, group) for n, (text, where) in enumerate(asked)]
     book = book_of(*requests)
-    assert book.broken_levels(requests) == [], "all holds before"
+    assert book.placement.broken_levels(requests) == [], "all holds before"
     book.apply(node(host, {BLOCK: "b1", RACK: rack}, 4))
-    found = book.broken_levels(requests)
+    found = book.placement.broken_levels(requests)
     assert book.audit() == []
     return found
 
@@ -56,4 +56,4 @@ def test_a_node_that_is_gone_breaks_no_level() -> None:
     asked = placed("set0", "required rack", "h1:1 h3:1")
     book = book_of(asked)
     book.apply(ObjectRemoved(RemovedKind.NODE, "h1"))
-    assert book.broken_levels([asked]) == []
+    assert book.placement.broken_levels([asked]) == []

@@ -151,7 +151,7 @@ def test_what_could_be_bound_is_placed_and_what_is_placed_binds(
     )
     possible = any(True for _ in ways)
     made = of(cluster, profile)
-    result = made.place([request(pod, count, ask)])
+    result = made.placement.place([request(pod, count, ask)])
     assert result.fits == possible, (shown(result, "main"), possible)
     if result.fits:
         found = [replace(pod, node=n) for n in spots(result.assignments["main"])]
@@ -168,7 +168,7 @@ def test_pod_sets_that_are_placed_together_bind_in_any_order(
     pods = [replace(pod, namespace="ns") for pod in pods]
     ask = replace(ask, group=group or None)
     made = of(cluster, Profile.EXACT)
-    result = made.place([request(pods[0], 1, ask, "leader"), request(pods[1], 2, ask, "workers")])
+    result = made.placement.place([request(pods[0], 1, ask, "leader"), request(pods[1], 2, ask, "workers")])
     if result.fits:
         gang = [replace(pods[0], node=n) for n in spots(result.assignments["leader"])]
         gang += [replace(pods[1], node=n) for n in spots(result.assignments["workers"])]
@@ -205,7 +205,7 @@ def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> 
             case "admit", OnePod() as pod, int(count), TopologyAsk() as ask:
                 pod, key = replace(pod, namespace="ns"), f"ns/w{index}"
                 asked = request(pod, count, ask)
-                result = made.place([asked])
+                result = made.placement.place([asked])
                 if result.fits:
                     gang = [replace(pod, node=n) for n in spots(result.assignments["main"])]
                     there = [*foreign.values(), *(one for some, _ in admitted.values() for one in some)]
@@ -249,7 +249,7 @@ def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> 
                 with made.trial():
                     for key in sorted(admitted)[which : which + 2]:
                         made.vacate(key)
-                    made.place(
+                    made.placement.place(
                         [request(OnePod("b", (Term(RACK, "a"), Term(ZONE, None))), 2, TopologyAsk(unconstrained=True))]
                     )
                     made.apply(ObjectRemoved(RemovedKind.POD, "ns/f0"))
@@ -266,7 +266,7 @@ def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tup
     for i in range(200):
         made.apply(bound(f"there{i}", OnePod("a", node=f"n{i % 6}")))
     asked = request(OnePod("a", (Term(HOSTNAME_LABEL, "none"),)), 1, TopologyAsk(unconstrained=True))
-    assert "being counted for the first time" in shown(made.place([asked]), "main")
+    assert "being counted for the first time" in shown(made.placement.place([asked]), "main")
     for index, step in enumerate(steps):
         match step:
             case "pod", int(which), OnePod() as pod, int(on):
@@ -284,7 +284,7 @@ def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tup
     for _ in left[-1]:
         pass
     assert made.audit() == []
-    assert "being counted" not in shown(made.place([asked]), "main")
+    assert "being counted" not in shown(made.placement.place([asked]), "main")
 
 
 def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None:
@@ -294,7 +294,7 @@ def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None
         made.apply(bound(f"p{i}", OnePod("a", node=f"n{i % 200}")))
     left: list[Iterator[None]] = []
     made.count_in_steps(left.append)
-    made.place([request(OnePod("a", (Term(RACK, "b"),)), 1, TopologyAsk(unconstrained=True))])
+    made.placement.place([request(OnePod("a", (Term(RACK, "b"),)), 1, TopologyAsk(unconstrained=True))])
     counted = [0]
     for _ in left[0]:
         placed = made.capacity.placed
@@ -307,15 +307,15 @@ def test_a_term_is_named_and_a_domain_opens_when_its_pod_has_left() -> None:
     made = book(rows(4))
     made.apply(bound("db", OnePod("db", node="n0")))
     asked = request(OnePod("a", (Term(RACK, "db"),)), 3, TopologyAsk(required=BLOCK))
-    assert made.place([request(OnePod("a"), 3, TopologyAsk(required=BLOCK))]).fits
+    assert made.placement.place([request(OnePod("a"), 3, TopologyAsk(required=BLOCK))]).fits
     before = made.generation(FLAVOR)
     made.apply(bound("db2", OnePod("db", node="n2")))
-    assert made.place([asked]).failures["main"].message == (
+    assert made.placement.place([asked]).failures["main"].message == (
         f'topology "default" doesn\'t allow to fit any of 3 pod(s). Total nodes: 4; excluded: pod anti-affinity {RACK}: 4'
     )
     made.apply(ObjectRemoved(RemovedKind.POD, "ns/db2"))
     assert made.generation(FLAVOR) > before
-    assert spots(made.place([asked]).assignments["main"]) == ["n2", "n2", "n3"]
+    assert spots(made.placement.place([asked]).assignments["main"]) == ["n2", "n2", "n3"]
 
 
 def test_a_pod_outside_the_flavors_closes_its_zone_and_opens_it_when_it_leaves() -> None:
@@ -324,16 +324,16 @@ def test_a_pod_outside_the_flavors_closes_its_zone_and_opens_it_when_it_leaves()
     guard = OnePod("guard", (Term(ZONE, "a"),), node="elsewhere")
     asked = request(OnePod("a"), 1, TopologyAsk(unconstrained=True))
     made.apply(bound("guard", guard))
-    assert f"pod anti-affinity {ZONE}: 4" in shown(made.place([asked]), "main")
+    assert f"pod anti-affinity {ZONE}: 4" in shown(made.placement.place([asked]), "main")
     before = made.generation(FLAVOR)
     made.apply(ObjectRemoved(RemovedKind.POD, "ns/guard"))
     assert made.generation(FLAVOR) > before
-    assert made.place([asked]).fits
+    assert made.placement.place([asked]).fits
 
 
 def test_more_pods_than_domains_name_the_key() -> None:
     asked = request(OnePod("a", (Term(RACK, "a"),)), 3, TopologyAsk(required=BLOCK))
-    assert shown(book(rows(4)).place([asked]), "main") == (
+    assert shown(book(rows(4)).placement.place([asked]), "main") == (
         'topology "default" allows to fit only 2 out of 3 pod(s). '
         f"Total nodes: 4; excluded: one pod of the gang for each {RACK}: 2"
     )
@@ -347,31 +347,35 @@ def test_namespaces_by_their_labels() -> None:
     asked = PlacementRequest(
         PodSet("main", 1, CPU, topology=TopologyAsk(unconstrained=True), facts=keeps), FLAVOR, 1, facts=keeps
     )
-    assert made.place([asked]).fits
+    assert made.placement.place([asked]).fits
     made.apply(Namespace("far", {"team": "x"}))
-    assert not made.place([asked]).fits
+    assert not made.placement.place([asked]).fits
     made.apply(ObjectRemoved(RemovedKind.NAMESPACE, "far"))
-    assert made.place([asked]).fits
+    assert made.placement.place([asked]).fits
 
 
 def test_an_empty_cluster_has_the_pods_of_others_and_none_of_ours() -> None:
     made = book(rows(4))
     asked = request(OnePod("a", (Term(BLOCK, "a"),)), 1, TopologyAsk(unconstrained=True))
-    taken = workload("ns/w", asked, made.place([asked]).assignments["main"])
+    taken = workload("ns/w", asked, made.placement.place([asked]).assignments["main"])
     made.charge(taken, taken.admission)  # type: ignore[arg-type]
-    assert not made.place([asked]).fits
-    assert made.place([asked], simulate_empty=True).fits
+    assert not made.placement.place([asked]).fits
+    assert made.placement.place([asked], simulate_empty=True).fits
     made.apply(bound("theirs", OnePod("a", node="n3")))
-    assert not made.place([asked], simulate_empty=True).fits
+    assert not made.placement.place([asked], simulate_empty=True).fits
 
 
 def test_terms_without_number_are_forgotten_and_asked_again() -> None:
     made = book(rows(4))
     made.apply(bound("db", OnePod("app7", node="n0")))
     for i in range(3000):
-        found = made.place([request(OnePod("x", (Term(BLOCK, f"app{i}"),)), 1, TopologyAsk(unconstrained=True))])
+        found = made.placement.place(
+            [request(OnePod("x", (Term(BLOCK, f"app{i}"),)), 1, TopologyAsk(unconstrained=True))]
+        )
         assert found.fits == (i != 7)
-    assert not made.place([request(OnePod("x", (Term(BLOCK, "app7"),)), 1, TopologyAsk(unconstrained=True))]).fits
+    assert not made.placement.place(
+        [request(OnePod("x", (Term(BLOCK, "app7"),)), 1, TopologyAsk(unconstrained=True))]
+    ).fits
     assert made.audit() == []
 
 
@@ -383,7 +387,7 @@ def test_a_term_that_cannot_be_counted_is_the_reason(where: str) -> None:
     ask = TopologyAsk(unconstrained=True, group="g")
     some = [request(OnePod("a"), 1, ask, "leader"), request(OnePod("a"), 2, ask, "workers")]
     asked = [replace(one, facts=bad) if one.pod_set.name == where else one for one in some]
-    assert "at most 64 are counted" in shown(book(rows(4)).place(asked), where)
+    assert "at most 64 are counted" in shown(book(rows(4)).placement.place(asked), where)
 
 
 def test_the_model_itself() -> None:
@@ -399,39 +403,39 @@ def test_pods_that_want_each_other_go_to_one_domain_and_the_next_ones_there() ->
     made = book(rows(8))
     pod = OnePod("a", near=(Term(RACK, "a"),))
     asked = request(pod, 3, TopologyAsk(unconstrained=True))
-    found = made.place([asked]).assignments["main"]
+    found = made.placement.place([asked]).assignments["main"]
     assert len({made.capacity.nodes[n].node.labels[RACK] for n in spots(found)}) == 1  # type: ignore[union-attr]
-    assert made.place([request(pod, 5, TopologyAsk(unconstrained=True))]).failures["main"].message == (
+    assert made.placement.place([request(pod, 5, TopologyAsk(unconstrained=True))]).failures["main"].message == (
         f'topology "default" allows to fit at most 4 out of 5 pod(s) in one domain of {RACK}, '
         "where required pod affinity keeps them together"
     )
     taken = workload("ns/w", asked, found)
     made.charge(taken, taken.admission)  # type: ignore[arg-type]
     one = request(pod, 1, TopologyAsk(unconstrained=True))
-    assert f"pod affinity {RACK}: 8" in shown(made.place([one]), "main"), "none of them is bound yet"
+    assert f"pod affinity {RACK}: 8" in shown(made.placement.place([one]), "main"), "none of them is bound yet"
     before = made.generation(FLAVOR), made.openings
     made.apply(replace(bound("w-0", replace(pod, node=spots(found)[0])), workload="ns/w", pod_set="main", requests=CPU))
     assert made.generation(FLAVOR) > before[0]
     assert made.openings > before[1]
-    assert made.place([one]).fits
-    assert not made.place([request(pod, 2, TopologyAsk(unconstrained=True))]).fits
+    assert made.placement.place([one]).fits
+    assert not made.placement.place([request(pod, 2, TopologyAsk(unconstrained=True))]).fits
 
 
 def test_a_gang_follows_a_pod_that_it_names() -> None:
     made = book(rows(8))
     asked = request(OnePod("a", near=(Term(BLOCK, "db"),)), 2, TopologyAsk(unconstrained=True))
-    assert f"pod affinity {BLOCK}: 8" in shown(made.place([asked]), "main")
+    assert f"pod affinity {BLOCK}: 8" in shown(made.placement.place([asked]), "main")
     made.apply(bound("db", OnePod("db", node="n5")))
-    assert {name[1:] >= "4" for name in spots(made.place([asked]).assignments["main"])} == {True}
+    assert {name[1:] >= "4" for name in spots(made.placement.place([asked]).assignments["main"])} == {True}
 
 
 def test_several_pod_sets_that_want_each_other_are_told_why_they_wait() -> None:
     pod = OnePod("a", near=(Term(RACK, "a"),))
     some = [request(pod, 1, TopologyAsk(unconstrained=True), name) for name in ("one", "two")]
     made = book(rows(4))
-    assert "in a workload of several pod sets" in shown(made.place(some), "two")
+    assert "in a workload of several pod sets" in shown(made.placement.place(some), "two")
     made.apply(bound("first", OnePod("a", node="n1")))
-    assert made.place(some).fits
+    assert made.placement.place(some).fits
 
 
 def test_two_heads_of_one_cycle_do_not_get_places_that_exclude_each_other() -> None:

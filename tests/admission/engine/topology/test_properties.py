@@ -109,7 +109,7 @@ def test_never_over_capacity_and_exact(
 ) -> None:
     asked = [data.draw(requests(name=str(index))) for index in range(len(names) + 1)]
     book = ledger(given_options, nodes)
-    result = book.place(asked)
+    result = book.placement.place(asked)
     taken: Counter[tuple[str, str]] = Counter()
     for request in asked:
         assignment = result.assignments.get(request.pod_set.name)
@@ -138,18 +138,18 @@ def test_the_order_of_nodes_does_not_matter(
     random: Random,
 ) -> None:
     mixed = random.sample(nodes, len(nodes))
-    results = [ledger(given_options, order, some_levels).place([request]) for order in (nodes, mixed)]
+    results = [ledger(given_options, order, some_levels).placement.place([request]) for order in (nodes, mixed)]
     assert results[0] == results[1]
 
 
 @quick
 @given(clusters(), requests())
 def test_nodes_that_were_there_leave_no_trace(nodes: list[Node], request: PlacementRequest) -> None:
-    plain = ledger(PlacementOptions(), nodes).place([request])
+    plain = ledger(PlacementOptions(), nodes).placement.place([request])
     book = ledger(PlacementOptions(), [*nodes, *(Node(f"x{n.name}", n.labels, n.allocatable) for n in nodes)][::-1])
     for node in nodes:
         book.apply(ObjectRemoved(RemovedKind.NODE, f"x{node.name}"))
-    assert book.place([request]) == plain
+    assert book.placement.place([request]) == plain
 
 
 @quick
@@ -164,7 +164,7 @@ def test_required_is_placed_iff_one_domain_holds_it(nodes: list[Node], request: 
         tolerations=request.pod_set.tolerations,
     )
     asked = PlacementRequest(pod_set, FLAVOR, request.count)
-    result = ledger(PlacementOptions(), nodes).place([asked])
+    result = ledger(PlacementOptions(), nodes).placement.place([asked])
     depth = LEVELS.index(level) + 1
     room: Counter[tuple[str, ...]] = Counter()
     for node in nodes:
@@ -194,7 +194,7 @@ def test_preferred_and_unconstrained_wait_only_if_the_pods_do_not_fit_at_all(
             node_selector=request.pod_set.node_selector,
             tolerations=request.pod_set.tolerations,
         )
-        result = ledger(PlacementOptions(), nodes).place([PlacementRequest(pod_set, FLAVOR, request.count)])
+        result = ledger(PlacementOptions(), nodes).placement.place([PlacementRequest(pod_set, FLAVOR, request.count)])
         assert result.fits == (total >= request.count)
         if not result.fits:
             assert result.failures["main"].fits == total
@@ -206,5 +206,5 @@ def test_all_orders_of_a_small_cluster_agree() -> None:
         for i in range(5)
     ]
     request = PlacementRequest(PodSet("main", 5, {"cpu": 1000}, topology=TopologyAsk(preferred=RACK)), FLAVOR, 5)
-    answers = {shown(ledger(None, list(order)).place([request]), "main") for order in permutations(some)}
+    answers = {shown(ledger(None, list(order)).placement.place([request]), "main") for order in permutations(some)}
     assert len(answers) == 1

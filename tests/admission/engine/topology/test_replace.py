@@ -66,7 +66,7 @@ def failing(host: str, *asked: PlacementRequest) -> PlacementResult:
     """The host is no more."""
     book = book_of(*asked)
     book.apply(ObjectRemoved(RemovedKind.NODE, host))
-    result = book.replace(asked, (host,))
+    result = book.placement.replace(asked, (host,))
     assert book.audit() == []
     return result
 
@@ -138,7 +138,7 @@ def test_pods_of_several_nodes_find_places_together(text: str, where: str, hosts
     book = book_of(asked)
     for host in hosts.split():
         book.apply(ObjectRemoved(RemovedKind.NODE, host))
-    result = book.replace([asked], hosts.split())
+    result = book.placement.replace([asked], hosts.split())
     assert book.audit() == []
     assert (shown(result, "main") if result.fits else "-") == want
 
@@ -159,7 +159,7 @@ def test_pods_on_a_node_outside_the_topology_stay_while_it_lives(text: str, wher
     asked = placed("main", text, where)
     book = book_of(asked)
     book.apply(ObjectRemoved(RemovedKind.NODE, "h7"))
-    assert shown(book.replace([asked], ("h7",), alive={"away"}), "main") == want
+    assert shown(book.placement.replace([asked], ("h7",), alive={"away"}), "main") == want
 
 
 TORN = "nodes were relabelled, and no domain of level example.com/rack has most of the pods that stay"
@@ -184,7 +184,7 @@ def test_lost_pods_go_where_most_of_the_others_are_though_some_were_relabelled(
     booked(book, asked)
     book.apply(node(moved, {BLOCK: "b1", RACK: "r2"}, 5))
     book.apply(ObjectRemoved(RemovedKind.NODE, lost))
-    assert shown(book.replace([asked], (lost,)), "main") == want
+    assert shown(book.placement.replace([asked], (lost,)), "main") == want
 
 
 def test_pod_sets_see_what_those_before_them_took() -> None:
@@ -210,13 +210,13 @@ def test_a_failure_ends_its_flavor_and_new_pod_sets_are_not_placed() -> None:
     fresh = request("fresh", "unconstrained", 1)
     book = booked(ledger(), lost, later)
     book.apply(ObjectRemoved(RemovedKind.NODE, "h10"))
-    result = book.replace([lost, fresh, later], ("h10",))
+    result = book.placement.replace([lost, fresh, later], ("h10",))
     assert (set(result.failures), set(result.assignments)) == ({"lost"}, set())
 
 
 def test_a_flavor_that_is_gone() -> None:
     asked = placed("main", "required rack", "h1:1")
-    message = shown(Ledger().replace([asked], ("h1",)), "main")
+    message = shown(Ledger().placement.replace([asked], ("h1",)), "main")
     assert message == f'workload requires Topology, but there is no TAS cache information for flavor "{FLAVOR}"'
 
 
@@ -226,7 +226,7 @@ def test_replacement_keeps_what_holds(
     nodes: list[Node], asked: PlacementRequest, given_options: PlacementOptions, data: st.DataObject
 ) -> None:
     book = ledger(given_options, nodes)
-    first = book.place([asked])
+    first = book.placement.place([asked])
     assume(first.fits and first.assignments["main"].domains)
     before = first.assignments["main"]
     placed_before = replace(asked, previous=before, count=sum(domain.count for domain in before.domains))
@@ -234,7 +234,7 @@ def test_replacement_keeps_what_holds(
     hosts = data.draw(st.sets(st.sampled_from([domain.values[0] for domain in before.domains]), min_size=1))
     for host in hosts:
         book.apply(ObjectRemoved(RemovedKind.NODE, host))
-    result = book.replace([placed_before], sorted(hosts))
+    result = book.placement.replace([placed_before], sorted(hosts))
     assert book.audit() == []
     old = Counter({domain.values[0]: domain.count for domain in before.domains})
     lost = sum(old.pop(host) for host in hosts)

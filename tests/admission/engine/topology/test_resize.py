@@ -41,7 +41,7 @@ def resized(name: str, text: str, count: int, where: str, group: str | None = No
     ],
 )
 def test_what_runs_stays(text: str, count: int, where: str, want: str) -> None:
-    assert shown(ledger().place([resized("main", text, count, where)]), "main") == want
+    assert shown(ledger().placement.place([resized("main", text, count, where)]), "main") == want
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_leader_keeps_its_place(count: int, leader: str | None, want: tuple[st
     first = request("leader", "unconstrained", 1, group="g")
     first = replace(first, previous=None if leader is None else at(leader))
     workers = resized("workers", "unconstrained", count, "h1:2 h3:1", "g")
-    result = ledger().place([first, workers])
+    result = ledger().placement.place([first, workers])
     assert (shown(result, "leader"), shown(result, "workers")) == want
 
 
@@ -69,12 +69,12 @@ def test_growing_is_exact_and_moves_nothing(
 ) -> None:
     asked = replace(asked, pod_set=replace(asked.pod_set, topology=TopologyAsk(unconstrained=True)))
     book = ledger(given_options, nodes)
-    first = book.place([asked])
+    first = book.placement.place([asked])
     assume(first.fits)
     before = first.assignments["main"]
-    result = book.place([replace(asked, count=count, previous=before)])
+    result = book.placement.place([replace(asked, count=count, previous=before)])
     assert book.audit() == []
-    assert result.fits == book.place([replace(asked, count=count)]).fits
+    assert result.fits == book.placement.place([replace(asked, count=count)]).fits
     if not result.fits:
         return
     old = Counter({domain.values[0]: domain.count for domain in before.domains})

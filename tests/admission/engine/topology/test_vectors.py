@@ -109,18 +109,18 @@ def _ids(row: tuple[object, ...]) -> str:
 )
 @pytest.mark.parametrize("options", [PEER, OURS], ids=["peer", "ours"])
 def test_one_pod_set(text: str, count: int, wanted: str, options: PlacementOptions) -> None:
-    result = ledger(options).place([request("main", text, count)])
+    result = ledger(options).placement.place([request("main", text, count)])
     assert shown(result, "main") == wanted
 
 
 @pytest.mark.parametrize(("text", "count", "wanted"), [pytest.param(*row, id=_ids(row)) for row in UNMIXED])
 def test_without_the_mixed_profile(text: str, count: int, wanted: str) -> None:
-    assert shown(ledger(NO_MIXED).place([request("main", text, count)]), "main") == wanted
+    assert shown(ledger(NO_MIXED).placement.place([request("main", text, count)]), "main") == wanted
 
 
 @pytest.mark.parametrize(("text", "count", "wanted"), [pytest.param(*row, id=_ids(row)) for row in EVEN])
 def test_balanced(text: str, count: int, wanted: str) -> None:
-    assert shown(ledger(BALANCED).place([request("main", text, count)]), "main") == wanted
+    assert shown(ledger(BALANCED).placement.place([request("main", text, count)]), "main") == wanted
 
 
 @pytest.mark.parametrize(
@@ -128,18 +128,18 @@ def test_balanced(text: str, count: int, wanted: str) -> None:
 )
 def test_leader_and_workers(text: str, cpu: int, workers: int, leader: str, wanted: str) -> None:
     members = [request("leader", text, 1, {"cpu": 1000 * cpu}, "g"), request("workers", text, workers, group="g")]
-    result = ledger(PEER).place(members)
+    result = ledger(PEER).placement.place(members)
     assert (shown(result, "leader"), shown(result, "workers")) == (leader, wanted)
 
 
 def test_several_pod_sets_see_what_the_ones_before_took() -> None:
-    result = ledger().place([request("a", "required rack", 6), request("b", "required rack", 6)])
+    result = ledger().placement.place([request("a", "required rack", 6), request("b", "required rack", 6)])
     assert (shown(result, "a"), shown(result, "b")) == ("h1:3 h2:1 h3:2", "h6:2 h7:2 h8:2")
 
 
 def test_the_first_pod_set_that_fails_ends_it() -> None:
     asked = [request("a", "required rack", 8), request("b", "required rack", 8), request("c", "required rack", 1)]
-    result = ledger().place(asked)
+    result = ledger().placement.place(asked)
     reason = ONLY(6, 8, "pod") + '. Total nodes: 10; excluded: resource "cpu": 2'
     assert [shown(result, name) for name in "abc"] == ["h4:4 h5:4", reason, "-"]
 
@@ -156,5 +156,5 @@ def test_the_first_pod_set_that_fails_ends_it() -> None:
 )
 @pytest.mark.parametrize("options", [PEER, OURS], ids=["peer", "ours"])
 def test_lowest_level_wider_than_a_host(text: str, count: int, wanted: str, options: PlacementOptions) -> None:
-    result = ledger(options, levels=(BLOCK, RACK)).place([request("main", text, count)])
+    result = ledger(options, levels=(BLOCK, RACK)).placement.place([request("main", text, count)])
     assert shown(result, "main") == wanted

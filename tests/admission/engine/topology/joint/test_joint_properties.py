@@ -173,7 +173,7 @@ def sliced(case: JointCase, result: PlacementResult) -> None:
 
 def check(case: JointCase, order: Sequence[Node] | None = None) -> None:
     """One case against trying everything."""
-    result = ledger(PlacementOptions(), order or case.nodes()).place(case.requests())
+    result = ledger(PlacementOptions(), order or case.nodes()).placement.place(case.requests())
     best = fewest(case.paths(), case.free(), case.gangs)
     proofs = {certificate.proof for certificate in result.certificates.values()}
     assert result.fits == (best is not None)
@@ -209,7 +209,7 @@ def test_the_same_of_ten_thousand(case: JointCase) -> None:
 def test_the_order_of_nodes_does_not_matter(case: JointCase, random: Random) -> None:
     nodes = case.nodes()
     mixed = random.sample(nodes, len(nodes))
-    results = [ledger(PlacementOptions(), order).place(case.requests()) for order in (nodes, mixed)]
+    results = [ledger(PlacementOptions(), order).placement.place(case.requests()) for order in (nodes, mixed)]
     assert results[0] == results[1]
 
 
@@ -233,7 +233,7 @@ def _solved_like_all_subsets(random: Random) -> bool:
     ]
     one = [BruteRequest(pods, (1, 0)) for pods in demands]
     asked = [_request(f"g{i}-0", BruteGang(1, True, (wanted,)), wanted) for i, wanted in enumerate(one)]
-    result = ledger(PlacementOptions(), nodes).place(asked)
+    result = ledger(PlacementOptions(), nodes).placement.place(asked)
     names = result.assignments if result.fits else result.failures
     proof = Proof.OPTIMAL if result.fits else Proof.INFEASIBLE
     return result.fits == racks_hold(capacities, demands) and all(result.certificates[n].proof is proof for n in names)
@@ -242,7 +242,7 @@ def _solved_like_all_subsets(random: Random) -> bool:
 @settings(max_examples=examples(25), deadline=None)
 @given(cases(), st.integers(1, 30))
 def test_a_small_budget_claims_nothing_wrong(case: JointCase, budget: int) -> None:
-    result = ledger(PlacementOptions(exact_budget=budget), case.nodes()).place(case.requests())
+    result = ledger(PlacementOptions(exact_budget=budget), case.nodes()).placement.place(case.requests())
     best = fewest(case.paths(), case.free(), case.gangs)
     if result.fits:
         counts_and_room(case, result)

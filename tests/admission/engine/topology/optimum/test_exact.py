@@ -39,15 +39,15 @@ def places(result: PlacementResult) -> str:
 )
 def test_several_racks(sizes: tuple[int, ...], count: int, wanted: str, compatible: str) -> None:
     case = racks(*sizes, count=count)
-    assert places(case.ledger().place([case.request(Profile.EXACT)])) == wanted
-    assert places(case.ledger().place([case.request(Profile.COMPATIBLE)])) == compatible
+    assert places(case.ledger().placement.place([case.request(Profile.EXACT)])) == wanted
+    assert places(case.ledger().placement.place([case.request(Profile.COMPATIBLE)])) == compatible
 
 
 def test_of_one_domain_nothing_below_is_claimed() -> None:
     """Issue 16, F4: two racks of 5 would strand nothing, the answer takes 6 and 4: only the choice of the block is proved."""
     hosts: dict[Path, int] = {("b", f"r{index}", f"h{index}"): size for index, size in enumerate((6, 5, 5))}
     case = PlacementCase(hosts, 0, 2, 1, 10, preferred=True)
-    result = case.ledger().place([case.request(Profile.EXACT)])
+    result = case.ledger().placement.place([case.request(Profile.EXACT)])
     assert places(result) == "h0:6 h1:4"
     certificate = result.certificates["main"]
     assert (certificate.proof, certificate.claim) == (Proof.OPTIMAL, Proven.ONE_DOMAIN)
@@ -60,8 +60,8 @@ def test_of_one_domain_nothing_below_is_claimed() -> None:
 
 def check(case: PlacementCase) -> None:
     """Exact's answer is the best there is, and it says so."""
-    exact = case.ledger().place([case.request(Profile.EXACT)])
-    compatible = case.ledger().place([case.request(Profile.COMPATIBLE)])
+    exact = case.ledger().placement.place([case.request(Profile.EXACT)])
+    compatible = case.ledger().placement.place([case.request(Profile.COMPATIBLE)])
     certificate = exact.certificates["main"]
     assert exact.fits == compatible.fits
     if not exact.fits:
@@ -109,15 +109,15 @@ def test_equal_to_trying_every_set_at_length(case: PlacementCase) -> None:
 def test_the_order_of_nodes_does_not_matter(case: PlacementCase, random: Random) -> None:
     order = random.sample(list(case.hosts), len(case.hosts))
     request = case.request(Profile.EXACT)
-    assert case.ledger(order=order).place([request]) == case.ledger().place([request])
+    assert case.ledger(order=order).placement.place([request]) == case.ledger().placement.place([request])
 
 
 @settings(max_examples=examples(40), deadline=None)
 @given(cases(most=40), st.sampled_from([1, 100, 20_000]))
 def test_never_worse_than_compatible_whatever_the_budget(case: PlacementCase, budget: int) -> None:
     ledger = case.ledger(PlacementOptions(exact_budget=budget))
-    exact = ledger.place([case.request(Profile.EXACT)])
-    compatible = ledger.place([case.request(Profile.COMPATIBLE)])
+    exact = ledger.placement.place([case.request(Profile.EXACT)])
+    compatible = ledger.placement.place([case.request(Profile.COMPATIBLE)])
     assert exact.fits == compatible.fits
     assume(exact.fits and exact.certificates["main"].cost)
     certificate = exact.certificates["main"]
@@ -143,7 +143,7 @@ def test_a_leader_is_placed_as_compatible_does(sizes: tuple[int, ...], workers: 
     case = racks(*sizes, count=workers)
     ask = TopologyAsk(preferred=case.levels[1], group="g")
     results = {
-        profile: case.ledger().place(
+        profile: case.ledger().placement.place(
             [
                 PlacementRequest(PodSet(name, count, {"cpu": 1}, topology=ask), FLAVOR, count, profile=profile)
                 for name, count in (("workers", workers), ("leader", 1))
@@ -164,6 +164,8 @@ def test_a_flavor_without_nodes_fails_as_compatible_does() -> None:
     """Even for a gang that is smaller than a slice and so needs none."""
     case = PlacementCase({("b", "h"): 1}, 0, 0, 2, 1, preferred=True)
     ledger = case.ledger(order=[])
-    exact, compatible = (ledger.place([case.request(profile)]) for profile in (Profile.EXACT, Profile.COMPATIBLE))
+    exact, compatible = (
+        ledger.placement.place([case.request(profile)]) for profile in (Profile.EXACT, Profile.COMPATIBLE)
+    )
     assert exact.failures == compatible.failures
     assert exact.certificates["main"].proof is Proof.INFEASIBLE

@@ -55,7 +55,7 @@ def asked(bound: str, constraints: Sequence[LevelConstraint], slices: tuple[Slic
 
 def place(book: Ledger, ask: TopologyAsk, count: int) -> PlacementResult:
     """One gang of pods of one CPU, named main."""
-    return book.place([PlacementRequest(PodSet("main", count, ONE_CPU, topology=ask), FLAVOR, count)])
+    return book.placement.place([PlacementRequest(PodSet("main", count, ONE_CPU, topology=ask), FLAVOR, count)])
 
 
 def shares_of(result: PlacementResult) -> Shares:

@@ -180,14 +180,14 @@ def test_lost_pods_of_a_broken_slice_may_leave_its_rack_if_slices_stay_whole() -
     placed = replace(asks, previous=place(cluster(rooms), ask, 6).assignments["main"])
     book = booked(cluster(rooms), placed)
     book.apply(ObjectRemoved(RemovedKind.NODE, "b-r1-h0"))
-    assert by_rack(shares_of(book.replace([placed], "b-r1-h0"))) == [[2], [4]]
+    assert by_rack(shares_of(book.placement.replace([placed], "b-r1-h0"))) == [[2], [4]]
 
 
 def test_a_job_that_grows_keeps_its_constraints() -> None:
     rooms, ask = racks([4, 4], [4, 4]), asked("unconstrained", A)
     small = place(cluster(rooms), asked("unconstrained", [on(RACK, spreading=PACK)]), 4).assignments["main"]
     grown = PlacementRequest(PodSet("main", 8, ONE_CPU, topology=ask), FLAVOR, 8, previous=small)
-    assert by_rack(shares_of(cluster(rooms).place([grown]))) == [[4], [4]]
+    assert by_rack(shares_of(cluster(rooms).placement.place([grown]))) == [[4], [4]]
 
 
 def test_the_lowest_level_may_be_wider_than_a_host() -> None:
@@ -205,7 +205,7 @@ def test_a_leader_is_refused() -> None:
     ask = replace(asked("unconstrained", EVEN), group="g")
     sizes = {"leader": 1, "worker": 3}
     members = [PlacementRequest(PodSet(name, n, ONE_CPU, topology=ask), FLAVOR, n) for name, n in sizes.items()]
-    result = cluster(racks([9])).place(members)
+    result = cluster(racks([9])).placement.place(members)
     assert "cannot be combined with a leader" in result.failures["worker"].message
 
 

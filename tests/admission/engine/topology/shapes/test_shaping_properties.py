@@ -141,7 +141,7 @@ def _replaces(case: Case, data: st.DataObject) -> None:
     budget = data.draw(st.sampled_from([1, 20_000]))
     book = booked(cluster(hosts, budget=budget), placed)
     book.apply(ObjectRemoved(RemovedKind.NODE, "-".join(failed)))
-    after = book.replace([placed], "-".join(failed))
+    after = book.placement.replace([placed], "-".join(failed))
     kept = {path: share for path, share in shares.items() if path != failed}
     rooms_left = {path: room for path, room in hosts.items() if path != failed}
     sizes = {} if sliced is None else {sliced: 2}

@@ -57,9 +57,9 @@ def field(operator: str, *values: str) -> NodeSelectorTerm:
 )
 def test_the_reason_names_what_is_wrong(term: NodeSelectorTerm, want: str) -> None:
     message = f"invalid affinity node selectors: {want}"
-    assert shown(ledger().place([choosing("main", term)]), "main") == message
+    assert shown(ledger().placement.place([choosing("main", term)]), "main") == message
     both = [choosing("leader", term, group="g"), choosing("workers", expression("Exists"), 2, "g")]
-    assert shown(ledger().place(both), "workers") == message
+    assert shown(ledger().placement.place(both), "workers") == message
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_the_reason_names_what_is_wrong(term: NodeSelectorTerm, want: str) -> No
     ],
 )
 def test_sound_terms_place(term: NodeSelectorTerm) -> None:
-    assert shown(ledger().place([choosing("main", term)]), "main") == "h2:1"
+    assert shown(ledger().placement.place([choosing("main", term)]), "main") == "h2:1"

@@ -1,0 +1,98 @@
+"""The engine's inputs as frozen values.
+
+Everything the engine reads has these types: API objects are parsed once (convert.py) into integers, tuples and plain names.
+Invalid input raises `api.errors.InvalidObject` (or InvalidQuantity) with the field; the feed turns the error into a condition.
+State is in ledger.py and queue/, results are in decision.py. Import the types from this package, also those of `api` that the
+engine uses unchanged. Modules: `nodes`, `topology` (topology requests and assignments), `queues` (with flavors and cohorts),
+`workloads`, `placement` (requests and options), `events`.
+"""
+
+from __future__ import annotations
+
+from admission.engine.model.events import Event, ObjectRemoved, RemovedKind
+from admission.engine.model.nodes import Amounts, BoundPod, Namespace, Node
+from admission.engine.model.placement import Counting, PlacementOptions, PlacementRequest
+from admission.engine.model.queues import (
+    ClusterQueue,
+    Cohort,
+    Flavor,
+    FlavorQuotas,
+    FlavorResource,
+    FungibilityPolicy,
+    PreemptionPolicy,
+    Quota,
+    ResourceGroup,
+    UnansweredCheck,
+)
+from admission.engine.model.topology import (
+    AUTO_LEVEL,
+    Assignment,
+    DomainCount,
+    LevelConstraint,
+    Profile,
+    SliceLayer,
+    Spreading,
+    TopologyAsk,
+)
+from admission.engine.model.workloads import Admission, Gang, PodSet, PodSetAdmission, Workload
+from api.exclusive import HOST_PORT
+from api.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
+from api.names import HOSTNAME_LABEL
+from api.pod_terms import Labels, PodFacts, PodTerm, SpreadTerm
+from api.pods import NodeSelectorRequirement, NodeSelectorTerm, PreferredTerm, Taint, Toleration
+from api.quantity import CPU, LARGEST, PODS, to_text
+from api.queues import QueueingStrategy, StopPolicy
+
+__all__ = [
+    "AUTO_LEVEL",
+    "CPU",
+    "EXCLUSIVE_PREFIXES",
+    "HOSTNAME_LABEL",
+    "HOST_PORT",
+    "LARGEST",
+    "PODS",
+    "Admission",
+    "Amounts",
+    "Assignment",
+    "BoundPod",
+    "ClusterQueue",
+    "Cohort",
+    "Counting",
+    "DomainCount",
+    "Event",
+    "Flavor",
+    "FlavorQuotas",
+    "FlavorResource",
+    "FungibilityPolicy",
+    "Gang",
+    "Labels",
+    "LevelConstraint",
+    "Namespace",
+    "Node",
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
+    "ObjectRemoved",
+    "PlacementOptions",
+    "PlacementRequest",
+    "PodFacts",
+    "PodSet",
+    "PodSetAdmission",
+    "PodTerm",
+    "PreemptionPolicy",
+    "PreferredTerm",
+    "Profile",
+    "QueueingStrategy",
+    "Quota",
+    "RemovedKind",
+    "ResourceGroup",
+    "SliceLayer",
+    "SpreadTerm",
+    "Spreading",
+    "StopPolicy",
+    "Taint",
+    "Toleration",
+    "TopologyAsk",
+    "UnansweredCheck",
+    "Workload",
+    "to_text",
+]

@@ -1,0 +1,34 @@
+"""The events that the feed passes to the ledger and the queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from admission.engine.model.nodes import BoundPod, Namespace, Node
+from admission.engine.model.queues import ClusterQueue, Cohort, Flavor
+from admission.engine.model.workloads import Workload
+
+
+class RemovedKind(StrEnum):
+    """The kinds of objects whose removal is an event."""
+
+    NODE = "node"
+    POD = "pod"
+    FLAVOR = "flavor"
+    CLUSTER_QUEUE = "clusterqueue"
+    COHORT = "cohort"
+    WORKLOAD = "workload"
+    NAMESPACE = "namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRemoved:
+    """The object of that kind and key was removed."""
+
+    kind: RemovedKind
+    key: str
+
+
+Event = Node | BoundPod | Namespace | Flavor | ClusterQueue | Cohort | Workload | ObjectRemoved
+"""The complete present object, created or changed, or its removal."""

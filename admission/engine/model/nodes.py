@@ -1,0 +1,48 @@
+"""Nodes, bound pods and namespaces as frozen values (convert_nodes.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from api.pod_terms import PodFacts
+from api.pods import Taint
+
+Amounts = Mapping[str, int]
+"""Integer amount by resource name: cpu in milli-units, everything else in its base unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node. `usable` means Ready and schedulable; `allocatable` has no pods subtracted."""
+
+    name: str
+    labels: Mapping[str, str]
+    allocatable: Amounts
+    taints: tuple[Taint, ...] = ()
+    usable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPod:
+    """A pod that occupies a node (bound, not terminated).
+
+    `workload` is the key of the Workload that the pod names. `exclusive` is what only one pod per node can have
+    (api.exclusive). `facts` is what terms of other pods can match; None means unknown, and no term counts the pod.
+    """
+
+    key: str
+    node: str
+    requests: Amounts
+    workload: str | None = None
+    pod_set: str | None = None
+    exclusive: Amounts = field(default_factory=dict)
+    facts: PodFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace and its labels, by which pod terms select it."""
+
+    name: str
+    labels: Mapping[str, str]

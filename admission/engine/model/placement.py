@@ -1,0 +1,62 @@
+"""Placement requests and the options of placement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from admission.engine.model.topology import Assignment, Profile
+from admission.engine.model.workloads import PodSet
+from api.pod_terms import PodFacts
+
+
+class Counting(StrEnum):
+    """Where pods are counted if the lowest level is wider than a host.
+
+    Nodes counts on each node, with its taints and labels: a rack of two nodes with 3 free GPUs each holds no pod of 4 GPUs.
+    Domains counts on the domain's sum, ignoring taints and selectors, as Kueue does; the conformance cases use it.
+    """
+
+    NODES = "Nodes"
+    DOMAINS = "Domains"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementOptions:
+    """Placement options: Kueue's feature gates and their defaults (quirks A.2), and Stowage's own.
+
+    `counting`, `profile` and `exact_budget` are Stowage's. `exact_budget` bounds the exact solvers by the number of search
+    nodes instead of time, so that the same input always gives the same answer; at least 1.
+    """
+
+    counting: Counting = Counting.NODES
+    profile: Profile = Profile.EXACT
+    exact_budget: int = 20_000
+    least_free_for_unconstrained: bool = True  # TASProfileMixed
+    balanced: bool = False  # TASBalancedPlacement
+    multi_layer: bool = True  # TASMultiLayerTopology
+    respect_preferred_affinity: bool = False  # TASRespectNodeAffinityPreferred
+    overlapping_flavors: bool = True  # TASHandleOverlappingFlavors
+    leader_constraints: bool = True  # a leader's own selectors and tolerations apply, not only its workers'
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRequest:
+    """One pod set to place on the nodes of one flavor; `implied` means that the queue, not the user, requests topology.
+
+    `previous` is its present assignment: of the older slice (to place) or of this workload (to replace a node). `profile` is
+    the workload's or its queue's own, or None for that of the options. `facts` is what terms of other pods see of its pods.
+    """
+
+    pod_set: PodSet
+    flavor: str
+    count: int
+    implied: bool = False
+    previous: Assignment | None = None
+    profile: Profile | None = None
+    facts: PodFacts | None = None
+
+    @property
+    def spare_hosts(self) -> int:
+        """The number of hosts to hold in addition to the pods' hosts."""
+        return 0 if self.pod_set.topology is None else self.pod_set.topology.spare_hosts

@@ -1,0 +1,93 @@
+"""Topology requests of pod sets and their results: levels, slices, constraints, assignments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+AUTO_LEVEL = "auto"
+"""As the level of a preferred request, the lowest level of the flavor's topology."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLayer:
+    """A slice layer: every `size` consecutive pods share one domain of `level`."""
+
+    level: str
+    size: int
+
+
+class Spreading(StrEnum):
+    """How the pods of a domain are distributed to its child domains: onto few of them, or evenly onto many."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelConstraint:
+    """A placement constraint of a pod set at one level (sakkara.md).
+
+    A `hard` constraint is never violated, others as little as possible. `partitions` is the exact number of child domains to
+    spread over. `minimum` and `maximum` bound the pods in a used domain, and `factor` must divide their number.
+    """
+
+    level: str
+    spreading: Spreading = Spreading.PACK
+    partitions: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    factor: int | None = None
+    hard: bool = False
+
+
+class Profile(StrEnum):
+    """How domains are chosen among several possibilities.
+
+    Exact finds a proved optimum (topology/optimum, topology/joint). Compatible gives Kueue's answer exactly. LeastFree is like
+    Compatible, but prefers domains with little free capacity for all requests.
+    """
+
+    EXACT = "Exact"
+    COMPATIBLE = "Compatible"
+    LEAST_FREE = "LeastFree"
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyAsk:
+    """A pod set's topology request. At most one of required, preferred, unconstrained applies, in that order.
+
+    `explicit` is False if only an index label was recorded: then topology applies only if the queue implies it. `constraints`
+    apply inside the domain to which the request is bound. `relax_after` is the number of seconds after which a required level
+    widens by one level, finally becoming preferred; None for never. `near` is the full path (level values, widest first) of a
+    node whose domain of the required level must hold the pods; None for any domain. `spare_hosts` is the number of hosts to
+    hold free for pods whose host fails.
+    """
+
+    required: str | None = None
+    preferred: str | None = None
+    unconstrained: bool | None = None
+    group: str | None = None
+    slices: tuple[SliceLayer, ...] = ()
+    slice_topology_only: bool = False
+    explicit: bool = True
+    constraints: tuple[LevelConstraint, ...] = ()
+    relax_after: int | None = None
+    near: tuple[str, ...] | None = None
+    spare_hosts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCount:
+    """`count` pods in the domain with these level values, widest first; only the hostname in host topologies."""
+
+    values: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A pod set's domains, in the order in which the ungater assigns ranks."""
+
+    levels: tuple[str, ...]
+    domains: tuple[DomainCount, ...]

@@ -1,0 +1,135 @@
+"""Workloads, their pod sets and admissions as frozen values (convert.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from admission.engine.model.nodes import Amounts
+from admission.engine.model.queues import FlavorResource
+from admission.engine.model.topology import Assignment, Profile, TopologyAsk
+from api.pod_terms import Labels, PodFacts
+from api.pods import NodeSelectorTerm, PreferredTerm, Toleration
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods with equal requests. `requests` are those of a single pod, without `pods`; `affinity` is None without affinity.
+
+    `charged` is what a pod counts in quota if that differs from its requests (resources excluded or transformed), else None.
+    `exclusive` is what only one pod per node can have (api.exclusive). `volumes` has, for each volume that some nodes cannot
+    reach, the node terms of which one must match; `gathered` has the topology keys of which one domain each must hold all pods,
+    because they share a volume that is chosen later. `labels` are those of the template. `facts` describes the pods to other
+    pods' terms if they have terms themselves, else None.
+    """
+
+    name: str
+    count: int
+    requests: Amounts
+    min_count: int | None = None
+    topology: TopologyAsk | None = None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: tuple[NodeSelectorTerm, ...] | None = None
+    preferred_affinity: tuple[PreferredTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    charged: Amounts | None = None
+    exclusive: Amounts = field(default_factory=dict)
+    volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
+    gathered: tuple[str, ...] = ()
+    labels: Labels = ()
+    facts: PodFacts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetAdmission:
+    """The admission of one pod set. `usage` is the total charged to quota; `count` may be lower than requested."""
+
+    name: str
+    flavors: Mapping[str, str]
+    usage: Amounts
+    count: int
+    assignment: Assignment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The admission of a workload: its queue and its pod sets."""
+
+    cluster_queue: str
+    pod_sets: tuple[PodSetAdmission, ...]
+
+    def usage(self) -> dict[FlavorResource, int]:
+        """Returns the total per (flavor, resource)."""
+        total: dict[FlavorResource, int] = {}
+        for pod_set in self.pod_sets:
+            for resource, amount in pod_set.usage.items():
+                key = (pod_set.flavors[resource], resource)
+                total[key] = total.get(key, 0) + amount
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """The gang that a workload is, or joins late. `uid` orders gangs of equal time, so that members are adjacent.
+
+    `together` holds the keys of the workloads that start in one cycle or not at all (a gang group, including this workload),
+    or nothing. `started` means that its pods were ungated. `joins` is the key of the gang's own workload, for a late joiner.
+    """
+
+    uid: str
+    together: tuple[str, ...] = ()
+    started: bool = False
+    joins: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload as the engine sees it. Times are in epoch seconds.
+
+    `queue` is the LocalQueue's key, `cluster_queue` its ClusterQueue. `queued` is the time that orders workloads of equal
+    priority (creation, or an eviction's time where the rules say so; for a gang, the creation of its first pod). `blocked` is
+    why the workload must not be considered at all (deactivated, gated, queue missing or stopped, namespace rejected), as
+    (reason, message), or None. `defect` is an error of its pods, reported when its turn comes, so it holds up a StrictFIFO
+    queue as `blocked` does not. `not_before` ends its backoff. `reserved` is since when it has held quota, None for just now.
+    `job_uid` is the owning job's UID, for messages. `gang` is set for gangs and late joiners. `time_limit` is the number of
+    seconds it may still run, None for no limit; `admitted` is since when it runs, or None. `gated` means that a preemption
+    gate is closed, so it must not preempt. `one_pod` marks the Workload of a single plain pod, which nothing replaces.
+    `replaces` is the key of the elastic job's admitted workload that this one replaces, or empty. `pod_labels` are labels that
+    its owner gives each pod in addition to the template's. `boost` is the part of its priority from the annotation
+    `priority-boost`.
+    """
+
+    key: str
+    uid: str
+    queue: str
+    cluster_queue: str
+    pod_sets: tuple[PodSet, ...]
+    priority: int = 0
+    queued: float = 0.0
+    not_before: float = 0.0
+    blocked: tuple[str, str] | None = None
+    defect: str | None = None
+    admission: Admission | None = None
+    evicted: bool = False
+    profile: Profile | None = None
+    reserved: float | None = None
+    job_uid: str = ""
+    gang: Gang | None = None
+    time_limit: float | None = None
+    admitted: float | None = None
+    gated: bool = False
+    one_pod: bool = False
+    replaces: str = ""
+    pod_labels: Labels = ()
+    boost: int = 0
+
+    def facts_of(self, pod_set: PodSet) -> PodFacts:
+        """Returns what terms of other pods see of a pod of this pod set."""
+        if pod_set.facts is not None:
+            return pod_set.facts
+        return PodFacts(self.key.partition("/")[0], pod_set.labels + self.pod_labels)
+
+    @property
+    def ends(self) -> float | None:
+        """When the workload must have ended, in epoch seconds; None without a limit."""
+        return None if self.time_limit is None or self.admitted is None else self.admitted + self.time_limit

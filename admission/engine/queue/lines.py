@@ -1,0 +1,193 @@
+"""The lines of all ClusterQueues, and which change requeues which of their workloads.
+
+PendingQueues puts workloads into the lines; scheduler_state.py and cycle/ report changes of quota and of node capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+
+from admission.engine.model import Workload
+from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
+from admission.engine.queue.cluster_queue import QueueLine
+from admission.engine.queue.notices import Notices
+from admission.engine.queue.pending import CapacityReservation, PendingWorkload
+from admission.engine.queue.queueing_hints import Free, FreeOf
+
+Beside = Callable[[Iterable[tuple[Workload, CapacityReservation]]], FreeOf]
+"""The free quota of each queue, given these capacity reservations."""
+
+BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
+
+
+class Lines:
+    """The line of each ClusterQueue (`by_queue`), including queues that are not known (yet).
+
+    `items`: the pending workloads by key. `ready`: the queues that may have a head. `preemptors`: see there.
+    """
+
+    def __init__(
+        self,
+        items: Mapping[str, PendingWorkload],
+        reservations: ReservationIndex,
+        preemptors: Preemptors,
+        notices: Notices,
+    ) -> None:
+        self._items, self._reservations = items, reservations
+        self._preemptors, self._notices = preemptors, notices
+        self._flavors = FlavorQueues()
+        self.by_queue: dict[str, QueueLine] = {}
+        self.ready: set[str] = set()
+
+    def set_flavors(self, queue: str, flavors: frozenset[str]) -> None:
+        """Records the flavors of which the queue has quota now."""
+        self._flavors.put(queue, flavors)
+
+    def line(self, name: str) -> QueueLine:
+        """Returns the line of the queue, which is empty for an unknown queue."""
+        return self.by_queue.setdefault(name, QueueLine())
+
+    def enlist(self, item: PendingWorkload) -> None:
+        """Puts the workload into its queue's line. It is inadmissible at once if its equivalence class is."""
+        name = item.workload.cluster_queue
+        item.group = self.line(name).join(item.workload)
+        self.ready.add(name)
+        if item.group.refused is not None:
+            item.group.unevaluated.discard(item.workload.key)
+            self._notices.add(item.workload, item.group.refused, BYPASSED)
+
+    def rebuild(self, name: str, *, timed: bool) -> None:
+        """Rebuild the line after `timed` changed: shapes include the time limit, or no longer do."""
+        line = self.line(name)
+        enlisted = [i for i in self._items.values() if i.workload.cluster_queue == name and i.group is not None]
+        for item in enlisted:
+            if item.group is not None:
+                line.leave(item.workload.key, item.group)
+        line.timed = timed
+        for item in enlisted:
+            self.enlist(item)
+
+    def requeue(self, names: Collection[str], *, capacity_only: bool = False) -> None:
+        """Requeue the workloads of these queues after a change that could help them.
+
+        `capacity_only`: only quota or node capacity was freed or added. Workloads that no flavor matches, or that request more
+        than the maximum, stay inadmissible.
+        """
+        for name in names:
+            if (line := self.by_queue.get(name)) is not None:
+                line.requeue(capacity_only)
+                self.ready.add(name)
+        self._end_reservations(self._reservations.end(names))
+
+    def requeue_group(self, workload: Workload) -> None:
+        """Requeue the workloads that start together with it: their reason to wait may have changed."""
+        for key in workload.gang.together if workload.gang is not None else ():
+            item = self._items.get(key)
+            if key != workload.key and item is not None and item.group is not None and item.group.refused is not None:
+                self.line(item.workload.cluster_queue).requeue_class(item.group)
+                self.ready.add(item.workload.cluster_queue)
+
+    def requeue_others(self, name: str) -> None:
+        """Requeue all other queues: quota and nodes reserved in this queue are free again (nodes maybe in other flavors)."""
+        self.requeue([other for other in self.by_queue if other != name])
+
+    def stays(self, workload: Workload) -> None:
+        """The eviction of an admitted workload was cancelled: requeue the workloads that wait for it, or start with it."""
+        self.requeue_group(workload)
+        self._preemptors.victim_stays(workload.key)
+        self._end_reservations(self._reservations.stays(workload.key))
+
+    def quota_freed(self, names: Collection[str], beside: Beside, left: str = "") -> None:
+        """Usage fell in these queues of one cohort tree. `left`: key of the admitted workload that has left, if one has."""
+        self._victim_left(left)
+        for item in self._reservations.left(left):
+            # an owner of another cohort tree waited for its nodes; requeue what was inadmissible there because of it
+            (self._requeue_owners if item.workload.cluster_queue in names else self._end_reservations)((item,))
+        self._requeue_owners(self._reservations.end(names, beside(())))
+        self._requeue_beside(names, beside, QueueLine.quota_freed)
+
+    def _victim_left(self, left: str) -> None:
+        """Requeue the preemptors for which this workload was evicted."""
+        for key in self._preemptors.victim_left(left):
+            item = self._items.get(key)
+            if item is not None and item.reservation is None and item.group is not None:
+                self.line(item.workload.cluster_queue).requeue_class(item.group)
+                self.ready.add(item.workload.cluster_queue)
+
+    def quota_taken(self, names: Collection[str], beside: Beside) -> bool:
+        """A queue of this cohort tree borrows more than before, so others may evict its workloads.
+
+        True if a workload was requeued.
+        """
+        return self._requeue_beside(names, beside, QueueLine.quota_taken)
+
+    def capacity_freed(self, flavors: Collection[str], beside: Beside) -> None:
+        """The nodes of these flavors may have more free capacity than before."""
+        names = self.queues_of(flavors)
+        for name in names:
+            if (line := self.by_queue.get(name)) is not None and line.capacity_freed(flavors):
+                self.ready.add(name)
+        self._end_reservations(self._reservations.end(names, beside(())))
+
+    def queues_of(self, flavors: Iterable[str]) -> set[str]:
+        """The queues with quota of any of these flavors: freed capacity of a flavor could help them."""
+        return self._flavors.of(flavors)
+
+    def sharing_flavors(self, name: str) -> set[str]:
+        """The queues that share a flavor with this one, itself included."""
+        return self._flavors.beside(name)
+
+    def _requeue_beside(self, names: Collection[str], beside: Beside, how: Callable[[QueueLine, Free], bool]) -> bool:
+        """Call `how` on each of these queues with the quota that is free beside the reservations. True if it requeued one."""
+        reservations, requeued = list(self._reservations.of(names)), False
+        free = beside(reservations)
+        for name in names:
+            if (line := self.by_queue.get(name)) is not None:
+                line.beside_reservations |= bool(reservations)
+                if how(line, partial(free, name)):
+                    self.ready.add(name)
+                    requeued = True
+        return requeued
+
+    def _end_reservations(self, broken: Iterable[PendingWorkload]) -> None:
+        """Requeue the owners of ended reservations, and the workloads that were inadmissible because of them."""
+        if self._requeue_owners(broken):
+            self.ready.update(name for name, line in self.by_queue.items() if line.reservation_ended())
+
+    def _requeue_owners(self, broken: Iterable[PendingWorkload]) -> bool:
+        """Requeue the owners of ended reservations. True if there is one."""
+        found = False
+        for item in broken:
+            found = True
+            if item.group is None:
+                self.enlist(item)
+            else:
+                self.line(item.workload.cluster_queue).release_head(item.workload.key)
+                self.ready.add(item.workload.cluster_queue)
+        return found
+
+
+class FlavorQueues:
+    """The queues of each flavor, and the flavors of each queue: freed node capacity of a flavor may help its queues."""
+
+    def __init__(self) -> None:
+        self._flavors: dict[str, frozenset[str]] = {}
+        self._queues: dict[str, set[str]] = {}
+
+    def put(self, queue: str, flavors: frozenset[str]) -> None:
+        """Records the flavors of the queue; an empty set for a removed queue."""
+        old = self._flavors.get(queue, frozenset())
+        for flavor in old - flavors:
+            self._queues[flavor].discard(queue)
+        for flavor in flavors - old:
+            self._queues.setdefault(flavor, set()).add(queue)
+        self._flavors[queue] = flavors
+
+    def of(self, flavors: Iterable[str]) -> set[str]:
+        """Returns the queues that have any of these flavors."""
+        return set().union(*(self._queues.get(flavor, ()) for flavor in flavors))
+
+    def beside(self, queue: str) -> set[str]:
+        """Returns the queues that share a flavor with this one, itself included if it has a flavor."""
+        return self.of(self._flavors.get(queue, ()))

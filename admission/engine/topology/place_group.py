@@ -1,0 +1,274 @@
+"""Places one group of pod sets on the tree of its flavor: placement.md 5.4 and 5.7 (messages).
+
+A group is one pod set, a leader with its workers, or several colocated pod sets. The request is resolved (constraints.py),
+pods are counted (count.py), and one algorithm finds the domains: Kueue's (compatible/), the exact one (optimum/), or the one
+for placement constraints (shapes/). Pods with required affinity to each other, and pods that must be spread evenly, are
+placed by terms first.
+
+Called by place.py for all groups of a workload. replace.py, level_check.py, eviction_gains.py and spares.py use single steps,
+as do colocated.py and joint.py through protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from admission.engine.decision import Certificate, NoPlacement, PlacementResult
+from admission.engine.journal import Journal
+from admission.engine.model import (
+    Assignment,
+    DomainCount,
+    Flavor,
+    PlacementOptions,
+    PlacementRequest,
+    Profile,
+)
+from admission.engine.topology import evenness, pins
+from admission.engine.topology.allocation.capacity import Capacity
+from admission.engine.topology.allocation.entries import spots
+from admission.engine.topology.assignment_parts import by_path, merged, path_of
+from admission.engine.topology.compatible.tree_search import Found, NoDomains, NoFit, Search, Solved
+from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
+from admission.engine.topology.count import Counter, Numbers
+from admission.engine.topology.joint import colocated
+from admission.engine.topology.messages import exclusion_text, failure, quoted
+from admission.engine.topology.neighbours.placed import of_domain
+from admission.engine.topology.neighbours.within import broken
+from admission.engine.topology.optimum import exact
+from admission.engine.topology.resize import Resize, resize
+from admission.engine.topology.shapes import shaping
+from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
+
+Placed = Sequence[tuple[PlacementRequest, Assignment]]
+"""The assignment of each pod set of a group."""
+_TRIES = 64
+"""The number of domains of a topology key that are tried for pods that must be in one of them."""
+
+Proved = tuple[Placed | NoPlacement, Certificate | None]
+"""A group's answer, and its certificate."""
+
+
+class GroupPlacer:
+    """Answers the placement request of one group on the live trees, and leaves the trees unchanged."""
+
+    def __init__(self, capacity: Capacity, flavors: Mapping[str, Flavor], options: PlacementOptions, journal: Journal):
+        self.capacity = capacity
+        self._flavors = flavors
+        self.options = options
+        self.journal = journal
+
+    def expect(self, requests: Sequence[PlacementRequest]) -> None:
+        """Start to count pods if a request has terms (affinity, spread), so that its pod sets see each other's pods."""
+        if any(self.capacity.placed.has_terms(request.facts) for request in requests):
+            self.capacity.placed.watch()
+
+    def assume(self, found: Placed) -> None:
+        """Charge these assignments, and count their pods for terms, until the open trial ends."""
+        for request, assignment in found:
+            vector = self.capacity.columns.vector(pod_amounts(request.pod_set))
+            wants = wants_of(request.pod_set, self._flavors.get(request.flavor))
+            for domain in assignment.domains:
+                place = of_domain(request.flavor, assignment.levels, domain.values)
+                self.capacity.placed.shift(request.facts, place, domain.count, 0)
+            for spot, count in spots(self.capacity, request.flavor, assignment, vector, wants):
+                self.capacity.assume(spot, vector, count)
+
+    def place_group(self, group: Group, simulate_empty: bool, within: Values | None = None) -> Proved:
+        """Returns assignments for one group in the capacity that is free now, or the failure, with the certificate.
+
+        `within` restricts the search to the domain of this path, unless the group keeps pods outside it.
+        """
+        tree = self.tree(group)
+        if isinstance(tree, NoPlacement):
+            return tree, None
+        if group.others:
+            return self._several(tree, group, simulate_empty, within), None
+        resized = resize(tree, group)
+        if resized is not None:
+            return self._resized(tree, resized, simulate_empty), None
+        ask = self.ask(tree, group)
+        if isinstance(ask, NoPlacement):
+            return ask, None
+        found, certificate = self.proved(
+            tree, group, ask if within is None else replace(ask, within=within), simulate_empty
+        )
+        if group.leader is None or isinstance(found, NoPlacement):
+            return found, certificate
+        result = PlacementResult({request.pod_set.name: assignment for request, assignment in found}, {})
+        if (key := self.broken_term(group.members, result)) is not None:
+            return NoPlacement(f"required pod anti-affinity keeps leader and workers of the group apart by {key}"), None
+        return found, certificate
+
+    def broken_term(self, members: Sequence[PlacementRequest], result: PlacementResult) -> str | None:
+        """Returns the topology key of a pod term that the result violates between its own pods; None if there is none."""
+        placed = self.capacity.placed
+        if not any(placed.has_terms(member.facts) for member in members):
+            return None
+        found = [
+            (member, result.assignments[name])
+            for member in members
+            if (name := member.pod_set.name) in result.assignments
+        ]
+        return broken(placed, self.capacity.trees[members[0].flavor], found)
+
+    def _several(self, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
+        """Returns assignments for a group of three or more pod sets, which only Profile Exact supports."""
+        if (group.workers.profile or self.options.profile) is not Profile.EXACT:
+            return NoPlacement(f"a pod set group of {len(group.members)} pod sets needs the placement profile Exact")
+        return colocated.place(self, tree, group, simulate_empty, within)
+
+    def _resized(self, tree: Tree, resized: Resize, simulate_empty: bool) -> Placed | NoPlacement:
+        """Returns the assignments that stay, merged with those of the pods that are still to be placed."""
+        rest = resized.rest
+        if rest is None:
+            return resized.kept
+        ask = self.ask(tree, rest)
+        if isinstance(ask, NoPlacement):
+            return ask
+        _, workers = resized.kept[0]
+        if ask.required and workers.domains:
+            ask = replace(ask, within=path_of(tree, workers.domains[0].values)[: ask.level + 1])
+        if ask.shaped:
+            ask = replace(ask, kept=by_path(tree, workers))
+        with self.journal.trial():
+            self.assume(resized.kept)
+            found = self.search(tree, rest, ask, simulate_empty=simulate_empty)
+        if isinstance(found, NoPlacement):
+            return found
+        return list(_merged(tree, [*resized.kept, *found]))
+
+    def tree(self, group: Group) -> Tree | NoPlacement:
+        """Returns the tree of the group's flavor, or a failure if the flavor has none."""
+        name = group.workers.flavor
+        tree = self.capacity.trees.get(name)
+        if tree is None or name not in self._flavors:
+            return NoPlacement(f'workload requires Topology, but there is no TAS cache information for flavor "{name}"')
+        return tree
+
+    def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
+        """Returns the group's request with level names resolved, or why the request is invalid."""
+        ask = build(tree, self._flavors[group.workers.flavor], group, self.options)
+        return NoPlacement(ask) if isinstance(ask, str) else ask
+
+    def search(self, tree: Tree, group: Group, ask: Ask, *, simulate_empty: bool = False) -> Placed | NoPlacement:
+        """Returns assignments for `ask` in the capacity that is free now, or the failure."""
+        return self.proved(tree, group, ask, simulate_empty)[0]
+
+    def proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
+        """Returns what `search` returns, with the certificate."""
+        near = self.capacity.placed.gathers(ask.wants.facts, empty=simulate_empty) if tree.by_node else ()
+        shared = group.workers.pod_set.gathered if tree.by_node else ()
+        if near or shared:
+            why = "required pod affinity" if near else "a volume that they share"
+            keys = tuple(dict.fromkeys((*near, *shared)))
+            return self._gathered(tree, group, ask, simulate_empty, keys, why), None
+        return self._even(tree, group, ask, simulate_empty)
+
+    def _even(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
+        """Returns the placement of pods that may have DoNotSchedule spread constraints."""
+        placed, facts = self.capacity.placed, ask.wants.facts
+        if facts is None or not facts.even or not tree.by_node:
+            return self._proved(tree, group, ask, simulate_empty)
+        keys = " and ".join(dict.fromkeys(one.term.key for one in facts.even))
+        if not evenness.is_plain(ask):
+            found, certificate = self._proved(tree, group, ask, simulate_empty)
+            if isinstance(found, NoPlacement):
+                return found, certificate
+            key = evenness.broken(
+                placed, tree, ask, dict(_by_name(found))[group.workers.pod_set.name], empty=simulate_empty
+            )
+            text = (
+                f"pods that are placed with a leader, in slices or by constraints lie less evenly by {key} than their"
+            )
+            return (NoPlacement(f"{text} topologySpreadConstraints ask") if key else found), certificate
+        counter = Counter(tree, ask, simulate_empty=simulate_empty)
+        outcome, most = evenness.solve(placed, tree, ask, counter, empty=simulate_empty)
+        if outcome is not None:
+            return self._on_rows(tree, group, ask, outcome), None
+        exclusions = counter.exclusions()
+        fits = f"allows to fit at most {most} out of {ask.count} pod(s)"
+        text = f"topology {quoted(ask.topology)} {fits} evenly by {keys}, as their topologySpreadConstraints ask"
+        return NoPlacement(text + exclusion_text(exclusions), most, ask.count, exclusions), None
+
+    def _gathered(
+        self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool, keys: Sequence[str], why: str
+    ) -> Placed | NoPlacement:
+        """Returns a placement of all pods in one domain of each topology key; the tightest domains are tried first."""
+        where = f"in one domain of {' and '.join(keys)}, where {why} keeps them together"
+        if group.leader is not None:
+            return NoPlacement(f'topology "{ask.topology}" has no way to say that all pods go {where}')
+        counter = Counter(tree, ask, simulate_empty=simulate_empty)
+        places = counter.places(keys)
+        for values, holds in places[:_TRIES]:
+            if holds < ask.count:
+                break
+            wants = replace(ask.wants, selector=tuple(sorted({*ask.wants.selector, *values})))
+            found, _ = self._even(tree, group, replace(ask, wants=wants), simulate_empty)
+            if not isinstance(found, NoPlacement):
+                return found
+        most, exclusions = max((holds for _, holds in places), default=0), counter.exclusions()
+        fits = f"allows to fit at most {min(most, ask.count)} out of {ask.count} pod(s)"
+        text = f"topology {quoted(ask.topology)} {fits} {where}"
+        return NoPlacement(text + exclusion_text(exclusions), min(most, ask.count), ask.count, exclusions)
+
+    def _proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
+        counter = Counter(tree, ask, simulate_empty=simulate_empty)
+        numbers = counter.levels()
+        solved = self._solve(tree, ask, numbers)
+        match outcome := solved.outcome:
+            case Found() if group.leader is None and pins.names_hosts(tree):
+                rows = pins.filled(tree, outcome.ids, outcome.pods, counter.holds())
+                return self._on_rows(tree, group, ask, rows), solved.certificate
+            case Found():
+                return list(_assigned(tree, group, outcome)), solved.certificate
+            case NoDomains(level):
+                problem = NoPlacement(f"no topology domains at level: {tree.shape.levels[level]}")
+            case NoFit():
+                problem = failure(tree, ask, numbers, outcome, counter.exclusions())
+        return problem, solved.certificate
+
+    def _on_rows(self, tree: Tree, group: Group, ask: Ask, pods: Ints) -> Placed | NoPlacement:
+        """Returns the assignment of the group's only pod set, given its pods by row."""
+        if not pins.names_hosts(tree):
+            return list(_assigned(tree, group, evenness.in_domains(tree, pods)))
+        found = pins.on_hosts(tree, pods)
+        text = f"topology {quoted(ask.topology)} has a node without a hostname of its own, by which terms of pods are counted"
+        return NoPlacement(text) if found is None else [(group.workers, found)]
+
+    def _solve(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Solved:
+        """Solve with the algorithm for placement constraints, the exact algorithm, or Kueue's algorithm."""
+        if ask.shaped:
+            return shaping.solve(tree, ask, numbers, self.options.exact_budget)
+        if ask.profile is Profile.EXACT:
+            return exact.solve(tree, ask, numbers, self.options.exact_budget)
+        return Solved(Search(tree, ask, numbers).run())
+
+
+def _by_name(found: Placed) -> Iterator[tuple[str, Assignment]]:
+    return ((request.pod_set.name, assignment) for request, assignment in found)
+
+
+def _merged(tree: Tree, placed: Placed) -> Iterator[tuple[PlacementRequest, Assignment]]:
+    """Yields each pod set once, with its partial assignments merged."""
+    parts: dict[str, list[Assignment]] = {}
+    requests = {request.pod_set.name: request for request, _ in placed}
+    for request, assignment in placed:
+        parts.setdefault(request.pod_set.name, []).append(assignment)
+    for name, some in parts.items():
+        yield requests[name], merged(tree, *some)
+
+
+def _assigned(tree: Tree, group: Group, found: Found) -> Iterator[tuple[PlacementRequest, Assignment]]:
+    yield group.workers, _assignment(tree, found.ids, found.pods)
+    if group.leader is not None:
+        yield group.leader, _assignment(tree, found.ids, found.leaders)
+
+
+def _assignment(tree: Tree, ids: Ints, counts: Ints) -> Assignment:
+    domains = zip(ids.tolist(), counts.tolist(), strict=True)
+    return Assignment(
+        tree.output_levels, tuple(DomainCount(tree.values(domain), count) for domain, count in domains if count > 0)
+    )
