@@ -26,7 +26,7 @@ from ungater.settings import UngaterSettings
 PROJECT = Path(__file__).resolve().parents[1]
 DECLARATION = "admission/engine/reasons.py"
 GROUPS = {
-    "admission/engine/cycle/cycle.py": "those after which a head may wait for ever",
+    "admission/engine/cycle/outcomes.py": "those after which a head may wait for ever",
     "admission/engine/flavors/assign.py": "which of the reasons of several flavors is told",
     "admission/engine/queue/cluster_queue.py": "those of a head that freed capacity can help",
     "admission/engine/explain/wording.py": "the nouns of an explanation's reasons about nodes",

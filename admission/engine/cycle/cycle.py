@@ -7,8 +7,8 @@ The cycle repeats these steps until nothing more fits or its budget is spent:
 3. *flavors* and *quota*: solve.py. If they do not fit, go to step 6.
 4. *place*: domains for the pod sets of the head (solve.py). If there are none, the flavor that failed is refused and step 3
    tries the next one. If not even an empty cluster has room, the message counts the capacity of an empty cluster.
-5. *admit*: the ledger is charged at once, and the next workload of the queue becomes a head. Workloads that start together
-   (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py).
+5. *admit*: the ledger is charged at once, and the next workload of the queue becomes a head (outcomes.py). Workloads that
+   start together (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py).
 6. *make room*: a head whose queue may preempt, or that can start with fewer pods, is nominated (nominate.py) against the
    ledger as it will be when the victims of earlier preemptors have left and their reservations are used.
    - *preempt*: the victims are evicted. Their capacity is reserved for the head in this cycle and the next ones, until
@@ -24,30 +24,26 @@ writes the decisions. If a write fails, it calls `ledger.release` and puts the w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from admission.engine.cycle import spare_hosts
-from admission.engine.cycle.admission_attempt import cannot_run
-from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
+from admission.engine.cycle.backfill import BEHIND, Backfill
 from admission.engine.cycle.elastic import grow, slice_released
 from admission.engine.cycle.gang_fit import GroupNotStarted
 from admission.engine.cycle.gang_preemption import GangPreemption
-from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, group_order, is_grouped
+from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, is_grouped
 from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
 from admission.engine.cycle.kept_quota import KeptQuota, keeps
-from admission.engine.cycle.late_joiners import beside_its_gang
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.repeated_preemption import may_not_evict
+from admission.engine.cycle.outcomes import NOT_READY, Outcomes, requested
 from admission.engine.cycle.reservations import Reservations, starting_together
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
-from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Evict, Preempt, Victim, Wait
+from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Evict, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
-from admission.engine.flavors.search import Scope, total_requests
+from admission.engine.flavors.search import Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import ClusterQueue, StopPolicy, Workload
 from admission.engine.preemption.projected_quota import reclaimable_beside
@@ -55,10 +51,7 @@ from admission.engine.queue.notices import NotEvaluated
 from admission.engine.queue.queueing_hints import NOTHING_HELPS, USAGE_MAY_HELP, QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
-from admission.engine.requests import next_step, placement_requests, relaxation, relaxed
-
-NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
-_MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
+from admission.engine.requests import placement_requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +100,8 @@ def run_cycle(
 
 
 class _Cycle:
+    """One cycle: evaluates one head after the other and leaves the consequences to `Outcomes`."""
+
     def __init__(
         self,
         ledger: Ledger,
@@ -116,8 +111,8 @@ class _Cycle:
         fair: bool,
         startable: int | None,
     ) -> None:
-        self._ledger, self._queues, self._now, self._preemptions = ledger, queues, now, preemptions
-        self._fair, self._startable, self._requeued = fair, startable, False
+        self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
+        self._preemptions = preemptions
         self._nobody = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
         self._reservations = Reservations(ledger, queues)
@@ -126,6 +121,8 @@ class _Cycle:
         self._order: HeadOrder = FairOrder(ledger, self._look) if fair else ClassicalOrder(ledger, reserved)
         self._hints = HeadHints(ledger, self._reservations, preemptions, fair=fair)
         self._backfill = Backfill(ledger, queues, now, fair=fair)
+        steps = self._order, self._reservations, self._kept, self._backfill
+        self._outcomes = Outcomes(ledger, queues, now, *steps, startable=startable, fair=fair)
         if fair:
             self._reservations.keep_all()
         self._groups = GangGroups(
@@ -133,12 +130,11 @@ class _Cycle:
         )
         self._with_it: list[Decision] = []
         self.undecided: list[tuple[Workload, Exception]] = []
-        self._borrowers: set[str] = set()
         for workload in queues.heads():
-            self._enter(workload)
+            self._outcomes.enter(workload)
 
     def more(self) -> bool:
-        return len(self._order) > 0 or self._requeued
+        return len(self._order) > 0 or self._outcomes.requeued
 
     def run(self, budget: int) -> list[Decision]:
         decisions: list[Decision] = []
@@ -165,8 +161,10 @@ class _Cycle:
         finally:
             self._reservations.end()
             self._kept.end()
-            for relatives in {self._ledger.quota.relatives(name): None for name in sorted(self._borrowers)}:
-                self._requeued |= self._queues.lines.quota_taken(relatives, partial(reclaimable_beside, self._ledger))
+            for relatives in {self._ledger.quota.relatives(name): None for name in sorted(self._outcomes.borrowers)}:
+                self._outcomes.requeued |= self._queues.lines.quota_taken(
+                    relatives, partial(reclaimable_beside, self._ledger)
+                )
         return decisions
 
     def _give_up(self, head: Head, error: Exception) -> None:
@@ -175,24 +173,7 @@ class _Cycle:
         self.undecided.append((head.workload, error))
         self._queues.remove(head.workload.key)
         if not head.settled:
-            self._settle(head)
-
-    def _settle(self, head: Head) -> None:
-        """The head has its decision; the next workload of its queue becomes a head."""
-        head.settled = True
-        self._order.leave(head)
-        if (workload := self._queues.head(head.queue)) is not None:
-            self._enter(workload)
-
-    def _enter(self, workload: Workload) -> None:
-        self._kept.drop(workload.key)
-        if self._kept.replaced(workload):
-            self._free_again(workload.cluster_queue)
-        head = Head.of(beside_its_gang(workload, self._ledger))
-        if is_grouped(workload):
-            head.order = group_order(workload, self._queues)
-        head.first = self._reservations.first(workload, fair=self._fair)
-        self._order.enter(head)
+            self._outcomes.settle(head)
 
     def _level(self, head: Head) -> int:
         """The borrowing level up to which this head's turn counts: that of its reservation if it comes first because of it.
@@ -215,19 +196,21 @@ class _Cycle:
                 self._reservations.drop(key)  # what the reservation of one of its group keeps is the group's
         if self._ledger.admission(workload.key) is not None:
             self._queues.remove(workload.key)
-            self._settle(head)
+            self._outcomes.settle(head)
             return None
         queue = self._ledger.quota.spec(workload.cluster_queue)
         if queue is None:
-            return self._wait(head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found")
+            return self._outcomes.wait(
+                head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found"
+            )
         if (closed := self._closed(workload, queue)) is not None:
-            return self._wait(head, queue, *closed, hint=NOTHING_HELPS)
+            return self._outcomes.wait(head, queue, *closed, hint=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
         if self._ledger.admission(workload.replaces) is not None:
             return self._grow(head, queue)
         if self._queues.stays_inadmissible(workload.key, self._hints.free(queue)):
-            self._settle(head)
+            self._outcomes.settle(head)
             return None
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._reservations.leave_quota_for(queue.name, assignment):
@@ -259,7 +242,7 @@ class _Cycle:
         They are kept until its turn, or until `HeadOrder.taken` drops them.
         """
         if head.assignment is None:
-            oracle = self._preemptions.about(head.workload) if _evicts(queue) else self._nobody
+            oracle = self._preemptions.about(head.workload) if queue.preemption.evicts else self._nobody
             scope = Scope(head.refused, fair=self._fair)
             with slice_released(self._ledger, head.workload):
                 head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle)
@@ -269,8 +252,8 @@ class _Cycle:
         """Starts the slice of an elastic job that replaces the admitted one, with as many pods as fit."""
         found = grow(self._ledger, head.workload, queue, self._now, self._reservations.leave_quota_for, fair=self._fair)
         if isinstance(found, Unsolved):
-            return self._wait(head, queue, found.reason, found.message)
-        return None if self._order.yields(head, found.assignment.level) else self._start(head, queue, found)
+            return self._outcomes.wait(head, queue, found.reason, found.message)
+        return None if self._order.yields(head, found.assignment.level) else self._outcomes.start(head, queue, found)
 
     # ---- step 4: place
 
@@ -278,7 +261,7 @@ class _Cycle:
         requests = placement_requests(head.workload, queue, assignment, self._ledger.flavors, self._now)
         result = place(self._ledger, requests)
         if result.fits:
-            return self._start(head, queue, Nomination(head.workload, assignment, result.assignments))
+            return self._outcomes.start(head, queue, Nomination(head.workload, assignment, result.assignments))
         empty = place(self._ledger, requests, empty=True)
         head.hopeless &= not empty.fits
         lasting = {name: empty.failures.get(name, failure) for name, failure in result.failures.items()}
@@ -289,54 +272,28 @@ class _Cycle:
 
     # ---- step 5: admit
 
-    def _start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
-        if (why := self._backfill.delays(queue, found)) is not None:
-            return self._wait(head, queue, BEHIND, why)
-        if (lacking := spare_hosts.lacking_quota(self._ledger, (found,))) is not None:
-            return self._wait(head, queue, Reason.WAITING_FOR_QUOTA, lacking[1])
-        if self._startable is not None:
-            if self._startable <= 0:
-                return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
-            self._startable -= 1
-        workload, admission = found.workload, found.admission()
-        admitted = running(workload, queue, self._now)
-        with self._ledger.trial() as trial:  # all of it or nothing
-            self._ledger.charge_instead(workload.replaces, admitted, admission)
-            spare_hosts.hold(self._ledger, workload.key)
-            trial.keep()
-        self._requeued |= self._backfill.taken(admitted, admission, found.assignment.level)
-        self._queues.keep(workload.key, None)
-        self._queues.remove(workload.key)
-        self._settle(head)
-        self._taken(found)
-        note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
-        return Admit(workload.key, admission, note, found.assignment.considered())
-
-    def _taken(self, found: Nomination) -> None:
-        """A workload that borrows makes its queue a candidate for reclaim by other queues of its cohort tree."""
-        self._order.taken(found.workload.cluster_queue)
-        if found.assignment.level:
-            self._borrowers.add(found.workload.cluster_queue)
-
     def _together(self, head: Head, queue: ClusterQueue) -> Decision:
         """Starts the whole group of the head, or none of it. Decisions on other members go into `_with_it`."""
         key = head.workload.key
-        if self._startable is not None and self._startable <= 0:
-            return self._wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
+        if self._outcomes.startable is not None and self._outcomes.startable <= 0:
+            return self._outcomes.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
         found = self._groups.start(head.workload)
         in_vain = isinstance(found, GroupNotStarted) or (isinstance(found, GangPreemption) and bool(found.victims))
         if in_vain and self._reservations.free(head.workload) is not None:
-            self._release(head.workload)
-        if isinstance(found, GangPreemption) and (why := self._too_often(head, queue, found.victims)) is not None:
+            self._outcomes.release(head.workload)
+        if (
+            isinstance(found, GangPreemption)
+            and (why := self._outcomes.too_often(head, queue, found.victims)) is not None
+        ):
             return why
         if isinstance(found, GroupNotStarted):
             self._with_it += (Evict(one, INCOMPLETE, found.told_to(one)) for one in found.stranded)
-            return self._wait(head, queue, found.reason, found.told_to(key))
+            return self._outcomes.wait(head, queue, found.reason, found.told_to(key))
         if isinstance(found, GangPreemption):
             return self._preempt_together(head, queue, found)
-        if self._startable is not None:
-            self._startable -= 1  # together they are one
-        admits = {each.workload.key: self._fetched(each) for each in found}
+        if self._outcomes.startable is not None:
+            self._outcomes.startable -= 1  # together they are one
+        admits = {each.workload.key: self._outcomes.start_member(each) for each in found}
         self._with_it += (admit for other, admit in admits.items() if other != key)
         return admits[key]
 
@@ -345,46 +302,29 @@ class _Cycle:
         key = head.workload.key
         own, *others = sorted(preemption.nominations, key=lambda each: each.workload.key != key)
         victims = frozenset(victim.workload for victim in preemption.victims)
-        self._reserve_capacity(head, own, victims or self._reservations.leaving, others, evicts=bool(victims))
+        self._outcomes.reserve(head, own, victims or self._reservations.leaving, others, evicts=bool(victims))
         asked = requested(head.workload, queue)
         if not preemption.victims:
             return Wait(key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, asked)
         message = f"{preemption.message}. Pending the preemption of {len(preemption.victims)} workload(s)"
         return Preempt(key, preemption.victims, message, asked)
 
-    def _fetched(self, found: Nomination) -> Admit:
-        """Takes an already charged member out of its queue, wherever it stands, and returns its admission."""
-        workload, name = found.workload, found.workload.cluster_queue
-        spare_hosts.hold(self._ledger, workload.key)
-        if (queue := self._ledger.quota.spec(name)) is not None:
-            admitted = running(workload, queue, self._now)
-            self._requeued |= self._backfill.taken(admitted, found.admission(), found.assignment.level)
-        first = self._queues.head(name)
-        self._queues.remove(workload.key)
-        if first is not None and first.key == workload.key:
-            self._order.leave(Head.of(workload))
-        if first is None or first.key == workload.key:
-            following = self._queues.head(name)
-            if following is not None:
-                self._enter(following)
-        self._taken(found)
-        return Admit(workload.key, found.admission(), considered=found.assignment.considered())
-
     # ---- step 6: make room, or wait
 
     def _make_room(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
+        """Decides on a head that does not fit now: reservation, fewer pods, preemption, or a wait."""
         workload = head.workload
         if (start := self._start_reserved(head, queue)) is not None:
             return start
         fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
-        may_help = _evicts(queue) and (assignment.mode > Mode.NO_FIT or bool(head.refused))
+        may_help = queue.preemption.evicts and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:
-            hint = self._hints.of(workload, queue, assignment) or (USAGE_MAY_HELP if _evicts(queue) else None)
+            hint = self._hints.of(workload, queue, assignment) or (USAGE_MAY_HELP if queue.preemption.evicts else None)
             keep = self._quota_alone(head, queue, assignment)
-            return self._wait(head, queue, assignment.reason, assignment.message(), hint=hint, keep=keep)
+            return self._outcomes.wait(head, queue, assignment.reason, assignment.message(), hint=hint, keep=keep)
         known, beyond = None, False
-        if _evicts(queue) and not head.refused:
+        if queue.preemption.evicts and not head.refused:
             known, beyond = self._hints.beside_reservations(workload, queue, assignment)
         found = self._nominator.at_once(workload, queue, known) if known is not None else None
         if found is None:
@@ -397,7 +337,7 @@ class _Cycle:
             if known is not None and not fewer and not found.homeless:
                 hint = self._hints.in_vain(workload, queue, known, beyond)
             keep = None if found.homeless else self._quota_alone(head, queue, assignment)
-            return self._wait(head, queue, reason, reported.message(), hint=hint, keep=keep)
+            return self._outcomes.wait(head, queue, reason, reported.message(), hint=hint, keep=keep)
         if self._order.yields(head, found.assignment.level):
             return None
         needs = None if head.refused or fewer else self._hints.until_then(queue, assignment)
@@ -405,11 +345,11 @@ class _Cycle:
             return self._preempt(head, queue, found, needs)
         if self._reservations.must_wait(found):
             return self._defer(head, queue, found, needs)
-        return self._start(head, queue, found)
+        return self._outcomes.start(head, queue, found)
 
     def _defer(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None = None) -> Wait:
         """The head fits once the victims of other preemptors have left, and waits for that."""
-        self._reserve_capacity(head, found, self._reservations.leaving, needs=needs)
+        self._outcomes.reserve(head, found, self._reservations.leaving, needs=needs)
         return Wait(head.workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(head.workload, queue))
 
     def _start_reserved(self, head: Head, queue: ClusterQueue) -> Decision | None:
@@ -420,29 +360,14 @@ class _Cycle:
         with self._reservations.afterwards(queue.name):
             found = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
         if not found.starts:
-            self._release(head.workload)
+            self._outcomes.release(head.workload)
             return None
         if self._reservations.must_wait(found):  # it counts on what the victims of other preemptors leave
             fewer = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
             if not fewer.starts or not self._reservations.leave_quota_for(queue.name, fewer.assignment):
                 return self._defer(head, queue, found)
             found = fewer
-        return self._start(head, queue, found)
-
-    def _release(self, workload: Workload) -> None:
-        for key in starting_together(workload):
-            self._queues.drop_preemptor(key)
-        self._free_again(workload.cluster_queue)
-
-    def _release_behind(self, head: Workload) -> None:
-        """Drops the reservations of preemptors behind a StrictFIFO head: they cannot start before it, and the head may need
-        their capacity.
-        """
-        for key, reservation in tuple(self._queues.preemptors.items()):
-            owner = self._queues.workload(key)
-            behind = owner is not None and owner.key != head.key and owner.cluster_queue == head.cluster_queue
-            if behind and owner is not None and not reservation.victims and key not in starting_together(head):
-                self._release(owner)
+        return self._outcomes.start(head, queue, found)
 
     def _quota_alone(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> FlavorAssignment | None:
         """The flavors in which a refused head keeps quota. Includes flavors whose nodes are full now but could hold it when
@@ -456,97 +381,12 @@ class _Cycle:
 
     def _preempt(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None) -> Decision:
         if (why := self._backfill.delays(queue, found)) is not None:
-            return self._wait(head, queue, BEHIND, why)
+            return self._outcomes.wait(head, queue, BEHIND, why)
         if head.workload.gated:
-            return replace(self._wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
-        if (repeated := self._too_often(head, queue, found.victims)) is not None:
+            return replace(self._outcomes.wait(head, queue, Reason.ADMISSION_GATED, PREEMPTION_GATED), gated=True)
+        if (repeated := self._outcomes.too_often(head, queue, found.victims)) is not None:
             return repeated
         victims = frozenset(victim.workload for victim in found.victims)
-        self._reserve_capacity(head, found, victims, needs=needs, evicts=True)
+        self._outcomes.reserve(head, found, victims, needs=needs, evicts=True)
         message = f"{found.assignment.message()}. Pending the preemption of {len(victims)} workload(s)"
         return Preempt(head.workload.key, found.victims, message, requested(head.workload, queue))
-
-    def _too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
-        """Returns a Wait if the workload may not evict one of the victims again yet; else records these evictions."""
-        evictions, leaving = self._queues.evictions, self._reservations.leaving
-        found = may_not_evict(self._ledger, evictions, head.workload, victims, leaving, self._now)
-        if found is None:
-            return None
-        message = f"{found[0]}; may evict it at {moment(found[1])}"
-        return self._wait(head, queue, Reason.REPEATED_PREEMPTION, message, until=found[1])
-
-    def _reserve_capacity(
-        self,
-        head: Head,
-        found: Nomination,
-        victims: frozenset[str],
-        others: Sequence[Nomination] = (),
-        needs: QueueingHint | None = None,
-        *,
-        evicts: bool = False,
-    ) -> None:
-        """Reserves what `found` needs until its victims have left. `others` start together with it.
-
-        `needs` is the quota without which it cannot start before the victims have left. `evicts`: the victims leave for this
-        workload and not for another one.
-        """
-        evicted = victims if evicts else frozenset()
-        self._reservations.make(head.workload.key, found, victims, others, needs, evicted, self._now)
-        self._settle(head)
-        self._order.taken(head.queue)
-
-    def _wait(
-        self,
-        head: Head,
-        queue: ClusterQueue | None,
-        reason: Reason,
-        message: str,
-        *,
-        hint: QueueingHint | None = None,
-        until: float | None = None,
-        keep: FlavorAssignment | None = None,
-    ) -> Wait:
-        """Refuses the head. `until` is when to evaluate it again in any case (epoch seconds); `keep` are the flavors in which
-        it may keep quota.
-        """
-        workload = head.workload
-        again = None
-        if queue is not None:
-            message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
-            again = next_step(workload, queue, self._ledger.flavors, self._now)
-        again = min((at for at in (again, until) if at is not None), default=None)
-        overtaken = False
-        if queue is not None and queue.backfill:
-            level = 0 if head.assignment is None else head.assignment.level
-            expected = self._backfill.refused(workload, queue, reason, level, hopeless=head.hopeless)
-            message, again = expected.with_start(message), expected.look_again(again, self._now)
-            hint = None  # its expected start moves with everything that ends
-            overtaken = expected.overtaken
-        kept = self._queues.keeps(workload.key)
-        self._queues.keep(workload.key, None)
-        if queue is not None:
-            self._kept.keep(workload, queue, keep)
-        if self._queues.lapsed(workload.key) or (kept and not self._queues.keeps(workload.key)):
-            self._free_again(workload.cluster_queue)
-        stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, hint=hint)
-        if stays:
-            self._release_behind(workload)
-        self._settle(head)
-        never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
-        return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
-
-    def _free_again(self, name: str) -> None:
-        """The reservation of a workload of this queue has ended: requeues the workloads that were refused because of it."""
-        self._queues.lines.requeue_others(name)
-        self._requeued = True
-
-
-def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:
-    """The requested resources of each pod set, for the status."""
-    target = queue or ClusterQueue(workload.cluster_queue)
-    return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}
-
-
-def _evicts(queue: ClusterQueue) -> bool:
-    """Whether workloads of this queue may preempt at all."""
-    return queue.preemption.evicts

@@ -16,7 +16,7 @@ from admission.controllers import conditions
 from admission.controllers.active_conditions import checks_of, cluster_queue_activity
 from admission.controllers.resources import Limit, defect
 from admission.engine import convert, convert_nodes, convert_queues
-from admission.engine.cycle.cycle import requested
+from admission.engine.cycle.outcomes import requested
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.preemptor import Preemptor

@@ -1,0 +1,222 @@
+"""The end of a head's turn in a cycle: it starts, it waits, or capacity is reserved for it until its victims have left.
+
+cycle.py decides which; this module charges the ledger, updates the queues and the reservations, and brings in the next head
+of the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from admission.engine.cycle import spare_hosts
+from admission.engine.cycle.admission_attempt import cannot_run
+from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
+from admission.engine.cycle.gangs import group_order, is_grouped
+from admission.engine.cycle.head_order import Head, HeadOrder
+from admission.engine.cycle.kept_quota import KeptQuota
+from admission.engine.cycle.late_joiners import beside_its_gang
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.repeated_preemption import may_not_evict
+from admission.engine.cycle.reservations import Reservations, starting_together
+from admission.engine.decision import Admit, Decision, Victim, Wait
+from admission.engine.flavors.assign import FlavorAssignment
+from admission.engine.flavors.search import total_requests
+from admission.engine.ledger import Ledger
+from admission.engine.model import ClusterQueue, Workload
+from admission.engine.queue.queueing_hints import QueueingHint
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.reasons import Reason
+from admission.engine.requests import next_step, relaxation, relaxed
+
+NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
+_MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
+
+
+class Outcomes:
+    """The outcomes of one cycle at `now` (epoch seconds).
+
+    `startable` is how many more workloads may start, None for any number. `borrowers` are the queues that borrowed in this
+    cycle. `requeued` tells that refused workloads were requeued, so that another cycle may decide on them.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        queues: PendingQueues,
+        now: float,
+        order: HeadOrder,
+        reservations: Reservations,
+        kept: KeptQuota,
+        backfill: Backfill,
+        *,
+        startable: int | None,
+        fair: bool,
+    ) -> None:
+        self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
+        self._order, self._reservations, self._kept, self._backfill = order, reservations, kept, backfill
+        self.startable, self.requeued = startable, False
+        self.borrowers: set[str] = set()
+
+    def enter(self, workload: Workload) -> None:
+        """Makes the workload the head of its queue. It no longer keeps quota, and its place in the order is determined."""
+        self._kept.drop(workload.key)
+        if self._kept.replaced(workload):
+            self._free_again(workload.cluster_queue)
+        head = Head.of(beside_its_gang(workload, self._ledger))
+        if is_grouped(workload):
+            head.order = group_order(workload, self._queues)
+        head.first = self._reservations.first(workload, fair=self._fair)
+        self._order.enter(head)
+
+    def settle(self, head: Head) -> None:
+        """Ends the turn of a head that has its decision; the next workload of its queue becomes a head."""
+        head.settled = True
+        self._order.leave(head)
+        if (workload := self._queues.head(head.queue)) is not None:
+            self.enter(workload)
+
+    def start(self, head: Head, queue: ClusterQueue, found: Nomination) -> Decision:
+        """Admits the head with its spare hosts. It waits instead if it would delay a head with a reserved start, if quota lacks
+        for its spare hosts, or if no more workloads may start.
+        """
+        if (why := self._backfill.delays(queue, found)) is not None:
+            return self.wait(head, queue, BEHIND, why)
+        if (lacking := spare_hosts.lacking_quota(self._ledger, (found,))) is not None:
+            return self.wait(head, queue, Reason.WAITING_FOR_QUOTA, lacking[1])
+        if self.startable is not None:
+            if self.startable <= 0:
+                return self.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
+            self.startable -= 1
+        workload, admission = found.workload, found.admission()
+        admitted = running(workload, queue, self._now)
+        with self._ledger.trial() as trial:  # all of it or nothing
+            self._ledger.charge_instead(workload.replaces, admitted, admission)
+            spare_hosts.hold(self._ledger, workload.key)
+            trial.keep()
+        self.requeued |= self._backfill.taken(admitted, admission, found.assignment.level)
+        self._queues.keep(workload.key, None)
+        self._queues.remove(workload.key)
+        self.settle(head)
+        self._taken(found)
+        note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
+        return Admit(workload.key, admission, note, found.assignment.considered())
+
+    def _taken(self, found: Nomination) -> None:
+        """Records an admission: if it borrows, other queues of the cohort tree may reclaim from its queue."""
+        self._order.taken(found.workload.cluster_queue)
+        if found.assignment.level:
+            self.borrowers.add(found.workload.cluster_queue)
+
+    def start_member(self, found: Nomination) -> Admit:
+        """Takes an already charged member out of its queue, wherever it stands, and returns its admission."""
+        workload, name = found.workload, found.workload.cluster_queue
+        spare_hosts.hold(self._ledger, workload.key)
+        if (queue := self._ledger.quota.spec(name)) is not None:
+            admitted = running(workload, queue, self._now)
+            self.requeued |= self._backfill.taken(admitted, found.admission(), found.assignment.level)
+        first = self._queues.head(name)
+        self._queues.remove(workload.key)
+        if first is not None and first.key == workload.key:
+            self._order.leave(Head.of(workload))
+        if first is None or first.key == workload.key:
+            following = self._queues.head(name)
+            if following is not None:
+                self.enter(following)
+        self._taken(found)
+        return Admit(workload.key, found.admission(), considered=found.assignment.considered())
+
+    def too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
+        """Returns a Wait if the workload may not evict one of the victims again yet; else records these evictions."""
+        evictions, leaving = self._queues.evictions, self._reservations.leaving
+        found = may_not_evict(self._ledger, evictions, head.workload, victims, leaving, self._now)
+        if found is None:
+            return None
+        message = f"{found[0]}; may evict it at {moment(found[1])}"
+        return self.wait(head, queue, Reason.REPEATED_PREEMPTION, message, until=found[1])
+
+    def reserve(
+        self,
+        head: Head,
+        found: Nomination,
+        victims: frozenset[str],
+        others: Sequence[Nomination] = (),
+        needs: QueueingHint | None = None,
+        *,
+        evicts: bool = False,
+    ) -> None:
+        """Reserves what `found` needs until its victims have left. `others` start together with it.
+
+        `needs` is the quota without which it cannot start before the victims have left. `evicts`: the victims leave for this
+        workload and not for another one.
+        """
+        evicted = victims if evicts else frozenset()
+        self._reservations.make(head.workload.key, found, victims, others, needs, evicted, self._now)
+        self.settle(head)
+        self._order.taken(head.queue)
+
+    def wait(
+        self,
+        head: Head,
+        queue: ClusterQueue | None,
+        reason: Reason,
+        message: str,
+        *,
+        hint: QueueingHint | None = None,
+        until: float | None = None,
+        keep: FlavorAssignment | None = None,
+    ) -> Wait:
+        """Refuses the head. `until` is when to evaluate it again in any case (epoch seconds); `keep` are the flavors in which
+        it may keep quota.
+        """
+        workload = head.workload
+        again = None
+        if queue is not None:
+            message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
+            again = next_step(workload, queue, self._ledger.flavors, self._now)
+        again = min((at for at in (again, until) if at is not None), default=None)
+        overtaken = False
+        if queue is not None and queue.backfill:
+            level = 0 if head.assignment is None else head.assignment.level
+            expected = self._backfill.refused(workload, queue, reason, level, hopeless=head.hopeless)
+            message, again = expected.with_start(message), expected.look_again(again, self._now)
+            hint = None  # its expected start moves with everything that ends
+            overtaken = expected.overtaken
+        kept = self._queues.keeps(workload.key)
+        self._queues.keep(workload.key, None)
+        if queue is not None:
+            self._kept.keep(workload, queue, keep)
+        if self._queues.lapsed(workload.key) or (kept and not self._queues.keeps(workload.key)):
+            self._free_again(workload.cluster_queue)
+        stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, hint=hint)
+        if stays:
+            self._release_behind(workload)
+        self.settle(head)
+        never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
+        return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
+
+    def release(self, workload: Workload) -> None:
+        """Drops the reservations of a preemptor and its group, which can no longer use them."""
+        for key in starting_together(workload):
+            self._queues.drop_preemptor(key)
+        self._free_again(workload.cluster_queue)
+
+    def _release_behind(self, head: Workload) -> None:
+        """Drops the reservations of preemptors behind a StrictFIFO head: they cannot start before it, and the head may need
+        their capacity.
+        """
+        for key, reservation in tuple(self._queues.preemptors.items()):
+            owner = self._queues.workload(key)
+            behind = owner is not None and owner.key != head.key and owner.cluster_queue == head.cluster_queue
+            if behind and owner is not None and not reservation.victims and key not in starting_together(head):
+                self.release(owner)
+
+    def _free_again(self, name: str) -> None:
+        """The reservation of a workload of this queue has ended: requeues the workloads that were refused because of it."""
+        self._queues.lines.requeue_others(name)
+        self.requeued = True
+
+
+def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:
+    """The requested resources of each pod set, for the status."""
+    target = queue or ClusterQueue(workload.cluster_queue)
+    return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}
