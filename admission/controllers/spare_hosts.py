@@ -36,7 +36,7 @@ class SpareHostsController:
 
     def cycle_ended(self) -> None:
         """Compares the held hosts with those of the last cycle; queues changed workloads and sets the metric."""
-        seen, self._seen = self._seen, {key: held(self._ledger, key) for key in self._ledger.sparing}
+        seen, self._seen = self._seen, {key: held(self._ledger, key) for key in self._ledger.spare_host_owners}
         for key, now in self._seen.items():
             if seen.get(key) != now:
                 self.reconciler.add(key)
@@ -46,12 +46,12 @@ class SpareHostsController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         """Queues the workload, since its admission is written after the cycle that held its hosts."""
-        if change.type is not ChangeType.DELETED and change.key in self._ledger.sparing:
+        if change.type is not ChangeType.DELETED and change.key in self._ledger.spare_host_owners:
             self.reconciler.add(change.key)
 
     async def _reconcile(self, key: str) -> None:
         workload = self._views.workloads.objects.get(key)
-        if workload is None or key not in self._ledger.sparing or not is_running(workload.status):
+        if workload is None or key not in self._ledger.spare_host_owners or not is_running(workload.status):
             return
         now = held(self._ledger, key)
         enough = len(now.names) >= now.asked

@@ -50,7 +50,7 @@ class Ledger:
     """One cluster's ledger.
 
     `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` what is known of each flavor
-    by name, `admissions` what is allocated by workload, `sparing` the workloads that ask for spare hosts,
+    by name, `admissions` what is allocated by workload, `spare_host_owners` the workloads that ask for spare hosts,
     with the generation of their flavors in which there were too few; 0 for none.
     """
 
@@ -61,7 +61,7 @@ class Ledger:
         self.usage_by_priority = UsageByPriority(self.journal)
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
-        self.sparing: dict[str, int] = {}
+        self.spare_host_owners: dict[str, int] = {}
         self._held: set[str] = set()
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
@@ -88,9 +88,9 @@ class Ledger:
             case Cohort():
                 self.quota.set_cohort(event)
             case ObjectRemoved():
-                self._gone(event)
+                self._remove(event)
 
-    def _gone(self, gone: ObjectRemoved) -> None:
+    def _remove(self, gone: ObjectRemoved) -> None:
         match gone.kind:
             case RemovedKind.NODE:
                 self._set_node(gone.key, None)
@@ -158,7 +158,7 @@ class Ledger:
         """The charged admission of the workload; None if it has none."""
         return self.admissions.get(key)
 
-    def holders(self, queue: str) -> list[Allocation]:
+    def charged_to(self, queue: str) -> list[Allocation]:
         """The workloads that are charged to the ClusterQueue, by key; without holds and without workloads in `away`."""
         keys = sorted(self._allocations.by_queue.get(queue, set()) - self._held - self._away)
         return [self._allocations.by_workload[key] for key in keys]
@@ -168,7 +168,7 @@ class Ledger:
         allocation = self._allocations.by_workload.get(key)
         return replace(allocation.workload, admission=allocation.admission) if allocation else None
 
-    def expect(self, workload: Workload) -> None:
+    def watch_terms(self, workload: Workload) -> None:
         """Counts the pods that the workload's pod terms select from now on."""
         facts = [pod_set.facts for pod_set in workload.pod_sets if pod_set.facts is not None]
         if facts:
@@ -178,7 +178,7 @@ class Ledger:
         """Makes the first count of pods for terms in steps from now on; workloads with terms wait for its end."""
         self._capacity.placed.in_steps = steps
 
-    def knows(self, key: str) -> bool:
+    def domains_exist(self, key: str) -> bool:
         """Whether every domain of the admission under this key still exists."""
         admission = self.admissions.get(key)
         placed = [got for got in admission.pod_sets if got.assignment is not None] if admission is not None else []
@@ -210,7 +210,7 @@ class Ledger:
         self._allocations.charge(workload, admission)
         self.journal.put(self.admissions, workload.key, admission)
         if any(pod_set.topology is not None and pod_set.topology.spare_hosts for pod_set in workload.pod_sets):
-            self.journal.put(self.sparing, workload.key, 0)
+            self.journal.put(self.spare_host_owners, workload.key, 0)
 
     def charge_instead(self, old: str, workload: Workload, admission: Admission) -> None:
         """Charges an admission in place of that of the workload `old`, whose bound pods belong to this workload from now on.
@@ -221,7 +221,7 @@ class Ledger:
             self.charge(workload, admission)
             return
         pods = [self._allocations.pods[key] for key in self._allocations.pods_of(old)]
-        self.vacate(old)
+        self.remove_with_pods(old)
         self.charge(workload, admission)
         for pod in pods:
             self._allocations.set_pod(replace(pod, workload=workload.key))
@@ -231,7 +231,7 @@ class Ledger:
         self.charge(workload, admission)
         self.journal.add(self._held, workload.key)
 
-    def shelter(self, key: str) -> None:
+    def protect(self, key: str) -> None:
         """In a trial: protects the workload under this key from eviction."""
         self.journal.add(self._held, key)
 
@@ -243,8 +243,8 @@ class Ledger:
 
     def release(self, key: str) -> Admission | None:
         """Releases and returns the admission of the workload, with its spare hosts; None if it has none."""
-        if key in self.sparing:
-            self.journal.drop(self.sparing, key)
+        if key in self.spare_host_owners:
+            self.journal.drop(self.spare_host_owners, key)
             self.release(spare_key(key))
         allocation = self._allocations.by_workload.get(key)
         admission = self._allocations.release(key)
@@ -256,7 +256,7 @@ class Ledger:
             self.usage_by_priority.add(admission.cluster_queue, allocation.workload.priority, usage, -1)
         return admission
 
-    def vacate(self, key: str) -> None:
+    def remove_with_pods(self, key: str) -> None:
         """In a trial: removes the workload and its bound pods, so that its quota and capacity are free."""
         self.release(key)
         for pod in self._allocations.pods_of(key):

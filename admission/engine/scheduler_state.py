@@ -40,16 +40,16 @@ class SchedulerState:
         match event:
             case Node():
                 self.ledger.apply(event)
-                return self._requeue_if_capacity_grew()
+                return self._requeue_if_capacity_freed()
             case BoundPod():
                 before, openings = self.ledger.allocations.pods.get(event.key), self.ledger.openings
                 self.ledger.apply(event)
                 # A pod that was resized in place may have given something back; a new one may be near whom others want to be.
                 changed = (before is not None and before != event) or self.ledger.openings != openings
-                return changed and self._requeue_if_capacity_grew()
+                return changed and self._requeue_if_capacity_freed()
             case Namespace():
                 self.ledger.apply(event)
-                return self._requeue_if_capacity_grew()
+                return self._requeue_if_capacity_freed()
             case Flavor() | Cohort():
                 self.ledger.apply(event)
                 return self.requeue_all()
@@ -58,7 +58,7 @@ class SchedulerState:
             case Workload():
                 return self._set_workload(event)
             case ObjectRemoved():
-                return self._gone(event)
+                return self._remove(event)
 
     def requeue_all(self) -> bool:
         """Requeues all workloads, after a change on which any queue may depend."""
@@ -87,7 +87,7 @@ class SchedulerState:
                 self.queues.lines.requeue(self.ledger.quota.relatives(workload.admission.cluster_queue))
             return stays or less or weaker
         self.release(workload.key)
-        self.ledger.expect(workload)
+        self.ledger.watch_terms(workload)
         self.queues.put(workload)
         return True
 
@@ -96,7 +96,7 @@ class SchedulerState:
         left = now.usage()
         if all(amount <= left.get(fr, 0) for fr, amount in before.usage().items()):
             return False
-        self._given_back(now.cluster_queue)
+        self._requeue_after_release(now.cluster_queue)
         return True
 
     def release(self, key: str) -> bool:
@@ -105,14 +105,14 @@ class SchedulerState:
         if admission is None:
             return False
         self.ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, key))
-        self._given_back(admission.cluster_queue, key)
+        self._requeue_after_release(admission.cluster_queue, key)
         return True
 
-    def _given_back(self, queue: str, left: str = "") -> None:
+    def _requeue_after_release(self, queue: str, left: str = "") -> None:
         self.queues.lines.quota_freed(self.ledger.quota.relatives(queue) | {queue}, self._beside, left)
-        self._requeue_if_capacity_grew()
+        self._requeue_if_capacity_freed()
 
-    def _gone(self, gone: ObjectRemoved) -> bool:
+    def _remove(self, gone: ObjectRemoved) -> bool:
         match gone.kind:
             case RemovedKind.WORKLOAD:
                 waited = gone.key in self.queues  # the workload behind it may be next now
@@ -128,12 +128,12 @@ class SchedulerState:
                 return self.requeue_all()
             case RemovedKind.POD | RemovedKind.NAMESPACE:
                 self.ledger.apply(gone)
-                return self._requeue_if_capacity_grew()
+                return self._requeue_if_capacity_freed()
             case RemovedKind.NODE:
                 self.ledger.apply(gone)
                 return False
 
-    def _requeue_if_capacity_grew(self) -> bool:
+    def _requeue_if_capacity_freed(self) -> bool:
         """Requeue the queues of flavors whose free capacity may have grown since the last call."""
         grown = []
         for name in self.ledger.flavors:

@@ -31,12 +31,12 @@ class DomainOccupancy:
     """A domain of the lowest level, or a node below it. `path` has its level values, widest first."""
 
     path: tuple[str, ...]
-    rooms: dict[str, ResourceOccupancy]
+    resources: dict[str, ResourceOccupancy]
 
     @property
     def share(self) -> float:
         """The occupied part of its most occupied resource, 0 to 1, without pod slots."""
-        return max((room.share for name, room in self.rooms.items() if name != PODS), default=0.0)
+        return max((resource_use.share for name, resource_use in self.resources.items() if name != PODS), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ def _occupancy(ledger: Ledger, flavor: str) -> FlavorOccupancy:
         for member in tree.members(row):
             for column, amount in capacity.nodes[member].offers:
                 totals[column] = totals.get(column, 0) + amount
-        rooms = {
+        resources = {
             names[column]: ResourceOccupancy(total, tree.free_at(row, column), int(tree.used(column)[row]))
             for column, total in sorted(totals.items(), key=lambda item: names[item[0]])
         }
-        places.append(DomainOccupancy(tree.rows.paths[row], rooms))
+        places.append(DomainOccupancy(tree.rows.paths[row], resources))
     return FlavorOccupancy(flavor, tree.shape.levels, tuple(places))
 
 
@@ -75,9 +75,9 @@ def nodes(ledger: Ledger) -> dict[FlavorResource, int]:
     total: dict[FlavorResource, int] = {}
     for occupancy in occupancies(ledger):
         for place in occupancy.places:
-            for resource, room in place.rooms.items():
+            for resource, resource_use in place.resources.items():
                 pair = (occupancy.flavor, resource)
-                total[pair] = total.get(pair, 0) + room.free + room.used
+                total[pair] = total.get(pair, 0) + resource_use.free + resource_use.used
     return total
 
 

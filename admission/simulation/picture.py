@@ -61,9 +61,9 @@ def draw(ledger: Ledger, moment: float, path: Path) -> None:
         axes = figure.subplots(len(trees), 1, squeeze=False, height_ratios=[box.height for box in boxes])
         for (axis,), tree, box in zip(axes, trees, boxes, strict=True):
             _panel(axis, tree, box, max(2.0, min(9.0, 40 * inch)))
-        shades = ScalarMappable(cmap=_COLOURS)
-        shades.set_clim(0, 100)
-        figure.colorbar(shades, ax=axes, label="not free, %", shrink=0.6, aspect=40)
+        colors = ScalarMappable(cmap=_COLOURS)
+        colors.set_clim(0, 100)
+        figure.colorbar(colors, ax=axes, label="not free, %", shrink=0.6, aspect=40)
         figure.suptitle(f"at {clock(moment)}", fontsize=10)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
 

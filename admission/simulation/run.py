@@ -138,7 +138,7 @@ class _Simulation:
             self._outcome.cycles += 1
             self._outcome.decisions += len(report.decisions)
             evicted = [self._act(decision) for decision in report.decisions]
-            self._hear(report)
+            self._record_notices(report)
             more = report.more or any(evicted) or self._one_more(report)
 
     def _one_more(self, report: CycleReport) -> bool:
@@ -172,7 +172,7 @@ class _Simulation:
                 return True
         return False
 
-    def _hear(self, report: CycleReport) -> None:
+    def _record_notices(self, report: CycleReport) -> None:
         """Records reasons of workloads that were not evaluated: blocked, or equivalent to a refused one."""
         for notice in report.notices:
             run = self._outcome.runs[notice.workload.key]

@@ -28,13 +28,13 @@ def settle_namespace(namespace: Object) -> None:
     meta["labels"] = {NAMESPACE_NAME_LABEL: meta["name"], **(meta.get("labels") or {})}
 
 
-def born(workload: Workload, created: str, uid: str) -> Workload:
+def as_created(workload: Workload, created: str, uid: str) -> Workload:
     """Returns the Workload with a creation timestamp (RFC 3339) and a UID, as the API server would store it."""
     meta = {"creation_timestamp": created, "uid": uid}
     return workload.model_copy(update={"metadata": workload.metadata.model_copy(update=meta)})
 
 
-def comes_now(obj: Object) -> None:
+def arrive_at_once(obj: Object) -> None:
     """Removes creation and simulated arrival times in place, so that the object arrives at once."""
     meta = obj["metadata"]
     meta.pop("creationTimestamp", None)

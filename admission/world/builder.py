@@ -15,9 +15,9 @@ import msgspec
 
 from admission.controllers.pods.sakkara_groups import group_key
 from admission.world import pod_units, sets, template_pods
-from admission.world.api_defaults import born, comes_now, settle_namespace, settle_node
+from admission.world.api_defaults import arrive_at_once, as_created, settle_namespace, settle_node
 from admission.world.documents import Document
-from admission.world.input_objects import GROUPS, InputObjects, comers, moment
+from admission.world.input_objects import GROUPS, InputObjects, addable_kinds, epoch_seconds
 from admission.world.jobs import (
     NotOurs,
     arrival,
@@ -53,7 +53,7 @@ class Builder:
         self._titles: dict[str, str] = {}
 
     @classmethod
-    def of_nothing(cls, rules: WorldRules | None) -> Builder:
+    def empty(cls, rules: WorldRules | None) -> Builder:
         """Returns a builder for an empty world."""
         rules = rules or WorldRules()
         world = World.under(rules)
@@ -70,7 +70,7 @@ class Builder:
             if kind is CONFIG_MAPS:
                 self._each(kind, self._take_map)
             elif kind is WORKLOADS:
-                self._world.now = given.beginning()
+                self._world.now = given.start_time()
                 self._each(kind, self._take_workload)
             else:
                 self._each(kind, self._take_pod if kind is PODS else self._take)
@@ -85,9 +85,9 @@ class Builder:
         known = set(self._world.about)
         for document in self._given.others():
             self._given.fault(document, "only jobs and pods can be added")
-        for kind in comers():
+        for kind in addable_kinds():
             for document in self._given.of(kind):
-                comes_now(document.object)
+                arrive_at_once(document.object)
         for document in self._given.group_maps():
             self._try(document, self._take_map, CONFIG_MAPS)
         self._each(WORKLOADS, self._take_workload)
@@ -161,7 +161,7 @@ class Builder:
         if made is None:
             self._given.is_part(document)
             return
-        workload = born(made, obj["metadata"]["creationTimestamp"], obj["metadata"]["uid"])
+        workload = as_created(made, obj["metadata"]["creationTimestamp"], obj["metadata"]["uid"])
         self._enter(workload, about(workload, title, duration(obj)), self._arrival(obj))
 
     def _take_job_of_gangs(self, document: Document, kind: Resource) -> None:
@@ -197,7 +197,7 @@ class Builder:
     def _plays(self, document: Document, kind: str, name: str) -> bool:
         """Reports whether a job of that name, or its Workload, exists."""
         title = f"{kind} {object_key(document.object['metadata']['namespace'], name)}"
-        return title in self._titles or self._given.is_there(document, kind, name)
+        return title in self._titles or self._given.has_object(document, kind, name)
 
     def _take_unbound(self, document: Document, kind: Resource) -> None:
         pod = document.object
@@ -218,7 +218,9 @@ class Builder:
         made = sets.workloads_of(obj, sets.set_kinds()[kind], self.objects, self._world.now)
         for number, workload in enumerate(made):
             title = document.name if len(made) == 1 else f"{document.name}-{number}"
-            stored = born(workload, obj["metadata"]["creationTimestamp"], f"{obj['metadata']['uid']}-{number:04d}")
+            stored = as_created(
+                workload, obj["metadata"]["creationTimestamp"], f"{obj['metadata']['uid']}-{number:04d}"
+            )
             self._enter(stored, about(stored, title, sets.RUN_FOR if said is None else said), self._arrival(obj))
 
     def _take_maker(self, document: Document, kind: Resource) -> None:
@@ -227,7 +229,7 @@ class Builder:
         self._take_pods_of(kind, Document(document.where, self._completed(kind, document.object)))
 
     def _take_pods_of(self, kind: Resource, maker: Document) -> None:
-        for pod in list(template_pods.spelled_out(kind, maker, self._given.of(PODS))):
+        for pod in list(template_pods.missing_pods(kind, maker, self._given.of(PODS))):
             self._take_unbound(pod, PODS)
 
     def _take_unit_of(self, members: pod_units.UnitPods) -> Callable[[Document, Resource], None]:
@@ -240,7 +242,7 @@ class Builder:
         at = max(self._arrival(document.object) for document in members.documents)
         for made in self._units.workloads(members, self._world.now):
             first = members.documents[0].object["metadata"]
-            workload = born(made.workload, first["creationTimestamp"], first["uid"])
+            workload = as_created(made.workload, first["creationTimestamp"], first["uid"])
             lasts = inf if made.serving and run_for is None else run_for
             self._enter(workload, about(workload, made.title, lasts), at)
 
@@ -265,7 +267,7 @@ class Builder:
 
     def _arrival(self, obj: dict[str, Any]) -> float:
         after = arrival(obj)
-        created = moment(obj["metadata"]["creationTimestamp"])
+        created = epoch_seconds(obj["metadata"]["creationTimestamp"])
         return max(self._world.now, created) if after is None else self._world.now + after
 
     def _enter(self, workload: Workload, known: WorkloadFacts, at: float) -> None:

@@ -66,7 +66,7 @@ class Document:
         return known
 
     @property
-    def spoken(self) -> str | None:
+    def expected_version(self) -> str | None:
         """The apiVersion in which this kind is supported, or None for an unknown kind."""
         resources = [*(each.resource for each in KINDS.adapters()), *(each.resource for each in SCALED.declared())]
         declared = {resource.kind: resource for resource in resources}

@@ -30,7 +30,7 @@ Made = tuple[Resource, dict[str, Any]]
 
 def queues_of(quotas: Iterable[tuple[Resource, Document]]) -> tuple[list[Made], list[tuple[Document, str]]]:
     """Returns the flavor, ClusterQueues and LocalQueues, and the documents that cannot be translated with the reason."""
-    book, faults, documents = Quotas(), list[tuple[Document, str]](), dict[str, Document]()
+    elastic_quotas, faults, documents = Quotas(), list[tuple[Document, str]](), dict[str, Document]()
     for resource, document in quotas:
         try:
             quota = ElasticQuota.from_wire(document.object)
@@ -43,20 +43,20 @@ def queues_of(quotas: Iterable[tuple[Resource, Document]]) -> tuple[list[Made], 
             continue
         key = f"{resource.group}/{quota.key}"
         documents[key] = document
-        book.put(key, resource, quota)
-    for namespace in sorted(book.namespaces()):
-        for entry in book.of(namespace)[1:]:
+        elastic_quotas.put(key, resource, quota)
+    for namespace in sorted(elastic_quotas.namespaces()):
+        for entry in elastic_quotas.of(namespace)[1:]:
             document = documents[f"{entry.resource.group}/{entry.quota.key}"]
             faults.append((document, "not taken: a namespace has one elastic quota, and another one is older"))
-    return list(_objects(book)) if documents else [], faults
+    return list(_objects(elastic_quotas)) if documents else [], faults
 
 
-def _objects(book: Quotas) -> Iterator[Made]:
+def _objects(elastic_quotas: Quotas) -> Iterator[Made]:
     yield RESOURCE_FLAVORS, translation.flavor().to_wire()
-    for namespace in sorted(book.namespaces()):
-        bounds = book.of(namespace)[0].bounds
+    for namespace in sorted(elastic_quotas.namespaces()):
+        bounds = elastic_quotas.of(namespace)[0].bounds
         if bounds is not None:
-            yield CLUSTER_QUEUES, translation.cluster_queue(namespace, bounds, book.shared()).to_wire()
+            yield CLUSTER_QUEUES, translation.cluster_queue(namespace, bounds, elastic_quotas.shared()).to_wire()
             yield LOCAL_QUEUES, translation.local_queue(namespace).to_wire()
 
 

@@ -41,13 +41,13 @@ def load_files(paths: Sequence[Path], rules: WorldRules | None = None) -> tuple[
                     f"{document.where}: a snapshot contains the whole state: no other object can be given with it"
                 )
             return from_snapshot(decode(msgspec.json.encode(document.object), document.where)), None
-    builder = Builder.of_nothing(rules)
+    builder = Builder.empty(rules)
     return builder.build(found), builder.objects
 
 
 def from_documents(found: Iterable[Document], rules: WorldRules | None = None) -> World:
     """Returns the world of these documents."""
-    return Builder.of_nothing(rules).build(found)
+    return Builder.empty(rules).build(found)
 
 
 def add_jobs(world: World, objects: Objects, found: Iterable[Document]) -> list[str]:

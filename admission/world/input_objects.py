@@ -42,7 +42,7 @@ _SILENT: Final = frozenset(("Kustomization",))  # stored beside manifests, but n
 _READ: Final = frozenset((*KINDS, *elastic.KINDS))
 
 
-def comers() -> frozenset[Resource]:
+def addable_kinds() -> frozenset[Resource]:
     """Returns the kinds of objects that can be added to an existing world."""
     return _OTHERS | job_kinds().keys() | set_kinds().keys()
 
@@ -53,7 +53,7 @@ class InputObjects:
     def __init__(self, faults: list[RejectedObject], uids: str = "") -> None:
         self._faults, self._uids, self._count = faults, uids, 0
         self._by_kind: dict[Resource, list[Document]] = {}
-        self._comers = comers()
+        self._addable_kinds = addable_kinds()
         self._names: set[tuple[Resource, str]] = set()
 
     def sort(self, found: Iterable[Document], *, beside: bool = False) -> None:
@@ -68,7 +68,7 @@ class InputObjects:
                     declare(document.object)
                 except InvalidObject as bad:
                     self.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
-        self._comers = comers()
+        self._addable_kinds = addable_kinds()
         keep_referenced(REFERENCED_KINDS, [document.object for document in found], beside=beside)
         silent = _SILENT | {kind.kind for kind in REFERENCED_KINDS}
         for document in found:
@@ -82,7 +82,7 @@ class InputObjects:
     def _sorted(self, document: Document) -> str | None:
         """Files one object under its kind. Returns the reason if it is rejected."""
         kind, meta = document.resource, document.object.get("metadata")
-        if kind is None or (kind not in _READ and kind not in self._comers):
+        if kind is None or (kind not in _READ and kind not in self._addable_kinds):
             return notice(document.object) or _unknown(document)
         if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
             return "metadata.name is missing"
@@ -93,7 +93,7 @@ class InputObjects:
             created(document)
         except ValueError as bad:
             return f"metadata.creationTimestamp: {bad}"
-        if kind in self._comers and (kind, document.name) in self._names:
+        if kind in self._addable_kinds and (kind, document.name) in self._names:
             return "appears twice: the first one counts"
         self._names.add((kind, document.name))
         self._by_kind.setdefault(kind, []).append(document)
@@ -106,14 +106,14 @@ class InputObjects:
     def others(self) -> Iterator[Document]:
         """Yields the objects that are neither jobs nor parts of jobs."""
         for kind, given in self._by_kind.items():
-            if kind not in self._comers:
+            if kind not in self._addable_kinds:
                 yield from (one for one in given if kind is not CONFIG_MAPS or not describes_group(one.object))
 
     def group_maps(self) -> list[Document]:
         """Returns the ConfigMaps that describe Sakkara groups."""
         return [document for document in self.of(CONFIG_MAPS) if describes_group(document.object)]
 
-    def is_there(self, document: Document, kind: str, name: str) -> bool:
+    def has_object(self, document: Document, kind: str, name: str) -> bool:
         """Reports whether the input has an object of that kind and name in the document's namespace."""
         wanted = f"{kind} {object_key(document.object['metadata']['namespace'], name)}"
         return any(resource.kind == kind and found == wanted for resource, found in self._names)
@@ -123,7 +123,7 @@ class InputObjects:
         by = owner(document.object)
         if by is None:
             return False
-        if not self.is_there(document, by["kind"], by["name"]):
+        if not self.has_object(document, by["kind"], by["name"]):
             raise NotOurs(f"is part of {by['kind']} {by['name']}, which is not there")
         return True
 
@@ -156,13 +156,13 @@ class InputObjects:
         for name in sorted(used - named):
             self._by_kind.setdefault(NAMESPACES, []).append(Document("", {"metadata": {"name": name}}))
 
-    def beginning(self) -> float:
+    def start_time(self) -> float:
         """Returns the start time in epoch seconds, as files.py defines it."""
         told, came = [0.0], []
         for document in self.of(WORKLOADS):
             conditions = (document.object.get("status") or {}).get("conditions") or ()
             with suppress(ValueError):  # reported when the Workload is decoded
-                told += [moment(condition.get("lastTransitionTime")) for condition in conditions]
+                told += [epoch_seconds(condition.get("lastTransitionTime")) for condition in conditions]
             came.append(created(document))
         for kind in (*job_kinds(), *MAKERS, *set_kinds()):
             came += [created(document) for document in self.of(kind)]
@@ -183,16 +183,16 @@ class InputObjects:
 
 def created(document: Document) -> float:
     """Returns the creation time in epoch seconds, 0 if absent. Raises ValueError if it is not a time."""
-    return moment(document.object["metadata"].get("creationTimestamp"))
+    return epoch_seconds(document.object["metadata"].get("creationTimestamp"))
 
 
-def moment(text: object) -> float:
+def epoch_seconds(text: object) -> float:
     """Returns a timestamp in epoch seconds, 0 if absent. Raises ValueError if it is not a time."""
     return parse_time(str(text)) or 0.0 if text else 0.0
 
 
 def _unknown(document: Document) -> str:
-    version, spoken = document.object.get("apiVersion"), document.spoken
-    if spoken is None or version == spoken:
+    version, expected_version = document.object.get("apiVersion"), document.expected_version
+    if expected_version is None or version == expected_version:
         return "not read: a kind that has no part in admission"
-    return f"not read: its apiVersion is {version!r}, only {spoken} is spoken"
+    return f"not read: its apiVersion is {version!r}, only {expected_version} is spoken"

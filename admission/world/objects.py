@@ -116,7 +116,7 @@ class Objects:
         self.view = ClusterView(**stores, gates=rules.webhook.gates)
         index(self._stores[WORKLOADS], self._stores[LOCAL_QUEUES], self._stores[LIMIT_RANGES])
         self._stores[WORKLOADS].add_index(BY_POD, pod_keys)
-        self._feed = Feed(self.view, state, _nobody, rules=rules.resources, by_eviction=rules.by_eviction)
+        self._feed = Feed(self.view, state, _ignore_change, rules=rules.resources, by_eviction=rules.by_eviction)
         self.pod_groups: dict[str, PodGroup] = {}
         self.group_maps = sakkara_maps.GroupMaps()
         self.groups = SakkaraGroups(self.group_maps)
@@ -188,5 +188,5 @@ class Objects:
         )
 
 
-def _nobody() -> None:
+def _ignore_change() -> None:
     """Does nothing: no loop waits for changes, because the caller runs the cycles."""

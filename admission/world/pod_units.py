@@ -185,8 +185,8 @@ class Units:
             return plan(unit, known, context, now)
         key = object_key(unit.namespace, unit.group)
         terms = self._objects.terms(key, unit.pods)
-        lates = {pod.key: self._controlled(pod) for pod in unit.pods}
-        return plan_gang(unit, terms, known, lates, context, now)
+        late_pods = {pod.key: self._controlled(pod) for pod in unit.pods}
+        return plan_gang(unit, terms, known, late_pods, context, now)
 
     def _controlled(self, pod: QueuedPod) -> list[Workload]:
         """Returns the Workloads of this pod alone."""
@@ -194,8 +194,8 @@ class Units:
 
     @staticmethod
     def _title(workload: Workload, members: UnitPods) -> str:
-        late = next(iter(pod_keys(workload)), None)
-        return members.title if late is None else f"Pod {late}"
+        late_pod = next(iter(pod_keys(workload)), None)
+        return members.title if late_pod is None else f"Pod {late_pod}"
 
 
 def _owners() -> set[str]:

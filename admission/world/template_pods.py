@@ -33,7 +33,7 @@ def owner(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((one for one in found if one.get("controller")), None)
 
 
-def spelled_out(kind: Resource, document: Document, pods: Iterable[Document]) -> Iterator[Document]:
+def missing_pods(kind: Resource, document: Document, pods: Iterable[Document]) -> Iterator[Document]:
     """Yields the pods that the owner would create besides its own among `pods`. Raises InvalidObject."""
     maker, meta = document.object, document.object["metadata"]
     spec = maker.get("spec") or {}

@@ -42,7 +42,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
 
-from admission.engine.cycle.gallop import least
+from admission.engine.cycle.gallop import galloping_search
 from admission.engine.cycle.gangs import is_grouped
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.projected_ledger import Departures, FutureReservation, ProjectedLedger, Step
@@ -65,14 +65,14 @@ _KEPT = 60.0
 _SEARCHES = 2
 
 
-def moment(start: float) -> str:
+def rfc3339(start: float) -> str:
     """Epoch seconds as RFC 3339: whole seconds, rounded up."""
     return datetime.fromtimestamp(ceil(start), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def expected(start: float) -> str:
     """The message for a workload whose start (epoch seconds) is reserved."""
-    return f"expected to start at {moment(start)} or before"
+    return f"expected to start at {rfc3339(start)} or before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class ReservedStart:
         """The message of the wait with the moment added."""
         return message if self.start is None else f"{message}; {expected(self.start)}"
 
-    def look_again(self, again: float | None, now: float) -> float | None:
+    def requeue_at(self, again: float | None, now: float) -> float | None:
         """When time alone requeues it: at `again` or at its reserved start, whichever is first; possibly now."""
         if self.start is None or self.start <= now:
             return again
@@ -122,7 +122,7 @@ class Backfill:
         """
         self._known = None
         self._leaving.clear()
-        self._count_on(workload, admission)
+        self._record_start(workload, admission)
         for one in tuple(self._order.all()):
             head, reservation = one.head, one.reservation
             if workload.ends is not None and workload.ends <= reservation.start:
@@ -130,12 +130,12 @@ class Backfill:
             if not reservation.firm or head.key == workload.key:
                 continue
             asked = self._order.binds(one, workload, level) or not self._related(head, workload)
-            if not asked or not _apart(reservation.admission, admission):
+            if not asked or not _share_no_domain(reservation.admission, admission):
                 self._order.reserve(head.key, replace(reservation, firm=False))
         held = self._queues.starts.of(workload.cluster_queue)
         return held is not None and held[0].key == workload.key
 
-    def _count_on(self, workload: Workload, admission: Admission) -> None:
+    def _record_start(self, workload: Workload, admission: Admission) -> None:
         """From now on it is one of those that run."""
         if workload.replaces:
             self._departures = None
@@ -148,27 +148,27 @@ class Backfill:
     # ---- the head
 
     def refused(
-        self, workload: Workload, queue: ClusterQueue, reason: Reason, level: int, *, hopeless: bool = False
+        self, workload: Workload, queue: ClusterQueue, reason: Reason, level: int, *, fits_nowhere: bool = False
     ) -> ReservedStart:
         """Reserve a start for a refused workload of a backfill queue if it is the first that waits.
 
-        `level`: how far it would borrow. `hopeless`: not even an empty cluster would hold it.
+        `level`: how far it would borrow. `fits_nowhere`: not even an empty cluster would hold it.
         """
         held = self._queues.starts.of(queue.name)
         if held is not None and order_of(held[0]) < order_of(workload):
             return ReservedStart(overtaken=True)
-        if held is not None and held[0].key == workload.key and self._stands(held[1]):
+        if held is not None and held[0].key == workload.key and self._still_holds(held[1]):
             return ReservedStart(held[1].start, overtaken=True)
         first = self._queues.starts.unforeseen(queue.name)
         if first is not None and order_of(first) < order_of(workload):
             self._order.reserve(workload.key, None)
             return ReservedStart()
-        passing = reason in _MAY_PASS and not (hopeless and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
+        passing = reason in _MAY_PASS and not (fits_nowhere and reason is Reason.TOPOLOGY_PLACEMENT_FAILED)
         found = self._earliest(workload, queue, level) if passing and not is_grouped(workload) else None
         if found is None:
             self._order.reserve(workload.key, None)
             if passing:
-                self._queues.foresee_none(workload.key)
+                self._queues.mark_start_unknown(workload.key)
                 return ReservedStart()
             return ReservedStart(overtaken=self._queues.starts.of(queue.name) is not None)
         start, nomination = found
@@ -176,7 +176,7 @@ class Backfill:
         self._order.reserve(workload.key, StartReservation(start, admission, borrows, self._now))
         return ReservedStart(start, overtaken=True)
 
-    def _stands(self, reservation: StartReservation) -> bool:
+    def _still_holds(self, reservation: StartReservation) -> bool:
         """Whether the reservation still holds, so that no new search is needed."""
         return reservation.firm and reservation.start > self._now and self._now - reservation.found < _KEPT
 
@@ -201,17 +201,17 @@ class Backfill:
         bound = self._ledger.placement.capacity_bound(possible_requests(workload, queue, self._ledger.flavors))
 
         def possible(position: int) -> bool | None:
-            future.go_after(position)
+            future.move_after(position)
             return None if bound.rules_out() else True
 
         def fits(position: int) -> Nomination | None:
-            return self._fit(workload, future.go_after(position))
+            return self._fit(workload, future.move_after(position))
 
         end = len(future)
-        if (first := least(possible, 0, end, guess)) is None:
+        if (first := galloping_search(possible, 0, end, guess)) is None:
             return None
         found = fits(first[0])
-        return least(fits, first[0], end, guess) if found is None else (first[0], found)
+        return galloping_search(fits, first[0], end, guess) if found is None else (first[0], found)
 
     # ---- those behind
 
@@ -220,7 +220,7 @@ class Backfill:
         level = found.assignment.level
         for one in sorted(self._order.all(), key=lambda one: (one.reservation.start, one.head.key)):
             head, reservation = one.head, one.reservation
-            bound = self._order.binds(one, found.workload, level) and _meet(reservation, found)
+            bound = self._order.binds(one, found.workload, level) and _share_flavor(reservation, found)
             if bound and not self._holds(head, reservation, queue, found):
                 return f"would delay {head.key}, which comes before it and is {expected(reservation.start)}"
         return None
@@ -238,7 +238,7 @@ class Backfill:
             return True
         steps = [step for step in self._steps() if step[0] <= reservation.start]
         admission = found.admission()
-        apart = reservation.firm and not found.victims and _apart(reservation.admission, admission)
+        apart = reservation.firm and not found.victims and _share_no_domain(reservation.admission, admission)
         if apart and self._quota_suffices(head, reservation, admission, steps):
             return True
         if self._searches <= 0:
@@ -246,10 +246,10 @@ class Backfill:
         self._searches -= 1
         with self._ledger.trial():
             for victim in found.victims:
-                self._ledger.vacate(victim.workload)
+                self._ledger.remove_with_pods(victim.workload)
             self._ledger.charge(found.workload, admission)
             with self._future(head, reservation.level, besides=found.workload.key) as future:
-                future.go(future.position(reservation.start))
+                future.move_to(future.position(reservation.start))
                 other = self._fit(head, reservation.start)
         if other is None:
             return False
@@ -348,7 +348,7 @@ def _keys(steps: Sequence[Step]) -> frozenset[str]:
     return frozenset().union(*(ended for _, ended in steps))
 
 
-def _apart(one: Admission, other: Admission) -> bool:
+def _share_no_domain(one: Admission, other: Admission) -> bool:
     """Whether the two have no topology domain in common. Ignores quota."""
     return _places(one).isdisjoint(_places(other))
 
@@ -367,6 +367,6 @@ def _flavors(admission: Admission) -> set[str]:
     return {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
 
 
-def _meet(reservation: StartReservation, found: Nomination) -> bool:
+def _share_flavor(reservation: StartReservation, found: Nomination) -> bool:
     """Whether both use a common flavor."""
     return not _flavors(reservation.admission).isdisjoint(_flavors(found.admission()))

@@ -113,12 +113,12 @@ class _Cycle:
     ) -> None:
         self._ledger, self._queues, self._now, self._fair = ledger, queues, now, fair
         self._preemptions = preemptions
-        self._nobody = NoPreemption(ledger.quota)
+        self._no_preemption = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
         self._reservations = Reservations(ledger, queues)
         self._kept = KeptQuota(ledger, queues, fair=fair)
         reserved = self._reservations.concerns
-        self._order: HeadOrder = FairOrder(ledger, self._look) if fair else ClassicalOrder(ledger, reserved)
+        self._order: HeadOrder = FairOrder(ledger, self._find_flavors) if fair else ClassicalOrder(ledger, reserved)
         self._hints = HeadHints(ledger, self._reservations, preemptions, fair=fair)
         self._backfill = Backfill(ledger, queues, now, fair=fair)
         steps = self._order, self._reservations, self._kept, self._backfill
@@ -126,9 +126,16 @@ class _Cycle:
         if fair:
             self._reservations.keep_all()
         self._groups = GangGroups(
-            ledger, queues, now, self._closed, self._reservations, self._backfill.delays, self._preemptions, fair=fair
+            ledger,
+            queues,
+            now,
+            self._cannot_evaluate,
+            self._reservations,
+            self._backfill.delays,
+            self._preemptions,
+            fair=fair,
         )
-        self._with_it: list[Decision] = []
+        self._member_decisions: list[Decision] = []
         self.undecided: list[tuple[Workload, Exception]] = []
         for workload in queues.heads():
             self._outcomes.enter(workload)
@@ -154,8 +161,8 @@ class _Cycle:
                     self._give_up(head, error)
                     continue
                 if decision is not None:
-                    decisions += (decision, *self._with_it)
-                    self._with_it.clear()
+                    decisions += (decision, *self._member_decisions)
+                    self._member_decisions.clear()
                 elif not head.settled:
                     self._reservations.restore(head.workload)
         finally:
@@ -169,7 +176,7 @@ class _Cycle:
 
     def _give_up(self, head: Head, error: Exception) -> None:
         """Takes a workload whose evaluation raised an exception out of the queues."""
-        self._with_it.clear()
+        self._member_decisions.clear()
         self.undecided.append((head.workload, error))
         self._queues.remove(head.workload.key)
         if not head.settled:
@@ -203,8 +210,8 @@ class _Cycle:
             return self._outcomes.wait(
                 head, queue, Reason.MISCONFIGURED, f"ClusterQueue {workload.cluster_queue} not found"
             )
-        if (closed := self._closed(workload, queue)) is not None:
-            return self._outcomes.wait(head, queue, *closed, hint=NOTHING_HELPS)
+        if (cannot_evaluate := self._cannot_evaluate(workload, queue)) is not None:
+            return self._outcomes.wait(head, queue, *cannot_evaluate, hint=NOTHING_HELPS)
         if is_grouped(workload):
             return self._together(head, queue)
         if self._ledger.admission(workload.replaces) is not None:
@@ -215,11 +222,11 @@ class _Cycle:
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._reservations.leave_quota_for(queue.name, assignment):
             return self._make_room(head, queue, assignment)
-        if self._order.yields(head, assignment.level):
+        if self._order.goes_back(head, assignment.level):
             return None
         return self._place(head, queue, assignment)
 
-    def _closed(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
+    def _cannot_evaluate(self, workload: Workload, queue: ClusterQueue) -> tuple[Reason, str] | None:
         """Returns why the workload cannot be evaluated, whatever capacity is free; None if it can."""
         if queue.stop is not StopPolicy.NONE:
             return Reason.SUSPENDED, f"ClusterQueue {queue.name} is stopped"
@@ -227,11 +234,11 @@ class _Cycle:
             return Reason.MISCONFIGURED, f"ClusterQueue {queue.name} is inactive"
         return None if workload.defect is None else (Reason.MISCONFIGURED, workload.defect)
 
-    def _look(self, head: Head) -> None:
+    def _find_flavors(self, head: Head) -> None:
         """Finds the flavors of a head before its turn, unless it cannot be evaluated at all."""
         workload, queue = head.workload, self._ledger.quota.spec(head.queue)
         has_quota = self._ledger.admission(workload.key) is not None
-        if queue is not None and not has_quota and self._closed(workload, queue) is None:
+        if queue is not None and not has_quota and self._cannot_evaluate(workload, queue) is None:
             # A head that cannot be evaluated comes next at once, and raises there.
             with suppress(Exception):
                 self._assign(head, queue)
@@ -242,7 +249,7 @@ class _Cycle:
         They are kept until its turn, or until `HeadOrder.taken` drops them.
         """
         if head.assignment is None:
-            oracle = self._preemptions.about(head.workload) if queue.preemption.evicts else self._nobody
+            oracle = self._preemptions.about(head.workload) if queue.preemption.evicts else self._no_preemption
             scope = Scope(head.refused, fair=self._fair)
             with slice_released(self._ledger, head.workload):
                 head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle)
@@ -253,7 +260,7 @@ class _Cycle:
         found = grow(self._ledger, head.workload, queue, self._now, self._reservations.leave_quota_for, fair=self._fair)
         if isinstance(found, Unsolved):
             return self._outcomes.wait(head, queue, found.reason, found.message)
-        return None if self._order.yields(head, found.assignment.level) else self._outcomes.start(head, queue, found)
+        return None if self._order.goes_back(head, found.assignment.level) else self._outcomes.start(head, queue, found)
 
     # ---- step 4: place
 
@@ -263,7 +270,7 @@ class _Cycle:
         if result.fits:
             return self._outcomes.start(head, queue, Nomination(head.workload, assignment, result.assignments))
         empty = place(self._ledger, requests, empty=True)
-        head.hopeless &= not empty.fits
+        head.fits_nowhere &= not empty.fits
         lasting = {name: empty.failures.get(name, failure) for name, failure in result.failures.items()}
         head.refused.update(refusals(requests, lasting))
         head.assignment = None
@@ -273,7 +280,7 @@ class _Cycle:
     # ---- step 5: admit
 
     def _together(self, head: Head, queue: ClusterQueue) -> Decision:
-        """Starts the whole group of the head, or none of it. Decisions on other members go into `_with_it`."""
+        """Starts the whole group of the head, or none of it. Decisions on other members go into `_member_decisions`."""
         key = head.workload.key
         if self._outcomes.startable is not None and self._outcomes.startable <= 0:
             return self._outcomes.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
@@ -287,14 +294,14 @@ class _Cycle:
         ):
             return why
         if isinstance(found, GroupNotStarted):
-            self._with_it += (Evict(one, INCOMPLETE, found.told_to(one)) for one in found.stranded)
-            return self._outcomes.wait(head, queue, found.reason, found.told_to(key))
+            self._member_decisions += (Evict(one, INCOMPLETE, found.message_for(one)) for one in found.stranded)
+            return self._outcomes.wait(head, queue, found.reason, found.message_for(key))
         if isinstance(found, GangPreemption):
             return self._preempt_together(head, queue, found)
         if self._outcomes.startable is not None:
             self._outcomes.startable -= 1  # together they are one
         admits = {each.workload.key: self._outcomes.start_member(each) for each in found}
-        self._with_it += (admit for other, admit in admits.items() if other != key)
+        self._member_decisions += (admit for other, admit in admits.items() if other != key)
         return admits[key]
 
     def _preempt_together(self, head: Head, queue: ClusterQueue, preemption: GangPreemption) -> Decision:
@@ -331,14 +338,14 @@ class _Cycle:
             with self._reservations.afterwards(queue.name, nodes=fewer or not beyond):
                 found = self._nominator.nominate(workload, queue, Scope(fair=self._fair), known)
         if not found.starts:
-            reported = found.assignment if assignment.mode is Mode.FIT or found.homeless else assignment
-            reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.homeless else reported.reason
+            reported = found.assignment if assignment.mode is Mode.FIT or found.fits_nowhere else assignment
+            reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.fits_nowhere else reported.reason
             hint = None
-            if known is not None and not fewer and not found.homeless:
+            if known is not None and not fewer and not found.fits_nowhere:
                 hint = self._hints.in_vain(workload, queue, known, beyond)
-            keep = None if found.homeless else self._quota_alone(head, queue, assignment)
+            keep = None if found.fits_nowhere else self._quota_alone(head, queue, assignment)
             return self._outcomes.wait(head, queue, reason, reported.message(), hint=hint, keep=keep)
-        if self._order.yields(head, found.assignment.level):
+        if self._order.goes_back(head, found.assignment.level):
             return None
         needs = None if head.refused or fewer else self._hints.until_then(queue, assignment)
         if found.victims:
@@ -356,7 +363,7 @@ class _Cycle:
         """The victims of this head have left: it starts with what fits now, without further evictions."""
         if self._reservations.free(head.workload) is None:
             return None
-        nominator = Nominator(self._ledger, self._nobody, self._now, thorough=True)
+        nominator = Nominator(self._ledger, self._no_preemption, self._now, thorough=True)
         with self._reservations.afterwards(queue.name):
             found = nominator.nominate(head.workload, queue, Scope(fair=self._fair))
         if not found.starts:
@@ -375,7 +382,7 @@ class _Cycle:
         """
         if not head.refused or not keeps(queue):
             return assignment
-        if head.hopeless:
+        if head.fits_nowhere:
             return None
         return flavors_of(self._ledger, head.workload, queue, Scope(fair=self._fair))
 

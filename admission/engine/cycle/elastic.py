@@ -34,7 +34,7 @@ def slice_released(ledger: Ledger, workload: Workload) -> Iterator[Admission | N
         yield None
         return
     with ledger.trial():
-        ledger.vacate(workload.replaces)
+        ledger.remove_with_pods(workload.replaces)
         yield held
 
 

@@ -1,4 +1,4 @@
-"""The search for the first moment at which a head fits. Called by backfill.py."""
+"""Galloping (exponential) search: backfill.py finds with it the first moment at which a head fits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def least(answer: Callable[[int], T | None], low: int, end: int, guess: int) -> tuple[int, T] | None:
-    """The least of the positions `low` + 1 to `end` that has an answer, and that; assumed monotone, and None at `low`.
+def galloping_search(answer: Callable[[int], T | None], low: int, end: int, guess: int) -> tuple[int, T] | None:
+    """Returns the least position from `low` + 1 to `end` with an answer, and the answer; None if no position has one.
 
-    From the guess in growing steps to where it must be, then by bisection.
+    `answer` must be monotone (every position after one with an answer has one too) and None at `low`. The search goes from
+    `guess` in doubling steps until the position is enclosed, then by bisection.
     """
     if low >= end:
         return None
@@ -29,7 +30,7 @@ def least(answer: Callable[[int], T | None], low: int, end: int, guess: int) -> 
 
 
 def _between(answer: Callable[[int], T | None], low: int, high: int, here: T) -> tuple[int, T]:
-    """By bisection: None at `low`, `here` at `high`."""
+    """Returns the least position with an answer by bisection, given None at `low` and the answer `here` at `high`."""
     while high - low > 1:
         middle = (low + high) // 2
         earlier = answer(middle)

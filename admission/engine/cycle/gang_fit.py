@@ -30,7 +30,7 @@ class GroupNotStarted:
     message: str
     stranded: tuple[str, ...] = ()
 
-    def told_to(self, key: str) -> str:
+    def message_for(self, key: str) -> str:
         """The message for this member."""
         return self.message if key == self.member else f"gang {self.member} of the group: {self.message}"
 

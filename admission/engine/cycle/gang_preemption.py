@@ -80,7 +80,7 @@ class GangPreemptor:
         parts = self._parts(members)
         with self._ledger.trial():
             for key in {key for member in members if member.gang for key in member.gang.together}:
-                self._ledger.shelter(key)
+                self._ledger.protect(key)
             for groups in (self._chosen(parts), self._all(parts)):
                 if groups and (found := self._without(groups, members)) is not None:
                     return self._preemption(groups, found, members, alone=len(parts) == 1)
@@ -91,7 +91,7 @@ class GangPreemptor:
     ) -> GangPreemption:
         """`alone`: the victims were chosen as the cheapest for all members at once."""
         if not alone or any(len(group) > 1 for group in groups):
-            fewer = self._spared(groups, members)
+            fewer = self._without_unneeded(groups, members)
             fitted = self._without(fewer, members)
             if fitted is not None:
                 groups, found = fewer, fitted
@@ -106,7 +106,7 @@ class GangPreemptor:
         found = []
         for name, some in by_queue.items():
             if (queue := self._ledger.quota.spec(name)) is not None:
-                found.append((queue, _as_one(some, line)))
+                found.append((queue, _combined(some, line)))
         return found
 
     # ---- chosen
@@ -123,7 +123,7 @@ class GangPreemptor:
             if isinstance(found, dict):
                 return found
             if isinstance(found, str):
-                self._ledger.shelter(found)
+                self._ledger.protect(found)
                 continue
             name = found[0].name
             if name in blamed or found is line[0]:
@@ -138,7 +138,7 @@ class GangPreemptor:
         groups: VictimGroups = {}
         for queue, part in parts:
             policy = queue.preemption
-            for allocation in self._ledger.holders(queue.name) if not policy.elastic else ():
+            for allocation in self._ledger.charged_to(queue.name) if not policy.elastic else ():
                 other = allocation.workload
                 if other.evicted or allowed(part, other, policy.within_cluster_queue):
                     group = self._victim_group(Victim(other.key, PreemptionReason.IN_CLUSTER_QUEUE), parts)
@@ -180,7 +180,7 @@ class GangPreemptor:
 
     def _allocations(self) -> Iterable[Workload]:
         names = sorted({admission.cluster_queue for admission in self._ledger.admissions.values()})
-        return (allocation.workload for name in names for allocation in self._ledger.holders(name))
+        return (allocation.workload for name in names for allocation in self._ledger.charged_to(name))
 
     def _may_go(self, other: Workload, parts: Sequence[Part]) -> bool:
         admission = self._ledger.admission(other.key)
@@ -203,7 +203,7 @@ class GangPreemptor:
     def _leave(self, groups: Collection[Iterable[str]]) -> None:
         for group in groups:
             for key in group:
-                self._ledger.vacate(key)
+                self._ledger.remove_with_pods(key)
 
     def _without(self, groups: Collection[Iterable[str]], members: Sequence[Workload]) -> Fitting | None:
         """The nominations of the members with these victims removed; None if they do not all fit."""
@@ -212,13 +212,13 @@ class GangPreemptor:
             found = self._fit(members)
         return None if isinstance(found, GroupNotStarted) else found
 
-    def _spared(self, groups: VictimGroups, members: Sequence[Workload]) -> VictimGroups:
+    def _without_unneeded(self, groups: VictimGroups, members: Sequence[Workload]) -> VictimGroups:
         """Only the victims that are needed. As many of the most expensive as possible stay; the next one is needed; then the
         same with the rest.
 
         More capacity never makes a placement impossible, so bisection finds that number.
         """
-        line, needed, checks = self._dearest_first(groups), list[frozenset[str]](), MOST_CHECKS
+        line, needed, checks = self._most_expensive_first(groups), list[frozenset[str]](), MOST_CHECKS
         while line and self._without(needed, members) is None:
             low, high = 0, len(line)
             while high - low > 1 and checks > 0:
@@ -234,7 +234,7 @@ class GangPreemptor:
             line = line[low + 1 :]
         return {keys: groups[keys] for keys in needed}
 
-    def _dearest_first(self, groups: Mapping[frozenset[str], object]) -> list[frozenset[str]]:
+    def _most_expensive_first(self, groups: Mapping[frozenset[str], object]) -> list[frozenset[str]]:
         def cost(group: frozenset[str]) -> tuple[object, ...]:
             victims = (w for key in sorted(group) if (w := self._ledger.workload(key)) is not None)
             return (cost_of(victims, self._now), sorted(group))
@@ -242,7 +242,7 @@ class GangPreemptor:
         return sorted(groups, key=cost, reverse=True)
 
 
-def _as_one(members: Sequence[Workload], line: Sequence[Workload]) -> Workload:
+def _combined(members: Sequence[Workload], line: Sequence[Workload]) -> Workload:
     """One workload with all pod sets of the members, and the priority and age of the last of the group."""
     pod_sets = tuple(_renamed(index, pod_set) for index, one in enumerate(members) for pod_set in one.pod_sets)
     last = line[-1]

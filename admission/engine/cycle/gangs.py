@@ -31,7 +31,7 @@ from admission.engine.queue.cluster_queue import Order, order_of
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
 
-Closed = Callable[[Workload, ClusterQueue], tuple[Reason, str] | None]
+CannotEvaluate = Callable[[Workload, ClusterQueue], tuple[Reason, str] | None]
 
 INCOMPLETE = "GangGroupIncomplete"
 """Reason of an eviction: the other gangs of the group could not start."""
@@ -60,7 +60,7 @@ class GangGroups:
         ledger: Ledger,
         queues: PendingQueues,
         now: float,
-        closed: Closed,
+        cannot_evaluate: CannotEvaluate,
         reservations: Reservations,
         delays: Delays,
         preemptions: Preemptions,
@@ -68,7 +68,7 @@ class GangGroups:
         fair: bool = False,
     ) -> None:
         self._ledger, self._queues, self._now = ledger, queues, now
-        self._closed, self._reservations = closed, reservations
+        self._cannot_evaluate, self._reservations = cannot_evaluate, reservations
         self._fit = GroupFit(ledger, now, reservations.leave_quota_for, delays, fair=fair)
         self._preemptor = GangPreemptor(ledger, preemptions, now, self._afterwards, fair=fair)
         self._refused: dict[tuple[str, ...], GroupNotStarted] = {}
@@ -84,7 +84,7 @@ class GangGroups:
         together = workload.gang.together if workload.gang else ()
         if (owner := next((key for key in together if self._queues.holds_reservation(key)), None)) is not None:
             return GroupNotStarted(owner, Reason.WAITING_FOR_PREEMPTED, _LEAVING)
-        pending, stranded = self._standing(together)
+        pending, stranded = self._pending_and_stranded(together)
         if (missing := self._missing(workload, together)) is not None:
             return replace(missing, stranded=stranded)
         found = self._refused.get(together) or self._fit.charged(pending)
@@ -124,7 +124,7 @@ class GangGroups:
         with self._reservations.afterwards():
             return self._preemptor.choose(pending, others_leave=bool(self._reservations.leaving))
 
-    def _standing(self, together: tuple[str, ...]) -> tuple[list[Workload], tuple[str, ...]]:
+    def _pending_and_stranded(self, together: tuple[str, ...]) -> tuple[list[Workload], tuple[str, ...]]:
         """The pending members, and the keys of members that have quota but have not started.
 
         Leaves out members that name another group.
@@ -168,5 +168,5 @@ class GangGroups:
         if other.not_before > self._now:
             return GroupNotStarted(key, Reason.WAITING_FOR_GANGS, "its backoff is not over")
         queue = self._ledger.quota.spec(other.cluster_queue)
-        closed = None if queue is None else self._closed(other, queue)
-        return None if closed is None else GroupNotStarted(key, *closed)
+        cannot_evaluate = None if queue is None else self._cannot_evaluate(other, queue)
+        return None if cannot_evaluate is None else GroupNotStarted(key, *cannot_evaluate)

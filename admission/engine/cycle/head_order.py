@@ -29,9 +29,9 @@ from admission.engine.queue.cluster_queue import Order, order_of
 class Head:
     """The head of a queue. `level` is its borrowing level, or a lower bound of it while `assignment` is None.
 
-    `refused` maps flavors whose nodes have no room for a pod set to the message of the placement. `hopeless`: not even empty
-    nodes have room. `first`: the head comes before all others whose `first` is None, as long as it borrows no further than
-    this level. `settled`: the head has its decision.
+    `refused` maps flavors whose nodes have no capacity for a pod set to the message of the placement. `fits_nowhere`: not even
+    empty nodes have capacity. `first`: the head comes before all others whose `first` is None, as long as it borrows no further
+    than this level. `settled`: the head has its decision.
     """
 
     workload: Workload
@@ -39,7 +39,7 @@ class Head:
     level: int = 0
     assignment: FlavorAssignment | None = None
     refused: dict[tuple[str, str], str] = field(default_factory=dict)
-    hopeless: bool = True
+    fits_nowhere: bool = True
     first: int | None = None
     settled: bool = False
 
@@ -72,7 +72,7 @@ class HeadOrder(Protocol):
     def next(self) -> Head | None:
         """The next head to evaluate; None if there is none."""
 
-    def yields(self, head: Head, level: int) -> bool:
+    def goes_back(self, head: Head, level: int) -> bool:
         """Whether other heads come first now that this head borrows up to `level`; if so, it is back in the order."""
 
     def taken(self, queue: str) -> None:
@@ -126,7 +126,7 @@ class ClassicalOrder:
     def _borrowers_of(self, queue: str) -> Borrowers:
         return self._borrowers.setdefault(self._ledger.quota.tree_of(queue), Borrowers())
 
-    def yields(self, head: Head, level: int) -> bool:
+    def goes_back(self, head: Head, level: int) -> bool:
         """Whether the head goes back because it borrows more than was known."""
         if level <= head.level or (head.first is not None and level <= head.first):
             return False
@@ -152,11 +152,11 @@ class ClassicalOrder:
 class FairOrder:
     """Orders by fair shares within each tree. Trees share no quota; between trees it orders by priority and age.
 
-    `look` finds and keeps the flavors of a head, or leaves the head unchanged; then it comes next at once.
+    `find_flavors` finds and keeps the flavors of a head, or leaves the head unchanged; then it comes next at once.
     """
 
-    def __init__(self, ledger: Ledger, look: Callable[[Head], None]) -> None:
-        self._ledger, self._look = ledger, look
+    def __init__(self, ledger: Ledger, find_flavors: Callable[[Head], None]) -> None:
+        self._ledger, self._find_flavors = ledger, find_flavors
         self._trees: dict[str, dict[str, Head]] = {}
         self._winners: dict[str, Head] = {}
 
@@ -197,13 +197,13 @@ class FairOrder:
         for name in sorted(heads):
             head = heads[name]
             if head.assignment is None:
-                self._look(head)
+                self._find_flavors(head)
             if head.assignment is None:
                 return head
             candidates[name] = Nomination(head.workload, head.assignment)
         return heads[winner(candidates, self._ledger).workload.cluster_queue]
 
-    def yields(self, head: Head, level: int) -> bool:
+    def goes_back(self, head: Head, level: int) -> bool:
         """Always False: the tournament has counted the borrowing level already."""
         head.level = level
         return False

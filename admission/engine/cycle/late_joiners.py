@@ -23,11 +23,11 @@ def beside_its_gang(workload: Workload, ledger: Ledger) -> Workload:
     gang = ledger.workload(workload.gang.joins)
     if gang is None or gang.admission is None:
         return workload
-    pod_sets = tuple(_told(pod_set, gang, ledger) for pod_set in workload.pod_sets)
+    pod_sets = tuple(_with_near(pod_set, gang, ledger) for pod_set in workload.pod_sets)
     return workload if pod_sets == workload.pod_sets else replace(workload, pod_sets=pod_sets)
 
 
-def _told(pod_set: PodSet, gang: Workload, ledger: Ledger) -> PodSet:
+def _with_near(pod_set: PodSet, gang: Workload, ledger: Ledger) -> PodSet:
     if pod_set.topology is None or pod_set.topology.required is None or gang.admission is None:
         return pod_set
     requests = {role.name: role.requests for role in gang.pod_sets}

@@ -136,7 +136,7 @@ class Nominator:
         empty = place(self._ledger, requests, empty=True)
         if not empty.fits:
             found = _unplaced(found, empty.failures, Mode.NO_FIT)
-            return Nomination(workload, found, homeless=True, failed=_failed(found) if failed else {})
+            return Nomination(workload, found, fits_nowhere=True, failed=_failed(found) if failed else {})
         found = _all_placed_preempt(found)
         victims = tuple(preemption.targets(workload, found))
         places = self._places_without(victims, requests) if victims and requests else empty.assignments

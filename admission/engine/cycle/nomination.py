@@ -15,7 +15,7 @@ class Nomination:
     """The flavors and domains of a workload. `workload` has the pod counts of this nomination; `victims` must leave first.
 
     `places` has the domains by pod set; if the mode is not Fit, those that the workload would take after evictions.
-    `homeless`: not even nodes without any workload have room. `failed` maps (pod set, flavor) to the reason for which the
+    `fits_nowhere`: not even nodes without any workload have room. `failed` maps (pod set, flavor) to the reason for which the
     flavor fails if no workload can be evicted, although its quota might fit.
     """
 
@@ -23,7 +23,7 @@ class Nomination:
     assignment: FlavorAssignment
     places: Mapping[str, Assignment] = field(default_factory=dict)
     victims: tuple[Victim, ...] = ()
-    homeless: bool = False
+    fits_nowhere: bool = False
     failed: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.admission_attempt import cannot_run
-from admission.engine.cycle.backfill import BEHIND, Backfill, moment, running
+from admission.engine.cycle.backfill import BEHIND, Backfill, rfc3339, running
 from admission.engine.cycle.gangs import group_order, is_grouped
 from admission.engine.cycle.head_order import Head, HeadOrder
 from admission.engine.cycle.kept_quota import KeptQuota
@@ -61,7 +61,7 @@ class Outcomes:
         """Makes the workload the head of its queue. It no longer keeps quota, and its place in the order is determined."""
         self._kept.drop(workload.key)
         if self._kept.replaced(workload):
-            self._free_again(workload.cluster_queue)
+            self._requeue_others(workload.cluster_queue)
         head = Head.of(beside_its_gang(workload, self._ledger))
         if is_grouped(workload):
             head.order = group_order(workload, self._queues)
@@ -131,7 +131,7 @@ class Outcomes:
         found = may_not_evict(self._ledger, evictions, head.workload, victims, leaving, self._now)
         if found is None:
             return None
-        message = f"{found[0]}; may evict it at {moment(found[1])}"
+        message = f"{found[0]}; may evict it at {rfc3339(found[1])}"
         return self.wait(head, queue, Reason.REPEATED_PREEMPTION, message, until=found[1])
 
     def reserve(
@@ -177,8 +177,8 @@ class Outcomes:
         overtaken = False
         if queue is not None and queue.backfill:
             level = 0 if head.assignment is None else head.assignment.level
-            expected = self._backfill.refused(workload, queue, reason, level, hopeless=head.hopeless)
-            message, again = expected.with_start(message), expected.look_again(again, self._now)
+            expected = self._backfill.refused(workload, queue, reason, level, fits_nowhere=head.fits_nowhere)
+            message, again = expected.with_start(message), expected.requeue_at(again, self._now)
             hint = None  # its expected start moves with everything that ends
             overtaken = expected.overtaken
         kept = self._queues.keeps(workload.key)
@@ -186,19 +186,19 @@ class Outcomes:
         if queue is not None:
             self._kept.keep(workload, queue, keep)
         if self._queues.lapsed(workload.key) or (kept and not self._queues.keeps(workload.key)):
-            self._free_again(workload.cluster_queue)
+            self._requeue_others(workload.cluster_queue)
         stays = self._queues.refuse(workload.key, reason, again, overtaken=overtaken, hint=hint)
         if stays:
             self._release_behind(workload)
         self.settle(head)
-        never = reason in _MAY_BE_FOR_EVER and head.hopeless and cannot_run(self._ledger, workload) is not None
+        never = reason in _MAY_BE_FOR_EVER and head.fits_nowhere and cannot_run(self._ledger, workload) is not None
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
 
     def release(self, workload: Workload) -> None:
         """Drops the reservations of a preemptor and its group, which can no longer use them."""
         for key in starting_together(workload):
             self._queues.drop_preemptor(key)
-        self._free_again(workload.cluster_queue)
+        self._requeue_others(workload.cluster_queue)
 
     def _release_behind(self, head: Workload) -> None:
         """Drops the reservations of preemptors behind a StrictFIFO head: they cannot start before it, and the head may need
@@ -210,7 +210,7 @@ class Outcomes:
             if behind and owner is not None and not reservation.victims and key not in starting_together(head):
                 self.release(owner)
 
-    def _free_again(self, name: str) -> None:
+    def _requeue_others(self, name: str) -> None:
         """The reservation of a workload of this queue has ended: requeues the workloads that were refused because of it."""
         self._queues.lines.requeue_others(name)
         self.requeued = True

@@ -46,7 +46,7 @@ class FutureReservation:
     end: float | None
 
 
-class _Returned:
+class _CumulativeUsage:
     """What quota ends give back one after the other: each by the index of its moment, with the sums up to there."""
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ class Departures:
         self._ledger = ledger
         self._first = [0]
         prints: list[Footprint] = []
-        self._of_queue: dict[str, _Returned] = {}
-        self._of_node: dict[str, dict[QuotaNode, _Returned]] = {}
+        self._of_queue: dict[str, _CumulativeUsage] = {}
+        self._of_node: dict[str, dict[QuotaNode, _CumulativeUsage]] = {}
         for index, (_, ended) in enumerate(steps):
             for key in sorted(ended):
                 prints.append(ledger.footprint(key))
@@ -86,8 +86,8 @@ class Departures:
 
     def _give_back(self, index: int, admission: Admission) -> None:
         name, usage, quota = admission.cluster_queue, admission.usage(), self._ledger.quota
-        self._of_queue.setdefault(name, _Returned()).add(index, usage)
-        self._of_node.setdefault(quota.tree_of(name), {}).setdefault(quota.charged_node(name), _Returned()).add(
+        self._of_queue.setdefault(name, _CumulativeUsage()).add(index, usage)
+        self._of_node.setdefault(quota.tree_of(name), {}).setdefault(quota.charged_node(name), _CumulativeUsage()).add(
             index, usage
         )
 
@@ -167,13 +167,13 @@ class ProjectedLedger:
             self._free(self._taken, 1)
             self._shift([(node, usage, -1) for node, usage in self._usage.items()])
 
-    def go_after(self, position: int) -> float:
+    def move_after(self, position: int) -> float:
         """Stand where all ends of the position's moment are over; that moment (epoch seconds)."""
         moment = self.time(position)
-        self.go(self.position(moment))
+        self.move_to(self.position(moment))
         return moment
 
-    def go(self, position: int) -> None:
+    def move_to(self, position: int) -> None:
         """Moves the ledger to a position."""
         low, high = sorted((self._at, position))
         sign = 1 if position > self._at else -1

@@ -34,7 +34,7 @@ def may_not_evict(
     others = {key: _evicts_as(one) for key in sorted(stay) if (one := ledger.workload(key)) is not None}
     gang = workload.gang
     mine = frozenset((workload.key, *(() if gang is None else gang.together)))
-    if (found := evictions.in_return(mine, others, now)) is not None:
+    if (found := evictions.evicted_for(mine, others, now)) is not None:
         return f"was evicted for {found[0]}", found[1]
     evictions.evict(preemptor, sorted(stay), now)
     return None

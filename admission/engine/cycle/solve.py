@@ -125,14 +125,14 @@ def _flavors(
     fair: bool,
 ) -> _Found | Unsolved:
     found: _Found = []
-    homes: dict[str, str] = {}
+    flavor_by_group: dict[str, str] = {}
     with ledger.trial() if len(members) > 1 else nullcontext():
         for member in members:
             queue = ledger.quota.spec(member.cluster_queue)
             if queue is None:
                 text = f"ClusterQueue {member.cluster_queue} not found"
                 return Unsolved(member.key, Reason.MISCONFIGURED, text)
-            scope = Scope({**refused[member.key], **_elsewhere(member, queue, homes)}, fair=fair)
+            scope = Scope({**refused[member.key], **_elsewhere(member, queue, flavor_by_group)}, fair=fair)
             got = flavors_of(ledger, member, queue, scope)
             if got.mode < Mode.FIT:
                 return Unsolved(member.key, got.reason, got.message(), got)
@@ -140,7 +140,7 @@ def _flavors(
                 return Unsolved(member.key, Reason.WAITING_FOR_QUOTA, RESERVED, got)
             if len(members) > 1:
                 ledger.quota.add(queue.name, got.usage)
-                _settle(member, got, homes)
+                _settle(member, got, flavor_by_group)
             found.append((member, queue, got))
     return found
 
@@ -151,24 +151,24 @@ def _group_names(member: Workload) -> dict[str, str]:
     return {name: ask.group for name, ask in asks if ask is not None and ask.group is not None}
 
 
-def _elsewhere(member: Workload, queue: ClusterQueue, homes: Mapping[str, str]) -> Refused:
+def _elsewhere(member: Workload, queue: ClusterQueue, flavor_by_group: Mapping[str, str]) -> Refused:
     """The flavors that its pod sets cannot use, because their placement group is on another flavor."""
-    if not homes:
+    if not flavor_by_group:
         return {}
     return {
-        (name, flavor): f"pod set group {group} of the gangs is on flavor {homes[group]}"
+        (name, flavor): f"pod set group {group} of the gangs is on flavor {flavor_by_group[group]}"
         for name, group in _group_names(member).items()
         for flavor in queue.flavors
-        if homes.get(group, flavor) != flavor
+        if flavor_by_group.get(group, flavor) != flavor
     }
 
 
-def _settle(member: Workload, got: FlavorAssignment, homes: dict[str, str]) -> None:
+def _settle(member: Workload, got: FlavorAssignment, flavor_by_group: dict[str, str]) -> None:
     """Records the flavors of the placement groups of this workload."""
     groups = _group_names(member)
     for pod_set in got.pod_sets:
         if pod_set.name in groups and pod_set.topology is not None:
-            homes.setdefault(groups[pod_set.name], pod_set.topology)
+            flavor_by_group.setdefault(groups[pod_set.name], pod_set.topology)
 
 
 # ---- places of all

@@ -72,8 +72,8 @@ def hold(ledger: Ledger, key: str) -> str:
         )  # a hold asks for nothing itself
         own = replace(workload, key=spare_key(key), pod_sets=pod_sets, admission=None, gang=None)
         ledger.hold(own, Admission(admission.cluster_queue, holds))
-    if key in ledger.sparing:
-        ledger.journal.put(ledger.sparing, key, 0 if found.lacking is None else _generation(ledger, key))
+    if key in ledger.spare_host_owners:
+        ledger.journal.put(ledger.spare_host_owners, key, 0 if found.lacking is None else _generation(ledger, key))
     return "" if found.lacking is None else found.lacking.message
 
 
@@ -87,16 +87,16 @@ def release(ledger: Ledger, key: str) -> list[str]:
 
 def hold_missing(ledger: Ledger) -> None:
     """Holds spare hosts for workloads that have lost some, or that lack some while capacity may have become free."""
-    for key in sorted(ledger.sparing):
+    for key in sorted(ledger.spare_host_owners):
         if _lacks(ledger, key):
             hold(ledger, key)
 
 
 def _lacks(ledger: Ledger, key: str) -> bool:
-    if not ledger.knows(spare_key(key)):
+    if not ledger.domains_exist(spare_key(key)):
         return True
     now = held(ledger, key)
-    return len(now.names) < now.asked and ledger.sparing[key] != _generation(ledger, key)
+    return len(now.names) < now.asked and ledger.spare_host_owners[key] != _generation(ledger, key)
 
 
 def _generation(ledger: Ledger, key: str) -> int:

@@ -59,7 +59,7 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
         case AnswerCheck() | DropCheck():
             spec = ledger.quota.spec(change.cluster_queue)
             if spec is not None:
-                ledger.apply(answered(spec, change.check))
+                ledger.apply(with_answered_check(spec, change.check))
         case CoverResource():
             spec = ledger.quota.spec(change.cluster_queue)
             if spec is not None:
@@ -78,7 +78,7 @@ def make(ledger: Ledger, workload: Workload, change: Change) -> Workload:
                 for node in clones(like, ledger.capacity.nodes, change):
                     ledger.apply(node)
         case _:
-            return asked_otherwise(workload, change)
+            return with_request(workload, change)
     return workload
 
 
@@ -104,7 +104,7 @@ def with_quota(queue: ClusterQueue, change: RaiseQuota) -> ClusterQueue:
     return replace(queue, groups=tuple(map(grouped, queue.groups)))
 
 
-def answered(queue: ClusterQueue, check: str) -> ClusterQueue:
+def with_answered_check(queue: ClusterQueue, check: str) -> ClusterQueue:
     """Returns the queue without that unanswered check; active if nothing else keeps it inactive."""
     rest = tuple(one for one in queue.unanswered if one.name != check)
     return replace(queue, unanswered=rest, inactive=queue.inactive if rest or not queue.only_checks else None)
@@ -159,7 +159,7 @@ def clones(node: Node, taken: Collection[str], change: AddNodes) -> Iterator[Nod
 # ---- changes of the workload's request
 
 
-def asked_otherwise(workload: Workload, change: Change) -> Workload:
+def with_request(workload: Workload, change: Change) -> Workload:
     """Returns the workload with the changed request."""
     match change:
         case RelaxTopology(pod_sets, _, to, required):

@@ -3,7 +3,7 @@
 explain.py and cycle_trials.py call it. The cycle itself (cycle/decide.py) decides, in a trial of the ledger, on a queue that
 holds the workload and those whose claims bind it: preemptors whose victims are leaving, workloads with a reservation
 (backfill), and the gangs that start together with it. Remedies are checked on a queue in which all competitors of the workload
-have their turn too (`played`). No effect of the decision remains.
+have their turn too (`simulated_cycle`). No effect of the decision remains.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def decided(
     return next((found for found in report.decisions if found.workload == workload.key), None)
 
 
-def in_the_way(
+def blocking_reservations(
     ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs
 ) -> tuple[tuple[Workload, StartReservation], ...]:
     """Returns the reservations each of which alone keeps the workload from starting, in order of their start."""
@@ -104,7 +104,7 @@ def competitors(
     return nsmallest(most, found, key=order_of), len(found) <= most
 
 
-def played(
+def simulated_cycle(
     ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, others: Sequence[Workload]
 ) -> CycleReport:
     """Runs a whole cycle with the workload, those whose claims bind it, and these others; each has its turn."""
@@ -151,7 +151,7 @@ def _line(
     for head in unforeseen:
         if others is None:
             line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
-        line.foresee_none(head.key)
+        line.mark_start_unknown(head.key)
     for key, kept in keepers.items():
         if known[key].defect == _HELD:
             line.refuse(key, Reason.PENDING_EVALUATION)

@@ -17,7 +17,7 @@ from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.explain.capacity_changes import MOST_NODES
 from admission.engine.explain.changes import AddNodes, Change, Finish, LetEvict, LetReclaim, RaiseQuota, Remedy
-from admission.engine.explain.cycle_decision import DecisionInputs, competitors, played
+from admission.engine.explain.cycle_decision import DecisionInputs, competitors, simulated_cycle
 from admission.engine.explain.explanation import Taken
 from admission.engine.explain.finishing import UnplacedGroup, finishing
 from admission.engine.explain.quotas import RelatedQueues, asked_of
@@ -49,7 +49,7 @@ class CycleTrials(Trials):
         """Returns the result for the workload of a whole cycle after the changes."""
         return AttemptResult(isinstance(self._own(self._cycle(*changes)), Admit))
 
-    def sifted(
+    def without_refuted(
         self, found: Iterable[Remedy], unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues
     ) -> tuple[list[Remedy], list[Taken]]:
         """Returns the remedies that hold despite competitors, or extensions that suffice for all; and those that fail."""
@@ -84,7 +84,7 @@ class CycleTrials(Trials):
             return None
         self.budget.rest(self.ledger)
         with self.changed(*changes) as workload:
-            report = played(self.ledger, workload, self.now, self._scene, self.competitors)
+            report = simulated_cycle(self.ledger, workload, self.now, self._scene, self.competitors)
         self.budget.left -= 1 + len(report.decisions) // 4
         return report
 

@@ -11,19 +11,19 @@ from dataclasses import replace
 from math import floor, inf
 
 from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
-from admission.engine.cycle.backfill import moment
+from admission.engine.cycle.backfill import rfc3339
 from admission.engine.cycle.elastic import one_pod_more, slice_released
 from admission.engine.decision import Admit, Decision, Preempt, Wait
 from admission.engine.explain.capacity_changes import raised
 from admission.engine.explain.certificates import proofs
 from admission.engine.explain.changes import FewerPods, LetEvict, LetReclaim, LimitTime, LowerMinimum, Remedy
-from admission.engine.explain.cycle_decision import DecisionInputs, decided, in_the_way
+from admission.engine.explain.cycle_decision import DecisionInputs, blocking_reservations, decided
 from admission.engine.explain.cycle_trials import CycleTrials
 from admission.engine.explain.explanation import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
 from admission.engine.explain.finishing import UnplacedGroup
 from admission.engine.explain.flavor_capacity import FlavorCapacity
 from admission.engine.explain.quotas import RelatedQueues, asked_of, quota_views
-from admission.engine.explain.remedies import answering, ranked, remedies
+from admission.engine.explain.remedies import check_remedies, ranked, remedies
 from admission.engine.explain.trials import BUDGET, TrialBudget, Trials
 from admission.engine.explain.wording import unanswered_text
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
@@ -93,7 +93,7 @@ def _inactive(
     given, related = budget.left, RelatedQueues(ledger, queue.name)
     trying = Trials(ledger, replace(workload, blocked=None), queue, now, budget)
     ahead = CycleTrials(trying, scene, given)
-    held, taken = ahead.sifted(answering(trying, related), (), related)
+    held, taken = ahead.without_refuted(check_remedies(trying, related), (), related)
     return replace(
         found,
         cause=_cause(ledger, workload),
@@ -106,7 +106,7 @@ def _inactive(
 def _backoff(until: float) -> str:
     if until == inf:
         return "it was evicted, and what it was evicted for is not over"
-    return f"its backoff is not over: it is considered again at {moment(until)}"
+    return f"its backoff is not over: it is considered again at {rfc3339(until)}"
 
 
 _NAMED = 5
@@ -169,7 +169,7 @@ class _WaitExplanation:
     def _claims(self, found: Explanation, trying: Trials) -> Explanation:
         """Explains a wait of a workload that fits the ledger: another workload's claim, or a rule, holds it back."""
         if found.reason is Reason.PENDING_EVALUATION:
-            held = in_the_way(self._ledger, self._workload, self._now, self._scene)
+            held = blocking_reservations(self._ledger, self._workload, self._now, self._scene)
             found = replace(found, behind=tuple(Behind(head.key, reservation.start) for head, reservation in held))
         if not found.behind and found.reason is Reason.WAITING_FOR_QUOTA and (keepers := self._keepers()):
             heads = ", ".join(head.key for head in keepers[:_NAMED])
@@ -198,7 +198,7 @@ class _WaitExplanation:
         remedies = [lending] if self._admitted_after(trying, lending) else []
         remedies += self._raised_beside_kept(trying)
         ahead = CycleTrials(trying, self._scene, self._budget)
-        held, taken = ahead.sifted(remedies, (), RelatedQueues(self._ledger, trying.queue.name))
+        held, taken = ahead.without_refuted(remedies, (), RelatedQueues(self._ledger, trying.queue.name))
         if ahead.budget.spent:
             self._left.left = 0
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
@@ -233,7 +233,7 @@ class _WaitExplanation:
         if not found.victims:
             remedied += self._evicting(trying)
         ahead = CycleTrials(trying, self._scene, self._budget)
-        held, taken = ahead.sifted(ranked(remedied), unplaced_groups, views.related)
+        held, taken = ahead.without_refuted(ranked(remedied), unplaced_groups, views.related)
         if ahead.budget.spent:
             self._left.left = 0
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))

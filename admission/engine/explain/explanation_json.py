@@ -10,7 +10,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from admission.engine.cycle.backfill import moment
+from admission.engine.cycle.backfill import rfc3339
 from admission.engine.decision import Certificate
 from admission.engine.explain.changes import (
     CoverResource,
@@ -59,7 +59,7 @@ def _record(value: DataclassInstance, resource: str | None) -> dict[str, Any]:
         if field.name == "daemons":
             found["daemons"] = {name: to_text(name, amount) for name, amount in item}
         elif field.name in _MOMENTS:
-            found[_camel(field.name)] = None if item is None else moment(item)
+            found[_camel(field.name)] = None if item is None else rfc3339(item)
         elif resource is not None and field.name in amounts:
             found[_camel(field.name)] = to_text(resource, item)
         else:

@@ -50,25 +50,25 @@ def finishing(
     sets: list[tuple[int, int, tuple[str, ...]]] = []
     for first, others in _candidates(unplaced_groups, holders):
         weights = {**others, **first}
-        then = _heaviest({key: weights[key] for key in others.keys() - first.keys()})
-        for ordered in (_heaviest(first), _lightest(first)):
+        then = _largest_first({key: weights[key] for key in others.keys() - first.keys()})
+        for ordered in (_largest_first(first), _smallest_first(first)):
             chosen = _least(trying, [*ordered, *then], weights, min(sets)[0] if sets else MEMBERS)
             if chosen and len(chosen) == 1:
-                chosen = _lighter(trying, _lightest(weights), chosen[0])
+                chosen = _smallest_sufficient(trying, _smallest_first(weights), chosen[0])
             if chosen:
                 sets.append((len(chosen), sum(weights[key] for key in chosen), tuple(sorted(chosen))))
     return Finish(min(sets)[2]) if sets else None
 
 
-def _heaviest(weights: Weights) -> list[str]:
+def _largest_first(weights: Weights) -> list[str]:
     return sorted(weights, key=lambda key: (-weights[key], key))
 
 
-def _lightest(weights: Weights) -> list[str]:
+def _smallest_first(weights: Weights) -> list[str]:
     return sorted(weights, key=lambda key: (weights[key], key))
 
 
-def _lighter(trying: Trials, ordered: Sequence[str], alone: str) -> list[str]:
+def _smallest_sufficient(trying: Trials, ordered: Sequence[str], alone: str) -> list[str]:
     """Returns the smallest user that suffices alone, like `alone`, by bisection that assumes larger users suffice too."""
     low, high = -1, ordered.index(alone)
     while high - low > 1:
@@ -132,7 +132,7 @@ def _least(trying: Trials, ordered: Sequence[str], weights: Weights, limit: int)
         middle = (low + high) // 2
         low, high = (low, middle) if trying.admits(Finish(tuple(ordered[:middle]))) else (middle, high)
     chosen = list(ordered[:high])
-    for key in _heaviest({key: weights[key] for key in chosen}):
+    for key in _largest_first({key: weights[key] for key in chosen}):
         rest = [other for other in chosen if other != key]
         if rest and trying.admits(Finish(tuple(rest))):
             chosen = rest

@@ -38,7 +38,7 @@ from admission.engine.explain.finishing import UnplacedGroup, finishing
 from admission.engine.explain.quotas import RelatedQueues
 from admission.engine.explain.trials import Trials
 
-_TROUBLE: tuple[type[Change], ...] = (
+_EFFORT: tuple[type[Change], ...] = (
     NameLevel,
     RelaxTopology,
     SoftenConstraint,
@@ -77,7 +77,7 @@ def remedies(
     if enough := [Remedy(covers) for covers in ways if trying.admits(*covers)]:
         return ranked(enough)
     for covers in ways:
-        if found := _remedies(trying.upon(covers), unplaced_groups, related, alone=False):
+        if found := _remedies(trying.on_top_of(covers), unplaced_groups, related, alone=False):
             return ranked(Remedy((*covers, *one.changes)) for one in found)
     return ranked(_remedies(trying, unplaced_groups, related, alone=alone))
 
@@ -103,15 +103,17 @@ def _remedies(
         changes = list(kind(trying))
         found += [Remedy((change,)) for change in changes]
         if raises and not suffices and not changes:
-            found += [Remedy((*raises, change)) for change in kind(trying.upon(raises))]
+            found += [Remedy((*raises, change)) for change in kind(trying.on_top_of(raises))]
     if not any(isinstance(change, _OPENING) for remedy in found for change in remedy.changes):
         found += [Remedy(opened)] if (opened := workload_changes.opened(trying)) else []
         if not opened and raises and not suffices:
-            found += [Remedy((*raises, *opened))] if (opened := workload_changes.opened(trying.upon(raises))) else []
+            found += (
+                [Remedy((*raises, *opened))] if (opened := workload_changes.opened(trying.on_top_of(raises))) else []
+            )
     return found
 
 
-def answering(trying: Trials, related: RelatedQueues) -> tuple[Remedy, ...]:
+def check_remedies(trying: Trials, related: RelatedQueues) -> tuple[Remedy, ...]:
     """Returns what makes a queue active that only admission checks keep inactive, with what else the workload needs."""
     queue = trying.queue
     checks = tuple(
@@ -121,7 +123,7 @@ def answering(trying: Trials, related: RelatedQueues) -> tuple[Remedy, ...]:
         return ()
     if trying.admits(*checks):
         return (Remedy(checks),)
-    found = _remedies(trying.upon(checks), (), related, alone=False)
+    found = _remedies(trying.on_top_of(checks), (), related, alone=False)
     return ranked(Remedy((*checks, *one.changes)) for one in found)
 
 
@@ -137,4 +139,4 @@ def _one(change: Change | None) -> Iterator[Change]:
 
 def _rank(remedy: Remedy) -> tuple[int, int]:
     kinds = {_OPENING[0] if isinstance(change, _OPENING) else type(change) for change in remedy.changes}
-    return len(kinds), max(_TROUBLE.index(type(c)) for c in remedy.changes)
+    return len(kinds), max(_EFFORT.index(type(c)) for c in remedy.changes)

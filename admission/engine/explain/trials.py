@@ -54,7 +54,7 @@ class Trials:
         self.ledger, self.workload, self.queue, self.now = ledger, workload, queue, now
         self.budget, self.base = budget, base
 
-    def upon(self, base: tuple[Change, ...]) -> Trials:
+    def on_top_of(self, base: tuple[Change, ...]) -> Trials:
         """Returns trials that make these changes first too, on the same budget."""
         return Trials(self.ledger, self.workload, self.queue, self.now, self.budget, (*self.base, *base))
 

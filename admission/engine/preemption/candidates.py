@@ -112,7 +112,7 @@ def find(ledger: Ledger, context: PreemptionContext) -> Candidates:
     reclaimable: list[Candidate] = []
     others, own = _sides(context)
     if others:
-        for top, below, advantage in _rings(context):
+        for top, below, advantage in _ancestors_with_advantage(context):
             found = _of_relatives(ledger, context, top, below, advantage)
             (hierarchical if advantage else reclaimable).extend(found)
     parts = (hierarchical, reclaimable, of_own_queue(ledger, context) if own else ())
@@ -145,7 +145,7 @@ def of_own_queue(ledger: Ledger, context: PreemptionContext) -> Iterator[Candida
     """Yields the candidates of the preemptor's own queue."""
     policy = context.policy.within_cluster_queue
     if policy != "Never":
-        for allocation in ledger.holders(context.queue.name):
+        for allocation in ledger.charged_to(context.queue.name):
             if allowed(context.workload, allocation.workload, policy) and _uses(allocation, context.needed):
                 yield _candidate(allocation, context.node, PreemptionVariant.WITHIN_CLUSTER_QUEUE)
 
@@ -161,7 +161,7 @@ def within_nominal(node: QuotaNode, needed: Iterable[FlavorResource]) -> bool:
     return all(node.usage.get(fr, 0) <= node.subtree.get(fr, 0) for fr in needed)
 
 
-def _rings(context: PreemptionContext) -> Iterator[tuple[QuotaNode, QuotaNode | None, bool]]:
+def _ancestors_with_advantage(context: PreemptionContext) -> Iterator[tuple[QuotaNode, QuotaNode | None, bool]]:
     """Yields each ancestor of the queue, the ancestor below it, and whether the preemptor has a hierarchical advantage there.
 
     It has the advantage if its request fits the unused quota of its queue or of a lower cohort.
@@ -187,7 +187,7 @@ def _of_relatives(
     ledger: Ledger, context: PreemptionContext, top: QuotaNode, below: QuotaNode | None, advantage: bool
 ) -> Iterator[Candidate]:
     for node in _beyond_nominal(context, top, below):
-        for allocation in ledger.holders(node.name):
+        for allocation in ledger.charged_to(node.name):
             if (variant := _variant(context, allocation, advantage)) is not None:
                 yield _candidate(allocation, node, variant, top)
 
@@ -218,7 +218,7 @@ def _variant(context: PreemptionContext, allocation: Allocation, advantage: bool
 def _of_queue(
     ledger: Ledger, context: PreemptionContext, node: QuotaNode, variant: PreemptionVariant, top: QuotaNode
 ) -> Iterator[Candidate]:
-    for allocation in ledger.holders(node.name):
+    for allocation in ledger.charged_to(node.name):
         may_evict = allowed(context.workload, allocation.workload, context.policy.reclaim_within_cohort)
         if may_evict and _uses(allocation, context.needed):
             yield _candidate(allocation, node, variant, top)

@@ -56,7 +56,7 @@ class ReservationIndex:
         With `free` (usage or capacity was freed), reservations whose owner is still short of quota stay.
         """
         for key in self._ended_by(names):
-            if free is None or not _stands(self._items[key], free):
+            if free is None or not _still_holds(self._items[key], free):
                 yield self._broken(self._items[key])
 
     def left(self, victim: str) -> Iterator[PendingWorkload]:
@@ -87,10 +87,10 @@ class ReservationIndex:
     def _broken(self, item: PendingWorkload) -> PendingWorkload:
         self.forget(item)
         item.reservation = None
-        self.came_back(item)
+        self.mark_lapsed(item)
         return item
 
-    def came_back(self, item: PendingWorkload) -> None:
+    def mark_lapsed(self, item: PendingWorkload) -> None:
         """Its reservation ended and it was not evaluated since."""
         item.lapsed = True
         self._returning.setdefault(item.workload.cluster_queue, set()).add(item.workload.key)
@@ -151,7 +151,7 @@ class Preemptors(dict[str, CapacityReservation]):
         return reservation
 
 
-def _stands(item: PendingWorkload, free: FreeOf) -> bool:
+def _still_holds(item: PendingWorkload, free: FreeOf) -> bool:
     """Whether the workload still cannot start before its victims leave."""
     reservation, queue = item.reservation, item.workload.cluster_queue
     if reservation is None or reservation.hint is None or not reservation.victims:

@@ -101,7 +101,7 @@ class Evictions:
                 found = (victim, until)
         return found
 
-    def in_return(self, evicted: Collection[str], victims: Mapping[str, str], now: float) -> tuple[str, float] | None:
+    def evicted_for(self, evicted: Collection[str], victims: Mapping[str, str], now: float) -> tuple[str, float] | None:
         """The victim for which one of `evicted` was recently evicted, directly or through others, and until when that counts.
 
         `victims`: by key, the key under which each of them evicts others. None: there is no such victim.

@@ -226,13 +226,13 @@ class PendingQueues:
             found |= order[-1] == key
         return found
 
-    def foresee_none(self, key: str) -> None:
+    def mark_start_unknown(self, key: str) -> None:
         """The start of the waiting workload is unknown: meanwhile no start is reserved in its queue.
 
         Removes the start reservation of a workload behind it. One per queue; it holds as long as a reservation would.
         """
         name = self._items[key].workload.cluster_queue
-        if (lost := self.starts.foresee_none(key)) is not None:
+        if (lost := self.starts.mark_start_unknown(key)) is not None:
             self.lines.requeue({name} | self.lines.sharing_flavors(name))
             if self.lines.line(name).strict:
                 self._notices.add(self._items[lost].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
@@ -349,7 +349,7 @@ class PendingQueues:
 
     def memory(self) -> QueueMemory:
         """The other results of earlier evaluations, for a snapshot."""
-        return replace(remembered(self._items, self.lines.by_queue), unforeseen=self.starts.all_unforeseen())
+        return replace(remembered(self._items, self.lines.by_queue), unforeseen=self.starts.all_with_unknown_start())
 
     def recall(self, memory: QueueMemory) -> None:
         """Restore the memory of a snapshot. `refuse` (with the hints) must have been called before."""
@@ -359,9 +359,9 @@ class PendingQueues:
                 if key in memory.short:
                     item.group.short = memory.short[key]
             if key in memory.returning:
-                self._reservations.came_back(item)
+                self._reservations.mark_lapsed(item)
             if key in memory.unforeseen:
-                self.starts.foresee_none(key)
+                self.starts.mark_start_unknown(key)
         for line in self.lines.by_queue.values():
             line.beside_reservations = True  # unknown after a restart, so assume it
 

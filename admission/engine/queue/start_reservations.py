@@ -18,7 +18,7 @@ class StartReservations:
     def __init__(self, items: Mapping[str, PendingWorkload]) -> None:
         self._items = items
         self._held: dict[str, tuple[str, StartReservation]] = {}
-        self._unforeseen: dict[str, str] = {}
+        self._unknown_start: dict[str, str] = {}
         self.version = 0
 
     def reserve(self, key: str, reservation: StartReservation | None) -> str:
@@ -32,12 +32,12 @@ class StartReservations:
         name = self._items[key].workload.cluster_queue
         if reservation is not None:
             self._held[name] = (key, reservation)
-            self._unforeseen.pop(name, None)
+            self._unknown_start.pop(name, None)
             self.version += 1
         elif self._held.get(name, ("",))[0] == key:
             self._drop(name)
-        if self._unforeseen.get(name) == key:
-            del self._unforeseen[name]
+        if self._unknown_start.get(name) == key:
+            del self._unknown_start[name]
         return name
 
     def _drop(self, name: str) -> str | None:
@@ -46,34 +46,34 @@ class StartReservations:
         self.version += key is not None
         return key
 
-    def foresee_none(self, key: str) -> str | None:
+    def mark_start_unknown(self, key: str) -> str | None:
         """The start of this waiting workload is unknown. Returns the key of the workload that lost its reservation to it."""
         name = self._items[key].workload.cluster_queue
-        self._unforeseen[name] = key
+        self._unknown_start[name] = key
         return self._drop(name)
 
     def leave(self, name: str, key: str) -> tuple[bool, bool]:
         """The workload left this queue: whether it had a reservation, and whether its start was unknown."""
-        held, unforeseen = self._held.get(name, ("",))[0] == key, self._unforeseen.get(name) == key
+        held, unforeseen = self._held.get(name, ("",))[0] == key, self._unknown_start.get(name) == key
         if held:
             self._drop(name)
         if unforeseen:
-            del self._unforeseen[name]
+            del self._unknown_start[name]
         return held, unforeseen
 
     def forget(self, name: str) -> None:
         """The queue does not backfill any more, or only now."""
         self._drop(name)
-        self._unforeseen.pop(name, None)
+        self._unknown_start.pop(name, None)
 
     def unforeseen(self, queue: str) -> Workload | None:
         """The first waiting workload of this queue whose start is unknown."""
-        key = self._unforeseen.get(queue)
+        key = self._unknown_start.get(queue)
         return None if key is None else self._items[key].workload
 
-    def all_unforeseen(self) -> frozenset[str]:
+    def all_with_unknown_start(self) -> frozenset[str]:
         """The keys of the workloads whose start is unknown."""
-        return frozenset(self._unforeseen.values())
+        return frozenset(self._unknown_start.values())
 
     def of(self, queue: str) -> tuple[Workload, StartReservation] | None:
         """The workload of this queue with a start reservation, and that reservation."""

@@ -29,7 +29,7 @@ class Placer:
 
         With `simulate_empty` the answer ignores the usage of admitted workloads.
         """
-        self._steps.expect(requests)
+        self._steps.watch_terms(requests)
         if (refused := self._uncounted(requests) or self._unordered(requests, simulate_empty)) is not None:
             return refused
         results: list[PlacementResult] = []

@@ -60,7 +60,7 @@ class GroupPlacer:
         self.options = options
         self.journal = journal
 
-    def expect(self, requests: Sequence[PlacementRequest]) -> None:
+    def watch_terms(self, requests: Sequence[PlacementRequest]) -> None:
         """Start to count pods if a request has terms (affinity, spread), so that its pod sets see each other's pods."""
         if any(self.capacity.placed.has_terms(request.facts) for request in requests):
             self.capacity.placed.watch()

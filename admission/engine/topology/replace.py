@@ -79,14 +79,16 @@ class Replacer:
         placed = [(r.pod_set.name, r.previous) for r in requests if r.previous is not None]
         rests = {name: _without(was, nodes) if lost is None else _fewer(was, name, lost) for name, was in placed}
         ended: set[str] = set()
-        self._steps.expect(requests)
+        self._steps.watch_terms(requests)
         with self._journal.trial():
             for request in sorted(requests, key=lambda request: request.flavor):
                 name = request.pod_set.name
                 if name not in rests or request.flavor in ended:
                     continue
-                mates = [{**rests, **assignments}[mate] for mate in _mates(request, requests) if mate in rests]
-                outcome = self._replaced(request, rests[name], mates, nodes, alive)
+                others = [
+                    {**rests, **assignments}[other] for other in _other_members(request, requests) if other in rests
+                ]
+                outcome = self._replaced(request, rests[name], others, nodes, alive)
                 if isinstance(outcome, NoPlacement):
                     failures[name] = outcome
                     ended.add(request.flavor)
@@ -98,13 +100,13 @@ class Replacer:
         self,
         request: PlacementRequest,
         rest: Assignment,
-        mates: Sequence[Assignment],
+        others: Sequence[Assignment],
         nodes: Collection[str],
         alive: Container[str],
     ) -> Assignment | NoPlacement:
         """Returns the assignment with the lost pods replaced. Later pod sets of the request see the new pods as usage.
 
-        `rest` is the assignment of the healthy pods, `mates` are those of the other pod sets of the group.
+        `rest` is the assignment of the healthy pods, `others` are those of the other pod sets of the group.
         """
         lost = 0 if request.previous is None else total(request.previous) - total(rest)
         if not lost:
@@ -113,7 +115,7 @@ class Replacer:
         tree = self._steps.tree(group)
         if isinstance(tree, NoPlacement):
             return tree
-        known, away = _parted(tree, rest, alive)
+        known, away = _split_by_tree(tree, rest, alive)
         if (gone := stale(tree, known)) is not None:
             return NoPlacement(_STALE.format(gone.values[0]))
         ask = self._steps.ask(tree, group)
@@ -126,9 +128,9 @@ class Replacer:
             level = tree.shape.levels[ask.level]
             return NoPlacement(f"nodes were relabelled, and no domain of level {level} has most of the pods that stay")
         if len(nodes) > 1 and not ask.shaped:
-            found = self._refilled(tree, request, ask, known, mates, lost)
+            found = self._refilled(tree, request, ask, known, others, lost)
         else:
-            narrowed = _narrowed(tree, ask, known, mates)
+            narrowed = _narrowed(tree, ask, known, others)
             found = self._found(tree, request, replace(narrowed, kept=by_path(tree, known)) if ask.shaped else narrowed)
         if isinstance(found, NoPlacement):
             return found
@@ -153,7 +155,7 @@ class Replacer:
         request: PlacementRequest,
         ask: Ask,
         rest: Assignment,
-        mates: Sequence[Assignment],
+        others: Sequence[Assignment],
         lost: int,
     ) -> Assignment | NoPlacement:
         """Returns an assignment for the lost pods of several nodes.
@@ -177,7 +179,7 @@ class Replacer:
                     return new
         if not left:
             return new
-        whole = replace(_narrowed(tree, replace(ask, count=left), rest, mates), count=left)
+        whole = replace(_narrowed(tree, replace(ask, count=left), rest, others), count=left)
         found = self._found(tree, request, whole)
         return found if isinstance(found, NoPlacement) else merged(tree, new, found)
 
@@ -189,7 +191,7 @@ def on_hosts(request: PlacementRequest, operator: str, hosts: Collection[str]) -
     return replace(request, pod_set=replace(request.pod_set, volumes=(*request.pod_set.volumes, (term,))))
 
 
-def _parted(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assignment, tuple[DomainCount, ...]]:
+def _split_by_tree(tree: Tree, rest: Assignment, alive: Container[str]) -> tuple[Assignment, tuple[DomainCount, ...]]:
     """Splits the healthy pods: first those on domains to be checked against the tree, then those on hosts in `alive` that
     the tree does not have.
     """
@@ -216,7 +218,7 @@ def _fewer(assignment: Assignment, pod_set: str, lost: Mapping[tuple[str, str], 
     return Assignment(assignment.levels, tuple(domain for domain in left if domain.count > 0))
 
 
-def _mates(request: PlacementRequest, requests: Sequence[PlacementRequest]) -> Iterator[str]:
+def _other_members(request: PlacementRequest, requests: Sequence[PlacementRequest]) -> Iterator[str]:
     """Yields the names of the other pod sets in the request's group."""
     own = _group_of(request)
     for other in requests:
@@ -229,7 +231,7 @@ def _group_of(request: PlacementRequest) -> tuple[str, str] | None:
     return None if ask is None or ask.group is None else (request.flavor, ask.group)
 
 
-def _narrowed(tree: Tree, ask: Ask, rest: Assignment, mates: Sequence[Assignment]) -> Ask:
+def _narrowed(tree: Tree, ask: Ask, rest: Assignment, others: Sequence[Assignment]) -> Ask:
     """Returns the Ask for the lost pods, restricted to the domain and slices that the healthy pods permit."""
     broken = [] if ask.shaped else [layer for layer in ask.layers if ask.count % layer.size]
     if broken:
@@ -238,7 +240,7 @@ def _narrowed(tree: Tree, ask: Ask, rest: Assignment, mates: Sequence[Assignment
         return ask if within is None else replace(ask, within=within, layers=(whole[-1],), inner={})
     if not ask.required:
         return ask
-    homes = (home(tree, part, ask.level) for part in (rest, *mates))
+    homes = (home(tree, part, ask.level) for part in (rest, *others))
     return replace(ask, within=next((where for where in homes if where), None))
 
 

@@ -198,14 +198,14 @@ def test_what_is_wrong_is_named_and_the_rest_goes_on(given: list[Manifest], said
 
 
 def test_another_namespace_of_trees_is_a_setting() -> None:
-    builder = Builder.of_nothing(WorldRules(trees="other"))
+    builder = Builder.empty(WorldRules(trees="other"))
     made = builder.build(Document("made.yaml", obj) for obj in flat([NODES, topology(namespace="other")]))
     assert not made.faults
     assert "site" in builder.objects.view.trees.topologies
 
 
 def test_a_group_can_be_added_to_what_is_there() -> None:
-    builder = Builder.of_nothing(None)
+    builder = Builder.empty(None)
     made = builder.build(Document("made.yaml", obj) for obj in flat([NODES, topology()]))
     more = [Document("more.yaml", obj) for obj in flat([group(), group_job(), topology("other")])]
     assert add_jobs(made, builder.objects, more) == ["default/g"]

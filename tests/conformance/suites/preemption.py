@@ -119,7 +119,7 @@ def _conditions(ledger: Ledger, preemptor: Workload, victims: Sequence[Victim]) 
     """Victim to what its condition Preempted says: (reason, message); who is evicted already is not told again."""
     messages = _messages(ledger, preemptor, victims)
     evicted = {
-        b.workload.key for queue in ledger.quota.specs() for b in ledger.holders(queue.name) if b.workload.evicted
+        b.workload.key for queue in ledger.quota.specs() for b in ledger.charged_to(queue.name) if b.workload.evicted
     }
     return {v.workload: (v.claim.value, messages[v.workload]) for v in victims if v.workload not in evicted}
 
@@ -138,7 +138,7 @@ def _key(obj: dict[str, Any]) -> str:
 
 
 def _events(ledger: Ledger, preemptor: Workload, victims: Sequence[Victim]) -> Counter[tuple[str, ...]]:
-    booked = {b.workload.key: b for queue in ledger.quota.specs() for b in ledger.holders(queue.name)}
+    booked = {b.workload.key: b for queue in ledger.quota.specs() for b in ledger.charged_to(queue.name)}
     said = _messages(ledger, preemptor, victims)
     events: Counter[tuple[str, ...]] = Counter()
     for victim in victims:

@@ -242,16 +242,16 @@ class Allocations:
         self._mark_surplus(pod, True)
         self._placed.shift(pod.facts, on_node(pod.node), 1, 0)
         self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)))
-        self.assumed.relieve(pod.node)
+        self.assumed.move_from_overcommitted(pod.node)
 
     def _cover(self, slot: Slot, entry: EntryUsage, pod: BoundPod) -> None:
         self._journal.put(self.slot_of, pod.key, slot)
         self._journal.add(entry.covered, pod.key)
         self._placed.shift(pod.facts, on_node(pod.node), 0, 1)
         self._placed.shift(entry.facts, entry.place, 0, -1)
-        self.assumed.give_way(entry, pod.node)
+        self.assumed.replace_by_bound(entry, pod.node)
         self._charge_covered(entry, pod, +1)
-        self.assumed.relieve(pod.node)
+        self.assumed.move_from_overcommitted(pod.node)
 
     def _charge_covered(self, entry: EntryUsage, pod: BoundPod, count: int) -> None:
         """Charge the pod on its node if nodes are counted one by one; otherwise charge only its surplus."""
@@ -342,7 +342,7 @@ class Allocations:
 
     def node_changed(self, name: str) -> None:
         """Handle a node whose allocatable amounts changed."""
-        self.assumed.relieve(name)
+        self.assumed.move_from_overcommitted(name)
         self.assumed.place_unplaced_on(name)
 
     def flavor_rebuilt(self) -> None:

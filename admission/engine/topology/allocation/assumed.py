@@ -61,7 +61,7 @@ class AssumedPods:
     def place_unplaced(self, domain: Domain) -> None:
         """Try again to place the domain's unplaced pods, since capacity may have been freed there."""
         for slot in sorted(self._unplaced.get(domain, ())):
-            self._with(slot, self.pack)
+            self._act_on(slot, self.pack)
 
     def place_unplaced_on(self, node: str) -> None:
         """Try again to place unplaced pods of every domain that contains the node."""
@@ -79,7 +79,7 @@ class AssumedPods:
     def leave(self, node: str) -> None:
         """Move the node's assumed pods to other nodes of their domains."""
         for slot in sorted(self._on.get(node, ())):
-            self._with(slot, partial(self._move, node))
+            self._act_on(slot, partial(self._move, node))
 
     def _move(self, node: str, entry: EntryUsage) -> None:
         self.shift(entry, node, -entry.assumed[node])
@@ -92,27 +92,27 @@ class AssumedPods:
         if entry.domain in self._unplaced:
             self._journal.discard(self._unplaced[entry.domain], entry.slot)
 
-    def give_way(self, entry: EntryUsage, node: str) -> None:
+    def replace_by_bound(self, entry: EntryUsage, node: str) -> None:
         """Remove one assumed pod after a pod of the entry was bound to the node, preferably an assumed pod on this node."""
         if entry.unplaced < 0:
             self.shift(entry, node if node in entry.assumed else max(entry.assumed), -1)
 
-    def _with(self, slot: Slot, act: Callable[[EntryUsage], None]) -> None:
+    def _act_on(self, slot: Slot, act: Callable[[EntryUsage], None]) -> None:
         entry = self._entry_of(slot)
         if entry is not None:
             act(entry)
 
-    def relieve(self, name: str) -> None:
+    def move_from_overcommitted(self, name: str) -> None:
         """Move assumed pods to other nodes while this node is overcommitted."""
         for slot in sorted(self._on.get(name, ()), reverse=True):
-            self._with(slot, partial(self._thin, name))
+            self._act_on(slot, partial(self._move_while_overcommitted, name))
 
-    def _thin(self, name: str, entry: EntryUsage) -> None:
-        while entry.assumed.get(name) and self._overfull(name, entry):
+    def _move_while_overcommitted(self, name: str, entry: EntryUsage) -> None:
+        while entry.assumed.get(name) and self._overcommitted(name, entry):
             self.shift(entry, name, -1)
             self.pack(entry)
 
-    def _overfull(self, name: str, entry: EntryUsage) -> bool:
+    def _overcommitted(self, name: str, entry: EntryUsage) -> bool:
         """Reports whether the node is overcommitted in a resource that the entry uses."""
         tree = self._capacity.trees.get(entry.flavor)
         row = None if tree is None else tree.row_of_node.get(name)

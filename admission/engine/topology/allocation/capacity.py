@@ -85,7 +85,7 @@ class Capacity:
         self._touched: list[Touched] = []
         self.base_generation = self.openings = 0
         self.placed = PlacedPods(self.trees, self._all_nodes, journal)
-        self.placed.opened = self._all_grew
+        self.placed.opened = self._all_capacity_freed
 
     def generations(self) -> dict[str, int]:
         """Returns the generation of every flavor."""
@@ -103,14 +103,14 @@ class Capacity:
         """Returns a number that increases whenever the flavor's free capacity may have increased."""
         return self._generations.get(flavor, 0)
 
-    def _grew(self, flavor: str) -> None:
+    def _capacity_freed(self, flavor: str) -> None:
         self._journal.put(self._generations, flavor, self.generation(flavor) + 1)
 
-    def _all_grew(self) -> None:
+    def _all_capacity_freed(self) -> None:
         self.openings += 1
         self._base_changed()
         for flavor in self.trees:
-            self._grew(flavor)
+            self._capacity_freed(flavor)
 
     def _base_changed(self) -> None:
         self.base_generation += 1
@@ -121,7 +121,7 @@ class Capacity:
         """Set the flavor (None: remove it). Reports whether its tree was rebuilt, because levels or node labels changed."""
         shape = None if flavor is None else TreeSpec.of(flavor, self._options.counting)
         old = self.trees.get(name)
-        self._grew(name)
+        self._capacity_freed(name)
         self._journal.record(self._base_changed)
         self._base_changed()
         if shape is None:
@@ -171,7 +171,7 @@ class Capacity:
         self._set_node(name, node)
         for flavor, tree in self.trees.items():
             if name in tree.row_of_node:
-                self._grew(flavor)
+                self._capacity_freed(flavor)
         return not _same_but_amounts(old, node)
 
     def _set_node(self, name: str, node: Node | None) -> None:
@@ -219,7 +219,7 @@ class Capacity:
         if count < 0:
             for flavor, tree in self.trees.items():
                 if name in tree.row_of_node:
-                    self._grew(flavor)
+                    self._capacity_freed(flavor)
 
     def _add_foreign(self, name: str, vector: Vector) -> None:
         self._base_changed()
@@ -263,7 +263,7 @@ class Capacity:
         for flavor, tree, row in self._rows(spot):
             tree.shift_used(row, vector)
             if grew:
-                self._grew(flavor)
+                self._capacity_freed(flavor)
 
     def assume(self, spot: Spot, vector: Vector, count: int) -> None:
         """Subtract `count` pods from free amounts only, for pod sets that are placed in the same call. Usage stays."""
@@ -337,11 +337,11 @@ class Capacity:
         """Yields lists of deviations of the trees from the usage tables. State may change between two lists."""
         for name, tree in sorted(self.trees.items()):
             for rows in parts(tree.rows.ids().tolist(), _PART):
-                yield self._told(name, tree, chain.from_iterable(map(tree.wrong_row, rows)))
+                yield self._differences_of(name, tree, chain.from_iterable(map(tree.wrong_row, rows)))
             for nodes in parts(sorted(self.nodes.keys() | tree.row_of_node.keys()), _PART):
-                yield self._told(name, tree, chain.from_iterable(map(tree.wrong_node, nodes)))
+                yield self._differences_of(name, tree, chain.from_iterable(map(tree.wrong_node, nodes)))
 
-    def _told(self, name: str, tree: Tree, texts: Iterable[str]) -> list[str]:
+    def _differences_of(self, name: str, tree: Tree, texts: Iterable[str]) -> list[str]:
         return [f"flavor {name}: {text}" for text in texts] if self.trees.get(name) is tree else []
 
 

@@ -60,7 +60,7 @@ class Balance:
         self._tree = tree
         self._ask = ask
         self._numbers = numbers
-        self._told = ask.leaders <= 1 and not profile.by_affinity
+        self._prunable = ask.leaders <= 1 and not profile.by_affinity
         self._profile = replace(profile, least=False)
         self._cloner = cloner
 
@@ -68,7 +68,7 @@ class Balance:
         """Returns the domains with their shares; None if there is no balanced placement."""
         best: SiblingSet | None = None
         for slots in self._sibling_sets():
-            if not (self._told and self._hopeless(best, slots)):
+            if not (self._prunable and self._cannot_improve(best, slots)):
                 best = self._better(best, slots)
         if best is None or best.share <= 0:
             return None
@@ -90,7 +90,7 @@ class Balance:
 
     # ---- which set of siblings
 
-    def _hopeless(self, best: SiblingSet | None, slots: Sequence[int]) -> bool:
+    def _cannot_improve(self, best: SiblingSet | None, slots: Sequence[int]) -> bool:
         """Reports whether `_better` would keep the best set anyway.
 
         This bound needs no copies of domains, since pruning never increases a share and never decreases a count.

@@ -54,11 +54,11 @@ def single(group: Group) -> tuple[Group, ...]:
 
     Each gets the representative's level, and keeps its own slices and placement constraints.
     """
-    spoken = group.workers.pod_set.topology or NOTHING
+    leading = group.workers.pod_set.topology or NOTHING
     found = []
     for member in sorted(group.members, key=lambda member: -member.count):
         own = member.pod_set.topology or NOTHING
-        asked = replace(spoken, slices=own.slices, constraints=own.constraints, group=None)
+        asked = replace(leading, slices=own.slices, constraints=own.constraints, group=None)
         found.append(
             Group(replace(member, pod_set=replace(member.pod_set, topology=asked), implied=group.workers.implied))
         )
@@ -80,7 +80,7 @@ def place(
             return ask
         asks.append(ask)
     best: NoPlacement | None = None
-    within = within or _home(tree, group, asks[0])
+    within = within or _present_domain(tree, group, asks[0])
     for path in (within,) if within is not None else _domains(tree, asks, simulate_empty):
         found = _inside(steps, members, path, simulate_empty)
         if not isinstance(found, NoPlacement):
@@ -109,12 +109,12 @@ def _alone(
 def _domains(tree: Tree, asks: Sequence[Ask], simulate_empty: bool) -> Iterator[Values | None]:
     """Yields the domains to search, best first; None stands for the whole tree."""
     numbers = [Counter(tree, ask, simulate_empty=simulate_empty).levels() for ask in asks]
-    speaker = asks[0]
-    climbs = not speaker.required and not speaker.unconstrained
-    for level in range(speaker.level, -1, -1) if climbs else [speaker.level]:
+    leading = asks[0]
+    climbs = not leading.required and not leading.unconstrained
+    for level in range(leading.level, -1, -1) if climbs else [leading.level]:
         rows = [(some[level].slice, ask.need) for some, ask in zip(numbers, asks, strict=True)]
         yield from (tree.levels[level].paths[slot] for slot in _fitting(tree, level, rows))
-    if not speaker.required:
+    if not leading.required:
         yield None
 
 
@@ -147,10 +147,10 @@ def _inside(
     return placed
 
 
-def _home(tree: Tree, group: Group, speaker: Ask) -> Values | None:
+def _present_domain(tree: Tree, group: Group, leading: Ask) -> Values | None:
     """Returns the required domain in which an older slice of a member already runs, or None."""
     for member in group.members:
         before = member.previous
-        if speaker.required and before is not None and before.domains and not stale(tree, before):
-            return path_of(tree, before.domains[0].values)[: speaker.level + 1]
+        if leading.required and before is not None and before.domains and not stale(tree, before):
+            return path_of(tree, before.domains[0].values)[: leading.level + 1]
     return None

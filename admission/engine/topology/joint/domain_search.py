@@ -53,7 +53,7 @@ class DomainSearch:
         self._single = [group_item for group_item in problem.group_items if numbers[group_item.index] == 1]
         several = [group_item for group_item in problem.group_items if numbers[group_item.index] != 1]
         self._several = sorted(several, key=lambda one: (numbers[one.index] == ANY, -one.need, one.index))
-        self._exchangeable = problem.flat and not several
+        self._exchangeable = problem.single_level and not several
         self.open = False
 
     def run(self) -> bool:
@@ -141,7 +141,7 @@ class DomainSearch:
         self._used[place] = self._used.get(place, 0) + 1
         for around in self._capacity_view.chain(place):
             self._inside.setdefault(around, []).append((group_item, choice))
-        if self._problem.flat:
+        if self._problem.single_level:
             demand = self._problem.demands[group_item.index]
             self._free[place] = [a - b for a, b in zip(self._free_in(place), demand, strict=True)]
         return True
@@ -152,7 +152,7 @@ class DomainSearch:
         self._used[place] -= 1
         for around in self._capacity_view.chain(place):
             self._inside[around].pop()
-        if self._problem.flat:
+        if self._problem.single_level:
             demand = self._problem.demands[group_item.index]
             self._free[place] = [a + b for a, b in zip(self._free[place], demand, strict=True)]
 
@@ -173,7 +173,7 @@ class DomainSearch:
     # ---- bounds
 
     def _infeasible(self, left: Left) -> bool:
-        if not self._problem.flat:
+        if not self._problem.single_level:
             return False
         order = sorted(left, key=lambda index: (len(left[index]), index))
         union: set[int] = set()

@@ -241,7 +241,7 @@ class _JointSearch:
                 return packing
             spread = self._problem.spread(inside, packing)
             for group_item, _ in inside:
-                for item, member in zip(group_item.items, _speaking_order(group_item.group), strict=True):
+                for item, member in zip(group_item.items, _leading_first(group_item.group), strict=True):
                     assignments[member] = self._assignment(spread[item])
         return assignments
 
@@ -309,7 +309,7 @@ def _member(ask: Ask) -> Member:
     return Member(ask, ask.need * ask.slice_size)
 
 
-def _speaking_order(group: Group) -> list[str]:
+def _leading_first(group: Group) -> list[str]:
     """Returns the names of the group's pod sets in the order of `_members`."""
     if group.others:
         return [member.workers.pod_set.name for member in colocated.single(group)]

@@ -106,7 +106,7 @@ class JointProblem:
         self.group_items = self._group_items(groups, simulate_empty)
         self.demands = [self._demand(group_item) for group_item in self.group_items]
         self.level = max(levels)
-        self.flat = len(levels) == 1
+        self.single_level = len(levels) == 1
 
     # ---- group items
 
@@ -121,7 +121,7 @@ class JointProblem:
     def _group_item(
         self, index: int, group: Group, members: Sequence[Member], items: tuple[int, ...], simulate_empty: bool
     ) -> GroupItem:
-        speaker, level = members[0].ask, members[0].ask.level
+        leading, level = members[0].ask, members[0].ask.level
         counts = [count.Counter(self._tree, m.ask, simulate_empty=simulate_empty).levels()[level] for m in members]
         self._pods += [fits.pod for fits in counts]
         good = self._tree.levels[level].alive.copy()
@@ -133,7 +133,7 @@ class JointProblem:
         least = [_least(slices, need) for slices, need in alone]
         kind = (
             level,
-            speaker.required,
+            leading.required,
             tuple((self._items[item], self.capacity_view.shape_of[item]) for item in items),
         )
         return GroupItem(
@@ -141,9 +141,9 @@ class JointProblem:
             group=group,
             items=items,
             level=level,
-            bound=speaker.required,
+            bound=leading.required,
             alone=counts[0].slice,
-            need=speaker.need,
+            need=leading.need,
             domains=tuple(self._tree.levels[level].in_order(np.flatnonzero(good).tolist())),
             possible=tuple(self._tree.levels[level].in_order(np.flatnonzero(some).tolist())),
             least=None if None in least else max(number for number in least if number is not None),

@@ -98,7 +98,7 @@ def evenly(spread: Sequence[Spread], fit: Ints, order: Ints, count: int) -> tupl
     open_ = np.logical_and.reduce([_passes(one) for one in spread if not one.own], initial=True)
     room = np.where(open_, fit, 0)
     if len(counting) == 1:
-        return _poured(counting[0], room, order, count)
+        return _water_filled(counting[0], room, order, count)
     return _one_by_one(counting, room, order, count)
 
 
@@ -110,24 +110,24 @@ def _passes(one: Spread) -> Bools:
     return passes
 
 
-def _poured(one: Spread, room: Ints, order: Ints, count: int) -> tuple[Ints, int]:
+def _water_filled(one: Spread, room: Ints, order: Ints, count: int) -> tuple[Ints, int]:
     """Distribute by one constraint: water filling, which raises the domains with the fewest pods to one level first."""
     pods, known = one.domains()
     usable = room * (one.ids >= 0)
     hold = np.bincount(one.ids[one.ids >= 0], weights=usable[one.ids >= 0], minlength=len(pods)).astype(np.int64)
     highest = one.fewest(pods + hold, known) + one.term.max_skew
 
-    def poured(level: int) -> Ints:
+    def filled_to(level: int) -> Ints:
         return np.clip(level - pods, 0, hold)
 
-    if int(poured(highest).sum()) < count:
-        level, count = highest, int(poured(highest).sum())
+    if int(filled_to(highest).sum()) < count:
+        level, count = highest, int(filled_to(highest).sum())
     else:
         low, level = 0, highest
         while low < level:
             middle = (low + level) // 2
-            low, level = (low, middle) if int(poured(middle).sum()) >= count else (middle + 1, level)
-    share = poured(level)
+            low, level = (low, middle) if int(filled_to(middle).sum()) >= count else (middle + 1, level)
+    share = filled_to(level)
     for number in np.flatnonzero((share > 0) & (share + pods == level))[::-1][: int(share.sum()) - count]:
         share[number] -= 1
     return _on_rows(one.ids, share, usable, order), count

@@ -176,8 +176,8 @@ class Elimination:
         most_spare = max((spare for _, spare in answers), default=0)
         best = [self._opened(options, chosen) for chosen, spare in answers if spare == most_spare]
         if len(best) > 1:
-            holes = [(*pairs(Counter(self._capacity[slots].tolist())),) for slots in best]
-            best = [slots for slots, some in zip(best, holes, strict=True) if some == min(holes)]
+            unused_pairs = [(*pairs(Counter(self._capacity[slots].tolist())),) for slots in best]
+            best = [slots for slots, some in zip(best, unused_pairs, strict=True) if some == min(unused_pairs)]
         if len(best) > 1:
             raise GaveUp
         return best[0] if best else None

@@ -99,10 +99,10 @@ class Labels:
             found = self._added(found, self._labels(level, slot, above), level, above)
             if level <= self._problem.asked:
                 over += self._over[level][slot]
-                found = [label for label in found if self._thrifty(label, over)]
+                found = [label for label in found if self._within_slack(label, over)]
         return found
 
-    def _thrifty(self, label: Label, least: int) -> bool:
+    def _within_slack(self, label: Label, least: int) -> bool:
         """Reports whether the sum of capacity - t over the label's domains is at least `least`."""
         held, cost, _ = label
         return held - self._top.last * (cost // self._asked_unit) >= least
@@ -131,9 +131,9 @@ class Labels:
                 other = best.get(total)
                 if other is None or price < other[1]:
                     best[total] = total, price, choice if chosen is None else (chosen, choice)
-        return self._staircase(best, level)
+        return self._pareto_front(best, level)
 
-    def _staircase(self, best: dict[int, Label], level: int) -> list[Label]:
+    def _pareto_front(self, best: dict[int, Label], level: int) -> list[Label]:
         kept: list[Label] = []
         cheapest: int | None = None
         need, known, fixed = self._problem.need, self._known, self._fixed[level]

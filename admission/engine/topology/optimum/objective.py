@@ -30,7 +30,7 @@ from admission.engine.topology.tree.level import Bools, Ints
 
 Figures = tuple[int, ...]
 Figure = tuple[str, int]
-"""(`count` or `stranded`, level) of a figure; a digit of `Scale` may also be (`hole`, capacity) for the pairs."""
+"""(`count` or `stranded`, level) of a figure; a digit of `Scale` may also be (`unused`, capacity) for the pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Scale:
         """`values` are the distinct capacities at `asked`."""
         # No figure exceeds the total capacity or the number of domains.
         digit = max(int(problem.capacity[0].sum()), len(problem.capacity[-1])).bit_length() + 2
-        names = [*(("hole", value) for value in sorted(values)), *reversed(problem.order)]
+        names = [*(("unused", value) for value in sorted(values)), *reversed(problem.order)]
         self._unit = {name: 1 << digit * at for at, name in enumerate(names)}
         self._asked = problem.asked
 
@@ -114,8 +114,8 @@ class Scale:
 
     def domain(self, level: int, capacity: int) -> int:
         """Returns the cost of opening a domain of this capacity at the level."""
-        hole = self._unit["hole", capacity] if level == self._asked else 0
-        return self.count(level) + capacity * self.stranded(level) + hole
+        unused = self._unit["unused", capacity] if level == self._asked else 0
+        return self.count(level) + capacity * self.stranded(level) + unused
 
     def of(self, problem: Problem, figures: Figures, last: int) -> int:
         """Returns the cost of an answer with these figures, counting the levels down to `last`."""
@@ -125,9 +125,9 @@ class Scale:
                 cost += (
                     figure * self.count(level) if name == "count" else (figure + problem.need) * self.stranded(level)
                 )
-        holes = figures[len(problem.order) :]
-        for capacity, number in zip(holes[::2], holes[1::2], strict=True):
-            cost += number * self._unit["hole", capacity]
+        unused_pairs = figures[len(problem.order) :]
+        for capacity, number in zip(unused_pairs[::2], unused_pairs[1::2], strict=True):
+            cost += number * self._unit["unused", capacity]
         return cost
 
 

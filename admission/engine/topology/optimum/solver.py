@@ -76,7 +76,7 @@ class _Steps:
         budget: int,
         spent: int,
     ) -> None:
-        self._problem, self._capacities, self._top, self._among, self._few = problem, capacities, top, among, found
+        self._problem, self._capacities, self._top, self._among, self._fewest = problem, capacities, top, among, found
         self._budget, self._expanded = budget, spent
         self._capacity = problem.capacity[problem.asked]
         self._kinds_below = [capacities_of(capacity) for capacity in problem.capacity[problem.asked + 1 :]]
@@ -89,13 +89,13 @@ class _Steps:
         if self._figures > self._bound and not (below and self._problem.asked):
             self._bound = self._floor()
         if self._figures > self._bound and self._problem.asked:
-            if not below and self._narrow():
+            if not below and self._eliminate_small_parents():
                 self._bound = self._floor()
             if self._figures > self._bound:
-                self._weigh()
+                self._eliminate_by_costs()
         if self._figures > self._bound:
-            self._second()
-            self._lift()
+            self._try_largest()
+            self._raise_bounds()
         if self._figures > self._bound:
             self._search()
         proof = Proof.OPTIMAL if self._figures <= self._bound else Proof.FEASIBLE
@@ -103,10 +103,10 @@ class _Steps:
 
     # ---- a quick answer
 
-    def _second(self) -> None:
+    def _try_largest(self) -> None:
         """Try the largest domains, as fewest_parents.py chose them: they may need fewer domains below."""
         if self._problem.last > self._problem.asked:
-            slots, figures = self._answer(self._few.slots)
+            slots, figures = self._answer(self._fewest.slots)
             if figures < self._figures:
                 self._slots, self._figures = slots, figures
 
@@ -143,18 +143,18 @@ class _Steps:
     def _floor(self) -> Figures:
         """Returns a lower bound of each figure. The bounds of stranded slices and of pairs ignore the tree."""
         need = self._problem.need
-        _, here, holes = by_capacity(self._capacities, need)
+        _, here, unused_pairs = by_capacity(self._capacities, need)
         over = [here]
         for capacities, least in zip(self._kinds_below, self._below, strict=True):
             count, some, _ = by_capacity(capacities, need)
             # The slices that the fewest domains strand are no bound for answers with more domains.
             over.append(some if count >= least else multiple(capacities, need))
-        return (*self._figured(over), *pairs(holes))
+        return (*self._figured(over), *pairs(unused_pairs))
 
     def _figured(self, over: Sequence[int]) -> Figures:
         """Returns the lower bounds of the figures before the pairs; `over` bounds stranded slices from the asked level down."""
         problem = self._problem
-        above = zip(range(problem.asked, -1, -1), self._few.bound, strict=True)
+        above = zip(range(problem.asked, -1, -1), self._fewest.bound, strict=True)
         least: dict[Figure, int] = {("count", level): count for level, count in above}
         least.update((("count", level), count) for level, count in enumerate(self._below, problem.asked + 1))
         least.update((("stranded", level), some) for level, some in enumerate(over, problem.asked))
@@ -162,7 +162,7 @@ class _Steps:
 
     # ---- elimination of domains that no better answer can use
 
-    def _narrow(self) -> bool:
+    def _eliminate_small_parents(self) -> bool:
         """Drop parents with too few domains or too little capacity for an answer with as few parents as the known one.
 
         Reports whether any were dropped.
@@ -180,14 +180,14 @@ class _Steps:
         self._capacities = capacities_of(self._capacity[self._among])
         return len(self._among) < len(among)
 
-    def _weigh(self) -> None:
+    def _eliminate_by_costs(self) -> None:
         """Drop domains by reduced costs, and take the best answer that the table finds among the others.
 
         The table includes the levels below if every opened domain opens all domains below it; otherwise it includes only the
         levels down to the requested one.
         """
         problem, known = self._problem, self._figures
-        parent_table = self._few.parent_table
+        parent_table = self._fewest.parent_table
         if parent_table is None or len(parent_table.slots) != len(self._among):
             parent_table = ParentTable.of(problem, self._among, self._capacities, self._top)
         reduced = ReducedCosts.of(parent_table, self._top, problem.need, known[1], self._top.last)
@@ -250,7 +250,7 @@ class _Steps:
         values = {*self._capacity[among].tolist(), *opened.tolist()}
         return Scale(self._problem, values)
 
-    def _lift(self) -> None:
+    def _raise_bounds(self) -> None:
         """Recompute the lower bounds for the remaining domains, including the levels below."""
         if any(name == "count" and level > self._problem.asked for name, level in self._gap()):
             self._below = list(map(max, self._below, fewest_below(self._problem, self._among, self._top.k)))

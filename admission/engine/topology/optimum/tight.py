@@ -24,7 +24,7 @@ from admission.engine.topology.tree.level import Ints
 
 _MANY = 64
 """The number of undecided domains from which on elimination runs before the table."""
-_FEW_OPTIONS = 2_000
+_OPTION_BUDGET = 2_000
 
 
 class Tight:
@@ -76,7 +76,7 @@ class Tight:
         return int(np.count_nonzero(below)) > least
 
     def _by_elimination(self, reduced: ReducedCosts, below: _Below) -> Ints | None:
-        elimination = Elimination(self._problem, reduced, below.number, self._wanted, min(self._budget, _FEW_OPTIONS))
+        elimination = Elimination(self._problem, reduced, below.number, self._wanted, min(self._budget, _OPTION_BUDGET))
         found = elimination.run()
         self.expanded += elimination.expanded
         return found

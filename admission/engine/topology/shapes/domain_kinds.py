@@ -24,12 +24,12 @@ class DomainKind:
     """A class of equivalent domains of one level.
 
     `capacity` is the number of pods that fit, in addition to the `kept` pods that stay; a share includes these, so it is at
-    least `kept`. `rule` is the rule of the children's level (at the lowest level, of the level itself). `kids` leaves out
+    least `kept`. `rule` is the rule of the children's level (at the lowest level, of the level itself). `children` leaves out
     children without capacity. `rank` orders kinds. `known` caches the cost below each share (split.py).
     """
 
     def __init__(
-        self, rank: int, level: int, capacity: int, kept: int, total: int, rule: LevelRule, kids: Families = ()
+        self, rank: int, level: int, capacity: int, kept: int, total: int, rule: LevelRule, children: Families = ()
     ) -> None:
         self.rank = rank
         self.level = level
@@ -37,13 +37,13 @@ class DomainKind:
         self.kept = kept
         self.cap = min(capacity + kept, total)
         self.rule = rule
-        self.kids = kids
+        self.children = children
         self.known: dict[int, int] = {}
 
     @cached_property
     def units(self) -> int:
         """The number of children that can have pods."""
-        return sum(many for _, many in self.kids)
+        return sum(many for _, many in self.children)
 
     @cached_property
     def whole(self) -> bool:
@@ -54,23 +54,23 @@ class DomainKind:
     def takes(self) -> int:
         """The shares that the kind can take, as bits."""
         every = (1 << (self.cap + 1)) - (1 << self.kept)
-        if not self.kids or (self.rule.plain and all(kid.whole for kid, _ in self.kids)):
+        if not self.children or (self.rule.plain and all(child.whole for child, _ in self.children)):
             return every
-        return (self._evenly(self.rule) if self.rule.even else self._anyhow(self.rule)) & every
+        return (self._evenly(self.rule) if self.rule.even else self._any_shares(self.rule)) & every
 
     def fits(self, share: int) -> bool:
         """Reports whether the kind can take the share."""
-        if self.kids and self.rule.even:
+        if self.children and self.rule.even:
             return share == self.kept == 0 or (self.kept <= share <= self.cap and self.parts(share) > 0)
         return bool(self.takes >> share & 1)
 
-    def options(self, kid: DomainKind) -> int:
+    def options(self, child: DomainKind) -> int:
         """Returns the shares above 0 that a child may have, as bits."""
-        return kid.takes & self.rule.allowed
+        return child.takes & self.rule.allowed
 
-    def can(self, kid: DomainKind, share: int) -> bool:
+    def may_have(self, child: DomainKind, share: int) -> bool:
         """Reports whether a child may have this share."""
-        return bool(self.rule.allowed >> share & 1) and kid.fits(share)
+        return bool(self.rule.allowed >> share & 1) and child.fits(share)
 
     # ---- hard: the used units differ by one step at most
 
@@ -78,7 +78,7 @@ class DomainKind:
         """Returns the number of units to which a hard constraint distributes the share; 0 if that is impossible."""
         rule = self.rule
         if rule.packs:
-            return int(any(self.can(kid, share) for kid in self._alone()))
+            return int(any(self.may_have(child, share) for child in self._alone()))
         steps, rest = divmod(share, rule.step)
         most = 0 if rest else min(steps, self.units)
         some = range(most, 0, -1) if rule.partitions is None else (rule.partitions,)
@@ -97,22 +97,22 @@ class DomainKind:
         (Mendelsohn and Dulmage).
         """
         step, only = self.rule.step, [0, 0, 0, 0]
-        for kid, many in self.kids:
-            if kid.kept:
-                only[self.can(kid, small * step) + 2 * self.can(kid, (small + 1) * step)] += many
+        for child, many in self.children:
+            if child.kept:
+                only[self.may_have(child, small * step) + 2 * self.may_have(child, (small + 1) * step)] += many
         return not only[0] and only[1] <= parts - large and only[2] <= large and sum(only) <= parts
 
     def _alone(self) -> list[DomainKind]:
         """Returns the kinds of children that may have all pods of the domain."""
-        held = [kid for kid, many in self.kids for _ in range(many) if kid.kept]
-        return ([] if held[1:] else held) if held else [kid for kid, _ in self.kids]
+        held = [child for child, many in self.children for _ in range(many) if child.kept]
+        return ([] if held[1:] else held) if held else [child for child, _ in self.children]
 
     def _takers(self, small: int) -> tuple[int, int, int]:
         """Returns how many children can have `small` steps, how many one more, and how many either."""
         low = high = either = 0
         step = self.rule.step
-        for kid, many in self.kids:
-            some, more = self.can(kid, small * step), self.can(kid, (small + 1) * step)
+        for child, many in self.children:
+            some, more = self.may_have(child, small * step), self.may_have(child, (small + 1) * step)
             low += many * some
             high += many * more
             either += many * (some | more)
@@ -121,8 +121,8 @@ class DomainKind:
     def _evenly(self, rule: LevelRule) -> int:
         found = 1
         if rule.packs:
-            for kid in self._alone():
-                found |= self.options(kid)
+            for child in self._alone():
+                found |= self.options(child)
             return found
         steps = self.cap // rule.step
         if self.kept:
@@ -140,20 +140,20 @@ class DomainKind:
     def _all_takers(self, steps: int) -> tuple[list[int], list[int], list[int]]:
         """Returns three lists: the results of `_takers` for each number of steps."""
         low, either = np.zeros(steps + 2, dtype=np.int64), np.zeros(steps + 2, dtype=np.int64)
-        for kid, many in self.kids:
-            can = _flags(self.options(kid), (steps + 2) * self.rule.step)[:: self.rule.step]
+        for child, many in self.children:
+            can = _flags(self.options(child), (steps + 2) * self.rule.step)[:: self.rule.step]
             low += many * can
             either[:-1] += many * (can[:-1] | can[1:])
         return low.tolist(), [*low[1:].tolist(), 0], either.tolist()
 
     # ---- soft: any shares that the children can take
 
-    def _anyhow(self, rule: LevelRule) -> int:
+    def _any_shares(self, rule: LevelRule) -> int:
         found, every = 1, (1 << (self.cap + 1)) - 1
-        for kid, many in self.kids:
-            options = self.options(kid)
+        for child, many in self.children:
+            options = self.options(child)
             for _ in range(many):
-                more = (summed(found, options) | (0 if kid.kept else found)) & every
+                more = (summed(found, options) | (0 if child.kept else found)) & every
                 if more == found:
                     break
                 found = more
@@ -236,10 +236,10 @@ class DomainKinds:
 
     def _kind(self, level: int, ranks: tuple[int, ...]) -> DomainKind:
         some = [(self._all[rank], many) for rank, many in Counter(ranks).items()]
-        kids = tuple(sorted(some, key=lambda kid: (-kid[0].capacity, kid[0].rank)))
-        capacity = sum(kind.capacity * many for kind, many in kids)
-        kept = sum(kind.kept * many for kind, many in kids)
-        return DomainKind(len(self._all), level, capacity, kept, self._total, self._rules[level + 1], kids)
+        children = tuple(sorted(some, key=lambda child: (-child[0].capacity, child[0].rank)))
+        capacity = sum(kind.capacity * many for kind, many in children)
+        kept = sum(kind.kept * many for kind, many in children)
+        return DomainKind(len(self._all), level, capacity, kept, self._total, self._rules[level + 1], children)
 
     def _new(self, kind: DomainKind) -> DomainKind:
         self._all.append(kind)

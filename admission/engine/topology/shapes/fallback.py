@@ -13,13 +13,13 @@ from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.shapes.plans import even
 
 
-def rough(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
+def greedy_shares(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
     """Returns a share for each child in this order. The kind must be able to take `share`."""
     rule = kind.rule
     if rule.even:
         return _even(kind, order, share)
     places, units = _sequence(kind, rule, order, share)
-    for mask in (rule.clean_shares, rule.allowed):
+    for mask in (rule.shares_without_violation, rule.allowed):
         options = [kind.options(order[place]) & mask | (not order[place].kept) for place in places]
         ahead = _ahead(options, share)
         if ahead[0] >> share & 1:
@@ -35,24 +35,26 @@ def rough(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int
 def _even(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int]:
     """Returns even shares. Children with kept pods get theirs first, among them those that can have only one of the sizes."""
     counts = even(kind.rule, share, kind.parts(share))
-    able = [[size for size in counts if kind.can(kid, size)] for kid in order]
+    able = [[size for size in counts if kind.may_have(child, size)] for child in order]
     shares = [0] * len(order)
-    held = [place for place, kid in enumerate(order) if kid.kept]
-    free = [place for place, kid in enumerate(order) if not kid.kept]
+    held = [place for place, child in enumerate(order) if child.kept]
+    free = [place for place, child in enumerate(order) if not child.kept]
     last = min(counts)
     for some in (held, free):
-        _hand_out([place for place in some if len(able[place]) == 1], able, counts, shares)
+        _distribute([place for place in some if len(able[place]) == 1], able, counts, shares)
         if some is held:
             others = sum(last in able[place] for place in free)
             both = [place for place in held if len(able[place]) == 2]
             small = max(0, counts[last] - others, len(both) - (sum(counts.values()) - counts[last]))
-            _hand_out(both[:small], [[last]] * len(order), counts, shares)
-            _hand_out(both[small:], [[size for size in counts if size != last]] * len(order), counts, shares)
-        _hand_out([place for place in some if not shares[place]], able, counts, shares)
+            _distribute(both[:small], [[last]] * len(order), counts, shares)
+            _distribute(both[small:], [[size for size in counts if size != last]] * len(order), counts, shares)
+        _distribute([place for place in some if not shares[place]], able, counts, shares)
     return shares
 
 
-def _hand_out(places: Sequence[int], able: Sequence[Sequence[int]], counts: dict[int, int], shares: list[int]) -> None:
+def _distribute(
+    places: Sequence[int], able: Sequence[Sequence[int]], counts: dict[int, int], shares: list[int]
+) -> None:
     """Give each of these children the first remaining size that it can have."""
     for place in places:
         size = next((size for size in able[place] if counts[size]), None)

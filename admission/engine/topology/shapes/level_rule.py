@@ -71,7 +71,7 @@ class LevelRule(LevelConstraint):
         return (share if low or high else 0) + (share % self.factor if self.factor else 0)
 
     @cached_property
-    def clean_shares(self) -> int:
+    def shares_without_violation(self) -> int:
         """The shares with whole slices and no pod outside range and factor, as bits."""
         low, high = max(self.minimum or 1, 1), min(self.total, self.maximum or self.total)
         return _multiples(low, high, self.stride)
@@ -80,7 +80,7 @@ class LevelRule(LevelConstraint):
     def allowed(self) -> int:
         """The shares that a used unit may have, as bits."""
         if self.hard:
-            return self.clean_shares
+            return self.shares_without_violation
         return _multiples(1, self.total, self.slices)
 
     def alone(self) -> bool:
@@ -96,7 +96,7 @@ class LevelRule(LevelConstraint):
         return (2 * self.total**2).bit_length()
 
     @cached_property
-    def lane(self) -> int:
+    def figure_bits(self) -> int:
         """The number of bits for the two less significant figures."""
         most = max(self.total, self.partitions) if self.partitions is not None else 1
         return self.low + (2 * self.total * most).bit_length()
@@ -104,12 +104,12 @@ class LevelRule(LevelConstraint):
     @cached_property
     def width(self) -> int:
         """The number of bits for all figures of the level."""
-        return self.lane + (4 * self.total).bit_length() + 1
+        return self.figure_bits + (4 * self.total).bit_length() + 1
 
     def price(self, share: int) -> int:
         """Returns the packed contribution of one used unit with this share to the level's figures."""
         pairs = share * (share - 1) // 2
-        outside = self.outside(share) << self.lane
+        outside = self.outside(share) << self.figure_bits
         return outside + (1 << self.low) - pairs if self.packs else outside + pairs
 
     def gap(self, used: int) -> int:
@@ -125,7 +125,7 @@ class LevelRule(LevelConstraint):
         pairs = self.total * (self.total - 1) // 2
         if self.packs:
             price += pairs
-        outside, rest = divmod(price, 1 << self.lane)
+        outside, rest = divmod(price, 1 << self.figure_bits)
         middle, last = divmod(rest, 1 << self.low)
         return outside, middle, last
 

@@ -89,13 +89,13 @@ def _even(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan:
     parts = kind.parts(share)
     counts = even(rule, share, parts)
     options: dict[DomainKind, tuple[int, ...]] = {}
-    for kid, _ in kind.kids:
-        some = tuple(size for size in counts if kind.can(kid, size))
+    for child, _ in kind.children:
+        some = tuple(size for size in counts if kind.may_have(child, size))
         if some:
-            options[kid] = some
-    able = sum(many for kid, many in kind.kids if kid in options)
+            options[child] = some
+    able = sum(many for child, many in kind.children if child in options)
     if able > parts:
-        options = {kid: some if kid.kept else (*some, 0) for kid, some in options.items()}
+        options = {child: some if child.kept else (*some, 0) for child, some in options.items()}
     return SharePlan(_price(rule, counts), parts, options, counts)
 
 
@@ -123,7 +123,7 @@ class _Able:
 
     most: int
     many: int
-    kid: DomainKind
+    child: DomainKind
     sizes: int
 
 
@@ -132,9 +132,9 @@ def _smooth(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan | None:
     steps, rest = divmod(share, step)
     if rest or kind.kept:
         return None
-    some = ((kid, many, kind.options(kid) & rule.clean_shares) for kid, many in kind.kids)
-    able = [_Able((sizes.bit_length() - 1) // step, many, kid, sizes) for kid, many, sizes in some if sizes]
-    able.sort(key=lambda one: (-one.most, one.kid.rank))
+    some = ((child, many, kind.options(child) & rule.shares_without_violation) for child, many in kind.children)
+    able = [_Able((sizes.bit_length() - 1) // step, many, child, sizes) for child, many, sizes in some if sizes]
+    able.sort(key=lambda one: (-one.most, one.child.rank))
     if sum(one.most * one.many for one in able) < steps:
         return None
     counts = _packed(able, steps)
@@ -207,8 +207,8 @@ def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[
                     break
         else:
             some.append(0)
-        options[one.kid] = tuple(some)
-    return {kid: some for kid, some in options.items() if some != (0,)}
+        options[one.child] = tuple(some)
+    return {child: some for child, some in options.items() if some != (0,)}
 
 
 # ---- tables
@@ -218,19 +218,19 @@ def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[
 class _Choice:
     """A child and its possible shares above 0, with their prices, as tuples and as arrays."""
 
-    kid: DomainKind
+    child: DomainKind
     prices: tuple[tuple[int, int], ...]
     arrays: tuple[Ints, Ints]
 
 
 def _choices(kind: DomainKind, rule: LevelRule, share: int) -> Iterator[_Choice]:
-    for kid, many in kind.kids:
-        sizes = [size for at, length in runs(kind.options(kid)) for size in range(at, at + length) if size <= share]
+    for child, many in kind.children:
+        sizes = [size for at, length in runs(kind.options(child)) for size in range(at, at + length) if size <= share]
         if sizes:
             prices = [rule.price(size) for size in sizes]
             arrays = (np.array(sizes, dtype=np.int64), np.array(prices, dtype=np.int64))
-            choice = _Choice(kid, tuple(zip(sizes, prices, strict=True)), arrays)
-            for _ in range(many if kid.kept else min(many, share // sizes[0])):
+            choice = _Choice(child, tuple(zip(sizes, prices, strict=True)), arrays)
+            for _ in range(many if child.kept else min(many, share // sizes[0])):
                 yield choice
 
 
@@ -264,7 +264,7 @@ def _next(choice: _Choice, before: Ints) -> Ints:
 
 def _staying(choice: _Choice, before: Ints) -> Ints:
     """Returns the table for the case that the child gets no pods, which is impossible if it has kept pods."""
-    return np.full_like(before, NEVER) if choice.kid.kept else before.copy()
+    return np.full_like(before, NEVER) if choice.child.kept else before.copy()
 
 
 def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> dict[DomainKind, tuple[int, ...]]:
@@ -272,7 +272,7 @@ def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> 
 
     If used units are counted, the table has two dimensions, and rows of the flattened table are `width` cells apart.
     """
-    marks: dict[DomainKind, set[int]] = {choice.kid: set() for choice in choices}
+    marks: dict[DomainKind, set[int]] = {choice.child: set() for choice in choices}
     cells = np.array([end], dtype=np.int64)
     counted = steps[0].ndim == 2
     for choice, before, after in zip(reversed(choices), steps[-2::-1], reversed(steps[1:]), strict=True):
@@ -283,12 +283,12 @@ def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> 
         if counted:
             fits &= source >= 0
         hit = fits & (prior[np.where(fits, source, 0)] + prices == best[:, None])
-        same = cells[(prior[cells] == best) & (not choice.kid.kept)]
+        same = cells[(prior[cells] == best) & (not choice.child.kept)]
         if len(same):
-            marks[choice.kid].add(0)
-        marks[choice.kid].update(sizes[hit.any(axis=0)].tolist())
+            marks[choice.child].add(0)
+        marks[choice.child].update(sizes[hit.any(axis=0)].tolist())
         cells = np.unique(np.concatenate((same, source[hit])))
-    return {kid: tuple(sorted(some, reverse=True)) for kid, some in marks.items() if some and some != {0}}
+    return {child: tuple(sorted(some, reverse=True)) for child, some in marks.items() if some and some != {0}}
 
 
 def _parted(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -> Iterator[SharePlan]:

@@ -47,7 +47,7 @@ from admission.engine.topology.compatible.tree_search import Found, NoDomains, N
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.shapes.domain_kinds import DomainKind, DomainKinds
-from admission.engine.topology.shapes.fallback import rough
+from admission.engine.topology.shapes.fallback import greedy_shares
 from admission.engine.topology.shapes.level_rule import LevelRule, rules_of
 from admission.engine.topology.shapes.plans import StateBudget
 from admission.engine.topology.shapes.split import Splitter
@@ -139,9 +139,9 @@ class _Shaper:
                 bound += self.rules[level + 1].unpacked(least)
             costs = {kind: splitter.cost(kind, total) for kind, top in tops.items() if top == least}
             slot = min((slot for slot in tightest if places[slot] in costs), key=lambda slot: costs[places[slot]])
-            pods = self._hand_out(level, slot, splitter)
+            pods = self._distribute(level, slot, splitter)
         except BudgetSpent:
-            pods = self._hand_out(level, tightest[0], None)
+            pods = self._distribute(level, tightest[0], None)
             proof = Proof.FEASIBLE
         else:
             proof = Proof.OPTIMAL
@@ -164,7 +164,7 @@ class _Shaper:
             shift += rule.width
         return shifts[::-1]
 
-    def _hand_out(self, level: int, slot: int, splitter: Splitter | None) -> dict[int, int]:
+    def _distribute(self, level: int, slot: int, splitter: Splitter | None) -> dict[int, int]:
         """Returns the pods by slot of the lowest level. Without a splitter the fallback chooses the shares."""
         pods = {slot: self.rules[0].total}
         while level + 1 < len(self.rules):
@@ -180,8 +180,8 @@ class _Shaper:
         slots = domains.ids().tolist() if level == ROOT else self.tree.levels[level].children[parent]
         order = domains.in_order(slot for slot in slots if slot in some)
         kind = self.kinds.levels[level][parent] if level > ROOT else self.kinds.root
-        kids = [some[slot] for slot in order]
-        shares = rough(kind, kids, share) if splitter is None else splitter.shares(kind, kids, share)
+        children = [some[slot] for slot in order]
+        shares = greedy_shares(kind, children, share) if splitter is None else splitter.shares(kind, children, share)
         return {slot: part for slot, part in zip(order, shares, strict=True) if part}
 
     def _found(self, pods: Mapping[int, int]) -> Found:

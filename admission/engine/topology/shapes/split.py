@@ -34,15 +34,15 @@ class Splitter:
 
     def top(self, kind: DomainKind, share: int) -> int:
         """Returns the least figures of the children's level alone, packed by its rule. Raises BudgetSpent."""
-        return 0 if not kind.kids else min(plan.price for plan in self.plans(kind, share))
+        return 0 if not kind.children else min(plan.price for plan in self.plans(kind, share))
 
     def cost(self, kind: DomainKind, share: int) -> int:
         """Returns the least cost of all levels below, for a share that the kind can take. Raises BudgetSpent."""
-        if not kind.kids:
+        if not kind.children:
             return kind.capacity + kind.kept - share
         known = kind.known.get(share)
         if known is None:
-            order = [kid for kid, many in kind.kids for _ in range(many)]
+            order = [child for child, many in kind.children for _ in range(many)]
             known = kind.known[share] = min(self._ways(kind, order, share))[0]
         return known
 
@@ -58,8 +58,8 @@ class Splitter:
         for plan in self.plans(kind, share):
             plan = self._narrowed(kind, plan)
             costs = {
-                kid: {size: ((rule.price(size) << shift) + self.cost(kid, size)) if size else 0 for size in sizes}
-                for kid, sizes in plan.options.items()
+                child: {size: ((rule.price(size) << shift) + self.cost(child, size)) if size else 0 for size in sizes}
+                for child, sizes in plan.options.items()
             }
             extra = rule.missing(plan.parts) << shift if plan.parts is not None else 0
             cost, shares = self._way(plan, order, costs, share)
@@ -71,12 +71,12 @@ class Splitter:
         if plan.counts is None or len(plan.counts) > 1 or any(0 not in sizes for sizes in plan.options.values()):
             return plan
         [(size, many)] = plan.counts.items()
-        tops = {kid: self.top(kid, size) for kid in plan.options}
+        tops = {child: self.top(child, size) for child in plan.options}
         last, left = 0, many
-        for kid, some in sorted(kind.kids, key=lambda one: tops.get(one[0], 0)):
-            if kid in tops and left > 0:
-                last, left = tops[kid], left - some
-        return replace(plan, options={kid: sizes for kid, sizes in plan.options.items() if tops[kid] <= last})
+        for child, some in sorted(kind.children, key=lambda one: tops.get(one[0], 0)):
+            if child in tops and left > 0:
+                last, left = tops[child], left - some
+        return replace(plan, options={child: sizes for child, sizes in plan.options.items() if tops[child] <= last})
 
     def _way(self, plan: SharePlan, order: Sequence[DomainKind], costs: Costs, share: int) -> tuple[int, list[int]]:
         places = _places(plan, order, share)
@@ -140,12 +140,12 @@ def _suffix(numbers: Sequence[int]) -> list[int]:
 
 def _places(plan: SharePlan, order: Sequence[DomainKind], share: int) -> list[int]:
     """Returns the positions of the children to consider: of equivalent children, as many as there are shares, first by name."""
-    capacity = {kid: _most(plan, sizes, share) for kid, sizes in plan.options.items()}
+    capacity = {child: _most(plan, sizes, share) for child, sizes in plan.options.items()}
     places = []
-    for place, kid in enumerate(order):
-        left = capacity.get(kid, 0)
-        if left > 0 or kid.kept:
-            capacity[kid] = left - 1
+    for place, child in enumerate(order):
+        left = capacity.get(child, 0)
+        if left > 0 or child.kept:
+            capacity[child] = left - 1
             places.append(place)
     return places
 

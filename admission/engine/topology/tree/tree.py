@@ -82,7 +82,7 @@ class Tree:
     def free(self, column: int) -> Ints | None:
         """Returns the free amounts of the resource by row; None if no row ever had it. A row has one of each exclusive name."""
         if column in self.columns.exclusive:
-            self._reach(column)
+            self._ensure_column(column)
             return self._free[column, : self.rows.size] + self._has(column)
         return self._free[column, : self.rows.size] if column < len(self._free) else None
 
@@ -269,7 +269,7 @@ class Tree:
         free, used = self.expected(row)
         self._free[:, row] = self._used[:, row] = 0
         for column in free.keys() | used.keys():
-            self._reach(column)
+            self._ensure_column(column)
             self._free[column, row] = free.get(column, 0)
             self._used[column, row] = used.get(column, 0)
 
@@ -304,22 +304,22 @@ class Tree:
     def shift_free(self, row: int, vector: Vector, sign: int = 1) -> None:
         """Add the amounts to the row's free amounts (`sign` -1: subtract). Usage stays."""
         for column, amount in vector:
-            self._reach(column)
+            self._ensure_column(column)
             self._free[column, row] += sign * amount
 
     def shift_cells(self, columns: Ints, rows: Ints, amounts: Ints) -> None:
         """Add the amounts to the free amounts of these cells; a cell may occur several times. Usage stays."""
-        self._reach(int(columns.max()))
+        self._ensure_column(int(columns.max()))
         np.add.at(self._free, (columns, rows), amounts)
 
     def shift_used(self, row: int, vector: Vector) -> None:
         """Add the amounts to the row's usage and subtract them from its free amounts."""
         for column, amount in vector:
-            self._reach(column)
+            self._ensure_column(column)
             self._free[column, row] -= amount
             self._used[column, row] += amount
 
-    def _reach(self, column: int) -> None:
+    def _ensure_column(self, column: int) -> None:
         if column >= len(self._free):
             self._free, self._used = _taller(self._free, column + 1), _taller(self._used, column + 1)
 
@@ -349,10 +349,10 @@ class Tree:
                 yield f"node {name} is in {'/'.join(self.rows.paths[row])}, and belongs nowhere"
         elif row is None:
             yield f"node {name} is missing"
-        elif row != self._row_of.get(self.shape.row_key(node)) or not self._leads(row, name):
+        elif row != self._row_of.get(self.shape.row_key(node)) or not self._is_first_on_path(row, name):
             yield f"node {name} is not in its domain"
 
-    def _leads(self, row: int, name: str) -> bool:
+    def _is_first_on_path(self, row: int, name: str) -> bool:
         """Reports whether the node is in the row, and the row has the path of its first node."""
         names = self._members.get(row, [])
         return name in names and self._path(names[0]) == self.rows.paths[row]

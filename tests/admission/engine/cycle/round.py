@@ -179,7 +179,7 @@ class _Round:
         admission = entry.admission()
         with self._ledger.trial():
             for key in sorted(self._evicted.union(victim.workload for victim in entry.victims)):
-                self._ledger.vacate(key)
+                self._ledger.remove_with_pods(key)
             return (
                 self._ledger.quota.fits(admission.cluster_queue, entry.assignment.usage),
                 self._ledger.placement.fits(entry.workload, admission),
@@ -192,7 +192,7 @@ class _Round:
         if self._options.victims_again and self._overlaps(entry):
             with self._ledger.trial():
                 for key in sorted(self._evicted):
-                    self._ledger.vacate(key)
+                    self._ledger.remove_with_pods(key)
                 again = self._again(entry)
             deferred = again.mode is Mode.FIT
             outcome = "deferred_fit" if deferred else "new_targets" if again.victims else "skipped"

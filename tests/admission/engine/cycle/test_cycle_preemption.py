@@ -219,13 +219,13 @@ def test_quota_afterwards_is_counted_without_emptying_the_book() -> None:
     reservations.keep_all()
     with cluster.ledger.trial():
         for key in reservations.leaving:
-            cluster.ledger.vacate(key)
+            cluster.ledger.remove_with_pods(key)
         for _, reservation in cluster.queues.capacity_reservations():
             cluster.ledger.quota.add(reservation.admission.cluster_queue, reservation.admission.usage())
         emptied = cluster.ledger.quota.state()
     with reservations.afterwards():
         assert cluster.ledger.quota.state() == emptied
-        holders = {allocation.workload.key for name in ("a", "b") for allocation in cluster.ledger.holders(name)}
+        holders = {allocation.workload.key for name in ("a", "b") for allocation in cluster.ledger.charged_to(name)}
         assert holders == {f"low{i}" for i in range(4)} - reservations.leaving
     reservations.end()
     assert cluster.ledger.audit() == []
@@ -359,7 +359,7 @@ def test_a_nomination_leaves_no_trace(coming: list[tuple[str, int, int, int, boo
     if found.starts:
         with cluster.ledger.trial():
             for victim in found.victims:
-                cluster.ledger.vacate(victim.workload)
+                cluster.ledger.remove_with_pods(victim.workload)
             assert cluster.ledger.quota.fits(last.cluster_queue, found.assignment.usage)
             assert cluster.ledger.placement.fits(found.workload, found.admission())
 

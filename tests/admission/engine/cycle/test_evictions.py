@@ -186,9 +186,9 @@ def test_it_counts_through_others_and_as_long_as_each_step_does() -> None:
     found = Evictions()
     found.evict("b2", ["a3"], 1.0)
     found.evict("b4", ["b2"], 5.0)
-    assert found.in_return({"a3"}, {"b4": "b4"}, 6.0) == ("b4", 1.0 + WITHIN)
-    assert found.in_return({"a3"}, {"b4": "b4"}, 1.0 + WITHIN) is None
-    assert found.in_return({"b4"}, {"b2": "b2", "a3": "a3"}, 6.0) is None
+    assert found.evicted_for({"a3"}, {"b4": "b4"}, 6.0) == ("b4", 1.0 + WITHIN)
+    assert found.evicted_for({"a3"}, {"b4": "b4"}, 1.0 + WITHIN) is None
+    assert found.evicted_for({"b4"}, {"b2": "b2", "a3": "a3"}, 6.0) is None
 
 
 def test_a_changed_priority_makes_it_another_one() -> None:
@@ -197,8 +197,8 @@ def test_a_changed_priority_makes_it_another_one() -> None:
     found.evict("v", ["x"], 1.0)
     found.forget("v")
     assert [(pair.preemptor, pair.victim) for pair in found.pairs()] == [("p", "w")]
-    assert found.in_return({"w"}, {"p": "p"}, 2.0) == ("p", 1.0 + WITHIN)
-    assert found.in_return({"v"}, {"p": "p"}, 2.0) is None
+    assert found.evicted_for({"w"}, {"p": "p"}, 2.0) == ("p", 1.0 + WITHIN)
+    assert found.evicted_for({"v"}, {"p": "p"}, 2.0) is None
 
 
 def test_a_snapshot_in_the_middle_goes_on_alike() -> None:
@@ -229,8 +229,8 @@ def test_each_further_eviction_makes_the_pause_longer_until_all_is_forgotten() -
     for pause in (WITHIN, WITHIN, GROWTH * WITHIN, GROWTH**2 * WITHIN):
         found.evict("p", ["v"], now)
         found.pending("v")
-        assert found.in_return({"v"}, {"p": "p"}, now) == ("p", now + pause)
-        assert found.in_return({"v"}, {"p": "p"}, now + pause) is None
+        assert found.evicted_for({"v"}, {"p": "p"}, now) == ("p", now + pause)
+        assert found.evicted_for({"v"}, {"p": "p"}, now + pause) is None
         now += pause
     before = now - GROWTH**2 * WITHIN
     assert found.too_often("p", ["v"], before) == ("v", now - GROWTH * WITHIN), "from the eviction before the last"

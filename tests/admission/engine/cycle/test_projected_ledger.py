@@ -192,7 +192,7 @@ def test_the_projected_ledger_lacks_the_workloads_that_have_ended(
     with future.opened():
         for move in moves:
             position = min(move, len(future))
-            future.go(position)
+            future.move_to(position)
             moment = future.time(position) if position else 0.0
             assert future.position(moment) == position or position < len(future)
             if future.position(moment) != position:

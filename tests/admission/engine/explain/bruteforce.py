@@ -20,7 +20,7 @@ from admission.engine.model import (
     PodSet,
     Workload,
 )
-from tests.admission.engine.topology.shapes.shapes import Shares, clean_shares
+from tests.admission.engine.topology.shapes.shapes import Shares, satisfies_hard_constraints
 
 Room = dict[str, dict[str, int]]
 """What is free by node."""
@@ -106,7 +106,7 @@ def _members(members: list[PodSet], flavor: Flavor, nodes: list[Node], room: Roo
 
 
 def _allowed(laws: Mapping[int, LevelConstraint], sizes: Mapping[int, int], shares: Shares) -> bool:
-    return not (laws or sizes) or clean_shares(laws, shares, sizes)
+    return not (laws or sizes) or satisfies_hard_constraints(laws, shares, sizes)
 
 
 def _path(node: Node, levels: Sequence[str]) -> tuple[str, ...]:

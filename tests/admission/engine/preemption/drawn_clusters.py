@@ -52,7 +52,7 @@ class DrawnCluster:
 
     def __repr__(self) -> str:
         """What one needs to see of an example that fails."""
-        runs = [_shown(allocation) for name in QUEUES for allocation in self.ledger.holders(name)]
+        runs = [_shown(allocation) for name in QUEUES for allocation in self.ledger.charged_to(name)]
         queues = [self.ledger.quota.spec(name) for name in QUEUES]
         told = [(q.name, q.cohort, q.groups[0].flavors[0].quotas, q.preemption) for q in queues if q]
         return "\n".join(map(str, (self.head.priority, self.head.pod_sets, *told, *runs)))
@@ -75,7 +75,7 @@ class DrawnCluster:
         """Whether the head fits, quota and placement, when these workloads and their pods have left."""
         with self.ledger.trial():
             for key in victims:
-                self.ledger.vacate(key)
+                self.ledger.remove_with_pods(key)
             quota, usage = self.ledger.quota, self.assignment.usage
             if not quota.fits("a", usage):
                 return False
@@ -96,7 +96,7 @@ class DrawnCluster:
                         return False
                     if not all(_exceeds(node, wanted) for node in _below(candidate)):
                         return False
-                self.ledger.vacate(candidate.key)
+                self.ledger.remove_with_pods(candidate.key)
         return True
 
     def allowed_sets(self, *, borrowing: bool) -> Iterator[list[Candidate]]:

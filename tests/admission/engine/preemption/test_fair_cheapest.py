@@ -115,7 +115,9 @@ class FairGang:
         """What one needs to see of an example that fails."""
         quota = self.ledger.quota
         runs = [
-            (b.workload.key, q, b.workload.priority, b.workload.evicted) for q in "abc" for b in self.ledger.holders(q)
+            (b.workload.key, q, b.workload.priority, b.workload.evicted)
+            for q in "abc"
+            for b in self.ledger.charged_to(q)
         ]
         queues = [(name, spec.cohort, spec.groups, spec.weight_milli) for name in "abc" if (spec := quota.spec(name))]
         return f"{self.context.workload.pod_sets}\n{self.context.policy}\n{self.sharing}\n{runs}\n{queues}"
@@ -124,7 +126,7 @@ class FairGang:
         """Whether it fits, quota and placement, when these have left."""
         with self.ledger.trial():
             for key in victims:
-                self.ledger.vacate(key)
+                self.ledger.remove_with_pods(key)
             return (
                 self.ledger.quota.fits("a", self.context.usage)
                 and self.ledger.placement.place(self.context.requests).fits

@@ -26,7 +26,7 @@ def test_what_is_ruled_out_has_no_place(scene: DrawnCluster, data: st.DataObject
     bound = ledger.placement.capacity_bound([[request] for request in requests])
     for key in data.draw(st.lists(st.sampled_from([w.key for w in scene.running]), unique=True)):
         with ledger.trial():
-            ledger.vacate(key)
+            ledger.remove_with_pods(key)
             assert not (bound.rules_out() and ledger.placement.place(requests).fits)
 
 

@@ -21,7 +21,7 @@ def test_lifting_frees_what_leaving_frees(scene: DrawnCluster, data: st.DataObje
     gone = data.draw(st.lists(st.sampled_from([w.key for w in scene.running]), unique=True))
     with ledger.trial():
         for key in gone:
-            ledger.vacate(key)
+            ledger.remove_with_pods(key)
         left = {name: dump(ledger)["trees"][name] for name in dump(ledger)["trees"]}
     with ledger.trial():
         for key in gone:
@@ -52,7 +52,7 @@ def test_counting_agrees_with_placing(scene: DrawnCluster, data: st.DataObject) 
             eviction_gains.evict(key)
         with ledger.trial():
             for each in sorted(gone):
-                ledger.vacate(each)
+                ledger.remove_with_pods(each)
             fits = ledger.placement.place(requests).fits
         assert fits <= eviction_gains.enough
         assert fits == eviction_gains.enough or not eviction_gains.exact

@@ -248,7 +248,7 @@ def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> 
             case "trial", int(which):
                 with made.trial():
                     for key in sorted(admitted)[which : which + 2]:
-                        made.vacate(key)
+                        made.remove_with_pods(key)
                     made.placement.place(
                         [request(OnePod("b", (Term(RACK, "a"), Term(ZONE, None))), 2, TopologyAsk(unconstrained=True))]
                     )

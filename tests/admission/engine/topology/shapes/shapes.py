@@ -105,7 +105,9 @@ def _outside(rule: LevelConstraint, share: int) -> int:
     return out + (share % rule.factor if rule.factor else 0)
 
 
-def clean_shares(rules: Mapping[int, LevelConstraint], shares: Shares, sizes: Mapping[int, int] | None = None) -> bool:
+def satisfies_hard_constraints(
+    rules: Mapping[int, LevelConstraint], shares: Shares, sizes: Mapping[int, int] | None = None
+) -> bool:
     """Whether every hard constraint holds, and every slice is whole."""
     for level in range(len(LEVELS)):
         rule, size = rules.get(level, LevelConstraint("")), (sizes or {}).get(level, 1)
@@ -148,7 +150,7 @@ def best(
     allowed = [
         shares
         for shares in everything(rooms, count)
-        if clean_shares(rules, shares, sizes)
+        if satisfies_hard_constraints(rules, shares, sizes)
         and all(shares.get(path, 0) >= some for path, some in (kept or {}).items())
     ]
     for depth in (at,) if word == "required" else range(at, -2, -1):

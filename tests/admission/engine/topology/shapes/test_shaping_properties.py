@@ -17,12 +17,12 @@ from tests.admission.engine.topology.shapes.shapes import (
     Path,
     asked,
     best,
-    clean_shares,
     cluster,
     cost_of,
     families,
     place,
     proved,
+    satisfies_hard_constraints,
     shares_of,
     softened,
 )
@@ -94,20 +94,20 @@ def _agrees(case: Case, random: Random) -> None:
     assert cost_of(hosts, rules, shares) == wanted
     assert sum(shares.values()) == pods
     assert all(0 < share <= hosts[path] for path, share in shares.items())
-    assert clean_shares(rules, shares, sizes)
+    assert satisfies_hard_constraints(rules, shares, sizes)
 
 
 def _sound(case: Case, pods: int, sizes: dict[int, int], cost: tuple[int, ...]) -> None:
     """With the budget spent at once: whole, lawful, no better than the optimum, and the bound no worse than it."""
     hosts, bound, rules, count, sliced = case
     slices = () if sliced is None else (SliceLayer(LEVELS[sliced], 2),)
-    rough = place(cluster(hosts, budget=1), asked(bound, list(rules.values()), slices), count)
-    shares = shares_of(rough)
+    greedy_shares = place(cluster(hosts, budget=1), asked(bound, list(rules.values()), slices), count)
+    shares = shares_of(greedy_shares)
     assert sum(shares.values()) == pods
     assert all(0 < share <= hosts[path] for path, share in shares.items())
-    assert clean_shares(rules, shares, sizes)
-    assert proved(rough).cost == cost_of(hosts, rules, shares) >= cost
-    assert proved(rough).bound <= cost
+    assert satisfies_hard_constraints(rules, shares, sizes)
+    assert proved(greedy_shares).cost == cost_of(hosts, rules, shares) >= cost
+    assert proved(greedy_shares).bound <= cost
     if bound.startswith("required"):
         at = LEVELS.index(next(level for level in LEVELS if bound.split()[1] in level or level.endswith("hostname")))
         assert len(families(shares, at)) == 1
@@ -150,7 +150,7 @@ def _replaces(case: Case, data: st.DataObject) -> None:
     if wanted is not None:
         now = shares_of(after)
         assert all(now.get(path, 0) >= share for path, share in kept.items())
-        assert clean_shares(rules, now, sizes)
+        assert satisfies_hard_constraints(rules, now, sizes)
         assert sum(now.values()) == sum(shares.values())
         assert all(share <= rooms_left[path] for path, share in now.items())
         assert cost_of(hosts, rules, now) == wanted if budget > 1 else cost_of(hosts, rules, now) >= wanted
