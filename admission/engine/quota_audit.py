@@ -21,7 +21,7 @@ from admission.engine.topology.allocation.entries import Allocation
 
 def wrong_quota(allocations: Allocations, quota: QuotaTree, by_priority: UsageByPriority) -> Iterator[list[str]]:
     """What does not agree with the admissions."""
-    there, counted, sums = allocations.by_workload, dict[str, Allocation](), _Sums()
+    there, counted, sums = allocations.by_workload, dict[str, Allocation](), _AdmittedUsage()
     for keys in parts(list(there), PART):
         for key in keys:
             if (allocation := there.get(key)) is not None:
@@ -37,7 +37,7 @@ def wrong_quota(allocations: Allocations, quota: QuotaTree, by_priority: UsageBy
     yield list(sums.wrong(quota, by_priority))
 
 
-class _Sums:
+class _AdmittedUsage:
     """Of admissions, by queue and by priority."""
 
     def __init__(self) -> None:

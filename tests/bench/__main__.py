@@ -25,7 +25,7 @@ from tests.bench import (
     webhook,
 )
 from tests.bench.perfload import run as perfload
-from tests.bench.protocol import Mode
+from tests.bench.protocol import BenchMode
 
 SIZES = "640,5000,15000,50000,100000"
 app = typer.Typer(no_args_is_help=False, add_completion=False)
@@ -39,7 +39,7 @@ def jobs_command(
     top: int = 0,
 ) -> None:
     """Jobs end to end on the real control plane."""
-    mode = Mode.FLOOR if floor else Mode.PROTOCOL if protocol else Mode.STOWAGE
+    mode = BenchMode.FLOOR if floor else BenchMode.PROTOCOL if protocol else BenchMode.STOWAGE
     jobs.run(loads or [], mode=mode, top=top)
 
 

@@ -42,7 +42,7 @@ from tests.bench.loads import loads
 from tests.bench.measure import costs, page_of, pid_of, servers
 from tests.bench.perfload import figures
 from tests.bench.perfload.run import print_profile, profiled
-from tests.bench.protocol import Mode, stamping
+from tests.bench.protocol import BenchMode, stamping
 from tests.bench.recorded import waits
 from tests.scenarios.stage import real
 
@@ -111,12 +111,12 @@ def run(chosen_loads: Sequence[str], chosen: Run) -> None:
     rows = []
     for name in chosen_loads or list(LOADS):
         count, size = _scaled(LOADS[name]["gangs"], LOADS[name]["pods"], chosen.share)
-        found = _on_a_cluster(count, size, chosen, Mode.STOWAGE)
-        alone = _on_a_cluster(count, size, chosen, Mode.PROTOCOL) if chosen.protocol else None
-        beside = _on_a_cluster(count, size, chosen, Mode.FLOOR) if chosen.floor else None
+        found = _on_a_cluster(count, size, chosen, BenchMode.STOWAGE)
+        alone = _on_a_cluster(count, size, chosen, BenchMode.PROTOCOL) if chosen.protocol else None
+        beside = _on_a_cluster(count, size, chosen, BenchMode.FLOOR) if chosen.floor else None
         rows.append((f"{count}x{size}", found, beside))
         if chosen.protocol:
-            rows.append((f"{count}x{size}{Mode.PROTOCOL.value}", alone, beside))
+            rows.append((f"{count}x{size}{BenchMode.PROTOCOL.value}", alone, beside))
     print(f"\ngangs by {chosen.dialect.value}, {NODES} nodes; seconds until the last pod was")
     print(f"| {' | '.join(_COLUMNS)} |")
     print("|---" * len(_COLUMNS) + "|")
@@ -148,7 +148,7 @@ def _row(name: str, found: Measured | None, beside: Measured | None) -> str:
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def _on_a_cluster(gangs: int, pods: int, chosen: Run, mode: Mode) -> Measured | None:
+def _on_a_cluster(gangs: int, pods: int, chosen: Run, mode: BenchMode) -> Measured | None:
     with tempfile.TemporaryDirectory(prefix="stowage-bench-") as name:
         folder = Path(name)
         with ControlPlane(folder / "cluster", _CLUSTER) as cluster:
@@ -164,7 +164,7 @@ class _Load:
     gangs: int
     pods: int
     dialect: Dialect
-    mode: Mode
+    mode: BenchMode
 
     @property
     def label(self) -> str:
@@ -174,7 +174,7 @@ class _Load:
         """The pods, gang by gang."""
         container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
         spec: dict[str, Any] = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
-        if self.mode is Mode.PROTOCOL:
+        if self.mode is BenchMode.PROTOCOL:
             spec["schedulingGates"] = [{"name": names.ADMISSION_GATE}]
         for gang in range(self.gangs):
             marks = self._marks(f"g{gang:05}")
@@ -183,14 +183,14 @@ class _Load:
                 yield {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
     def _marks(self, gang: str) -> dict[str, Any]:
-        if self.mode is Mode.FLOOR:
+        if self.mode is BenchMode.FLOOR:
             return {}
         queue = {names.QUEUE_NAME_LABEL: "lq"}
-        if self.dialect is Dialect.LABELS and self.mode is Mode.STOWAGE:
+        if self.dialect is Dialect.LABELS and self.mode is BenchMode.STOWAGE:
             return {"labels": {**queue, names.GANG_NAME: gang, names.GANG_MINIMUM: str(self.pods)}}
         labels = {**queue, names.POD_GROUP_NAME: gang}
         marks: dict[str, Any] = {"labels": labels, "annotations": {names.POD_GROUP_TOTAL_COUNT: str(self.pods)}}
-        if self.mode is Mode.PROTOCOL:
+        if self.mode is BenchMode.PROTOCOL:
             labels[names.MANAGED_LABEL] = "true"
             marks["finalizers"] = [names.MANAGED_FINALIZER]
         return marks
@@ -199,9 +199,9 @@ class _Load:
 async def _measure(load: _Load, cluster: ControlPlane, folder: Path, top: int) -> Measured | None:
     async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig, user_agent="bench")) as kube:
         await kube.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
-        if load.mode is Mode.FLOOR:
+        if load.mode is BenchMode.FLOOR:
             return await _drive(load, kube, cluster, {})
-        if load.mode is Mode.PROTOCOL:
+        if load.mode is BenchMode.PROTOCOL:
             async with stamping(cluster, "tests.bench.gangstamp") as pid:
                 return await _drive(load, kube, cluster, {"stamp": pid})
         async with real(cluster, folder) as stage:

@@ -28,7 +28,7 @@ from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.bench.loads import loads
 from tests.bench.perfload.run import print_profile, profiled
-from tests.bench.protocol import Mode, stamping
+from tests.bench.protocol import BenchMode, stamping
 from tests.scenarios.stage import real
 
 TOOL = Path(__file__).resolve().parents[3] / "shared" / "bench" / "jobs_bench.py"
@@ -38,7 +38,7 @@ CLUSTER = ClusterOptions(
 )
 
 
-def run(names: list[str], *, mode: Mode = Mode.STOWAGE, top: int = 0) -> None:
+def run(names: list[str], *, mode: BenchMode = BenchMode.STOWAGE, top: int = 0) -> None:
     """Runs the loads one after the other and prints what they cost; `top`: and lines of a profile of the controller."""
     if not TOOL.exists():
         print(f"the load tool is not there: {TOOL.name} is expected in ../shared/bench")
@@ -49,11 +49,11 @@ def run(names: list[str], *, mode: Mode = Mode.STOWAGE, top: int = 0) -> None:
             print_profile(Path(folder), top)
 
 
-async def _one(name: str, folder: Path, mode: Mode, top: int) -> None:
+async def _one(name: str, folder: Path, mode: BenchMode, top: int) -> None:
     with ControlPlane(folder / "cluster", CLUSTER) as cluster:
-        if mode is Mode.FLOOR:
+        if mode is BenchMode.FLOOR:
             await _drive(name, cluster, folder, mode)
-        elif mode is Mode.PROTOCOL:
+        elif mode is BenchMode.PROTOCOL:
             async with stamping(cluster, "tests.bench.jobstamp") as pid:
                 _account(cluster, {"stamp": pid})
                 await _drive(name, cluster, folder, mode)
@@ -75,12 +75,12 @@ def _account(cluster: ControlPlane, pids: Mapping[str, int]) -> None:
     path.write_text(json.dumps(state))
 
 
-async def _drive(name: str, cluster: ControlPlane, folder: Path, mode: Mode) -> None:
+async def _drive(name: str, cluster: ControlPlane, folder: Path, mode: BenchMode) -> None:
     load = LOADS[name]
-    common = ["--kubeconfig", str(cluster.kubeconfig), *(["--no-queue"] if mode is Mode.FLOOR else [])]
+    common = ["--kubeconfig", str(cluster.kubeconfig), *(["--no-queue"] if mode is BenchMode.FLOOR else [])]
     blocks = ["--blocks", str(load["blocks"])] if "blocks" in load else []
     await _call("setup", *common, *blocks)
-    topology = "none" if mode is Mode.FLOOR else load["topology"]
+    topology = "none" if mode is BenchMode.FLOOR else load["topology"]
     out = folder / "result.json"
     options = ["--jobs", str(load["jobs"]), "--pods", str(load["pods"]), "--topology", topology, "--out", str(out)]
     for key in ("run_for", "rate"):
@@ -95,7 +95,7 @@ async def _call(*arguments: str) -> None:
     await asyncio.to_thread(subprocess.run, [sys.executable, str(TOOL), *arguments], check=False)
 
 
-def _summarise(name: str, result: dict[str, Any], mode: Mode) -> None:
+def _summarise(name: str, result: dict[str, Any], mode: BenchMode) -> None:
     ours = sum(seconds for part, seconds in result["cpu_s"].items() if part.startswith("stowage-"))
     server = result["cpu_s"].get("apiserver", 0.0) or result["cpu_s"].get("kube-apiserver", 0.0)
     clock, stages = result["clock"], result["stages_since_job_post"]

@@ -27,7 +27,7 @@ from admission.webhook import statefulset as set_rules
 from api.job_kinds import JobKind
 from api.kube.resources import JOB_KINDS
 from api.meta import find_condition
-from tests.bench.measure import Cost, cost
+from tests.bench.measure import ProcessCost, cost
 
 DECLARED_KINDS = 20
 _SETTLED = 20.0
@@ -65,11 +65,11 @@ def _length(module: ModuleType | None) -> int:
     return 0 if module is None else len(inspect.getsource(module).splitlines())
 
 
-def _told(spent: Cost, seconds: float) -> str:
+def _told(spent: ProcessCost, seconds: float) -> str:
     return f"{spent.resident:.0f} MiB resident, {1000 * spent.cpu / seconds:.1f} ms of CPU a second"
 
 
-async def _idle(folder: Path, kinds: int, seconds: float) -> dict[str, Cost]:
+async def _idle(folder: Path, kinds: int, seconds: float) -> dict[str, ProcessCost]:
     """CPU within so many seconds, and memory at their end, by process."""
     async with embedded(folder) as cluster:
         for number in range(kinds):
@@ -80,7 +80,7 @@ async def _idle(folder: Path, kinds: int, seconds: float) -> dict[str, Cost]:
         before = {name: cost(pid) for name, pid in pids.items()}
         await asyncio.sleep(seconds)
         after = {name: cost(pid) for name, pid in pids.items()}
-    return {n: Cost(after[n].cpu - before[n].cpu, after[n].resident, after[n].highest) for n in pids}
+    return {n: ProcessCost(after[n].cpu - before[n].cpu, after[n].resident, after[n].highest) for n in pids}
 
 
 async def _noticed(cluster: EmbeddedCluster, kinds: int) -> None:

@@ -15,7 +15,7 @@ from hack.controlplane.cluster import STATE, ControlPlane
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ProcessCost:
     """`cpu` in seconds of user and system time; memory in MiB."""
 
     cpu: float
@@ -23,16 +23,16 @@ class Cost:
     highest: float
 
 
-def cost(pid: int) -> Cost:
+def cost(pid: int) -> ProcessCost:
     """Of a process that lives. Raises FileNotFoundError for one that does not."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     sizes = {line[0]: int(line[1]) / 1024 for line in lines if line and line[0] in ("VmRSS:", "VmHWM:")}
     seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return Cost(seconds, sizes["VmRSS:"], sizes["VmHWM:"])
+    return ProcessCost(seconds, sizes["VmRSS:"], sizes["VmHWM:"])
 
 
-def costs(pids: Mapping[str, int]) -> dict[str, Cost]:
+def costs(pids: Mapping[str, int]) -> dict[str, ProcessCost]:
     """Of several processes by name, at one moment."""
     return {name: cost(pid) for name, pid in pids.items()}
 

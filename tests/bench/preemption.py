@@ -44,7 +44,7 @@ NOW = 1_000_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PreemptorCase:
     """A preemptor: `pods` of `gpus` each."""
 
     name: str
@@ -55,20 +55,20 @@ class Ask:
 
 
 ASKS = (
-    Ask("8 x 8, one rack", 8, 8, TopologyAsk(required=RACK)),
-    Ask("16 x 8, a whole rack", 16, 8, TopologyAsk(required=RACK)),
-    Ask("64 x 1, one rack", 64, 1, TopologyAsk(required=RACK)),
-    Ask("64 x 8, unconstrained", 64, 8, TopologyAsk(unconstrained=True)),
-    Ask("1000 x 8, preferred rack", 1000, 8, TopologyAsk(preferred=RACK)),
-    Ask(
+    PreemptorCase("8 x 8, one rack", 8, 8, TopologyAsk(required=RACK)),
+    PreemptorCase("16 x 8, a whole rack", 16, 8, TopologyAsk(required=RACK)),
+    PreemptorCase("64 x 1, one rack", 64, 1, TopologyAsk(required=RACK)),
+    PreemptorCase("64 x 8, unconstrained", 64, 8, TopologyAsk(unconstrained=True)),
+    PreemptorCase("1000 x 8, preferred rack", 1000, 8, TopologyAsk(preferred=RACK)),
+    PreemptorCase(
         "64 x 1, one rack, slices of 8 to a host",
         64,
         1,
         TopologyAsk(required=RACK, slices=(SliceLayer(HOSTNAME_LABEL, 8),)),
     ),
-    Ask("1000 x 5 on nodes of 8, preferred rack", 1000, 5, TopologyAsk(preferred=RACK)),
-    Ask("8 x 8, one rack, from tenants", 8, 8, TopologyAsk(required=RACK), own_queue=False),
-    Ask("64 x 8, unconstrained, from tenants", 64, 8, TopologyAsk(unconstrained=True), own_queue=False),
+    PreemptorCase("1000 x 5 on nodes of 8, preferred rack", 1000, 5, TopologyAsk(preferred=RACK)),
+    PreemptorCase("8 x 8, one rack, from tenants", 8, 8, TopologyAsk(required=RACK), own_queue=False),
+    PreemptorCase("64 x 8, unconstrained, from tenants", 64, 8, TopologyAsk(unconstrained=True), own_queue=False),
 )
 
 
@@ -126,7 +126,7 @@ def _workload(key: str, queue: str, size: int, index: int, domains: dict[str, in
     return workload, Admission(queue, (got,))
 
 
-def preemptor(ask: Ask) -> Workload:
+def preemptor(ask: PreemptorCase) -> Workload:
     """The head that is nominated."""
     pod_set = PodSet("main", ask.pods, {"cpu": 1000, GPU: ask.gpus}, topology=ask.topology)
     queue = "own" if ask.own_queue else "fresh"

@@ -17,7 +17,7 @@ from hack.controlplane.cluster import ControlPlane
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-class Mode(Enum):
+class BenchMode(Enum):
     """The value is what a label of the run ends with."""
 
     STOWAGE = ""

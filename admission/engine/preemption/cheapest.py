@@ -33,23 +33,23 @@ from admission.engine.topology.eviction_gains import EvictionGains
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class VictimChoice:
     """The victims in order, and the certificate of the choice (cost and bound as `Cost`)."""
 
     targets: tuple[PreemptionTarget, ...]
     certificate: Certificate
 
 
-def cheapest(ledger: Ledger, context: PreemptionContext, budget: int) -> Choice:
+def cheapest(ledger: Ledger, context: PreemptionContext, budget: int) -> VictimChoice:
     """Returns the cheapest victims found within the budget of examined sets; none if evictions do not help."""
     best = BestVictims(budget)
     candidates = find(ledger, context)
     ordered = candidates.in_order()
     if not quota_might_do(ledger, context, candidates):
-        return Choice((), best.certificate())
+        return VictimChoice((), best.certificate())
     gains = gains_of(ledger, context, ordered)
     if gains is not None and not gains.domains:
-        return Choice((), best.certificate())
+        return VictimChoice((), best.certificate())
     kueue_choice = choose(ledger, context, candidates, gains, placed=False)
     if kueue_choice:
         best.targets, best.cost = kueue_choice, cost_of((one.candidate.workload for one in kueue_choice), context.now)
@@ -59,7 +59,7 @@ def cheapest(ledger: Ledger, context: PreemptionContext, budget: int) -> Choice:
     better = [] if best.targets is kueue_choice else reprieved(ledger, context, best, gains)
     targets = better or _placed(ledger, context, kueue_choice, gains)
     best.cost = cost_of((one.candidate.workload for one in targets), context.now) if targets else None
-    return Choice(tuple(targets), best.certificate())
+    return VictimChoice(tuple(targets), best.certificate())
 
 
 def _attempts(context: PreemptionContext, candidates: Candidates) -> tuple[bool, ...]:

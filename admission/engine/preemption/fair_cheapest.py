@@ -18,7 +18,7 @@ from admission.engine.decision import Certificate, Proof
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.branch_and_bound import MOST
 from admission.engine.preemption.candidates import Candidate, PreemptionContext, find_for_fairness
-from admission.engine.preemption.cheapest import Choice, reprieved, search
+from admission.engine.preemption.cheapest import VictimChoice, reprieved, search
 from admission.engine.preemption.cost import Cost, cost_of
 from admission.engine.preemption.fair import ever_evictable, fair_choice
 from admission.engine.preemption.removal import PreemptionTarget, TrialRemoval, gains_of
@@ -27,19 +27,19 @@ from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.topology.eviction_gains import EvictionGains
 
 
-def fair_cheapest(ledger: Ledger, context: PreemptionContext, sharing: FairSharingRules, budget: int) -> Choice:
+def fair_cheapest(ledger: Ledger, context: PreemptionContext, sharing: FairSharingRules, budget: int) -> VictimChoice:
     """Returns Kueue's victims, else the cheapest allowed ones found within the budget; none if evictions do not help."""
     candidates = find_for_fairness(ledger, context)
     gains = gains_of(ledger, context, candidates)
     if not candidates or (gains is not None and not gains.domains):
-        return Choice((), BestVictims(budget).certificate())
+        return VictimChoice((), BestVictims(budget).certificate())
     with TrialRemoval(ledger, context, gains) as removal:
         leaving = [one for one in candidates if one.workload.evicted]
         targets = _kueue_choice(leaving, removal, context, sharing) or _kueue_choice(
             candidates, removal, context, sharing
         )
     if targets or not context.requests:
-        return Choice(tuple(targets), Certificate(Proof.FEASIBLE, _cost(context, targets) if targets else ()))
+        return VictimChoice(tuple(targets), Certificate(Proof.FEASIBLE, _cost(context, targets) if targets else ()))
     return _searched(ledger, context, sharing, candidates, gains, BestVictims(budget))
 
 
@@ -60,18 +60,18 @@ def _searched(
     candidates: Sequence[Candidate],
     gains: EvictionGains | None,
     best: BestVictims,
-) -> Choice:
+) -> VictimChoice:
     with TrialRemoval(ledger, context, gains) as removal:
         possible = ever_evictable(candidates, removal, context, sharing)
     if not possible:
-        return Choice((), best.certificate())
+        return VictimChoice((), best.certificate())
     if len(possible) < len(candidates):
         gains = gains_of(ledger, context, possible)
     with TrialRemoval(ledger, context, gains) as removal:
         search(_FairSearch(ledger, context, possible, removal, best, sharing), gains)
     targets = reprieved(ledger, context, best, gains)
     best.cost = _cost(context, targets) if targets else None
-    return Choice(tuple(targets), best.certificate())
+    return VictimChoice(tuple(targets), best.certificate())
 
 
 def _cost(context: PreemptionContext, targets: Iterable[PreemptionTarget]) -> Cost:

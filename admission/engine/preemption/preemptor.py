@@ -28,7 +28,7 @@ from admission.engine.flavors.assign import FlavorAssignment, Mode
 from admission.engine.ledger import Ledger
 from admission.engine.model import FlavorResource, Profile, Workload
 from admission.engine.preemption.candidates import PreemptionContext
-from admission.engine.preemption.cheapest import Choice, cheapest
+from admission.engine.preemption.cheapest import VictimChoice, cheapest
 from admission.engine.preemption.classical import classical
 from admission.engine.preemption.cost import cost_of
 from admission.engine.preemption.fair import fair
@@ -92,7 +92,7 @@ class WorkloadPreemption:
         choice = self.choice(workload, assignment)
         return () if choice is None else tuple(one.victim for one in choice.targets)
 
-    def choice(self, workload: Workload, assignment: FlavorAssignment) -> Choice | None:
+    def choice(self, workload: Workload, assignment: FlavorAssignment) -> VictimChoice | None:
         """Returns the victims with their certificate, or None if the workload's queue is unknown."""
         quota = self._ledger.quota
         spec, node = quota.spec(workload.cluster_queue), quota.node(workload.cluster_queue)
@@ -110,7 +110,7 @@ class WorkloadPreemption:
         if exact and requests and not targets:
             return cheapest(self._ledger, context, self._budget)
         cost = cost_of((one.candidate.workload for one in targets), self._now) if targets else ()
-        return Choice(targets, Certificate(Proof.FEASIBLE, cost))
+        return VictimChoice(targets, Certificate(Proof.FEASIBLE, cost))
 
     def _kueue_choice(self, context: PreemptionContext) -> list[PreemptionTarget]:
         if self._sharing is not None and not context.policy.elastic:

@@ -11,7 +11,7 @@ from functools import partial
 from admission.engine.model import Workload
 from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
 from admission.engine.queue.cluster_queue import QueueLine
-from admission.engine.queue.notices import Notices
+from admission.engine.queue.notices import EvaluationNotices
 from admission.engine.queue.pending import CapacityReservation, PendingWorkload
 from admission.engine.queue.queueing_hints import Free, FreeOf
 
@@ -21,7 +21,7 @@ Beside = Callable[[Iterable[tuple[Workload, CapacityReservation]]], FreeOf]
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
 
-class Lines:
+class QueueLines:
     """The line of each ClusterQueue (`by_queue`), including queues that are not known (yet).
 
     `items`: the pending workloads by key. `ready`: the queues that may have a head. `preemptors`: see there.
@@ -32,7 +32,7 @@ class Lines:
         items: Mapping[str, PendingWorkload],
         reservations: ReservationIndex,
         preemptors: Preemptors,
-        notices: Notices,
+        notices: EvaluationNotices,
     ) -> None:
         self._items, self._reservations = items, reservations
         self._preemptors, self._notices = preemptors, notices

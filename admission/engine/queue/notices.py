@@ -18,7 +18,7 @@ class NotEvaluated:
     message: str
 
 
-class Notices:
+class EvaluationNotices:
     """At most one notice for each workload: the latest."""
 
     def __init__(self) -> None:

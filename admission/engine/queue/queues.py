@@ -4,7 +4,7 @@ A workload is in one of three states:
 
 - *active*: in its queue's line; a cycle will evaluate it.
 - *inadmissible*: refused together with its equivalence class, or in backoff. It becomes active again after a change that could
-  help (`Lines.requeue`), after freed quota or capacity that satisfies its queueing hint, or when it changes itself.
+  help (`QueueLines.requeue`), after freed quota or capacity that satisfies its queueing hint, or when it changes itself.
 - *blocked*: a cycle may not evaluate it; the workload carries the reason.
 
 `take_notices` gives the reason of each workload that was not evaluated, once.
@@ -26,9 +26,9 @@ from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrateg
 from admission.engine.queue.capacity_reservations import Preemptors, ReservationIndex
 from admission.engine.queue.cluster_queue import EquivalenceClass, QueueLine, order_of
 from admission.engine.queue.evictions import Evictions
-from admission.engine.queue.lines import BYPASSED, Lines
+from admission.engine.queue.lines import BYPASSED, QueueLines
 from admission.engine.queue.memory import QueueMemory, refusals, remembered
-from admission.engine.queue.notices import NotEvaluated, Notices
+from admission.engine.queue.notices import EvaluationNotices, NotEvaluated
 from admission.engine.queue.pending import (
     CapacityReservation,
     KeptRequest,
@@ -51,12 +51,12 @@ class PendingQueues:
         self._sequence = count()
         self._reservations = ReservationIndex(self._items)
         self._kept: dict[str, KeptRequest] = {}
-        self._notices = Notices()
+        self._notices = EvaluationNotices()
         self._counts: Counter[str] = Counter()
         self.evictions = Evictions()
         self.preemptors = Preemptors()
         self.starts = StartReservations(self._items)
-        self.lines = Lines(self._items, self._reservations, self.preemptors, self._notices)
+        self.lines = QueueLines(self._items, self._reservations, self.preemptors, self._notices)
 
     def __len__(self) -> int:
         return len(self._items)

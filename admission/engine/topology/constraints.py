@@ -35,7 +35,7 @@ NOTHING = TopologyAsk(explicit=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ResolvedLayer:
     """A slice layer: each slice of `size` pods stays in one domain of the level."""
 
     level: int
@@ -59,7 +59,7 @@ class Ask:
     request: Amounts
     wants: Wants
     level: int
-    layers: tuple[Layer, ...]
+    layers: tuple[ResolvedLayer, ...]
     inner: Mapping[int, int]
     required: bool
     unconstrained: bool
@@ -240,24 +240,24 @@ def _level_key(tree: Tree, asked: TopologyAsk, layers: tuple[SliceLayer, ...], i
     return levels[-1] if asked.unconstrained or implied else None
 
 
-def _layers(tree: Tree, level: int, key: str, layers: tuple[SliceLayer, ...]) -> tuple[Layer, ...] | str:
+def _layers(tree: Tree, level: int, key: str, layers: tuple[SliceLayer, ...]) -> tuple[ResolvedLayer, ...] | str:
     if not layers:
-        return (Layer(tree.depth - 1, 1),)
+        return (ResolvedLayer(tree.depth - 1, 1),)
     outer = tree.level_of(layers[0].level)
     if outer is None:
         return f"no requested topology level for slices: {layers[0].level}"
     if level > outer:
         return f"podset slice topology {layers[0].level} is above the podset topology {key}"
-    resolved = [Layer(outer, layers[0].size)]
+    resolved = [ResolvedLayer(outer, layers[0].size)]
     for parent, layer in pairwise(layers):
         problem = _inner_problem(tree, resolved[-1], parent, layer)
         if problem:
             return problem
-        resolved.append(Layer(tree.shape.levels.index(layer.level), layer.size))
+        resolved.append(ResolvedLayer(tree.shape.levels.index(layer.level), layer.size))
     return tuple(resolved)
 
 
-def _inner_problem(tree: Tree, above: Layer, parent: SliceLayer, layer: SliceLayer) -> str | None:
+def _inner_problem(tree: Tree, above: ResolvedLayer, parent: SliceLayer, layer: SliceLayer) -> str | None:
     level = tree.level_of(layer.level)
     if level is None:
         return f"no requested topology level for additional slice layer: {layer.level}"
@@ -268,7 +268,7 @@ def _inner_problem(tree: Tree, above: Layer, parent: SliceLayer, layer: SliceLay
     return None
 
 
-def _inner(layers: tuple[Layer, ...]) -> dict[int, int]:
+def _inner(layers: tuple[ResolvedLayer, ...]) -> dict[int, int]:
     sizes: dict[int, int] = {}
     for above, layer in pairwise(layers):
         sizes.update(dict.fromkeys(range(above.level + 1, layer.level + 1), layer.size))

@@ -44,7 +44,7 @@ from admission.engine.model import (
 )
 from admission.engine.topology.allocation.entries import by_host
 from admission.engine.topology.assignment_parts import by_path, home, merged, path_of, stale, total
-from admission.engine.topology.constraints import Ask, Group, Layer
+from admission.engine.topology.constraints import Ask, Group, ResolvedLayer
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
@@ -166,7 +166,7 @@ class Replacer:
         new, left = Assignment(rest.levels, ()), lost
         for index in reversed(range(len(ask.layers))):
             layer, below = ask.layers[index], ask.layers[index + 1 :]
-            inner = below[:1] or (Layer(tree.depth - 1, 1),)
+            inner = below[:1] or (ResolvedLayer(tree.depth - 1, 1),)
             for path, missing in _missing(tree, layer, merged(tree, rest, new)):
                 if missing > left:
                     return new
@@ -236,7 +236,7 @@ def _narrowed(tree: Tree, ask: Ask, rest: Assignment, others: Sequence[Assignmen
     broken = [] if ask.shaped else [layer for layer in ask.layers if ask.count % layer.size]
     if broken:
         within = _incomplete(tree, broken[-1], rest.domains, ask.count)
-        whole = [layer for layer in ask.layers if layer not in broken] or [Layer(tree.depth - 1, 1)]
+        whole = [layer for layer in ask.layers if layer not in broken] or [ResolvedLayer(tree.depth - 1, 1)]
         return ask if within is None else replace(ask, within=within, layers=(whole[-1],), inner={})
     if not ask.required:
         return ask
@@ -244,21 +244,21 @@ def _narrowed(tree: Tree, ask: Ask, rest: Assignment, others: Sequence[Assignmen
     return replace(ask, within=next((where for where in homes if where), None))
 
 
-def _incomplete(tree: Tree, layer: Layer, rest: Sequence[DomainCount], lost: int) -> Values | None:
+def _incomplete(tree: Tree, layer: ResolvedLayer, rest: Sequence[DomainCount], lost: int) -> Values | None:
     """Returns the domain of the layer whose pods form whole slices together with the lost pods; None if there is none."""
     pods = _pods(tree, layer, rest)
     fitting = [path for path, count in pods.items() if (count + lost) % layer.size == 0]
     return min(fitting, key=",".join, default=None)
 
 
-def _missing(tree: Tree, layer: Layer, rest: Assignment) -> list[tuple[Values, int]]:
+def _missing(tree: Tree, layer: ResolvedLayer, rest: Assignment) -> list[tuple[Values, int]]:
     """Returns the domains of the layer with a broken slice, each with the number of pods that it lacks, by path."""
     pods = _pods(tree, layer, rest.domains)
     short = [(path, -count % layer.size) for path, count in pods.items() if count % layer.size]
     return sorted(short, key=lambda each: ",".join(each[0]))
 
 
-def _pods(tree: Tree, layer: Layer, rest: Sequence[DomainCount]) -> Counter[Values]:
+def _pods(tree: Tree, layer: ResolvedLayer, rest: Sequence[DomainCount]) -> Counter[Values]:
     """Returns the pods by path of their domain at the layer's level."""
     pods: Counter[Values] = Counter()
     for domain in rest:

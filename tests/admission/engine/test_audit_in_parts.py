@@ -10,7 +10,7 @@ from admission.engine import quota_audit
 from admission.engine.ledger import Ledger
 from admission.engine.topology.allocation import audit
 from tests.admission.engine.test_ledger import book, host, pod, workload
-from tests.admission.engine.test_random_events import History
+from tests.admission.engine.test_random_events import EventHistory
 from tests.budgets import examples
 
 EVENTS = 150
@@ -25,7 +25,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("seed", range(examples(4)))
 def test_changes_between_its_parts_are_no_differences(seed: int) -> None:
-    history = History(seed)
+    history = EventHistory(seed)
     history.run(EVENTS)
     for _ in range(3):
         for found in history.world.ledger.auditing():

@@ -41,7 +41,7 @@ LENGTH = 500
 MOST_PENDING = 20
 
 
-class History:
+class EventHistory:
     """One cluster: whatever happens is told to the engine and to the model, and the two are compared."""
 
     def __init__(self, seed: int) -> None:
@@ -362,23 +362,23 @@ class History:
         return self.dice.choice(keys) if keys else ""
 
 
-HAPPENS: tuple[Callable[[History], None], ...]
+HAPPENS: tuple[Callable[[EventHistory], None], ...]
 HAPPENS, WEIGHTS = zip(
-    (History.submit, 20),
-    (History.cycle, 15),
-    (History.finish, 9),
-    (History.leave, 12),
-    (History.evict, 1),
-    (History.cancel, 1),
-    (History.change_priority, 3),
-    (History.hold, 2),
-    (History.bind, 12),
-    (History.bind_foreign, 2),
-    (History.end_pod, 4),
-    (History.change_node, 3),
-    (History.fail_node, 1),
-    (History.edit_queue, 2),
-    (History.edit_cohort, 1),
+    (EventHistory.submit, 20),
+    (EventHistory.cycle, 15),
+    (EventHistory.finish, 9),
+    (EventHistory.leave, 12),
+    (EventHistory.evict, 1),
+    (EventHistory.cancel, 1),
+    (EventHistory.change_priority, 3),
+    (EventHistory.hold, 2),
+    (EventHistory.bind, 12),
+    (EventHistory.bind_foreign, 2),
+    (EventHistory.end_pod, 4),
+    (EventHistory.change_node, 3),
+    (EventHistory.fail_node, 1),
+    (EventHistory.edit_queue, 2),
+    (EventHistory.edit_cohort, 1),
     strict=True,
 )
 
@@ -395,7 +395,7 @@ def _possible(one: Workload) -> bool:
 def play(seeds: range) -> None:
     for seed in seeds:
         try:
-            history = History(seed)
+            history = EventHistory(seed)
             history.run(LENGTH)
             history.drain()
         except Exception as error:

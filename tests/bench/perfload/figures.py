@@ -10,7 +10,7 @@ from statistics import fmean
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.bench.measure import Cost
+from tests.bench.measure import ProcessCost
 from tests.bench.perfload.driver import Life
 
 _PHASES = (
@@ -85,7 +85,9 @@ def decisions(page: Scrape, workloads: int) -> None:
     )
 
 
-def costs(before: Mapping[str, Cost], after: Mapping[str, Cost], wall: float, busy: float, cores: int) -> None:
+def costs(
+    before: Mapping[str, ProcessCost], after: Mapping[str, ProcessCost], wall: float, busy: float, cores: int
+) -> None:
     """Seconds of processor and the highest memory by process; `busy`: seconds that the machine worked meanwhile."""
     spent = {name: after[name].cpu - before[name].cpu for name in after}
     told = ", ".join(f"{name} {spent[name]:.1f} s / {after[name].highest:.0f} MiB" for name in after)

@@ -37,7 +37,7 @@ from typing import Protocol
 from admission.engine.decision import Certificate, NoPlacement, PlacementResult, Proof, Proven
 from admission.engine.model import Assignment, DomainCount, PlacementOptions, Profile
 from admission.engine.topology.assignment_parts import path_of
-from admission.engine.topology.constraints import Ask, Group, Layer
+from admission.engine.topology.constraints import Ask, Group, ResolvedLayer
 from admission.engine.topology.joint import colocated
 from admission.engine.topology.joint.capacity_view import EVERYWHERE, DomainRef
 from admission.engine.topology.joint.domain_search import ANY, DomainSearch
@@ -298,7 +298,7 @@ def _members(steps: JointSteps, tree: Tree, group: Group) -> list[Member]:
         return []
     members = [_member(replace(ask, leader=None, leader_wants=None))]
     if ask.leader is not None:
-        plain = (Layer(tree.depth - 1, 1),)
+        plain = (ResolvedLayer(tree.depth - 1, 1),)
         wants = ask.wants if ask.leader_wants is None else ask.leader_wants
         leader = replace(ask, count=1, request=ask.leader, wants=wants, layers=plain, inner={}, leader=None, shaped={})
         members.append(_member(replace(leader, leader_wants=None)))

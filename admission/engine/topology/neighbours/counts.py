@@ -31,7 +31,7 @@ Steps = Callable[[Iterator[None]], None]
 """Runs an iterator to its end, with pauses between its steps. An iterator that was passed before is abandoned."""
 
 
-class PodCounts:
+class TermCounts:
     """The counts of all pods, by place and by term.
 
     `namespaces` has the labels of each namespace. `watching` is True once all pods are counted. `pods` returns all pods as of
@@ -296,7 +296,7 @@ class PodCounts:
         """Yields a message for each deviation of the counts from the pods."""
         if not self.watching:
             return
-        wanted = PodCounts(self._trees, self._nodes, Journal())
+        wanted = TermCounts(self._trees, self._nodes, Journal())
         wanted.namespaces, wanted.pods = self.namespaces, self.pods
         wanted.watch()
         if wanted._at != self._at:

@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 
 from admission.engine.model import HOSTNAME_LABEL, PodFacts, PodTerm
-from admission.engine.topology.neighbours.counts import PodCounts, label_of
+from admission.engine.topology.neighbours.counts import TermCounts, label_of
 from admission.engine.topology.neighbours.tally import DOMAIN, HOST, Place, Tally
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree
@@ -35,7 +35,7 @@ TOGETHER: Final = "pod affinity"
 _NOT_YET: Final = "terms of pods"
 
 
-class PlacedPods(PodCounts):
+class PlacedPods(TermCounts):
     """The counted pods, with the rows that pod terms exclude."""
 
     def concerns(self, facts: PodFacts | None) -> bool:

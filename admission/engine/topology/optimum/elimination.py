@@ -45,7 +45,7 @@ class _Options(NamedTuple):
     last: Ints
 
 
-class _Sums(NamedTuple):
+class _OptionSums(NamedTuple):
     """Sums of options, ascending: the integers, their `heads` (the digits value and domains; distinct), and domains below."""
 
     keys: Ints
@@ -136,10 +136,10 @@ class Elimination:
         if self.expanded > self._budget:
             raise GaveUp
 
-    def _rests(self, keys: Ints) -> list[_Sums]:
+    def _rests(self, keys: Ints) -> list[_OptionSums]:
         """Returns the sums of 0, 1, ... m - 1 options; of sums with equal heads only the one with the fewest domains below."""
         single = self._distinct(keys)
-        found = [_Sums(_NOTHING, _NOTHING, _NOTHING), single]
+        found = [_OptionSums(_NOTHING, _NOTHING, _NOTHING), single]
         for _ in range(self._wanted.parents - 2):
             if len(found[-1].keys) * len(single.keys) > _MOST_SUMS:
                 raise GaveUp
@@ -152,14 +152,14 @@ class Elimination:
             found.append(self._distinct(sums.take(able)))
         return found[: self._wanted.parents]
 
-    def _distinct(self, keys: Ints) -> _Sums:
+    def _distinct(self, keys: Ints) -> _OptionSums:
         keys = np.sort(keys)
         heads = keys >> self._bits
         first = _runs(heads)[:-1]
         keys = keys.take(first)
-        return _Sums(keys, heads.take(first), keys & self._below)
+        return _OptionSums(keys, heads.take(first), keys & self._below)
 
-    def _totals(self, keys: Ints, rest: _Sums) -> Ints:
+    def _totals(self, keys: Ints, rest: _OptionSums) -> Ints:
         """Returns, by option, a lower bound of the domains below in an answer that contains it."""
         missing = (self._target >> self._bits) - (keys >> self._bits)
         at = np.minimum(rest.heads.searchsorted(missing), len(rest.heads) - 1)

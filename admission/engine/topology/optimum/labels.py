@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from admission.engine.topology.budget import BudgetSpent
-from admission.engine.topology.optimum.objective import Problem, Scale
+from admission.engine.topology.optimum.objective import FigureScale, Problem
 from admission.engine.topology.optimum.subset_sum import Top
 from admission.engine.topology.optimum.trees import Choice, families, leaves
 from admission.engine.topology.tree.level import Ints
@@ -32,7 +32,7 @@ Label = tuple[int, int, "Choice | int"]
 _EMPTY: Label = (0, 0, None)
 
 
-class Labels:
+class LabelSearch:
     """One search. `candidates` are slots by level; `least` is a lower bound of the domains that an answer opens, by level.
 
     `known` is the cost of the known answer, `budget` the number of label pairs to examine. After `run`, `expanded` is the
@@ -42,7 +42,7 @@ class Labels:
     def __init__(
         self,
         problem: Problem,
-        scale: Scale,
+        scale: FigureScale,
         top: Top,
         candidates: Sequence[Ints],
         least: Sequence[int],

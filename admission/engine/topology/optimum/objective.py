@@ -14,7 +14,7 @@ rack that is opened for a few pods is lost to the next gang that needs a whole r
 The pairs describe the domains that stay free: of two answers with equally many domains at `asked` and equally many
 stranded slices, the one with smaller sorted capacities leaves the larger domains whole. Ties break by name: the solvers
 visit domains by capacity, then by name, and keep the first answer. All figures are sums over the opened domains, so the
-cost of an answer is one integer with a digit for each figure (`Scale`), and parts of answers compare like whole answers.
+cost of an answer is one integer with a digit for each figure (`FigureScale`), and parts of answers compare like whole answers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from admission.engine.topology.tree.level import Bools, Ints
 
 Figures = tuple[int, ...]
 Figure = tuple[str, int]
-"""(`count` or `stranded`, level) of a figure; a digit of `Scale` may also be (`unused`, capacity) for the pairs."""
+"""(`count` or `stranded`, level) of a figure; a digit of `FigureScale` may also be (`unused`, capacity) for the pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def pairs(counts: Counter[int] | dict[int, int]) -> Iterable[int]:
         yield from (value, counts[value])
 
 
-class Scale:
+class FigureScale:
     """Packs figures as digits of one integer; the pairs have one digit for each capacity at `asked`."""
 
     def __init__(self, problem: Problem, values: Iterable[int]) -> None:

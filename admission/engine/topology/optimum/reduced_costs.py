@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from admission.engine.topology.budget import BudgetSpent
-from admission.engine.topology.optimum.objective import Problem, Scale
+from admission.engine.topology.optimum.objective import FigureScale, Problem
 from admission.engine.topology.optimum.parent_table import ParentTable
 from admission.engine.topology.optimum.subset_sum import Top
 from admission.engine.topology.optimum.trees import Choice, candidates, families, leaves
@@ -85,7 +85,7 @@ def _rent(worth: Ints, parents: int) -> int:
     return (int(ordered[at]) + (int(ordered[at - 1]) if at else 0)) // 2
 
 
-def costs(scale: Scale, asked: int, slots: Ints, capacity: Ints, below: Sequence[Ints]) -> dict[int, int]:
+def costs(scale: FigureScale, asked: int, slots: Ints, capacity: Ints, below: Sequence[Ints]) -> dict[int, int]:
     """Returns, by slot, the cost of opening a domain of the requested level with all domains below it.
 
     `below` has the number of these, by level and in the order of `slots`.
@@ -116,7 +116,7 @@ class KnapsackTable:
     def __init__(
         self,
         problem: Problem,
-        scale: Scale,
+        scale: FigureScale,
         reduced: ReducedCosts,
         costs: Mapping[int, int],
         wanted: Wanted,

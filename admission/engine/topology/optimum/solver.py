@@ -20,10 +20,10 @@ import numpy as np
 
 from admission.engine.decision import Certificate, Proof
 from admission.engine.topology.optimum.fewest_parents import FewestParents, fewest_parents
-from admission.engine.topology.optimum.labels import Labels
+from admission.engine.topology.optimum.labels import LabelSearch
 from admission.engine.topology.optimum.lower_bounds import by_capacity, fewest_below, fewest_of, multiple
 from admission.engine.topology.optimum.numbers import capacities_of, pick, sum_of_largest
-from admission.engine.topology.optimum.objective import Figure, Figures, Problem, Scale, mask, pairs
+from admission.engine.topology.optimum.objective import Figure, Figures, FigureScale, Problem, mask, pairs
 from admission.engine.topology.optimum.parent_table import ParentTable
 from admission.engine.topology.optimum.reduced_costs import KnapsackTable, ReducedCosts, Wanted, costs
 from admission.engine.topology.optimum.subset_sum import CapacityCounts, Top, fewest
@@ -234,7 +234,7 @@ class _Steps:
             return True
         return self._kinds_below[-1].values[-1] > waste
 
-    def _costs(self, scale: Scale, slots: Ints, last: int) -> dict[int, int]:
+    def _costs(self, scale: FigureScale, slots: Ints, last: int) -> dict[int, int]:
         """Returns, by slot, the cost of opening a domain of the requested level and all domains below, down to `last`."""
         problem, size = self._problem, len(self._capacity)
         home, inside, below = np.arange(size), slots, []
@@ -244,11 +244,11 @@ class _Steps:
             below.append(np.bincount(home[inside], minlength=size)[slots])
         return costs(scale, problem.asked, slots, self._capacity[slots], below)
 
-    def _scale(self, among: Ints) -> Scale:
+    def _scale(self, among: Ints) -> FigureScale:
         """Returns the scale for answers among these domains of the requested level, and for the known answer."""
         opened = self._capacity[self._problem.opened(self._slots)[self._problem.asked]]
         values = {*self._capacity[among].tolist(), *opened.tolist()}
-        return Scale(self._problem, values)
+        return FigureScale(self._problem, values)
 
     def _raise_bounds(self) -> None:
         """Recompute the lower bounds for the remaining domains, including the levels below."""
@@ -286,7 +286,7 @@ class _Steps:
             return False
         scale = self._scale(among)
         known = scale.of(problem, self._figures, problem.last)
-        labels = Labels(problem, scale, top, some, self._least(), known, budget)
+        labels = LabelSearch(problem, scale, top, some, self._least(), known, budget)
         found = labels.run()
         self._expanded += labels.expanded
         if found is not None:

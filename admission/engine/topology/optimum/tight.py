@@ -16,7 +16,7 @@ import numpy as np
 from admission.engine.topology.optimum.elimination import Elimination
 from admission.engine.topology.optimum.fewest_parents import FewestParents, counts
 from admission.engine.topology.optimum.lower_bounds import multiple
-from admission.engine.topology.optimum.objective import Figures, Problem, Scale, mask, pairs
+from admission.engine.topology.optimum.objective import Figures, FigureScale, Problem, mask, pairs
 from admission.engine.topology.optimum.reduced_costs import KnapsackTable, ReducedCosts, Wanted, costs
 from admission.engine.topology.optimum.subset_sum import CapacityCounts, Top
 from admission.engine.topology.optimum.trees import children
@@ -84,7 +84,7 @@ class Tight:
     def _by_table(self, reduced: ReducedCosts, below: _Below) -> Ints | None:
         problem, slots = self._problem, reduced.slots
         capacity = problem.capacity[problem.asked].take(slots)
-        scale = Scale(problem, set(capacity.tolist()))
+        scale = FigureScale(problem, set(capacity.tolist()))
         paid = costs(scale, problem.asked, slots, capacity, [below.number.take(slots)])
         table = KnapsackTable(problem, scale, reduced, paid, self._wanted, self._budget - self.expanded)
         found = table.run()

@@ -12,7 +12,7 @@ from math import lcm
 from typing import Final
 
 from admission.engine.model import LevelConstraint, Spreading
-from admission.engine.topology.constraints import Layer
+from admission.engine.topology.constraints import ResolvedLayer
 
 _NOTHING_ASKED: Final = LevelConstraint("")
 
@@ -163,7 +163,7 @@ def _multiples(low: int, high: int, step: int) -> int:
 
 
 def rules_of(
-    shaped: Mapping[int, LevelConstraint], layers: Iterable[Layer], depth: int, total: int
+    shaped: Mapping[int, LevelConstraint], layers: Iterable[ResolvedLayer], depth: int, total: int
 ) -> tuple[LevelRule, ...]:
     """Returns the rule of each level, widest first.
 

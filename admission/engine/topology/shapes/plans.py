@@ -215,7 +215,7 @@ def _tight(able: Sequence[_Able], counts: Mapping[int, int], step: int) -> dict[
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
+class _ShareChoice:
     """A child and its possible shares above 0, with their prices, as tuples and as arrays."""
 
     child: DomainKind
@@ -223,13 +223,13 @@ class _Choice:
     arrays: tuple[Ints, Ints]
 
 
-def _choices(kind: DomainKind, rule: LevelRule, share: int) -> Iterator[_Choice]:
+def _choices(kind: DomainKind, rule: LevelRule, share: int) -> Iterator[_ShareChoice]:
     for child, many in kind.children:
         sizes = [size for at, length in runs(kind.options(child)) for size in range(at, at + length) if size <= share]
         if sizes:
             prices = [rule.price(size) for size in sizes]
             arrays = (np.array(sizes, dtype=np.int64), np.array(prices, dtype=np.int64))
-            choice = _Choice(child, tuple(zip(sizes, prices, strict=True)), arrays)
+            choice = _ShareChoice(child, tuple(zip(sizes, prices, strict=True)), arrays)
             for _ in range(many if child.kept else min(many, share // sizes[0])):
                 yield choice
 
@@ -245,7 +245,7 @@ def _table(kind: DomainKind, rule: LevelRule, share: int, budget: StateBudget) -
     return SharePlan(int(steps[-1][share]), None, _marked(choices, steps, share, share + 1))
 
 
-def _next(choice: _Choice, before: Ints) -> Ints:
+def _next(choice: _ShareChoice, before: Ints) -> Ints:
     """Returns the table with one more child. Many shares are handled in one vector operation, if memory permits."""
     best = _staying(choice, before)
     sizes, prices = choice.arrays
@@ -262,12 +262,12 @@ def _next(choice: _Choice, before: Ints) -> Ints:
     return best
 
 
-def _staying(choice: _Choice, before: Ints) -> Ints:
+def _staying(choice: _ShareChoice, before: Ints) -> Ints:
     """Returns the table for the case that the child gets no pods, which is impossible if it has kept pods."""
     return np.full_like(before, NEVER) if choice.child.kept else before.copy()
 
 
-def _marked(choices: list[_Choice], steps: list[Ints], end: int, width: int) -> dict[DomainKind, tuple[int, ...]]:
+def _marked(choices: list[_ShareChoice], steps: list[Ints], end: int, width: int) -> dict[DomainKind, tuple[int, ...]]:
     """Returns the shares of each kind on any optimal path to the cell `end`, traced backwards.
 
     If used units are counted, the table has two dimensions, and rows of the flattened table are `width` cells apart.

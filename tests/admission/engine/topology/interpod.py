@@ -75,7 +75,7 @@ def binds(gang: Sequence[OnePod], there: Sequence[OnePod], nodes: Nodes) -> bool
 
 
 @dataclass(frozen=True)
-class Cluster:
+class TermCluster:
     """Nodes by name with their labels, free pods of each, and the pods that are there."""
 
     nodes: Nodes

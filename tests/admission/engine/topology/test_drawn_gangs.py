@@ -28,7 +28,7 @@ FLAVOR, SITE = "tas", "site"
 
 
 @dataclass
-class Cluster:
+class GangCluster:
     """The ledger and the model side by side."""
 
     draw: Draw
@@ -134,7 +134,7 @@ def _workload(gang: Gang) -> Workload:
 def play(seed: int, gangs: int) -> tuple[int, list[str], list[str]]:
     """How many were placed; pods that did not bind; gangs that waited and that the scheduler alone would have bound."""
     rng = Random(seed)
-    here = Cluster(Draw(rng, SITE), rng)
+    here = GangCluster(Draw(rng, SITE), rng)
     here.open()
     count, unbound, refused = 0, list[str](), list[str]()
     for _ in range(gangs):

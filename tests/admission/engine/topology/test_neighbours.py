@@ -32,9 +32,8 @@ from admission.engine.model import (
 )
 from admission.engine.topology.neighbours.tally import TermTable
 from api.pod_terms import Requirement
-from tests.admission.engine.builders import Cluster as Cluster_
-from tests.admission.engine.builders import admitted, queue, racks
-from tests.admission.engine.topology.interpod import Cluster, OnePod, Term, binds, passes
+from tests.admission.engine.builders import Cluster, admitted, queue, racks
+from tests.admission.engine.topology.interpod import OnePod, Term, TermCluster, binds, passes
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
 from tests.budgets import examples
 
@@ -109,7 +108,7 @@ ASKS = st.one_of(
 
 
 @st.composite
-def clusters(draw: st.DrawFn, *, crossing: bool = False) -> Cluster:
+def clusters(draw: st.DrawFn, *, crossing: bool = False) -> TermCluster:
     """Up to six nodes; a zone is a block, or with `crossing` anything, also missing."""
     nodes = {}
     for i in range(draw(st.integers(1, 6))):
@@ -119,10 +118,10 @@ def clusters(draw: st.DrawFn, *, crossing: bool = False) -> Cluster:
         nodes[f"n{i}"] = {**labels, **({} if zone is None else {ZONE: zone})}
     free = {name: draw(st.integers(0, 2)) for name in nodes}
     pods = draw(st.lists(st.builds(replace, PODS, node=st.sampled_from([*sorted(nodes), "gone"])), max_size=4))
-    return Cluster(nodes, free, pods)
+    return TermCluster(nodes, free, pods)
 
 
-def of(cluster: Cluster, profile: Profile) -> Ledger:
+def of(cluster: TermCluster, profile: Profile) -> Ledger:
     made = book(
         [Node(n, labels, {"cpu": 1000 * cluster.free[n], "pods": 20}) for n, labels in cluster.nodes.items()], profile
     )
@@ -131,7 +130,7 @@ def of(cluster: Cluster, profile: Profile) -> Ledger:
     return made
 
 
-def inside(cluster: Cluster, ask: TopologyAsk, choice: tuple[str, ...]) -> bool:
+def inside(cluster: TermCluster, ask: TopologyAsk, choice: tuple[str, ...]) -> bool:
     if ask.required is None:
         return True
     depth = LEVELS.index(ask.required) + 1
@@ -141,7 +140,7 @@ def inside(cluster: Cluster, ask: TopologyAsk, choice: tuple[str, ...]) -> bool:
 @settings(max_examples=examples(100))
 @given(clusters(), PODS, st.integers(1, 3), ASKS, st.sampled_from(list(Profile)))
 def test_what_could_be_bound_is_placed_and_what_is_placed_binds(
-    cluster: Cluster, pod: OnePod, count: int, ask: TopologyAsk, profile: Profile
+    cluster: TermCluster, pod: OnePod, count: int, ask: TopologyAsk, profile: Profile
 ) -> None:
     gang = [pod] * count
     ways = (
@@ -162,7 +161,7 @@ def test_what_could_be_bound_is_placed_and_what_is_placed_binds(
 @settings(max_examples=examples(50))
 @given(clusters(crossing=True), st.lists(PODS, min_size=2, max_size=2), ASKS, st.sampled_from(["", "g"]))
 def test_pod_sets_that_are_placed_together_bind_in_any_order(
-    cluster: Cluster, pods: list[OnePod], ask: TopologyAsk, group: str
+    cluster: TermCluster, pods: list[OnePod], ask: TopologyAsk, group: str
 ) -> None:
     """A leader and two workers, or two pod sets one after the other, also where zones cross racks."""
     pods = [replace(pod, namespace="ns") for pod in pods]
@@ -446,7 +445,7 @@ def test_two_heads_of_one_cycle_do_not_get_places_that_exclude_each_other() -> N
     )
     heads = [Workload(f"ns/{name}", name, f"ns/{name}", name, (pod_set,)) for name in ("q1", "q2")]
     nodes = [node(f"h{i}", {"rack": "r", BLOCK: "b", "pool": "tas"}) for i in range(2)]
-    here = Cluster_(racks(), *nodes, queue("q1", tas=10), queue("q2", tas=10), *heads)
+    here = Cluster(racks(), *nodes, queue("q1", tas=10), queue("q2", tas=10), *heads)
     assert admitted(here.cycle()) == ["ns/q1"]
     assert admitted(here.cycle()) == []
     here.finish("ns/q1")
