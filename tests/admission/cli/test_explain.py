@@ -53,7 +53,7 @@ def test_the_tables_say_what_is_in_the_way_and_what_would_help(tmp_path: Path) -
 
 
 def test_json_has_stable_keys_and_the_same_words(tmp_path: Path) -> None:
-    code, out, _ = run(W, snapshot(situations.quota_and_room(), tmp_path), as_json=True)
+    code, out, _ = run(W, snapshot(situations.quota_and_capacity(), tmp_path), as_json=True)
     found = json.loads(out)
     assert code == 0
     top = "title workload clusterQueue verdict reason message flavors remedies ahead complete codes headline"

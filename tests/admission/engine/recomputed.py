@@ -61,13 +61,13 @@ class Model:
                 bound[pod.workload, pod.node] += 1
             elif pod.node in taken:
                 taken[pod.node].update({**pod.requests, "pods": 1})
-        promised: Counter[tuple[str, str]] = Counter()
+        reserved: Counter[tuple[str, str]] = Counter()
         for key, admission in self.admitted.items():
             for node, count in hosts(admission):
-                promised[key, node] += count
-        for key, node in bound.keys() | promised.keys():
+                reserved[key, node] += count
+        for key, node in bound.keys() | reserved.keys():
             if node in taken:
-                count = max(bound[key, node], promised[key, node])
+                count = max(bound[key, node], reserved[key, node])
                 requests = {**self.workloads[key].pod_sets[0].requests, "pods": 1}
                 taken[node].update({name: amount * count for name, amount in requests.items()})
         return taken

@@ -99,9 +99,9 @@ class Elastic(Cluster):
         preemptor = Preemptor(self.ledger, self.now, FairSharingRules() if self.fair else None)
         report = run_cycle(self.ledger, self.queues, self.now, 100, preemptor, fair=self.fair)
         for key in admitted(report):
-            booked = self.ledger.workload(key)
-            assert booked is not None
-            self.ledger.apply(replace(booked, reserved=self.now))
+            charged = self.ledger.workload(key)
+            assert charged is not None
+            self.ledger.apply(replace(charged, reserved=self.now))
         assert self.ledger.audit() == []
         return report
 
@@ -305,7 +305,7 @@ def test_a_namespace_that_does_not_name_a_resource_has_no_guarantee_and_no_limit
     assert victims(cluster.ask("a1", 3)) == {"a1": ["b1"]}
 
 
-def test_more_promised_than_there_is_goes_by_what_there_is() -> None:
+def test_reservations_beyond_the_quota_count_up_to_the_quota() -> None:
     cluster = Elastic(TEN, a=(8, 8), b=(8, 8))
     assert admitted(cluster.ask("a1", 6)) == ["a1"]
     report = cluster.ask("b1", 6)

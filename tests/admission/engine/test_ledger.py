@@ -72,7 +72,7 @@ def free(ledger: Ledger, node: str) -> int:
     return tree.free_at(tree.row_of_node[node], ledger._capacity.columns.of("gpu"))
 
 
-def test_an_admission_takes_its_room_and_its_end_gives_it_back() -> None:
+def test_an_admission_charges_capacity_and_its_end_frees_it() -> None:
     ledger = book(host("n1"), host("n2"))
     ledger.apply(workload("ns/w", ("n1", 4), ("n2", 3)))
     assert (free(ledger, "n1"), free(ledger, "n2")) == (0, 1)
@@ -216,7 +216,7 @@ def test_fits_says_whether_an_admission_would_still_hold() -> None:
     assert not ledger.placement.fits(gone, gone.admission)
 
 
-def test_the_generation_grows_when_room_may_have_come() -> None:
+def test_the_generation_grows_when_capacity_may_have_been_freed() -> None:
     ledger = book(host("n1"))
     seen = [ledger.generation("tas")]
 
@@ -320,14 +320,14 @@ def wide_workload(key: str, count: int, gpu: int = 1) -> Workload:
     return workload(key, ("r1", count), levels=(RACK,), gpu=gpu)
 
 
-def test_pods_that_are_not_bound_yet_take_room_on_nodes() -> None:
+def test_pods_that_are_not_bound_yet_use_capacity_on_nodes() -> None:
     ledger = book(host("n1"), host("n2"), wide=True)
     ledger.apply(wide_workload("ns/w", 1, gpu=3))
     assert (free(ledger, "n1"), free(ledger, "n2")) == (1, 4)
     assert ask(ledger, 2, gpu=3).endswith('resource "gpu": 1')
 
 
-def test_a_bound_pod_takes_the_place_of_a_shadow() -> None:
+def test_a_bound_pod_replaces_an_assumed_pod() -> None:
     ledger = book(host("n1"), host("n2"), wide=True)
     ledger.apply(wide_workload("ns/w", 2))
     assert (free(ledger, "n1"), free(ledger, "n2")) == (2, 4)
@@ -337,7 +337,7 @@ def test_a_bound_pod_takes_the_place_of_a_shadow() -> None:
     assert free(ledger, "n1") + free(ledger, "n2") == 6
 
 
-def test_shadows_give_way_to_pods_that_are_there() -> None:
+def test_assumed_pods_move_when_bound_pods_need_their_node() -> None:
     ledger = book(host("n1"), host("n2"), wide=True)
     ledger.apply(wide_workload("ns/w", 4))
     assert (free(ledger, "n1"), free(ledger, "n2")) == (0, 4)

@@ -161,7 +161,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert self.ledger.audit() == []
 
     @invariant()
-    def no_node_is_over_booked(self) -> None:
+    def no_node_is_overcommitted(self) -> None:
         if self.polite:
             for name, tree in self.ledger._capacity.trees.items():
                 for path, row in tree.rows.slots.items():

@@ -45,18 +45,18 @@ QUOTA, ROOM = "quota", "room"
         pytest.param(ObjectRemoved(RemovedKind.WORKLOAD, "ns/nobody"), (), id="who was never admitted leaves"),
     ],
 )
-@pytest.mark.parametrize("lacking", [QUOTA, ROOM])
-def test_events_that_requeue_inadmissible_workloads(event: Event, wakes: tuple[str, ...], lacking: str) -> None:
+@pytest.mark.parametrize("missing", [QUOTA, ROOM])
+def test_events_that_requeue_inadmissible_workloads(event: Event, wakes: tuple[str, ...], missing: str) -> None:
     stranger = BoundPod("ns/stranger", "n1", {"cpu": 10})
-    of = state(stranger, queue(tas=2 if lacking == QUOTA else 8), workload("ns/first", 1, 1))
+    of = state(stranger, queue(tas=2 if missing == QUOTA else 8), workload("ns/first", 1, 1))
     of.apply(workload("ns/second", 2, 1, queued=1.0))
     assert admitted(cycle(of)) == ["ns/first"]
     assert cycle(of).decisions == ()
     assert of.apply(event) is bool(wakes)
-    assert bool(cycle(of).decisions) is (lacking in wakes)
+    assert bool(cycle(of).decisions) is (missing in wakes)
 
 
-def test_who_wants_more_quota_than_came_free_sleeps_on() -> None:
+def test_a_workload_stays_inadmissible_while_less_quota_is_free_than_it_requests() -> None:
     of = state(workload("ns/small", 1, 1), workload("ns/other", 1, 1), workload("ns/large", 2, 1, queued=1.0))
     of.apply(workload("ns/modest", 1, 1, queued=2.0))
     cycle(of)
@@ -67,7 +67,7 @@ def test_who_wants_more_quota_than_came_free_sleeps_on() -> None:
     assert admitted(cycle(of)) == ["ns/large"]
 
 
-def test_a_parked_head_sleeps_on_as_well() -> None:
+def test_an_inadmissible_head_stays_inadmissible_as_well() -> None:
     strict = replace(FLAVOR_QUEUE, strategy=STRICT)
     of = state(strict, *(workload(f"ns/{name}", 1, 1) for name in "ab"), workload("ns/large", 2, 1, queued=1.0))
     of.apply(workload("ns/behind", 1, 1, queued=2.0))
@@ -86,7 +86,7 @@ def test_capacity_on_another_flavor_requeues_nothing() -> None:
     assert cycle(of).decisions == ()
 
 
-def test_relatives_in_the_cohort_are_woken_too() -> None:
+def test_relatives_in_the_cohort_are_requeued_too() -> None:
     a, b = (replace(queue(name, tas=1), cohort="c") for name in "ab")
     of = state(a, b, workload("ns/a", 2, 1, to="a"), workload("ns/b", 2, 1, to="b", queued=1.0))
     assert admitted(cycle(of)) == ["ns/a"]
@@ -106,7 +106,7 @@ def test_a_reported_admission_leaves_the_queue_and_is_charged() -> None:
     assert not other.ledger.audit()
 
 
-def test_who_lost_its_admission_waits_again() -> None:
+def test_a_workload_that_lost_its_admission_waits_again() -> None:
     of = state(workload("ns/w", 1, 1))
     cycle(of)
     assert of.apply(workload("ns/w", 1, 1)) is True

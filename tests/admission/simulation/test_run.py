@@ -104,7 +104,7 @@ COHORT = {"cohortName": "c"}
         ),
     ],
 )
-def test_who_runs_when(given: list[Any], expected: dict[str, tuple[float, ...]]) -> None:
+def test_when_each_workload_runs(given: list[Any], expected: dict[str, tuple[float, ...]]) -> None:
     assert times(simulate(world(*given))) == expected
 
 
@@ -285,7 +285,7 @@ class Scripted(World):
         return self._reports.pop(0) if self._reports and len(self.ledger.admissions) else super().cycle()
 
 
-def test_whom_a_preemption_evicts_starts_again() -> None:
+def test_a_preempted_workload_starts_again() -> None:
     made = world(tree(1, 1), queue(), job("old", 4, runs="10s"), job("new", 4, runs="5s"))
     made.cycle()
     old, new = sorted(made.about, key=lambda key: "old" not in key)
@@ -306,7 +306,7 @@ def test_an_eviction_without_another_to_gain() -> None:
     assert (run_of(outcome, "old").evictions, outcome.ended) == (1, 10)
 
 
-def test_who_is_rejected_is_out() -> None:
+def test_a_rejected_workload_leaves_the_simulation() -> None:
     made = world(tree(1, 1), queue(), job("old", 4, runs="10s"), job("odd", 4))
     made.cycle()
     key = next(key for key in made.about if "odd" in key)

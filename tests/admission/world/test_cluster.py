@@ -168,7 +168,7 @@ async def test_what_the_engine_cannot_take_is_named(kube: Kube) -> None:
     assert "'lots'" in world.faults[0].message
 
 
-async def test_a_gang_that_lacks_pods_is_explained_before_it_has_a_workload(kube: Kube) -> None:
+async def test_a_gang_with_too_few_pods_is_explained_before_it_has_a_workload(kube: Kube) -> None:
     started = {"type": "Started", "status": "False", "reason": "WaitingForPods", "message": "2 of 3 pods exist"}
     started["lastTransitionTime"] = "2026-01-01T00:00:00Z"
     await fill(kube, tree(1, 1), queue())

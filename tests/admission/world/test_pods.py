@@ -222,7 +222,7 @@ def test_what_cannot_be_simulated_is_named_with_the_reason(given: list[Manifest]
     assert "1" in told(made).values(), "and the rest goes on"
 
 
-def test_a_pod_that_a_node_holds_takes_room_and_one_that_is_over_none() -> None:
+def test_a_bound_pod_uses_capacity_and_a_terminated_one_none() -> None:
     bound = pod("there", cpu="3", spec={"nodeName": "r0-h0"}) | {"status": {"phase": "Running"}}
     over = pod("over", cpu="3", spec={"nodeName": "r0-h0"}) | {"status": {"phase": "Succeeded"}}
     never = pod("never") | {"status": {"phase": "Failed"}}

@@ -158,7 +158,7 @@ def decides_the_same(counting: Counting, profile: Profile, story: list[Event | N
 
 @given(story=st.lists(steps, max_size=30))
 @settings(max_examples=15, deadline=None)
-def test_the_books_are_equal_too(story: list[Event | None]) -> None:
+def test_the_ledgers_are_equal_too(story: list[Event | None]) -> None:
     world = played(PlacementOptions(), story, 64)
     one, other = dump(again(world).ledger), dump(world.ledger)
     for past in ("generations", "homeless", "covered", "shares", "nodes", "flavors"):  # how it came to be, or slots

@@ -14,7 +14,7 @@ from tests.admission.engine.builders import BEST, STRICT, queue, workload
 
 
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
-def test_who_waits_for_a_moment_waits_for_the_same(strategy: QueueingStrategy) -> None:
+def test_a_workload_with_a_reserved_start_keeps_it(strategy: QueueingStrategy) -> None:
     world = World()
     world.apply(Flavor("any"))
     world.apply(replace(queue(strategy=strategy, any=10), backfill=True))

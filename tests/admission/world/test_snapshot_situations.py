@@ -106,23 +106,23 @@ def evicting(queue_: ClusterQueue) -> World:
 
 
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
-def test_a_promise_whose_victims_are_still_there(strategy: object) -> None:
+def test_a_reservation_whose_victims_have_not_left(strategy: object) -> None:
     made = evicting(replace(queue(strategy=strategy, tas=100), preemption=POLICY))  # type: ignore[arg-type]
-    (promise,) = [promise for owner, promise in made.queues.capacity_reservations() if owner.key == "high"]
-    (victim,) = promise.victims
+    (reservation,) = [reservation for owner, reservation in made.queues.capacity_reservations() if owner.key == "high"]
+    (victim,) = reservation.victims
     reports = goes_on_alike(made, ObjectRemoved(RemovedKind.WORKLOAD, victim))
     assert "high" in decided(reports, Admit)
 
 
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
-def test_a_promise_to_one_that_lacks_quota_until_its_victims_leave(strategy: object) -> None:
+def test_a_reservation_of_a_workload_short_of_quota_until_its_victims_leave(strategy: object) -> None:
     """What else comes free meanwhile wakes it neither here nor there."""
     made = world(*queues_of(strategy, backfill=False, elastic=False), workload("low", 5, 2, to="a"))
     made.cycle()
     made.apply(workload("high", 1, to="a", priority=1))
     assert decided([made.cycle()], Preempt) == {"high"}
-    ((_, promise),) = made.queues.capacity_reservations()
-    assert promise.hint is not None
+    ((_, reservation),) = made.queues.capacity_reservations()
+    assert reservation.hint is not None
     assert "high" in decided(
         goes_on_alike(made, workload("new", 1, to="b", queued=9), ObjectRemoved(RemovedKind.WORKLOAD, "low")), Admit
     )
@@ -145,17 +145,17 @@ def test_a_head_with_unknown_start() -> None:
 
 
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
-def test_a_promise_that_was_broken_and_was_not_looked_at_since(strategy: object) -> None:
+def test_a_reservation_that_ended_and_was_not_evaluated_since(strategy: object) -> None:
     """Who waited for victims comes first when they have left, and the snapshot is taken in between."""
     made = evicting(replace(queue(strategy=strategy, tas=100), preemption=POLICY))  # type: ignore[arg-type]
     made.apply(workload("first", 6, ask=IN_A_RACK, priority=10, queued=3))
-    (promise,) = [promise for owner, promise in made.queues.capacity_reservations() if owner.key == "high"]
-    made.apply(ObjectRemoved(RemovedKind.WORKLOAD, next(iter(promise.victims))))
+    (reservation,) = [reservation for owner, reservation in made.queues.capacity_reservations() if owner.key == "high"]
+    made.apply(ObjectRemoved(RemovedKind.WORKLOAD, next(iter(reservation.victims))))
     reports = goes_on_alike(made)
     assert decided(reports, Admit) & {"high", "first"}
 
 
-def test_who_lacks_quota_sleeps_on_until_that_much_is_free() -> None:
+def test_a_workload_short_of_quota_stays_inadmissible_until_that_much_is_free() -> None:
     made = world(queue(tas=8), workload("a", 3), workload("b", 5))
     made.cycle()
     for name, pods in (("wide", 6), ("small", 4), ("same", 4)):
@@ -231,9 +231,9 @@ def test_gangs_that_evict_others_together() -> None:
     for one in both:
         made.apply(one)
     made.cycle()
-    ((_, promise),) = made.queues.capacity_reservations()
-    assert promise.beside
-    leaves = (ObjectRemoved(RemovedKind.WORKLOAD, key) for key in sorted(promise.victims))
+    ((_, reservation),) = made.queues.capacity_reservations()
+    assert reservation.beside
+    leaves = (ObjectRemoved(RemovedKind.WORKLOAD, key) for key in sorted(reservation.victims))
     reports = goes_on_alike(made, workload("late", 1, queued=10), *leaves)
     assert decided(reports, Admit) >= {"a", "b"}
 

@@ -63,7 +63,7 @@ def settle(of: SchedulerState) -> list[Decision]:
         more = report.more
         for decision in report.decisions:
             for victim in decision.victims if isinstance(decision, Preempt) else ():
-                booked = of.ledger.workload(victim.workload)
-                assert booked is not None
-                of.apply(replace(booked, evicted=True))
+                charged = of.ledger.workload(victim.workload)
+                assert charged is not None
+                of.apply(replace(charged, evicted=True))
     return found

@@ -80,7 +80,7 @@ BIG = timed("big", 8, None, queued=10)
         pytest.param([("a", 3, 60.0), ("b", 3, 90.0)], ("w", 4, 81.0), False, id="late for the second end"),
     ],
 )  # fmt: skip
-def test_who_may_overtake(
+def test_workloads_that_may_overtake(
     running: list[tuple[str, int, float | None]],
     behind: tuple[str, int, float | None],
     passes: bool,
@@ -115,7 +115,7 @@ def test_without_a_moment_the_queue_is_as_it_was(big: Workload, strategy: Queuei
 
 
 @pytest.mark.parametrize("apart", [pytest.param(False, id="in one cycle"), pytest.param(True, id="in later cycles")])
-def test_while_the_first_has_no_moment_no_second_is_promised_one(apart: bool) -> None:
+def test_while_the_start_of_the_first_is_unknown_no_start_is_reserved_for_the_second(apart: bool) -> None:
     """Issue 16, F2: the first may start first, and take what the second was told to get."""
     cluster = flat(timed("a", 6, None), timed("b", 4, 60.0), strategy=BEST)
     cluster.tell(BIG)
@@ -131,7 +131,7 @@ def test_while_the_first_has_no_moment_no_second_is_promised_one(apart: bool) ->
     assert "expected" not in waits(report)["third"]
 
 
-def test_a_more_important_one_without_a_moment_ends_what_another_was_promised() -> None:
+def test_a_higher_priority_workload_with_unknown_start_ends_the_reserved_start_of_another() -> None:
     """Issue 16, F2."""
     cluster = flat(timed("a", 6, None), timed("b", 4, 60.0), strategy=BEST)
     cluster.tell(timed("second", 4, None, queued=11))
@@ -144,7 +144,7 @@ def test_a_more_important_one_without_a_moment_ends_what_another_was_promised() 
     assert cluster.queues.starts.of("q") is None
 
 
-def test_a_first_one_that_never_fits_keeps_no_promise_from_the_second() -> None:
+def test_a_first_workload_that_never_fits_keeps_no_reserved_start_from_the_second() -> None:
     """Issue 16, F2: it takes nothing from those behind it."""
     cluster = flat(timed("a", 6, None), timed("b", 4, 60.0), strategy=BEST)
     never = replace(BIG, pod_sets=(PodSet("main", 99, {"cpu": CPU}),))
@@ -297,7 +297,7 @@ def test_a_rack_that_is_empty_but_for_one_host_waits_for_the_gang() -> None:
     assert cluster.ledger.audit() == []
 
 
-def test_the_book_is_untouched_by_all_the_looking_ahead() -> None:
+def test_looking_ahead_leaves_the_ledger_unchanged() -> None:
     cluster = hall(*(timed(f"r{n}", 2, 60.0 + n, queued=n, racked=True) for n in range(8)))
     before = list(cluster.ledger.inputs())
     cluster.tell(*(timed(f"w{n}", 8, 500.0, queued=20 + n, racked=True) for n in range(3)))

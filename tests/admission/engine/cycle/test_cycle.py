@@ -70,9 +70,9 @@ def test_all_that_fit_get_in_by_priority_and_age() -> None:
 
 
 def test_best_effort_fills_the_gap_behind_a_big_one_and_strict_fifo_does_not() -> None:
-    crowd = (workload("first", queued=1), workload("big", 9, queued=2), workload("small", queued=3))
-    assert admitted(Cluster(ANY, queue(any=4), *crowd).cycle()) == ["first", "small"]
-    strict = Cluster(ANY, queue(any=4, strategy=STRICT), *crowd)
+    drawn = (workload("first", queued=1), workload("big", 9, queued=2), workload("small", queued=3))
+    assert admitted(Cluster(ANY, queue(any=4), *drawn).cycle()) == ["first", "small"]
+    strict = Cluster(ANY, queue(any=4, strategy=STRICT), *drawn)
     report = strict.cycle()
     assert admitted(report) == ["first"]
     [big] = [d for d in report.decisions if isinstance(d, Wait)]
@@ -146,7 +146,7 @@ def test_trees_that_share_only_nodes_take_turns_by_priority_and_age() -> None:
     assert admitted(cluster.cycle(fair=True)) == ["b1", "a1"]
 
 
-def test_an_admission_tells_which_flavors_did_not_simply_fit() -> None:
+def test_an_admission_names_the_flavors_that_did_not_fit_at_once() -> None:
     specs = [queue("q", cohort="all", small=1, own=1), queue("rich", cohort="all", own=9)]
     cluster = Cluster(Flavor("small"), Flavor("own"), *specs, workload("w", 1, 3))
     [decision] = cluster.cycle().decisions
@@ -173,14 +173,14 @@ def test_equivalents_of_a_refused_workload_get_its_reason_without_a_try() -> Non
     assert {notice.reason for notice in report.notices} == {Reason.EXCEEDS_MAX_QUOTA}
 
 
-def test_freed_quota_wakes_the_next() -> None:
+def test_freed_quota_requeues_the_next() -> None:
     cluster = Cluster(ANY, queue(any=1), workload("a", queued=1), workload("b", queued=2))
     assert admitted(cluster.cycle()) == ["a"]
     cluster.finish("a")
     assert admitted(cluster.cycle()) == ["b"]
 
 
-def test_a_booked_workload_that_is_still_shown_as_pending_is_not_admitted_twice() -> None:
+def test_a_charged_workload_that_is_still_pending_in_the_cache_is_not_admitted_twice() -> None:
     cluster = Cluster(ANY, queue(any=5), workload("a"))
     assert admitted(cluster.cycle()) == ["a"]
     cluster.queues.put(workload("a"))
@@ -321,7 +321,7 @@ def test_a_new_node_makes_a_waiting_workload_admissible() -> None:
 
 # ---- properties
 
-Crowd = list[tuple[int, int, str, int, TopologyAsk | None]]
+DrawnWorkloads = list[tuple[int, int, str, int, TopologyAsk | None]]
 jobs = st.lists(
     st.tuples(
         st.integers(1, 6),
@@ -334,7 +334,7 @@ jobs = st.lists(
 )
 
 
-def mixed(crowd: Crowd) -> Cluster:
+def mixed(drawn: DrawnWorkloads) -> Cluster:
     """Three queues over two topology flavors, two of them in a cohort that lends and borrows."""
     nodes = [host(f"{f}-{r}-{i}", f"{r}", 4, f) for f in ("x", "y") for r in ("r1", "r2") for i in (1, 2)]
     return Cluster(
@@ -347,7 +347,7 @@ def mixed(crowd: Crowd) -> Cluster:
         queue("s", strategy=STRICT, y=9),
         *(
             workload(f"w{i:02}", pods, cpus, to=to, ask=ask, queued=float(i), priority=priority)
-            for i, (pods, cpus, to, priority, ask) in enumerate(crowd)
+            for i, (pods, cpus, to, priority, ask) in enumerate(drawn)
         ),
     )
 
@@ -355,9 +355,9 @@ def mixed(crowd: Crowd) -> Cluster:
 @settings(max_examples=examples(25), deadline=None)
 @given(jobs)
 def test_one_cycle_with_many_admissions_equals_one_by_one(
-    crowd: Crowd,
+    drawn: DrawnWorkloads,
 ) -> None:
-    at_once, one_by_one = mixed(crowd), mixed(crowd)
+    at_once, one_by_one = mixed(drawn), mixed(drawn)
     got = {d.workload: d.admission for d in at_once.cycle(1000).decisions if isinstance(d, Admit)}
     steps: dict[str, Admission] = {}
     while True:
@@ -370,26 +370,28 @@ def test_one_cycle_with_many_admissions_equals_one_by_one(
 
 @settings(max_examples=examples(25), deadline=None)
 @given(jobs, st.lists(st.integers(0, 13), max_size=6))
-def test_usage_is_the_sum_over_the_admitted_and_nothing_is_over_booked(crowd: Crowd, finished: list[int]) -> None:
-    cluster = mixed(crowd)
-    booked: dict[str, Admission] = {}
+def test_usage_is_the_sum_of_the_admissions_and_nothing_is_overcommitted(
+    drawn: DrawnWorkloads, finished: list[int]
+) -> None:
+    cluster = mixed(drawn)
+    charged: dict[str, Admission] = {}
     for number in [None, *finished]:
         if number is not None:
-            booked.pop(f"w{number:02}", None)
+            charged.pop(f"w{number:02}", None)
             cluster.finish(f"w{number:02}")
-        booked |= {d.workload: d.admission for d in cluster.cycle().decisions if isinstance(d, Admit)}
+        charged |= {d.workload: d.admission for d in cluster.cycle().decisions if isinstance(d, Admit)}
         for name in ("a", "b", "s"):
             total: dict[tuple[str, str], int] = {}
-            for admission in booked.values():
+            for admission in charged.values():
                 for pair, amount in admission.usage().items() if admission.cluster_queue == name else ():
                     total[pair] = total.get(pair, 0) + amount
             assert cluster.ledger.quota.usage(name) == total
         assert cluster.ledger.audit() == []
         used: dict[str, int] = {}
-        for key, admission in booked.items():
+        for key, admission in charged.items():
             for pod_set in admission.pod_sets:
                 assert pod_set.assignment
-                cpus = crowd[int(key[1:])][1]
+                cpus = drawn[int(key[1:])][1]
                 for domain in pod_set.assignment.domains:
                     used[domain.values[-1]] = used.get(domain.values[-1], 0) + domain.count * cpus
         assert all(amount <= 4 for amount in used.values())
@@ -397,8 +399,8 @@ def test_usage_is_the_sum_over_the_admitted_and_nothing_is_over_booked(crowd: Cr
 
 @settings(max_examples=examples(25), deadline=None)
 @given(jobs)
-def test_strict_fifo_is_never_overtaken(crowd: Crowd) -> None:
-    cluster = mixed(crowd)
+def test_strict_fifo_is_never_overtaken(drawn: DrawnWorkloads) -> None:
+    cluster = mixed(drawn)
     line = [each.key for each in cluster.queues.active("s")]
     got = [key for key in admitted(cluster.cycle()) if key in line]
     assert got == line[: len(got)]
@@ -407,9 +409,9 @@ def test_strict_fifo_is_never_overtaken(crowd: Crowd) -> None:
 @settings(max_examples=examples(25), deadline=None)
 @given(jobs)
 def test_best_effort_skips_no_workload_that_would_fit(
-    crowd: Crowd,
+    drawn: DrawnWorkloads,
 ) -> None:
-    cluster = mixed(crowd)
+    cluster = mixed(drawn)
     cluster.cycle(1000)
     cluster.queues.lines.requeue(["a", "b"])
     assert admitted(cluster.cycle(1000)) == []
@@ -418,7 +420,7 @@ def test_best_effort_skips_no_workload_that_would_fit(
 # ---- one at a time
 
 
-def test_no_more_start_than_may_and_the_others_come_when_they_are_woken() -> None:
+def test_no_more_start_than_may_and_the_others_start_when_requeued() -> None:
     cluster = Cluster(ANY, queue(any=3), *(workload(f"w{n}", queued=n) for n in range(3)))
     first = cluster.cycle(startable=1)
     assert admitted(first) == ["w0"]

@@ -70,9 +70,9 @@ def test_the_owner_of_the_quota_gets_one_rack_of_two_where_the_newest_are_in_bot
     low = [workload(f"low{i}", 4, to="a", ask=TopologyAsk(required=HOST), queued=i) for i in range(4)]
     cluster = running(racks(), *nodes, *shared, first=low)
     for at, key in enumerate(("low0", "low2", "low1", "low3")):
-        booked = cluster.ledger.workload(key)
-        assert booked is not None
-        cluster.ledger.apply(replace(booked, reserved=float(9 - at)))
+        charged = cluster.ledger.workload(key)
+        assert charged is not None
+        cluster.ledger.apply(replace(charged, reserved=float(9 - at)))
     cluster.tell(workload("owner", 8, to="b", ask=TopologyAsk(required=RACK), queued=9))
     victims = preempted(cluster.cycle(now=10, fair=fair))["owner"]
     assert victims in (["low0", "low1"], ["low2", "low3"])
@@ -93,7 +93,7 @@ def test_what_it_waits_for_is_not_given_to_those_behind_it() -> None:
 
 
 @pytest.mark.parametrize(("strategy", "others"), [(BEST, ["small"]), (STRICT, [])], ids=["best effort", "strict"])
-def test_who_may_overtake_it(strategy: QueueingStrategy, others: list[str]) -> None:
+def test_workloads_that_may_overtake_it(strategy: QueueingStrategy, others: list[str]) -> None:
     cluster = running(ANY, evicting(queue(any=5, strategy=strategy)), first=[workload("low", 4)])
     cluster.tell(workload("high", 4, priority=1), workload("small", queued=9))
     report = cluster.cycle()
@@ -101,7 +101,7 @@ def test_who_may_overtake_it(strategy: QueueingStrategy, others: list[str]) -> N
     assert admitted(report) == others
 
 
-def test_one_that_comes_before_it_takes_what_was_promised() -> None:
+def test_an_earlier_workload_takes_the_reserved_capacity() -> None:
     cluster = running(ANY, evicting(queue(any=4)), first=[workload("low", 2)])
     cluster.tell(workload("high", 3, priority=1))
     assert preempted(cluster.cycle()) == {"high": ["low"]}
@@ -129,7 +129,7 @@ def test_two_in_one_cycle_do_not_count_on_the_same_victim() -> None:
     assert sorted(victims["high1"] + victims["high2"]) == ["low1", "low2"]
 
 
-def test_who_fits_beside_the_others_victims_waits_for_them_too() -> None:
+def test_a_workload_that_fits_beside_the_victims_of_another_waits_for_them_too() -> None:
     cluster = running(ANY, evicting(queue(any=4)), first=[workload("low", 4)])
     cluster.tell(workload("high", 3, priority=2), workload("next", 1, priority=1))
     report = cluster.cycle()
@@ -142,7 +142,7 @@ def test_who_fits_beside_the_others_victims_waits_for_them_too() -> None:
     assert admitted(cluster.cycle()) == ["high", "next"]
 
 
-def test_the_hole_has_the_shape_that_is_asked_for() -> None:
+def test_victims_free_a_domain_of_the_requested_shape() -> None:
     nodes = [host(f"{rack}-{i}", rack, 2) for rack in ("r1", "r2") for i in (1, 2)]
     low = [workload(f"low{i}", 2, priority=0, queued=i, ask=TopologyAsk(required=RACK)) for i in range(4)]
     cluster = running(racks(), *nodes, evicting(queue(tas=8)), first=low)
@@ -210,7 +210,7 @@ def test_what_was_kept_for_one_whose_chance_is_over_is_free_again() -> None:
     assert admitted(report) == ["other"]
 
 
-def test_quota_afterwards_is_counted_without_emptying_the_book() -> None:
+def test_quota_afterwards_is_counted_without_changing_the_ledger() -> None:
     shared = [evicting(queue(name, cohort="all", any=4), RECLAIM) for name in ("a", "b")]
     cluster = running(ANY, *shared, first=[workload(f"low{i}", 2, to="a", queued=i) for i in range(4)])
     cluster.tell(workload("own", 3, to="b", priority=1), workload("up", 2, to="a", priority=2))
@@ -264,7 +264,7 @@ def test_it_starts_with_as_many_as_a_rack_holds() -> None:
     assert domains(report, "w") == {"a": 4}
 
 
-def test_it_starts_with_fewer_in_the_second_flavor_where_the_first_has_quota_and_no_room() -> None:
+def test_it_starts_with_fewer_pods_in_the_second_flavor_where_the_first_has_quota_and_no_capacity() -> None:
     """The first flavor has quota for all and a node for one; the second quota for four and room for more."""
     flavors = [racks(name, topology=name) for name in ("near", "far")]
     nodes = [host("n", "r1", 1, "near"), host("f", "r1", 8, "far")]
@@ -312,7 +312,7 @@ def tenants() -> Evicting:
 
 @settings(deadline=None, max_examples=examples(25))
 @given(steps)
-def test_no_history_over_books_anything_or_evicts_in_vain(history: list[object]) -> None:
+def test_no_history_overcommits_anything_or_evicts_in_vain(history: list[object]) -> None:
     """Usage is the sum over the admitted (audit, each cycle), no quota is exceeded, and victims suffice."""
     cluster, evicted = tenants(), dict[str, frozenset[str]]()
     for index, step in enumerate(history):
@@ -364,7 +364,7 @@ def test_a_nomination_leaves_no_trace(coming: list[tuple[str, int, int, int, boo
             assert cluster.ledger.placement.fits(found.workload, found.admission())
 
 
-def test_who_may_evict_looks_again_when_a_relative_borrows() -> None:
+def test_a_workload_that_may_preempt_is_requeued_when_a_relative_borrows() -> None:
     a = replace(queue("a", tas=8, cohort="c"), preemption=RECLAIM)
     cluster = Evicting(racks(), host("n1", "r1", 4), host("n2", "r2", 2), a, queue("b", tas=3, cohort="c"))
     one_rack = TopologyAsk(required=RACK)
@@ -380,7 +380,7 @@ def test_who_may_evict_looks_again_when_a_relative_borrows() -> None:
     assert [victim.workload for victim in decision.victims] == ["within"]
 
 
-def test_one_whose_promise_is_broken_in_the_middle_of_a_cycle_waits_on() -> None:
+def test_a_workload_whose_reservation_ends_during_a_cycle_waits_on() -> None:
     """What is kept for it until then is no admission: it is considered again, and starts when its victim has left."""
     a, b = (evicting(queue(name, cohort="all", any=4)) for name in ("a", "b"))
     cluster = running(ANY, a, b, first=[workload("low-a", 4, to="a"), workload("low-b", 4, to="b")])

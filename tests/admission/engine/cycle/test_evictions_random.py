@@ -256,13 +256,13 @@ def test_evictions_end_and_each_preemptor_starts_in_very_many_scenes(
 
 
 @pytest.mark.parametrize("seed", [1911, 2570, 2710, 3627, 6578, 6612, 7627])
-def test_a_preemptor_starts_where_its_room_was_once_taken(seed: int) -> None:
+def test_a_preemptor_starts_where_its_capacity_was_once_taken(seed: int) -> None:
     """Its room was taken: of a renewed promise, in its own queue, beside victims still on their way, or as a group of gangs."""
     assert broken(range(seed, seed + 1), as_made) == []
 
 
 @pytest.mark.parametrize("seed", [815, 2591, 3252, 4708, 5193, 9292])
-def test_a_preemptor_starts_where_a_workload_that_came_in_between_took_its_room(seed: int) -> None:
+def test_a_preemptor_starts_where_a_later_workload_took_its_capacity(seed: int) -> None:
     """It was queued in the same second, or another preemptor (815) started in the room that both were counting on."""
     assert broken(range(seed, seed + 1), arriving) == []
 

@@ -105,9 +105,9 @@ def test_members_of_the_group_that_run_are_not_evicted_for_the_others() -> None:
     alone = replace(first, gang=None)
     cluster.tell(alone)
     cluster.cycle()
-    booked = cluster.ledger.admission(A)
-    assert booked is not None
-    cluster.ledger.apply(replace(first, admission=booked))
+    charged = cluster.ledger.admission(A)
+    assert charged is not None
+    cluster.ledger.apply(replace(first, admission=charged))
     cluster.tell(member(B, 2, priority=9))
     report = cluster.cycle()
     assert preempted(report) == {}
@@ -181,7 +181,7 @@ def test_capacity_reserved_for_the_group_is_not_taken_by_workloads_behind_it() -
     assert sorted(admitted(cluster.cycle())) == [A, B, "tiny"]
 
 
-def test_the_promise_goes_with_the_last_of_its_owners() -> None:
+def test_the_reservation_ends_with_the_last_of_its_owners() -> None:
     cluster = running(FLAT, evicting(queue(flat=4)), first=[workload("low", 3)])
     cluster.tell(member(A, 2), member(B, 2))
     [owner] = preempted(cluster.cycle())

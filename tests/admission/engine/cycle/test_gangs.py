@@ -31,7 +31,7 @@ def gang(key: str, together: tuple[str, ...], pods: int = 1, *, to: str = "q", *
     return replace(made, gang=Gang(f"gang-{key}", together))
 
 
-def booked(member: Workload, *, started: bool) -> Workload:
+def charged(member: Workload, *, started: bool) -> Workload:
     """The same with quota, as the feed shows it after a restart."""
     (pod_set,) = member.pod_sets
     got = PodSetAdmission("main", {"cpu": "flat"}, {"cpu": pod_set.count * CPU}, pod_set.count)
@@ -54,7 +54,7 @@ def test_all_of_a_group_start_in_one_cycle_each_from_its_own_queue() -> None:
     assert len(made.queues) == 0
 
 
-def test_none_starts_while_one_has_no_room() -> None:
+def test_none_starts_while_one_has_no_capacity() -> None:
     made = cluster(
         gang(A, (A, B), 3, to="q"), gang(B, (A, B), 5, to="p"), workload("ns/late", 4, to="q", queued=9), q=4, p=4
     )
@@ -103,7 +103,7 @@ def test_two_that_fit_one_by_one_but_not_together_do_not_start() -> None:
         ),
     ],
 )
-def test_who_waits_for_another_gang_says_for_which_and_why(others: tuple[Workload, ...], told: str) -> None:
+def test_a_gang_that_waits_for_another_names_it_and_the_reason(others: tuple[Workload, ...], told: str) -> None:
     made = cluster(gang(A, (A, B)), *others)
     report = made.cycle()
     assert A not in admitted(report)
@@ -117,7 +117,7 @@ def test_one_that_waits_for_another_starts_when_that_one_comes() -> None:
     assert sorted(admitted(made.cycle())) == [A, B]
 
 
-def test_who_waits_for_another_gang_hears_what_becomes_of_that_one() -> None:
+def test_a_gang_that_waits_for_another_is_requeued_when_that_changes() -> None:
     """Issue 16, A6: nobody is told that pods are missing which have come."""
     made = cluster(gang(A, (A, B), 3))
     assert waits(made.cycle())[A] == "WaitingForGangs: gang ns/b of the group has too few pods yet"
@@ -191,13 +191,13 @@ def test_what_a_member_takes_may_be_what_only_another_can_use() -> None:
 
 
 def test_the_rest_of_a_group_half_of_which_has_quota_joins_it() -> None:
-    made = cluster(booked(gang(A, (A, B), 2), started=False), gang(B, (A, B), 2))
+    made = cluster(charged(gang(A, (A, B), 2), started=False), gang(B, (A, B), 2))
     made.queues.remove(A)
     assert admitted(made.cycle()) == [B]
 
 
-def test_half_a_group_gives_its_quota_back_when_the_rest_finds_no_room() -> None:
-    made = cluster(booked(gang(A, (A, B), 2), started=False), gang(B, (A, B), 3))
+def test_half_a_group_releases_its_quota_when_the_rest_does_not_fit() -> None:
+    made = cluster(charged(gang(A, (A, B), 2), started=False), gang(B, (A, B), 3))
     report = made.cycle()
     assert admitted(report) == []
     assert [d for d in report.decisions if isinstance(d, Evict)] == [
@@ -206,14 +206,14 @@ def test_half_a_group_gives_its_quota_back_when_the_rest_finds_no_room() -> None
 
 
 def test_one_that_does_not_name_the_group_is_not_evicted_for_it() -> None:
-    alone = replace(booked(gang(B, ()), started=False), gang=Gang("gang-b"))
+    alone = replace(charged(gang(B, ()), started=False), gang=Gang("gang-b"))
     report = cluster(alone, gang(A, (A, B))).cycle()
     assert waits(report) == {A: "WaitingForGangs: gang ns/b of the group does not name it back"}
     assert not any(isinstance(decision, Evict) for decision in report.decisions)
 
 
 def test_members_that_run_stay_while_one_that_was_evicted_waits() -> None:
-    made = cluster(booked(gang(A, (A, B), 2), started=True), gang(B, (A, B), 3))
+    made = cluster(charged(gang(A, (A, B), 2), started=True), gang(B, (A, B), 3))
     report = made.cycle()
     assert [d for d in report.decisions if isinstance(d, Evict)] == []
     assert waits(report)[B].startswith(Reason.WAITING_FOR_QUOTA)
@@ -226,7 +226,7 @@ def test_a_group_counts_as_one_where_each_waits_for_the_pods_of_the_one_before()
     assert waits(report)["ns/next"].startswith("WaitingForPodsReady")
 
 
-def test_who_joins_late_stands_beside_its_gang() -> None:
+def test_a_late_joiner_is_next_to_its_gang() -> None:
     first, other = gang("ns/z", (), queued=1), gang("ns/m", (), queued=1)
     late = replace(gang("ns/a-late", (), queued=1), uid="uid-late", gang=first.gang)
     line = sorted((late, other, first), key=order_of)

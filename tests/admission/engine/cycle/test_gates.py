@@ -41,7 +41,7 @@ def test_a_closed_gate_keeps_it_from_evicting_until_it_is_opened(strategy: Queue
     assert preempted(cluster.cycle()) == {"high": ["low"]}
 
 
-def test_it_starts_when_room_comes_by_itself() -> None:
+def test_it_starts_when_capacity_is_freed_without_evictions() -> None:
     cluster = full()
     cluster.tell(gated("high", 3, priority=1))
     cluster.cycle()

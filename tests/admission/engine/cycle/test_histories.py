@@ -127,10 +127,10 @@ class History(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         """An evicted workload has stopped, and waits again."""
         key = data.draw(st.sampled_from(sorted(self.leaving)))
-        booked = self.ledger.workload(key)
+        charged = self.ledger.workload(key)
         self._end(key)
-        if booked is not None:
-            self.cluster.tell(replace(booked, admission=None, evicted=False, reserved=None, admitted=None))
+        if charged is not None:
+            self.cluster.tell(replace(charged, admission=None, evicted=False, reserved=None, admitted=None))
 
     @precondition(lambda self: self.ledger.admissions)
     @rule(data=st.data())
@@ -191,9 +191,9 @@ class History(RuleBasedStateMachine):
 
     def _evict(self, keys: set[str]) -> None:
         for key in sorted(keys):
-            booked = self.ledger.workload(key)
-            assert booked is not None
-            self.ledger.apply(replace(booked, evicted=True))
+            charged = self.ledger.workload(key)
+            assert charged is not None
+            self.ledger.apply(replace(charged, evicted=True))
         self.leaving |= keys
 
     def _end(self, key: str) -> None:

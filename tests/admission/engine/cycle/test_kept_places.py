@@ -60,7 +60,7 @@ def end(ledger: Ledger, places: dict[str, int], left: dict[str, int]) -> None:
             ledger.apply(ObjectRemoved(RemovedKind.POD, f"ns/p-{host}-{number}"))
 
 
-def room(ledger: Ledger, host: str) -> int:
+def capacity(ledger: Ledger, host: str) -> int:
     """How many pods of one CPU the host still takes."""
     fits = 0
     for count in range(1, 5):
@@ -87,7 +87,7 @@ def test_places_and_free_capacity_are_those_of_the_pods_that_are_left(placed: li
     found = kept_places(ledger, "w")
     assert found is not None
     assert places_of(found.admission) == {host: count for host, count in left.items() if count}
-    assert {host: room(ledger, host) for host in HOSTS} == {host: 4 - left.get(host, 0) for host in HOSTS}
+    assert {host: capacity(ledger, host) for host in HOSTS} == {host: 4 - left.get(host, 0) for host in HOSTS}
     assert ledger.audit() == []
 
 

@@ -123,7 +123,7 @@ def test_it_starts_with_what_it_kept_and_what_is_left_is_lent() -> None:
     assert admitted(cluster.cycle()) == ["head", "borrows"]
 
 
-def test_a_head_with_quota_but_without_room_keeps_it_as_well() -> None:
+def test_a_head_with_quota_but_without_capacity_keeps_it_as_well() -> None:
     """As in Kueue: its nodes are too full, its quota is not."""
     ours, theirs = queue("ours", strategy=STRICT, cohort="all", tas=4), queue("theirs", cohort="all", tas=0)
     cluster = running(racks(), host("n", "r", 3), ours, theirs, first=[workload("runs", to="ours")])

@@ -38,7 +38,7 @@ def ends(of: SchedulerState, key: str) -> list[tuple[str, str]]:
     return decide(of)
 
 
-def promised(strategy: QueueingStrategy = BEST) -> SchedulerState:
+def with_reservation(strategy: QueueingStrategy = BEST) -> SchedulerState:
     """Eight cpus, of which one of low priority has four, three betters one each, and one is free; five are promised."""
     of = SchedulerState(Ledger(), PendingQueues())
     of.apply(replace(racks(), topology=None, levels=()))
@@ -52,7 +52,7 @@ def promised(strategy: QueueingStrategy = BEST) -> SchedulerState:
 
 @strategies
 def test_an_end_that_is_not_enough_changes_nothing_and_one_that_is_lets_it_start(strategy: QueueingStrategy) -> None:
-    of = promised(strategy)
+    of = with_reservation(strategy)
     for n in range(3):
         assert ends(of, f"better{n}") == [], f"{2 + n} of 5 are free, and the victim is still there"
     of.apply(runs("low", 3, 0))
@@ -60,10 +60,10 @@ def test_an_end_that_is_not_enough_changes_nothing_and_one_that_is_lets_it_start
 
 
 @strategies
-def test_it_is_asked_again_when_its_last_victim_has_left_and_another_took_what_was_promised(
+def test_it_is_evaluated_again_when_its_last_victim_has_left_and_another_took_its_reservation(
     strategy: QueueingStrategy,
 ) -> None:
-    of = promised(strategy)
+    of = with_reservation(strategy)
     of.apply(asks("higher", 1, 7, queued=1))
     assert decide(of) == [("Admit", "higher")]
     assert ends(of, "low") == [("Wait", "high")]
@@ -72,7 +72,7 @@ def test_it_is_asked_again_when_its_last_victim_has_left_and_another_took_what_w
 
 @strategies
 def test_it_is_asked_again_when_its_victim_does_not_leave_after_all(strategy: QueueingStrategy) -> None:
-    of = promised(strategy)
+    of = with_reservation(strategy)
     assert of.apply(runs("low", 4, 0)), "a cycle has something to do"
     assert decide(of) == [("Preempt", "high")]
 
@@ -81,22 +81,24 @@ def test_it_is_asked_again_when_its_victim_does_not_leave_after_all(strategy: Qu
     ("cpus", "after"),
     [pytest.param(1, 1, id="as soon as one is free beside the five"), pytest.param(2, 2, id="as soon as two are")],
 )
-def test_who_waits_because_of_the_promise_is_heard_when_there_is_enough_beside_it(cpus: int, after: int) -> None:
-    of = promised()
+def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_enough_is_free_beside_it(
+    cpus: int, after: int
+) -> None:
+    of = with_reservation()
     of.apply(asks("small", cpus, 1))
     assert decide(of) == [("Wait", "small")]
     for n in range(after):
         assert ends(of, f"better{n}") == ([("Admit", "small")] if n == after - 1 else [])
 
 
-def test_who_waits_because_of_the_promise_is_heard_when_it_comes_to_nothing() -> None:
-    of = promised()
+def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_it_ends_unused() -> None:
+    of = with_reservation()
     of.apply(asks("small", 1, 1))
     assert decide(of) == [("Wait", "small")]
     assert ends(of, "high") == [("Admit", "small")]
 
 
-def test_who_waits_because_of_the_promise_is_heard_when_its_last_victim_leaves_in_another_cohort_tree() -> None:
+def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_its_last_victim_leaves_another_cohort_tree() -> None:
     """A workload that fits once others have left waits for all of them, whatever quota they use."""
     of = SchedulerState(Ledger(), PendingQueues())
     of.apply(replace(racks(), topology=None, levels=()))
@@ -116,15 +118,15 @@ def test_who_waits_because_of_the_promise_is_heard_when_its_last_victim_leaves_i
     assert ends(of, "leaves") == [("Wait", "high"), ("Admit", "small")]
 
 
-def test_who_comes_before_it_is_heard_when_there_is_enough_with_what_was_promised() -> None:
-    of = promised()
+def test_an_earlier_workload_is_evaluated_when_enough_is_free_with_the_reservation() -> None:
+    of = with_reservation()
     of.apply(asks("wide", 6, 7, queued=1))
     assert decide(of) == [("Wait", "wide")], "one is free, and four can be had"
     assert ends(of, "better0") == [("Wait", "wide")], "two and four are six: it waits for the same victim"
     assert ends(of, "low") == [("Admit", "wide"), ("Wait", "high")]
 
 
-def test_who_waits_because_of_the_promise_is_heard_when_its_owner_starts_elsewhere() -> None:
+def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_its_owner_starts_elsewhere() -> None:
     of = SchedulerState(Ledger(), PendingQueues())
     for flavor in ("one", "two"):
         of.apply(racks(flavor))

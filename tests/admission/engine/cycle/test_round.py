@@ -66,7 +66,7 @@ def test_one_head_a_queue() -> None:
     assert said(cluster.round()) == {"a1": "admitted", "b1": "admitted"}
 
 
-def test_who_loses_to_another_of_the_round_stays_in_line() -> None:
+def test_a_head_that_loses_to_another_of_the_round_stays_pending() -> None:
     own = {("any", "cpu"): Quota(4 * CPU)}
     cluster = Peer(ANY, Cohort("all", quotas=own), *(queue(name, cohort="all", any=0) for name in "ab"))
     cluster.tell(workload("a0", 3, to="a", queued=1), workload("b0", 3, to="b", queued=2))
@@ -85,7 +85,7 @@ def test_the_search_goes_on_behind_the_flavor_where_it_ended() -> None:
     assert said(cluster.round()) == {"w": "admitted"}
 
 
-def test_a_search_that_saw_all_flavors_starts_over_when_it_is_woken() -> None:
+def test_a_search_that_tried_all_flavors_starts_over_when_requeued() -> None:
     flavors = [racks("small"), racks("large")]
     cluster = Peer(*flavors, host("s", "r", 1, "small"), host("l", "r", 1, "large"), queue(small=9, large=9))
     cluster.tell(workload("w", 1, 3))
@@ -97,7 +97,7 @@ def test_a_search_that_saw_all_flavors_starts_over_when_it_is_woken() -> None:
     assert said(cluster.round()) == {"w": "admitted"}
 
 
-def test_who_evicts_keeps_its_room_until_the_round_ends() -> None:
+def test_a_preemptor_keeps_its_capacity_until_the_round_ends() -> None:
     specs = [replace(queue("a", cohort="all", any=4), preemption=LOWER), queue("b", cohort="all", any=0)]
     cluster = Peer(ANY, *specs, workload("low", 3, to="a"))
     cluster.round()

@@ -44,7 +44,7 @@ def run(here: Cluster, *keys: str) -> None:
     assert admitted(report) == list(keys), waits(report)
 
 
-def test_a_host_of_the_same_rack_is_held_and_nobody_else_gets_it() -> None:
+def test_a_host_of_the_same_rack_is_held_and_no_other_workload_gets_it() -> None:
     here = cluster(gang(), hosts=(3,))
     run(here, "gang")
     assert held(here.ledger, "gang").names == ["r0h2"]
@@ -92,7 +92,7 @@ def test_the_gang_goes_where_its_spare_host_is_too() -> None:
     assert rack_of(held(here.ledger, "gang").names) == {"r1"}
 
 
-def test_a_gang_without_room_for_its_spare_host_waits_and_says_so() -> None:
+def test_a_gang_without_capacity_for_its_spare_host_waits_with_a_reason() -> None:
     report = cluster(gang(), hosts=(2, 2)).cycle()
     text = "beside the pods of pod set main there are 0 of 1 spare host(s), each with room for 1 pod(s), in their rack"
     assert admitted(report) == []
@@ -194,7 +194,7 @@ def test_a_preemptor_evicts_for_its_spare_host_too_and_for_nothing_in_vain(spare
     assert len(preempted(here.cycle()).get("urgent", [])) == victims
 
 
-def test_who_lacks_a_spare_host_is_looked_at_again_only_where_there_may_be_room() -> None:
+def test_a_missing_spare_host_is_searched_again_only_when_capacity_may_have_been_freed() -> None:
     here, before = start(hosts=(3,))
     here.tell(ObjectRemoved(RemovedKind.NODE, min(before)))
     second_pass(here.ledger, "gang", (min(before),), fail_fast=True)

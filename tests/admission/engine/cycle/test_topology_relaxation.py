@@ -140,7 +140,7 @@ def test_a_workload_admitted_as_requested_gets_no_note() -> None:
     assert decision.note == ""
 
 
-def test_the_parked_head_of_a_strict_queue_is_looked_at_again() -> None:
+def test_the_inadmissible_head_of_a_strict_queue_is_evaluated_again() -> None:
     cluster = halls(workload("wide", 8, ask=in_a_rack()), spec=queue(tas=100, strategy=STRICT))
     assert admitted(cluster.cycle(now=0)) == []
     assert admitted(cluster.cycle(now=599)) == []
@@ -155,7 +155,7 @@ def test_workloads_of_different_age_are_not_equals() -> None:
     assert admitted(cluster.cycle(now=900)) == ["new"]
 
 
-def test_equals_of_the_same_moment_wake_together_though_the_first_has_left() -> None:
+def test_a_class_is_requeued_at_its_time_though_its_first_member_has_left() -> None:
     cluster = halls(*(workload(name, 8, ask=in_a_rack()) for name in ("a", "b", "c")))
     cluster.cycle(now=0)
     cluster.queues.remove("a")

@@ -156,9 +156,9 @@ def _nodes(cluster: Cluster, change: AddNodes) -> list[Node]:
     like = cluster.ledger.capacity.nodes[change.like].node
     assert like is not None
     where = dict(zip(change.levels, change.domain, strict=True))
-    room = {name: amount - dict(change.daemons).get(name, 0) for name, amount in like.allocatable.items()}
+    free_capacity = {name: amount - dict(change.daemons).get(name, 0) for name, amount in like.allocatable.items()}
     names = [f"new-{number}" for number in range(change.count)]
-    return [Node(name, {**like.labels, **where, HOST: name}, room, like.taints) for name in names]
+    return [Node(name, {**like.labels, **where, HOST: name}, free_capacity, like.taints) for name in names]
 
 
 def _asking(pod_set: PodSet, change: Change) -> PodSet:

@@ -44,35 +44,35 @@ def _flavor_does(ledger: Ledger, workload: Workload, name: str) -> bool:
         if total > ledger.quota.potential(workload.cluster_queue, (name, resource)):
             return False
     nodes = [node for node in _nodes(ledger) if all(node.labels.get(k) == v for k, v in flavor.node_labels.items())]
-    room = {node.name: {**node.allocatable} for node in nodes}
+    free_capacity = {node.name: {**node.allocatable} for node in nodes}
     for pod in ledger.allocations.pods.values():
-        if pod.node in room and pod.workload not in ledger.admissions:
-            _take(room, pod)
+        if pod.node in free_capacity and pod.workload not in ledger.admissions:
+            _take(free_capacity, pod)
     groups: dict[str, list[PodSet]] = {}
     for pod_set in workload.pod_sets:
         ask = pod_set.topology
         assert ask is not None
         groups.setdefault(f"alone-{pod_set.name}" if ask.group is None else f"group-{ask.group}", []).append(pod_set)
-    return _all(list(groups.values()), flavor, nodes, room)
+    return _all(list(groups.values()), flavor, nodes, free_capacity)
 
 
 def _nodes(ledger: Ledger) -> list[Node]:
     return [book.node for book in ledger.capacity.nodes.values() if book.node is not None and book.node.usable]
 
 
-def _take(room: Room, pod: BoundPod) -> None:
+def _take(free_capacity: Room, pod: BoundPod) -> None:
     for resource, amount in {**pod.requests, "pods": 1}.items():
-        room[pod.node][resource] = room[pod.node].get(resource, 0) - amount
+        free_capacity[pod.node][resource] = free_capacity[pod.node].get(resource, 0) - amount
 
 
-def _all(groups: list[list[PodSet]], flavor: Flavor, nodes: list[Node], room: Room) -> bool:
+def _all(groups: list[list[PodSet]], flavor: Flavor, nodes: list[Node], free_capacity: Room) -> bool:
     if not groups:
         return True
     first, *rest = groups
-    return any(_all(rest, flavor, nodes, left) for left in _ways(first, flavor, nodes, room))
+    return any(_all(rest, flavor, nodes, left) for left in _ways(first, flavor, nodes, free_capacity))
 
 
-def _ways(members: list[PodSet], flavor: Flavor, nodes: list[Node], room: Room) -> Iterator[Room]:
+def _ways(members: list[PodSet], flavor: Flavor, nodes: list[Node], free_capacity: Room) -> Iterator[Room]:
     """What is left after each way to place the pod sets in one domain of the level that they require."""
     levels, ask = flavor.levels, members[0].topology
     assert levels is not None
@@ -82,12 +82,14 @@ def _ways(members: list[PodSet], flavor: Flavor, nodes: list[Node], room: Room) 
     depth = 0 if ask.required is None else levels.index(ask.required) + 1
     for domain in sorted({_path(node, levels[:depth]) for node in nodes}):
         inside = [node for node in nodes if _path(node, levels[:depth]) == domain]
-        yield from _members(members, flavor, inside, room, depth)
+        yield from _members(members, flavor, inside, free_capacity, depth)
 
 
-def _members(members: list[PodSet], flavor: Flavor, nodes: list[Node], room: Room, depth: int) -> Iterator[Room]:
+def _members(
+    members: list[PodSet], flavor: Flavor, nodes: list[Node], free_capacity: Room, depth: int
+) -> Iterator[Room]:
     if not members:
-        yield room
+        yield free_capacity
         return
     first, *rest = members
     levels, ask = flavor.levels, first.topology
@@ -98,15 +100,15 @@ def _members(members: list[PodSet], flavor: Flavor, nodes: list[Node], room: Roo
     sizes = {levels.index(layer.level): layer.size for layer in ask.slices}
     if any(level < depth - 1 for level in sizes):
         return  # slices of a level wider than the required one are no request at all
-    laws = {levels.index(constraint.level): constraint for constraint in ask.constraints}
+    rules = {levels.index(constraint.level): constraint for constraint in ask.constraints}
     usable = [node for node in nodes if _stands(first, flavor, node)]
-    for left, shares in _splits(first.count, sizes.get(len(levels) - 1, 1), first.requests, usable, room):
-        if _allowed(laws, sizes, {_path(node, levels): shares[node.name] for node in usable if node.name in shares}):
+    for left, shares in _splits(first.count, sizes.get(len(levels) - 1, 1), first.requests, usable, free_capacity):
+        if _allowed(rules, sizes, {_path(node, levels): shares[node.name] for node in usable if node.name in shares}):
             yield from _members(rest, flavor, nodes, left, depth)
 
 
-def _allowed(laws: Mapping[int, LevelConstraint], sizes: Mapping[int, int], shares: Shares) -> bool:
-    return not (laws or sizes) or satisfies_hard_constraints(laws, shares, sizes)
+def _allowed(rules: Mapping[int, LevelConstraint], sizes: Mapping[int, int], shares: Shares) -> bool:
+    return not (rules or sizes) or satisfies_hard_constraints(rules, shares, sizes)
 
 
 def _path(node: Node, levels: Sequence[str]) -> tuple[str, ...]:
@@ -132,20 +134,22 @@ def _has(requirement: NodeSelectorRequirement, node: Node) -> bool:
 
 
 def _splits(
-    count: int, size: int, pod: Mapping[str, int], nodes: list[Node], room: Room
+    count: int, size: int, pod: Mapping[str, int], nodes: list[Node], free_capacity: Room
 ) -> Iterator[tuple[Room, dict[str, int]]]:
     """Every split of the pods over the nodes, in whole slices of a node: what is left, and the pods by node."""
     if count == 0:
-        yield room, {}
+        yield free_capacity, {}
         return
     if not nodes:
         return
     first, *rest = nodes
     for some in range(0, count + 1, size):
-        left = {name: room[first.name].get(name, 0) - some * amount for name, amount in {**pod, "pods": 1}.items()}
+        left = {
+            name: free_capacity[first.name].get(name, 0) - some * amount for name, amount in {**pod, "pods": 1}.items()
+        }
         if all(amount >= 0 for amount in left.values()):
             placed = {first.name: some} if some else {}
             for final, shares in _splits(
-                count - some, size, pod, rest, {**room, first.name: {**room[first.name], **left}}
+                count - some, size, pod, rest, {**free_capacity, first.name: {**free_capacity[first.name], **left}}
             ):
                 yield final, {**placed, **shares}

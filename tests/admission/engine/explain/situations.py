@@ -119,7 +119,7 @@ def a_little_memory() -> Cluster:
     return beside(made, blocks(), *nodes, replace(queue(), groups=(quota,)))
 
 
-def quota_and_room() -> Cluster:
+def quota_and_capacity() -> Cluster:
     """Quota is used up and the racks are full, by the same and by others."""
     used = (workload("ns/a", 7, ask=IN_A_RACK, queued=1), workload("ns/b", 5, ask=IN_A_RACK, queued=2))
     return waiting(blocks(), *tree(), queue(tas=14), *used, pods=4)
@@ -157,7 +157,7 @@ def partial(made: Workload, least: int) -> Workload:
     return replace(made, pod_sets=tuple(replace(pod_set, min_count=least) for pod_set in made.pod_sets))
 
 
-def partial_room() -> Cluster:
+def partial_capacity() -> Cluster:
     """It can start with five of eight pods, and each rack has room for two."""
     others = [workload(f"ns/{name}", 3, ask=IN_A_RACK, queued=at) for at, name in enumerate("abcd")]
     made = partial(workload(W, 8, ask=IN_A_RACK, queued=9), 5)
@@ -249,12 +249,12 @@ SITUATIONS: tuple[Callable[[], Cluster], ...] = (
     tainted,
     selected,
     a_little_memory,
-    quota_and_room,
+    quota_and_capacity,
     torn_slices,
     torn_pods,
     two_pod_sets,
     second_flavor,
-    partial_room,
+    partial_capacity,
     partial_quota,
     partial_two_flavors,
     no_nodes,

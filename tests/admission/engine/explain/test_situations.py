@@ -162,7 +162,7 @@ def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(ma
             id="constrained",
         ),
         pytest.param(
-            situations.partial_room,
+            situations.partial_capacity,
             Verdict.WAITS,
             {Reason.TOPOLOGY_PLACEMENT_FAILED, Reason.INSUFFICIENT_RESOURCE},
             [Finish(("ns/a",)), LowerMinimum("main", 5, 2), LowerRequest("main", "cpu", CPU, 333)],
@@ -259,8 +259,8 @@ def test_what_stands_in_the_way_together_is_named_together(make: Make, changes: 
     assert explanation_of(make).remedies[0] == Remedy(changes)
 
 
-def test_where_quota_and_room_are_short_a_remedy_says_both() -> None:
-    found = explanation_of(situations.quota_and_room)
+def test_where_quota_and_capacity_are_short_a_remedy_names_both() -> None:
+    found = explanation_of(situations.quota_and_capacity)
     both = [remedy for remedy in found.remedies if len(remedy.changes) == 2]
     assert [{type(change) for change in remedy.changes} for remedy in both] == [
         {RaiseQuota, RelaxTopology},
@@ -296,7 +296,7 @@ def test_what_is_free_but_torn_is_fragmented_and_not_insufficient() -> None:
     )
 
 
-def test_excluded_nodes_are_counted_with_the_room_they_have() -> None:
+def test_excluded_nodes_are_counted_with_their_free_capacity() -> None:
     [flavor] = explanation_of(situations.tainted).flavors
     whole = flavor.pod_sets[0].levels[0]
     assert [(e.code, e.what, e.nodes, e.pods) for e in whole.exclusions] == [
@@ -325,7 +325,7 @@ def test_the_line_for_people() -> None:
 
 @pytest.mark.parametrize("budget", [0, 1, 7, 40])
 def test_a_small_budget_shortens_the_list_and_says_so(budget: int) -> None:
-    cluster, whole = situations.quota_and_room(), explanation_of(situations.quota_and_room)
+    cluster, whole = situations.quota_and_capacity(), explanation_of(situations.quota_and_capacity)
     waiting = cluster.queues.workload(W)
     assert waiting is not None
     found = explain(cluster.ledger, waiting, 0.0, budget=budget)
@@ -333,7 +333,7 @@ def test_a_small_budget_shortens_the_list_and_says_so(budget: int) -> None:
     assert len(found.remedies) <= len(whole.remedies)
     assert found.complete == (found.remedies == whole.remedies)
     for remedy in found.remedies:
-        assert admits(situations.quota_and_room(), waiting, remedy)
+        assert admits(situations.quota_and_capacity(), waiting, remedy)
 
 
 def test_every_reason_code_has_a_meaning_and_those_of_explanations_stand_in_the_docs() -> None:

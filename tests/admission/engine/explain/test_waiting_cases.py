@@ -157,7 +157,7 @@ def test_a_preemptor_names_the_victims_that_it_waits_for(make: Make) -> None:
 
 
 @pytest.mark.parametrize("make", [waiting_cases.behind_a_reservation, waiting_cases.too_long_for_the_gap])
-def test_who_would_delay_a_head_reads_whose_and_when_it_starts(make: Make) -> None:
+def test_a_workload_that_would_delay_a_head_reads_which_and_when_that_starts(make: Make) -> None:
     found = explained(make())
     assert (found.verdict, found.reason) == (Verdict.WAITS, Reason.PENDING_EVALUATION)
     assert found.behind == (Behind("ns/head", 100.0),)
@@ -203,7 +203,7 @@ def test_pods_that_are_not_ready_hold_back_whatever_else_is_changed() -> None:
 
 
 def test_a_gang_reads_which_other_one_keeps_it() -> None:
-    missing, crowded = explained(waiting_cases.gang_group()), explained(waiting_cases.gang_group_without_room())
+    missing, crowded = explained(waiting_cases.gang_group()), explained(waiting_cases.gang_group_without_capacity())
     assert headline(missing) == "gang ns/other of the group has too few pods yet"
     assert crowded.message.startswith("gang ns/other of the group: couldn't assign flavors")
 
@@ -240,8 +240,8 @@ def test_where_an_earlier_workload_takes_the_capacity_the_remedy_suffices_for_bo
 
 def test_where_nothing_suffices_for_all_the_message_says_which_comes_first() -> None:
     made = waiting_cases.ahead_for_nodes()
-    crowd = [workload(f"ns/more-{n}", 4, ask=IN_A_RACK, queued=6) for n in range(200)]
-    made.cluster.tell(*crowd)
+    drawn = [workload(f"ns/more-{n}", 4, ask=IN_A_RACK, queued=6) for n in range(200)]
+    made.cluster.tell(*drawn)
     made.cycle()
     found = explained(made)
     assert not any(isinstance(change, AddNodes | Finish) for r in found.remedies for change in r.changes)

@@ -294,7 +294,7 @@ def gang_group() -> Made:
     return told(made, *free())
 
 
-def gang_group_without_room() -> Made:
+def gang_group_without_capacity() -> Made:
     """Both are there, and the other one finds no place."""
     together = ("ns/other", W)
     other = replace(workload("ns/other", 9, ask=IN_A_RACK), gang=Gang("g", together))
@@ -444,7 +444,7 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     ahead_for_nodes,
     behind_a_strict_head,
     gang_group,
-    gang_group_without_room,
+    gang_group_without_capacity,
     spread_in_a_required_rack,
     no_such_flavor,
     bad_request,

@@ -128,7 +128,9 @@ def test_a_small_budget_is_reported_and_its_bound_holds(scene: DrawnCluster, bud
     scenes(profile=Profile.COMPATIBLE),
     st.sampled_from([(FairStrategy.FINAL_SHARE,), (FairStrategy.INITIAL_SHARE,), tuple(FairStrategy)]),
 )
-def test_fair_victims_make_room_and_leave_no_trace(scene: DrawnCluster, strategies: tuple[FairStrategy, ...]) -> None:
+def test_fair_victims_free_capacity_and_the_search_changes_nothing(
+    scene: DrawnCluster, strategies: tuple[FairStrategy, ...]
+) -> None:
     before = dump(scene.ledger)
     targets = fair(scene.ledger, scene.context(), FairSharingRules(strategies))
     assert dump(scene.ledger) == before

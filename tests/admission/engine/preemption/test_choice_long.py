@@ -50,4 +50,4 @@ def test_kueues_victims(scene: DrawnCluster) -> None:
 @quick.few(1500)
 @given(scenes(profile=Profile.COMPATIBLE), st.sampled_from([*((one,) for one in FairStrategy), tuple(FairStrategy)]))
 def test_fair_victims(scene: DrawnCluster, strategies: tuple[FairStrategy, ...]) -> None:
-    inner(quick.test_fair_victims_make_room_and_leave_no_trace)(scene, strategies)
+    inner(quick.test_fair_victims_free_capacity_and_the_search_changes_nothing)(scene, strategies)

@@ -53,7 +53,7 @@ def specs(draw: st.DrawFn, name: str) -> ClusterQueue:
     )
 
 
-def booked(key: str, to: str, cpus: int, priority: int, since: int) -> Workload:
+def charged(key: str, to: str, cpus: int, priority: int, since: int) -> Workload:
     got = PodSetAdmission(name="main", flavors={"cpu": "tas"}, usage={"cpu": cpus * CPU}, count=1)
     asked = workload(key, 1, cpus, to=to, priority=priority, queued=float(since))
     return replace(asked, admission=Admission(to, (got,)), reserved=float(since))
@@ -80,7 +80,7 @@ def test_no_workload_exceeds_its_reclaimable_bound(
     plain = replace(racks(), topology=None, levels=())
     ledger = Cluster(plain, Cohort("x", parent), *queues).ledger
     for number, (to, cpus, priority, since) in enumerate(running):
-        ledger.apply(booked(f"r{number}", to, cpus, priority, since))
+        ledger.apply(charged(f"r{number}", to, cpus, priority, since))
     for name in QUEUES:
         for cpus, priority, since in asking:
             asks = workload("asks", 1, cpus, to=name, priority=priority, queued=float(since))
@@ -93,9 +93,9 @@ def test_no_workload_exceeds_its_reclaimable_bound(
 
 def test_a_change_of_priority_counts_at_once() -> None:
     lower = PreemptionPolicy(within_cluster_queue="LowerPriority")
-    ledger = Cluster(racks(), replace(queue("a", tas=4), preemption=lower), booked("ns/r", "a", 3, 2, 0)).ledger
+    ledger = Cluster(racks(), replace(queue("a", tas=4), preemption=lower), charged("ns/r", "a", 3, 2, 0)).ledger
     assert reclaimable_bound(ledger, "a", CPUS, 2) == CPU
-    ledger.apply(booked("ns/r", "a", 3, 1, 0))
+    ledger.apply(charged("ns/r", "a", 3, 1, 0))
     assert reclaimable_bound(ledger, "a", CPUS, 2) == 4 * CPU
     assert ledger.audit() == []
 
@@ -133,11 +133,11 @@ def pair(strategy: QueueingStrategy) -> tuple[ClusterQueue, ClusterQueue]:
 
 @pytest.mark.parametrize("other", ["a", "b"], ids=["its queue's less important", "a relative that borrows"])
 @pytest.mark.parametrize("strategy", [BEST, STRICT], ids=str)
-def test_it_is_woken_once_evicting_would_be_enough_and_not_before(other: str, strategy: QueueingStrategy) -> None:
+def test_it_is_requeued_once_evictions_would_suffice_and_not_before(other: str, strategy: QueueingStrategy) -> None:
     of = state(*pair(strategy))
     running = (("ns/1", "a", 1, 2), ("ns/2", "a", 1, 2), ("ns/low", other, 2, 0))
     for number, (key, to, cpus, priority) in enumerate(running):
-        of.apply(booked(key, to, cpus, priority, number))
+        of.apply(charged(key, to, cpus, priority, number))
     of.apply(workload("ns/asks", 1, 4, to="a", priority=1))
     assert decide(of) == [("Wait", "ns/asks")]
     of.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/1"))
@@ -157,10 +157,10 @@ def test_equals_in_many_queues_are_not_heard_again_when_one_of_them_took_what_ca
     assert decide(of) == [("Admit", "ns/q0-1")]
 
 
-def test_who_came_first_is_heard_though_its_equals_sleep() -> None:
+def test_the_oldest_is_evaluated_though_its_class_is_inadmissible() -> None:
     policy = PreemptionPolicy(within_cluster_queue="LowerOrNewerEqualPriority")
     of = state(replace(queue("a", tas=4), preemption=policy))
-    of.apply(booked("ns/r", "a", 4, 0, 5))
+    of.apply(charged("ns/r", "a", 4, 0, 5))
     of.apply(workload("ns/late", 1, 2, to="a", queued=9.0))
     assert decide(of) == [("Wait", "ns/late")]
     of.apply(workload("ns/early", 1, 2, to="a", queued=1.0))
@@ -180,17 +180,17 @@ def test_it_is_heard_when_a_relative_has_borrowed_and_may_be_evicted_now(
     a, b, c = (queue(name, cohort="x", tas=quota) for name, quota in (("a", 4), ("b", 2), ("c", 0)))
     of = state(replace(a, strategy=strategy, preemption=PreemptionPolicy("LowerPriority")), b, c)
     for key, to, cpus, priority in (("ns/own", "a", 1, 3), ("ns/theirs", "b", 2, 0), ("ns/high", "c", 2, 3)):
-        of.apply(booked(key, to, cpus, priority, 0))
+        of.apply(charged(key, to, cpus, priority, 0))
     of.apply(workload("ns/asks", 1, 2, to="a", priority=2))
     assert decide(of) == [("Wait", "ns/asks")], "one of a queue within its own quota is protected"
     of.apply(workload("ns/new", 1, 1, to="b", priority=1))
     assert decide(of) == heard
 
 
-def test_the_old_relatives_of_a_queue_that_moves_are_woken() -> None:
+def test_the_former_relatives_of_a_moved_queue_are_requeued() -> None:
     a, b = queue("a", cohort="x", tas=2), queue("b", cohort="x", tas=2)
     of = state(a, b)
-    of.apply(booked("ns/r", "a", 4, 0, 0))
+    of.apply(charged("ns/r", "a", 4, 0, 0))
     of.apply(workload("ns/asks", 1, 2, to="b"))
     assert decide(of) == [("Wait", "ns/asks")]
     of.apply(replace(a, cohort=None))

@@ -103,7 +103,7 @@ SCATTERED = {
         pytest.param(SCATTERED, 1, 5, [], id="no host holds it: nobody goes"),
     ],
 )
-def test_the_hole_has_the_right_shape(
+def test_victims_free_capacity_of_the_requested_shape(
     runs: Mapping[str, RunningWorkload], pods: int, cpus: int, wanted: list[str]
 ) -> None:
     assert sorted(victims(cluster(runs), pods, cpus)) == sorted(wanted)
@@ -177,7 +177,7 @@ def test_reclaiming(
     assert [(victim.workload, victim.claim) for victim in about.targets(head, found)] == wanted
 
 
-def test_the_oracle_tells_whose_workloads_would_go_and_how_far_it_borrows_then() -> None:
+def test_the_oracle_names_the_queues_of_the_victims_and_the_borrowing_level_afterwards() -> None:
     ledger = cluster(BORROWED, own(4, RECLAIM, cohort="all"), own(4, name="b", cohort="all"), racks_of_two=1)
     about, _, _ = inquiry(ledger, 1, 4)
     assert about.simulate("a", ("tas", "cpu"), 4 * CPU) == (Mode.RECLAIM, 0)
@@ -190,7 +190,7 @@ def test_the_oracle_tells_whose_workloads_would_go_and_how_far_it_borrows_then()
 # ---- what is proved
 
 
-def test_the_proof_tells_whether_the_budget_sufficed() -> None:
+def test_the_proof_says_whether_the_budget_sufficed() -> None:
     ledger = cluster(SCATTERED)
     _, head, found = inquiry(ledger, 2, 4)
     thorough = Preemptor(ledger, NOW).about(head).choice(head, found)

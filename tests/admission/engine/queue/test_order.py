@@ -20,7 +20,7 @@ from tests.admission.engine.builders import CPU, queue, workload
 from tests.admission.engine.cycle.round import classical, fair
 
 # Few values each, so that most of them are equal in most of what counts; a UID may be missing.
-crowds = st.lists(
+drawn_workloads = st.lists(
     st.builds(
         lambda priority, queued, uid: (priority, queued, uid),
         st.integers(0, 1),
@@ -37,11 +37,11 @@ crowds = st.lists(
 )
 
 
-@given(crowds, st.randoms())
-def test_no_two_are_equal_and_the_order_is_that_of_any_other_arrival(crowd: list[Workload], random: Random) -> None:
-    line = sorted(crowd, key=order_of)
+@given(drawn_workloads, st.randoms())
+def test_no_two_are_equal_and_the_order_is_that_of_any_other_arrival(drawn: list[Workload], random: Random) -> None:
+    line = sorted(drawn, key=order_of)
     assert all(order_of(a) < order_of(b) for a, b in pairwise(line))
-    mixed = list(crowd)
+    mixed = list(drawn)
     random.shuffle(mixed)
     queues = PendingQueues()
     queues.set_queue(queue("q", strategy=QueueingStrategy.BEST_EFFORT_FIFO, any=1))
@@ -50,11 +50,11 @@ def test_no_two_are_equal_and_the_order_is_that_of_any_other_arrival(crowd: list
     assert [each.key for each in queues.active("q")] == [each.key for each in line]
 
 
-@given(crowds, st.data())
-def test_those_that_stay_keep_their_order(crowd: list[Workload], data: st.DataObject) -> None:
+@given(drawn_workloads, st.data())
+def test_those_that_stay_keep_their_order(drawn: list[Workload], data: st.DataObject) -> None:
     queues = PendingQueues()
     queues.set_queue(queue("q", any=1))
-    for each in crowd:
+    for each in drawn:
         queues.put(each)
     line = [each.key for each in queues.active("q")]
     gone = data.draw(st.sets(st.sampled_from(line)))
@@ -64,11 +64,11 @@ def test_those_that_stay_keep_their_order(crowd: list[Workload], data: st.DataOb
     assert [each.key for each in queues.active("q")] == [key for key in line if key not in gone]
 
 
-@given(crowds, st.integers(0, 7))
-def test_what_belongs_to_one_gang_stands_together(crowd: list[Workload], which: int) -> None:
-    first = crowd[which % len(crowd)]
+@given(drawn_workloads, st.integers(0, 7))
+def test_what_belongs_to_one_gang_stands_together(drawn: list[Workload], which: int) -> None:
+    first = drawn[which % len(drawn)]
     late = replace(workload("late", priority=first.priority, queued=first.queued), gang=Gang(first.uid))
-    line = sorted([*crowd, late], key=order_of)
+    line = sorted([*drawn, late], key=order_of)
     between = {
         each.uid for each in line[min(line.index(first), line.index(late)) : max(line.index(first), line.index(late))]
     }
@@ -89,18 +89,18 @@ def ledger() -> Ledger:
     return made
 
 
-def nominated(crowd: list[Workload]) -> list[Nomination]:
+def nominated(drawn: list[Workload]) -> list[Nomination]:
     found = []
-    for n, each in enumerate(crowd):
+    for n, each in enumerate(drawn):
         usage = {("any", "cpu"): CPU * (1 + n % 3)}
         found.append(Nomination(replace(each, cluster_queue=f"q{n}"), FlavorAssignment((), usage)))
     return found
 
 
 @settings(deadline=None)
-@given(crowds, st.randoms())
-def test_the_order_does_not_depend_on_the_order_of_arrival_of_events(crowd: list[Workload], random: Random) -> None:
-    book, heads = ledger(), nominated(crowd)
+@given(drawn_workloads, st.randoms())
+def test_the_order_does_not_depend_on_the_order_of_arrival_of_events(drawn: list[Workload], random: Random) -> None:
+    book, heads = ledger(), nominated(drawn)
     mixed = list(heads)
     random.shuffle(mixed)
     for by in (classical, lambda found: fair(found, book)):
@@ -109,9 +109,9 @@ def test_the_order_does_not_depend_on_the_order_of_arrival_of_events(crowd: list
         assert sorted(line) == sorted(each.workload.key for each in heads)
 
 
-@given(crowds, st.randoms())
-def test_heads_are_looked_at_in_that_order(crowd: list[Workload], random: Random) -> None:
-    heads = [Head.of(replace(each, cluster_queue=f"q{n}")) for n, each in enumerate(crowd)]
+@given(drawn_workloads, st.randoms())
+def test_heads_are_looked_at_in_that_order(drawn: list[Workload], random: Random) -> None:
+    heads = [Head.of(replace(each, cluster_queue=f"q{n}")) for n, each in enumerate(drawn)]
     mixed = list(heads)
     random.shuffle(mixed)
     turns = ClassicalOrder(ledger())

@@ -83,7 +83,7 @@ def test_strict_fifo_stays_with_its_refused_head() -> None:
 
 
 @pytest.mark.parametrize("change", ["head leaves", "head shrinks", "head comes back", "earlier one comes"])
-def test_a_parked_queue_moves_when_its_head_is_another(change: str) -> None:
+def test_a_blocked_queue_goes_on_when_its_head_changes(change: str) -> None:
     queues = pending(STRICT, workload("big", queued=1, cpu=9), workload("small", queued=2))
     queues.refuse("big", Reason.WAITING_FOR_QUOTA)
     if change == "head leaves":
@@ -129,7 +129,7 @@ def test_an_equal_that_comes_later_joins_the_sleepers() -> None:
     assert [head(queues), keys(queues.active("q"))] == ["a", ["a", "b"]]
 
 
-def test_our_own_status_writes_do_not_wake_a_workload() -> None:
+def test_our_own_status_writes_do_not_requeue_a_workload() -> None:
     queues = pending(BEST, workload("a"))
     queues.refuse("a", Reason.WAITING_FOR_QUOTA)
     queues.put(replace(workload("a"), evicted=True))
@@ -192,7 +192,7 @@ def test_an_admitted_workload_is_not_pending() -> None:
     assert [head(queues), "a" in queues, queues.count("q")] == ["b", False, 1]
 
 
-def test_who_could_be_helped_by_room_in_a_flavor() -> None:
+def test_queues_that_freed_capacity_of_a_flavor_could_help() -> None:
     queues = pending(BEST)
     other = ResourceGroup(("cpu",), (FlavorQuotas("g", {"cpu": Quota(1)}),))
     queues.set_queue(ClusterQueue("r", (other,)))

@@ -128,7 +128,7 @@ def test_no_inadmissible_workload_could_start(specs: tuple[ClusterQueue, ...], h
             assert not [decision for decision in run(of) if isinstance(decision, Admit)]
 
 
-def test_a_pod_that_is_resized_in_place_makes_room() -> None:
+def test_a_pod_that_is_resized_in_place_frees_capacity() -> None:
     of = state()
     of.apply(BoundPod("p", "one-0", {"cpu": 2 * CPU}))
     of.apply(ClusterQueue("c", (group({"one": {"cpu": Quota(6 * CPU)}}),)))

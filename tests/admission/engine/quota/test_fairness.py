@@ -82,7 +82,7 @@ def test_share(
     assert (share.value, share.resource, share.status) == (value, resource, status)
 
 
-def test_who_borrows_without_a_weight_has_more_than_everybody() -> None:
+def test_a_borrower_without_a_weight_has_the_largest_share() -> None:
     used = {"a": {CPU: 1}, "b": {CPU: 9}, "c": {CPU: 2}}
     made = tree(queue("a", 0, weight=0), queue("b", 4), queue("c", 0, weight=0), queue("d", 20), usage=used)
     a, b, c = (dominant_share(node(made, name)) for name in "abc")

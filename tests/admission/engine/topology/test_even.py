@@ -191,11 +191,11 @@ def test_pods_that_are_there_count() -> None:
     assert {d.values[-1] for d in found.assignments["main"].domains} <= {"n2", "n3"}
 
 
-@pytest.mark.parametrize(("room", "fits"), [(1, True), (2, False)])
-def test_slices_keep_their_rule_and_are_refused_where_they_break_the_other(room: int, fits: bool) -> None:
+@pytest.mark.parametrize(("capacity", "fits"), [(1, True), (2, False)])
+def test_slices_keep_their_rule_and_are_refused_where_they_break_the_other(capacity: int, fits: bool) -> None:
     """They go to as few racks as they can: to two of them, or to one."""
     nodes = rows(4)
-    made = book(nodes, dict.fromkeys(nodes, room), Counter(), frozenset())
+    made = book(nodes, dict.fromkeys(nodes, capacity), Counter(), frozenset())
     ask = TopologyAsk(required=BLOCK, slices=(SliceLayer(RACK, 2),))
     result = made.placement.place([request(4, ask, SpreadTerm(term(RACK, "a")))])
     assert result.fits == fits

@@ -96,7 +96,7 @@ def test_as_many_pods_fit_as_nodes_have_all_ports_free(
         assert domain.count <= each[int(domain.values[-1][1:])]
 
 
-def test_thousands_of_different_ports_are_bounded_and_never_double_booked() -> None:
+def test_thousands_of_different_ports_are_bounded_and_never_charged_twice() -> None:
     of = book(2)
     for port in range(1000, 4000):
         of.apply(BoundPod(f"ns/p{port}", "n0", {}, exclusive={f"{HOST_PORT}UDP/{port}": 1}))

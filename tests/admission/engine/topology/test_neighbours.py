@@ -428,7 +428,7 @@ def test_a_gang_follows_a_pod_that_it_names() -> None:
     assert {name[1:] >= "4" for name in spots(made.placement.place([asked]).assignments["main"])} == {True}
 
 
-def test_several_pod_sets_that_want_each_other_are_told_why_they_wait() -> None:
+def test_several_pod_sets_with_affinity_to_each_other_get_a_reason_to_wait() -> None:
     pod = OnePod("a", near=(Term(RACK, "a"),))
     some = [request(pod, 1, TopologyAsk(unconstrained=True), name) for name in ("one", "two")]
     made = book(rows(4))

@@ -166,10 +166,10 @@ def test_required_is_placed_iff_one_domain_holds_it(nodes: list[Node], request: 
     asked = PlacementRequest(pod_set, FLAVOR, request.count)
     result = ledger(PlacementOptions(), nodes).placement.place([asked])
     depth = LEVELS.index(level) + 1
-    room: Counter[tuple[str, ...]] = Counter()
+    free_capacity: Counter[tuple[str, ...]] = Counter()
     for node in nodes:
-        room[tuple(node.labels[key] for key in LEVELS[:depth])] += capacity(node, asked)
-    assert result.fits == any(pods >= request.count for pods in room.values()), shown(result, "main")
+        free_capacity[tuple(node.labels[key] for key in LEVELS[:depth])] += capacity(node, asked)
+    assert result.fits == any(pods >= request.count for pods in free_capacity.values()), shown(result, "main")
     if result.fits:
         labels = {node.name: node.labels for node in nodes}
         used = {

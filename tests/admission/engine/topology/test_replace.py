@@ -45,10 +45,10 @@ def at(text: str) -> Assignment:
 
 def book_of(*asked: PlacementRequest) -> Ledger:
     """The fixture's nodes with the requests' previous assignments booked as one workload."""
-    return booked(ledger(), *asked)
+    return charged(ledger(), *asked)
 
 
-def booked(book: Ledger, *asked: PlacementRequest) -> Ledger:
+def charged(book: Ledger, *asked: PlacementRequest) -> Ledger:
     """The same in a given ledger."""
     got = tuple(PodSetAdmission(r.pod_set.name, {"cpu": FLAVOR}, {}, r.count, r.previous) for r in asked)
     book.charge(Workload("ns/wl", "uid", "ns/lq", "cq", tuple(r.pod_set for r in asked)), Admission("cq", got))
@@ -181,7 +181,7 @@ def test_lost_pods_go_where_most_of_the_others_are_though_some_were_relabelled(
     asked = placed("main", "required rack", where)
     book = ledger()
     book.apply(node("h11", {BLOCK: "b2", RACK: "r2"}, 2))
-    booked(book, asked)
+    charged(book, asked)
     book.apply(node(moved, {BLOCK: "b1", RACK: "r2"}, 5))
     book.apply(ObjectRemoved(RemovedKind.NODE, lost))
     assert shown(book.placement.replace([asked], (lost,)), "main") == want
@@ -208,7 +208,7 @@ def test_a_leader_that_was_alone_on_the_node_stays_with_its_workers(group: str |
 def test_a_failure_ends_its_flavor_and_new_pod_sets_are_not_placed() -> None:
     lost, later = placed("lost", "required host", "h10:5"), placed("later", "unconstrained", "h10:0 h1:1")
     fresh = request("fresh", "unconstrained", 1)
-    book = booked(ledger(), lost, later)
+    book = charged(ledger(), lost, later)
     book.apply(ObjectRemoved(RemovedKind.NODE, "h10"))
     result = book.placement.replace([lost, fresh, later], ("h10",))
     assert (set(result.failures), set(result.assignments)) == ({"lost"}, set())
@@ -230,7 +230,7 @@ def test_replacement_keeps_what_holds(
     assume(first.fits and first.assignments["main"].domains)
     before = first.assignments["main"]
     placed_before = replace(asked, previous=before, count=sum(domain.count for domain in before.domains))
-    booked(book, placed_before)
+    charged(book, placed_before)
     hosts = data.draw(st.sets(st.sampled_from([domain.values[0] for domain in before.domains]), min_size=1))
     for host in hosts:
         book.apply(ObjectRemoved(RemovedKind.NODE, host))
@@ -250,7 +250,7 @@ def test_replacement_keeps_what_holds(
     for name, count in new.items():
         for resource, amount in {**asked.pod_set.requests, "pods": 1}.items():
             assert amount * count <= offered[name][resource]
-    _promises_kept(asked, {node.name: node for node in nodes}, old, new)
+    _levels_and_slices_hold(asked, {node.name: node for node in nodes}, old, new)
 
 
 def _could_be_replaced(asked: PlacementRequest, nodes: list[Node], old: Counter[str], lost: int) -> bool:
@@ -296,7 +296,9 @@ def _spread(
     return lost in reachable
 
 
-def _promises_kept(asked: PlacementRequest, nodes: dict[str, Node], old: Counter[str], new: Counter[str]) -> None:
+def _levels_and_slices_hold(
+    asked: PlacementRequest, nodes: dict[str, Node], old: Counter[str], new: Counter[str]
+) -> None:
     """All pods in one domain of the required level, and whole slices."""
     ask = asked.pod_set.topology
     assert ask is not None

@@ -82,7 +82,7 @@ def test_hosts_are_shared_just_so() -> None:
     assert shown(result, "large") == "r1-0:1 r1-1:1 r1-2:1"
 
 
-def test_a_required_block_makes_room_for_a_required_rack_in_it() -> None:
+def test_a_required_block_leaves_capacity_for_a_required_rack_in_it() -> None:
     hosts = [
         node(f"{b}-{r}", {BLOCK: b, RACK: r}, cpus)
         for b, r, cpus in (("b1", "r1", 4), ("b1", "r2", 2), ("b2", "r3", 3))
@@ -196,7 +196,7 @@ def test_compatible_says_that_it_does_not_know_groups_of_three() -> None:
     assert result.failures["b"] == NoPlacement("a pod set group of 3 pod sets needs the placement profile Exact")
 
 
-def test_a_leader_and_its_workers_leave_room_for_the_next_group() -> None:
+def test_a_leader_and_its_workers_leave_capacity_for_the_next_group() -> None:
     """In turn the group of 5 + 1 takes the rack of 6 and the 6 after it find nothing."""
     book = racks(EXACT, {"r1": [3, 3], "r2": [4, 4]})
     asked = [

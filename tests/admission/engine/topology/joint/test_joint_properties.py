@@ -132,7 +132,7 @@ def _wanted(draw: st.DrawFn, level: int, *, slices: bool) -> BruteRequest:
     return BruteRequest(draw(st.integers(1, 5)), need, even=draw(st.integers(0, 7)) == 0)
 
 
-def counts_and_room(case: JointCase, result: PlacementResult) -> None:
+def counts_and_capacity(case: JointCase, result: PlacementResult) -> None:
     """Every pod counted once, and no host holds more than it has, all pod sets together."""
     taken: Counter[tuple[str, str]] = Counter()
     for request in case.requests():
@@ -180,7 +180,7 @@ def check(case: JointCase, order: Sequence[Node] | None = None) -> None:
     if best is None:
         assert all(result.certificates[name].proof is Proof.INFEASIBLE for name in result.failures)
         return
-    counts_and_room(case, result)
+    counts_and_capacity(case, result)
     sliced(case, result)
     assert len(proofs) == 1
     if proofs == {Proof.OPTIMAL}:
@@ -245,7 +245,7 @@ def test_a_small_budget_claims_nothing_wrong(case: JointCase, budget: int) -> No
     result = ledger(PlacementOptions(exact_budget=budget), case.nodes()).placement.place(case.requests())
     best = fewest(case.paths(), case.free(), case.gangs)
     if result.fits:
-        counts_and_room(case, result)
+        counts_and_capacity(case, result)
         for certificate in result.certificates.values():
             assert best is not None
             assert certificate.bound[0] <= best <= certificate.cost[0]

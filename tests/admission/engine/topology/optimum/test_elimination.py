@@ -37,12 +37,12 @@ def drawn(seed: int) -> Problem:
 def test_the_answer_is_the_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = drawn(seed)
     monkeypatch.setattr(tight, "_MANY", 0)
-    by_sieve = solver.solve(asked, 200_000)
+    by_elimination = solver.solve(asked, 200_000)
     monkeypatch.setattr(tight, "_MANY", NEVER)
     by_table = solver.solve(asked, 200_000)
-    assert sorted(by_sieve.slots.tolist()) == sorted(by_table.slots.tolist())
-    assert by_sieve.certificate.cost == by_table.certificate.cost
-    assert by_sieve.certificate.proof == by_table.certificate.proof
+    assert sorted(by_elimination.slots.tolist()) == sorted(by_table.slots.tolist())
+    assert by_elimination.certificate.cost == by_table.certificate.cost
+    assert by_elimination.certificate.proof == by_table.certificate.proof
 
 
 def test_it_answers_often_enough_to_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:

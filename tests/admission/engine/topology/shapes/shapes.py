@@ -22,22 +22,22 @@ from admission.engine.model import (
 from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ONE_CPU, SHORT, ledger, node
 
 Path = tuple[str, ...]
-Rooms = Mapping[Path, int]
+Capacities = Mapping[Path, int]
 """Pods that fit, by (block, rack, host)."""
 Shares = dict[Path, int]
 
 PACK, SPREAD = Spreading.PACK, Spreading.SPREAD
 
 
-def cluster(rooms: Rooms, *, budget: int = 20_000, names: Sequence[Path] | None = None) -> Ledger:
+def cluster(capacities: Capacities, *, budget: int = 20_000, names: Sequence[Path] | None = None) -> Ledger:
     """A ledger with these hosts, put in the order of `names`."""
-    hosts = [host(path, rooms[path]) for path in names or rooms]
+    hosts = [host(path, capacities[path]) for path in names or capacities]
     return ledger(PlacementOptions(counting=Counting.NODES, exact_budget=budget), hosts)
 
 
-def host(path: Path, room: int) -> Node:
+def host(path: Path, capacity: int) -> Node:
     """A node that holds so many pods of one CPU."""
-    return node("-".join(path), dict(zip(LEVELS, path, strict=False)) | {LEVELS[-1]: "-".join(path)}, room)
+    return node("-".join(path), dict(zip(LEVELS, path, strict=False)) | {LEVELS[-1]: "-".join(path)}, capacity)
 
 
 def asked(bound: str, constraints: Sequence[LevelConstraint], slices: tuple[SliceLayer, ...] = ()) -> TopologyAsk:
@@ -71,7 +71,7 @@ def proved(result: PlacementResult) -> Certificate:
 # ---- the reference: every way to share out, judged by the rules as they are written
 
 
-def cost_of(rooms: Rooms, rules: Mapping[int, LevelConstraint], shares: Shares) -> tuple[int, ...]:
+def cost_of(capacities: Capacities, rules: Mapping[int, LevelConstraint], shares: Shares) -> tuple[int, ...]:
     """Three figures a level, then the stranded slots."""
     figures: list[int] = []
     total = sum(shares.values())
@@ -84,7 +84,7 @@ def cost_of(rooms: Rooms, rules: Mapping[int, LevelConstraint], shares: Shares) 
             pairs += sum(share * (share - 1) // 2 for share in family)
             middle += len(family) if packs else abs(len(family) - rule.partitions) if rule.partitions else 0
         figures += [outside, middle, total * (total - 1) // 2 - pairs if packs else pairs]
-    return (*figures, sum(rooms[path] for path in shares) - total)
+    return (*figures, sum(capacities[path] for path in shares) - total)
 
 
 def families(shares: Shares, level: int) -> list[list[int]]:
@@ -128,16 +128,16 @@ def _holds(rule: LevelConstraint, family: list[int], size: int) -> bool:
     return max(family) - min(family) <= step and rule.partitions in (None, len(family))
 
 
-def everything(rooms: Rooms, count: int) -> Iterator[Shares]:
+def everything(capacities: Capacities, count: int) -> Iterator[Shares]:
     """All ways to place so many pods."""
-    paths = sorted(rooms)
-    for parts in product(*(range(min(rooms[path], count) + 1) for path in paths)):
+    paths = sorted(capacities)
+    for parts in product(*(range(min(capacities[path], count) + 1) for path in paths)):
         if sum(parts) == count:
             yield {path: part for path, part in zip(paths, parts, strict=True) if part}
 
 
 def best(
-    rooms: Rooms,
+    capacities: Capacities,
     bound: str,
     rules: Mapping[int, LevelConstraint],
     count: int,
@@ -149,14 +149,14 @@ def best(
     at = LEVELS.index(SHORT[level]) if level else -1
     allowed = [
         shares
-        for shares in everything(rooms, count)
+        for shares in everything(capacities, count)
         if satisfies_hard_constraints(rules, shares, sizes)
         and all(shares.get(path, 0) >= some for path, some in (kept or {}).items())
     ]
     for depth in (at,) if word == "required" else range(at, -2, -1):
         inside = [shares for shares in allowed if len({path[: depth + 1] for path in shares}) == 1]
         if inside:
-            return min(cost_of(rooms, rules, shares) for shares in inside)
+            return min(cost_of(capacities, rules, shares) for shares in inside)
     return None
 
 

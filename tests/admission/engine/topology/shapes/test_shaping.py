@@ -20,7 +20,7 @@ from admission.engine.model import (
 from tests.admission.engine.topology.shapes.shapes import (
     PACK,
     SPREAD,
-    Rooms,
+    Capacities,
     asked,
     cluster,
     host,
@@ -28,15 +28,19 @@ from tests.admission.engine.topology.shapes.shapes import (
     proved,
     shares_of,
 )
-from tests.admission.engine.topology.test_replace import booked
+from tests.admission.engine.topology.test_replace import charged
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, ONE_CPU, RACK, ledger
 
 HOST = LEVELS[-1]
 
 
-def racks(*rooms: Sequence[int]) -> Rooms:
+def racks(*capacities: Sequence[int]) -> Capacities:
     """One block, its racks by the rooms of their hosts."""
-    return {("b", f"r{rack}", f"h{at}"): room for rack, some in enumerate(rooms) for at, room in enumerate(some)}
+    return {
+        ("b", f"r{rack}", f"h{at}"): capacity
+        for rack, some in enumerate(capacities)
+        for at, capacity in enumerate(some)
+    }
 
 
 def on(level: str, **more: object) -> LevelConstraint:
@@ -82,9 +86,11 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize(("rooms", "pods", "constraints", "wanted"), STORIES.values(), ids=STORIES.keys())
-def test_stories(rooms: Rooms, pods: int, constraints: tuple[LevelConstraint, ...], wanted: list[list[int]]) -> None:
-    result = place(cluster(rooms), asked("unconstrained", constraints), pods)
+@pytest.mark.parametrize(("capacities", "pods", "constraints", "wanted"), STORIES.values(), ids=STORIES.keys())
+def test_stories(
+    capacities: Capacities, pods: int, constraints: tuple[LevelConstraint, ...], wanted: list[list[int]]
+) -> None:
+    result = place(cluster(capacities), asked("unconstrained", constraints), pods)
     assert result.fits
     assert by_rack(shares_of(result)) == wanted
     assert proved(result).proof is Proof.OPTIMAL
@@ -110,15 +116,15 @@ def test_equals_go_by_name() -> None:
     ],
 )
 def test_required_bounds_and_constraints_shape_inside(bound: str, wanted: str) -> None:
-    rooms: Rooms = {("b", f"r{at // 2}", f"h{at}"): 4 for at in range(6)}
-    result = place(cluster(rooms), asked(bound, [on(RACK), on(HOST)]), 4)
+    capacities: Capacities = {("b", f"r{at // 2}", f"h{at}"): 4 for at in range(6)}
+    result = place(cluster(capacities), asked(bound, [on(RACK), on(HOST)]), 4)
     shares = " ".join(f"{path[-1]}:{share}" for path, share in sorted(shares_of(result).items()))
     assert shares == wanted
 
 
 def test_preferred_climbs_past_a_domain_that_a_hard_constraint_forbids() -> None:
-    rooms: Rooms = {("b", "r0", "h0"): 8, ("b", "r1", "h1"): 8, ("c", "r0", "h2"): 8}
-    result = place(cluster(rooms), asked("preferred rack", [on(RACK, partitions=2, hard=True)]), 4)
+    capacities: Capacities = {("b", "r0", "h0"): 8, ("b", "r1", "h1"): 8, ("c", "r0", "h2"): 8}
+    result = place(cluster(capacities), asked("preferred rack", [on(RACK, partitions=2, hard=True)]), 4)
     assert {path[0] for path in shares_of(result)} == {"b"}
 
 
@@ -160,9 +166,11 @@ NO_FIT = {
 }
 
 
-@pytest.mark.parametrize(("rooms", "constraints", "message"), NO_FIT.values(), ids=NO_FIT.keys())
-def test_no_fit_says_which_hard_constraint(rooms: Rooms, constraints: list[LevelConstraint], message: str) -> None:
-    result = place(cluster(rooms), asked("unconstrained", constraints), 8)
+@pytest.mark.parametrize(("capacities", "constraints", "message"), NO_FIT.values(), ids=NO_FIT.keys())
+def test_no_fit_says_which_hard_constraint(
+    capacities: Capacities, constraints: list[LevelConstraint], message: str
+) -> None:
+    result = place(cluster(capacities), asked("unconstrained", constraints), 8)
     assert result.failures["main"].message.partition(". Total nodes")[0] == f'topology "default" {message}'
     assert proved(result).proof is Proof.INFEASIBLE
 
@@ -174,24 +182,24 @@ def test_slices_stay_whole_under_a_spread() -> None:
 
 
 def test_lost_pods_of_a_broken_slice_may_leave_its_rack_if_slices_stay_whole() -> None:
-    rooms = racks([2], [5, 4])
+    capacities = racks([2], [5, 4])
     ask = asked("unconstrained", [on(HOST, spreading=PACK)], slices=(SliceLayer(RACK, 2),))
     asks = PlacementRequest(PodSet("main", 6, ONE_CPU, topology=ask), FLAVOR, 6)
-    placed = replace(asks, previous=place(cluster(rooms), ask, 6).assignments["main"])
-    book = booked(cluster(rooms), placed)
+    placed = replace(asks, previous=place(cluster(capacities), ask, 6).assignments["main"])
+    book = charged(cluster(capacities), placed)
     book.apply(ObjectRemoved(RemovedKind.NODE, "b-r1-h0"))
     assert by_rack(shares_of(book.placement.replace([placed], "b-r1-h0"))) == [[2], [4]]
 
 
 def test_a_job_that_grows_keeps_its_constraints() -> None:
-    rooms, ask = racks([4, 4], [4, 4]), asked("unconstrained", A)
-    small = place(cluster(rooms), asked("unconstrained", [on(RACK, spreading=PACK)]), 4).assignments["main"]
+    capacities, ask = racks([4, 4], [4, 4]), asked("unconstrained", A)
+    small = place(cluster(capacities), asked("unconstrained", [on(RACK, spreading=PACK)]), 4).assignments["main"]
     grown = PlacementRequest(PodSet("main", 8, ONE_CPU, topology=ask), FLAVOR, 8, previous=small)
-    assert by_rack(shares_of(cluster(rooms).placement.place([grown]))) == [[4], [4]]
+    assert by_rack(shares_of(cluster(capacities).placement.place([grown]))) == [[4], [4]]
 
 
 def test_the_lowest_level_may_be_wider_than_a_host() -> None:
-    nodes = [host(path, room) for path, room in racks([3, 3], [5, 1], [9]).items()]
+    nodes = [host(path, capacity) for path, capacity in racks([3, 3], [5, 1], [9]).items()]
     book = ledger(PlacementOptions(), nodes, (BLOCK, RACK))
     result = place(book, asked("unconstrained", [on(RACK, factor=3)]), 9)
     assert {domain.values: domain.count for domain in result.assignments["main"].domains} == {
@@ -210,10 +218,10 @@ def test_a_leader_is_refused() -> None:
 
 
 def test_a_spent_budget_still_keeps_hard_constraints_and_says_so() -> None:
-    rooms: Rooms = {("b", f"r{at % 7}", f"h{at}"): 3 + at % 5 for at in range(40)}
+    capacities: Capacities = {("b", f"r{at % 7}", f"h{at}"): 3 + at % 5 for at in range(40)}
     constraints = [on(RACK, minimum=4, maximum=9), on(HOST, factor=2, maximum=4, hard=True)]
-    whole = place(cluster(rooms), asked("unconstrained", constraints), 30)
-    spent = place(cluster(rooms, budget=1), asked("unconstrained", constraints), 30)
+    whole = place(cluster(capacities), asked("unconstrained", constraints), 30)
+    spent = place(cluster(capacities, budget=1), asked("unconstrained", constraints), 30)
     assert proved(whole).proof is Proof.OPTIMAL
     assert proved(spent).proof is Proof.FEASIBLE
     assert proved(whole).cost <= proved(spent).cost

@@ -26,7 +26,7 @@ from tests.admission.engine.topology.shapes.shapes import (
     shares_of,
     softened,
 )
-from tests.admission.engine.topology.test_replace import booked
+from tests.admission.engine.topology.test_replace import charged
 from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ONE_CPU
 from tests.budgets import examples
 
@@ -37,7 +37,7 @@ BOUNDS = ["unconstrained"] + [
 
 
 @st.composite
-def rooms(draw: st.DrawFn) -> dict[Path, int]:
+def capacities(draw: st.DrawFn) -> dict[Path, int]:
     """Up to six hosts in up to two blocks of up to three racks."""
     racks = st.tuples(st.sampled_from(["b1", "b1", "b2"]), st.sampled_from(["r1", "r2", "r3"]))
     return {(*draw(racks), f"h{at}"): draw(st.integers(0, 5)) for at in range(draw(st.integers(1, 6)))}
@@ -66,7 +66,7 @@ def cases(draw: st.DrawFn) -> Case:
     rules = {level: draw(constraints(LEVELS[level])) for level in sorted(levels)} or {2: LevelConstraint(LEVELS[2])}
     sliced = draw(st.none() | st.none() | st.integers(0, 2))
     bounds = [one for one in BOUNDS if sliced is None or one in ("unconstrained", "required block", "preferred block")]
-    return draw(rooms()), draw(st.sampled_from(bounds)), rules, draw(st.integers(1, 8)), sliced
+    return draw(capacities()), draw(st.sampled_from(bounds)), rules, draw(st.integers(1, 8)), sliced
 
 
 def _agrees(case: Case, random: Random) -> None:
@@ -139,11 +139,11 @@ def _replaces(case: Case, data: st.DataObject) -> None:
     request = PlacementRequest(PodSet("main", count, ONE_CPU, topology=ask), FLAVOR, count)
     placed = replace(request, previous=before.assignments["main"])
     budget = data.draw(st.sampled_from([1, 20_000]))
-    book = booked(cluster(hosts, budget=budget), placed)
+    book = charged(cluster(hosts, budget=budget), placed)
     book.apply(ObjectRemoved(RemovedKind.NODE, "-".join(failed)))
     after = book.placement.replace([placed], "-".join(failed))
     kept = {path: share for path, share in shares.items() if path != failed}
-    rooms_left = {path: room for path, room in hosts.items() if path != failed}
+    rooms_left = {path: capacity for path, capacity in hosts.items() if path != failed}
     sizes = {} if sliced is None else {sliced: 2}
     wanted = best(rooms_left, bound, rules, sum(shares.values()), sizes, kept)
     assert after.fits == (wanted is not None)

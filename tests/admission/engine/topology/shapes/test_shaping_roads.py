@@ -12,7 +12,7 @@ from admission.engine.topology.shapes import plans, split
 from tests.admission.engine.topology.shapes.shapes import (
     PACK,
     SPREAD,
-    Rooms,
+    Capacities,
     asked,
     cluster,
     cost_of,
@@ -26,7 +26,7 @@ from tests.admission.engine.topology.vectors import LEVELS
 PLENTY = 10**9
 
 
-def rooms(random: Random) -> Rooms:
+def capacities(random: Random) -> Capacities:
     """40 hosts in 3 blocks of 4 racks, of few sizes as clusters have them."""
     sizes = random.sample(range(9), 3)
     return {(f"b{at % 3}", f"r{at // 3 % 4}", f"h{at}"): random.choice(sizes) for at in range(40)}
@@ -53,7 +53,7 @@ def rules(random: Random) -> dict[int, LevelConstraint]:
 @pytest.mark.parametrize("seed", range(60))
 def test_short_ways_lead_where_tables_lead(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
-    hosts, constraints, count = rooms(random), rules(random), random.choice([7, 12, 24, 36])
+    hosts, constraints, count = capacities(random), rules(random), random.choice([7, 12, 24, 36])
     bound = random.choice(["unconstrained", "required block", "preferred rack"])
     book, ask = cluster(hosts, budget=PLENTY), asked(bound, list(constraints.values()))
     short = place(book, ask, count)
