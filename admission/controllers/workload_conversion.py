@@ -13,7 +13,6 @@ from admission.controllers.admission_context import blocker
 from admission.controllers.cluster_view import BY_NAMESPACE, ClusterView
 from admission.controllers.lifecycle import not_before
 from admission.controllers.resources import Limit, completed, defect
-from admission.controllers.runtime_classes import scheduled
 from admission.controllers.slice_index import SliceIndex
 from admission.engine import convert, model
 from admission.engine.quota.charging import ResourceRules
@@ -37,7 +36,7 @@ class WorkloadConversion:
         """Returns the Workload as the engine's value, with what keeps it from being considered. Raises InvalidObject."""
         local = self._views.local_queue_of(workload)
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
-        given, workload = workload, self._completed(workload, reserved=reserved)
+        given, workload = workload, self._completed(workload)
         context = None if reserved else self._views.context(given)
         made = convert.workload(
             workload,
@@ -67,16 +66,10 @@ class WorkloadConversion:
         found = self._views.limit_ranges.by_index(BY_NAMESPACE, workload.metadata.namespace or "")
         return [limit for each in sorted(found, key=lambda each: each.metadata.name) for limit in each.spec.limits]
 
-    def _completed(self, workload: Workload, *, reserved: bool) -> Workload:
-        """Adds what the API server gives the pods; with quota, only what decides where they may run.
-
-        Unreadable fields are left to the conversion, which reports them.
-        """
-        classes = self._views.runtime_classes.objects
+    def _completed(self, workload: Workload) -> Workload:
+        """Adds what the API server gives the pods. Unreadable fields are left to the conversion, which reports them."""
         try:
-            if reserved:
-                return scheduled(workload, classes)
-            return completed(workload, self._limits(workload), classes)
+            return completed(workload, self._limits(workload), self._views.runtime_classes.objects)
         except (AttributeError, TypeError, ValueError):
             return workload
 

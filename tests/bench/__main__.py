@@ -75,9 +75,9 @@ def terms_command(nodes: int = 15_000, repeat: int = 15) -> None:
 
 
 @app.command("binds")
-def binds_command(gangs: int = 2000, seed: int = 1, each: int = 50, beside: int = 3) -> None:
+def binds_command(gangs: int = 2000, seed: int = 1, each: int = 50, beside: int = 3, keep: str = "") -> None:
     """Whether drawn gangs that are let through are bound, on the real control plane."""
-    binds.run(gangs, seed, each, beside)
+    binds.run(gangs, seed, each, beside, keep)
 
 
 @app.command("exact")

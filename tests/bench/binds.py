@@ -1,10 +1,10 @@
 """What is let through binds: drawn gangs on drawn clusters of the real control plane (issue 19).
 
-    python -m tests.bench binds [--gangs 2000] [--seed 1] [--each 50] [--beside 3]
+    python -m tests.bench binds [--gangs 2000] [--seed 1] [--each 50] [--beside 3] [--keep FOLDER]
 
 Each cluster of a seed gets `each` gangs; `beside` clusters are driven at once on one control plane, each with nodes of its own.
 Prints how many were bound, how many waited, which pods the scheduler refused after their gate had opened, and which gangs
-waited that it would have bound at that moment, each with what was there.
+waited that it would have bound at that moment, each with what was there. The logs of all processes stay in the folder `keep`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from api.kube.client import Kube
@@ -23,10 +24,10 @@ from tests.scenarios.stage import real
 _CLUSTER = ClusterOptions(disable_admission=("ServiceAccount", "TaintNodesByCondition"), tmpfs=True)
 
 
-def run(gangs: int = 2000, seed: int = 1, each: int = 50, beside: int = 3) -> bool:
+def run(gangs: int = 2000, seed: int = 1, each: int = 50, beside: int = 3, keep: str = "") -> bool:
     """Print the outcome; whether the scheduler refused no pod and 1 % of the gangs at most waited for nothing."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="stowage-binds-") as folder:
+    with nullcontext(keep) if keep else tempfile.TemporaryDirectory(prefix="stowage-binds-") as folder:
         found = asyncio.run(_all(Path(folder), range(seed, seed + -(-gangs // each)), each, beside))
     print(
         f"{found.gangs} gangs in {time.monotonic() - began:.0f} s: {found.bound} bound, {found.waited} waited with a reason, "

@@ -18,7 +18,7 @@ from typing import Any
 
 from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.resources import EVENTS, JOBS, NODES, PODS, RESOURCE_SLICES
+from api.kube.resources import EVENTS, JOBS, NODES, PODS, RESOURCE_SLICES, WORKLOADS
 from api.meta import find_condition
 from api.names import QUOTA_RESERVED
 from tests.binds.drawn import Draw, Gang, Object
@@ -146,9 +146,9 @@ class Driver:
         await self._kube.delete(JOBS, gang.name, self.site.name, propagation="Background")
 
         async def gone() -> bool:
-            return not await self.site.pods(gang.name)
+            return not await self.site.pods(gang.name) and await self.site.workload_of(gang.name) is None
 
-        await eventually(f"pods of {gang.name} gone", gone)
+        await eventually(f"pods and Workload of {gang.name} gone", gone)
 
     async def _gone(self, pod: str) -> None:
         await self._kube.delete(PODS, pod, self.site.name, grace_seconds=0)
@@ -293,12 +293,17 @@ class Driver:
             for node in nodes
         ]
         told += [_told(pod["metadata"], pod["spec"]) for pod in pods]
+        workloads = (await self._kube.list(WORKLOADS, self.site.name)).items
+        told += [
+            f"{item['metadata']['name']}: {item['status'].get('admission')}" for item in workloads if "status" in item
+        ]
         return tuple(told)
 
 
 def _told(meta: dict[str, Any], spec: dict[str, Any]) -> str:
     main = spec["containers"][0]
-    asked = f"{main['resources'].get('requests')} {main.get('ports')} {spec.get('affinity')}"
+    more = [spec.get(key) for key in ("affinity", "resourceClaims", "volumes", "runtimeClassName") if key in spec]
+    asked = f"{main['resources'].get('requests')} {main.get('ports')} {more}"
     return (
         f"{meta['creationTimestamp']} {meta['name']} on {spec.get('nodeName')} app={meta['labels'].get('app')} {asked}"
     )

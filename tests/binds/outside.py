@@ -73,21 +73,21 @@ class Outside:
                 yield CSI_NODES, {"metadata": {"name": host}, "spec": {"drivers": [driver]}}
 
     def _devices(self) -> Iterator[Made]:
-        """Of two models; a template for one of any, for two, and for one of the model a."""
+        """Each host has one of two models; a template for one of any, for two, and for one of the model a."""
         expression = f'device.driver == "{self._driver}"'
         selectors = [{"cel": {"expression": expression}}]
         yield DEVICE_CLASSES, {"metadata": {"name": self.site}, "spec": {"selectors": selectors}}
         for host in self.hosts:
+            model = self.rng.choice("ab")
             devices = [
-                {"name": f"gpu-{n}", "attributes": {"model": {"string": self.rng.choice("ab")}}}
-                for n in range(self.rng.randint(0, 3))
+                {"name": f"gpu-{n}", "attributes": {"model": {"string": model}}} for n in range(self.rng.randint(0, 3))
             ]
             pool = {"name": host, "generation": 1, "resourceSliceCount": 1}
             spec = {"driver": self._driver, "nodeName": host, "pool": pool, "devices": devices}
             if devices:
                 yield RESOURCE_SLICES, {"metadata": {"name": host}, "spec": spec}
-        model = {"cel": {"expression": f'device.attributes["{self._driver}"].model == "a"'}}
-        for name, more in (("one", {}), ("two", {"count": 2}), ("model", {"selectors": [model]})):
+        only_a = {"cel": {"expression": f'device.attributes["{self._driver}"].model == "a"'}}
+        for name, more in (("one", {}), ("two", {"count": 2}), ("model", {"selectors": [only_a]})):
             exactly = {"deviceClassName": self.site, **more}
             spec = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}
             yield RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": name, "namespace": self.site}, "spec": spec}

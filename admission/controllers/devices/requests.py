@@ -39,6 +39,11 @@ class DeviceKind:
             return f"{PREFIX}{self.device_class}"
         return f"{PREFIX}{self.device_class} {sha256(repr(self.selectors).encode()).hexdigest()[:12]}"
 
+    @property
+    def shared_name(self) -> str:
+        """The name of the amount that pods of this kind and of kinds that share devices with it use together."""
+        return f"{self.name}, with kinds that share them"
+
 
 def claim_templates(spec: Any) -> Iterator[tuple[str, str]]:
     """Yields (name, ResourceClaimTemplate) of each resource claim of a pod spec; the template is empty for a claim by name."""

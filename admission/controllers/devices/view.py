@@ -1,8 +1,8 @@
 """The cluster's devices, and their effect on Workloads, bound pods and nodes. No IO.
 
 A kind of devices is counted once the first Workload requests it, so a cluster whose jobs request none has no cost. Each kind
-is an amount like a resource: nodes offer it, pods use it. Kinds that share a device count together: a pod that uses one kind
-also uses the other, so a node may be refused, but no device is promised twice. Nodes are counted in steps; a Workload waits
+is an amount like a resource: nodes offer it, pods use it. Kinds that share devices of a node have a second amount there, which
+pods of either kind use: a node may be refused, but no device is promised twice. Nodes are counted in steps; a Workload waits
 while its kind is not counted. `add_handler` reports the Workloads, nodes and pods to evaluate again.
 """
 
@@ -22,6 +22,7 @@ from admission.controllers.node_amounts import NOTHING, AmountsChanged, with_amo
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.volumes.copies import Copy
 from admission.engine import model
+from admission.engine.model import LARGEST
 from admission.engine.reasons import Reason
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.kube.lazy_informer import LazyInformer
@@ -56,7 +57,7 @@ class DeviceView:
         self._kinds: dict[DeviceKind, None] = {}
         self._counted: set[DeviceKind] = set()
         self._steps = InSteps()
-        self._shared: set[frozenset[DeviceKind]] = set()
+        self._beside: dict[DeviceKind, set[DeviceKind]] = {}
         self._offers: dict[str, Mapping[str, int]] = {}
         self._gone: LRUCache[str, ResourceClaimTemplate] = LRUCache(_MOST_GONE)
         self._handlers: list[Callable[[AmountsChanged], None]] = []
@@ -150,12 +151,11 @@ class DeviceView:
         return total
 
     def _named(self, asked: Mapping[DeviceKind, int]) -> dict[str, int]:
-        """Returns amounts by name, adding to each kind the requests of kinds that share a device with it."""
+        """Returns amounts by name: of each kind, and of the devices that it shares with others, which all of them use."""
         found = {kind.name: number for kind, number in asked.items()}
-        for kind in self._kinds:
-            more = sum(n for other, n in asked.items() if other != kind and frozenset((kind, other)) in self._shared)
-            if more:
-                found[kind.name] = found.get(kind.name, 0) + more
+        for kind, others in self._beside.items():
+            if number := asked.get(kind, 0) + sum(asked.get(other, 0) for other in others):
+                found[kind.shared_name] = number
         return dict(sorted(found.items()))
 
     # ---- counting
@@ -191,10 +191,13 @@ class DeviceView:
         kinds = list(self._kinds)
         if kinds:
             nodes = {each.spec.node_name for each in self._slices.objects.values() if each.spec.node_name}
-            for node in sorted(nodes | self._offers.keys()):
-                self._count_node(node)
-                self._tell(AmountsChanged(nodes=[node]))
-                yield
+            pairs = -1
+            while pairs != self._pairs():  # a node may be the first whose devices two kinds share
+                pairs = self._pairs()
+                for node in sorted(nodes | self._offers.keys()):
+                    self._count_node(node)
+                    self._tell(AmountsChanged(nodes=[node]))
+                    yield
             for pod in self._pods.by_index(_BY_TEMPLATE, _ANY):
                 self._tell(AmountsChanged(pods=[pod]))
                 yield
@@ -203,20 +206,28 @@ class DeviceView:
 
     def _count_node(self, node: str) -> None:
         found, shared = counted(self._slices.by_index(_BY_NODE, node), self._kinds, self._classes.objects)
-        self._shared |= shared
-        self._offers[node] = {kind.name: number for kind, number in found.items()}
-        if not found:
-            del self._offers[node]
+        for one, other in map(tuple, shared):
+            self._beside.setdefault(one, set()).add(other)
+            self._beside.setdefault(other, set()).add(one)
+        self._offers.pop(node, None)
+        if found:
+            limited = {kind for pair in shared for kind in pair}
+            beside = {kind.shared_name: found[kind] if kind in limited else LARGEST for kind in self._beside}
+            self._offers[node] = {**{kind.name: number for kind, number in found.items()}, **beside}
+
+    def _pairs(self) -> int:
+        """Returns how often kinds are known to share devices; it only grows."""
+        return sum(map(len, self._beside.values()))
 
     def _slice_changed(self, change: Change[ResourceSlice]) -> None:
         if not self._kinds:
             return
         was = change.old.spec.node_name if change.old is not None else ""
         nodes = {name for name in (change.object.spec.node_name, was) if name}
-        shared = len(self._shared)
+        shared = self._pairs()
         for node in nodes:
             self._count_node(node)
-        if len(self._shared) > shared:
+        if self._pairs() > shared:
             self._recount()
         else:
             self._tell(AmountsChanged(nodes=sorted(nodes)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from admission.engine import convert
 from admission.engine.decision import Admit, Wait
 from admission.engine.quota.charging import PLAIN, ResourceRules, Transformation
 from admission.world.objects import Objects
@@ -22,8 +23,15 @@ from api.kube.resources import (
     RUNTIME_CLASSES,
     WORKLOADS,
 )
+from api.names import ADMITTED, QUOTA_RESERVED
 
 MAX_TWO = [{"type": "Container", "max": {"cpu": "2"}}]
+
+
+def reserved() -> list[dict[str, Any]]:
+    """Conditions of an admitted Workload."""
+    since = {"status": "True", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return [{"type": kind, **since} for kind in (QUOTA_RESERVED, ADMITTED)]
 
 
 class FeedCluster:
@@ -48,11 +56,24 @@ class FeedCluster:
     def limits(self, limits: list[dict[str, Any]], namespace: str = "ns") -> None:
         self.add(LIMIT_RANGES, {"metadata": {"name": "limits", "namespace": namespace}, "spec": {"limits": limits}})
 
-    def workload(self, requests: dict[str, str], limits: dict[str, str] | None = None, **more: Any) -> None:
+    def workload(
+        self, requests: dict[str, str], limits: dict[str, str] | None = None, *, name: str = "w", **more: Any
+    ) -> None:
         spec = {"containers": [{"name": "c", "resources": {"requests": requests, "limits": limits or {}}}], **more}
         pod_set = {"name": "main", "count": 1, "template": {"spec": spec}}
-        meta = {"name": "w", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
-        self.add(WORKLOADS, {"metadata": meta, "spec": {"queueName": "lq", "podSets": [pod_set]}})
+        self.add(WORKLOADS, {**self._named(name), "spec": {"queueName": "lq", "podSets": [pod_set]}})
+
+    def admit(self, told: Admit, requests: dict[str, str], **more: Any) -> None:
+        """The Workload `w` with the admission in its status."""
+        spec = {"containers": [{"name": "c", "resources": {"requests": requests, "limits": {}}}], **more}
+        pod_set = {"name": "main", "count": 1, "template": {"spec": spec}}
+        status = {"conditions": reserved(), "admission": convert.admission(told.admission).to_wire()}
+        self.add(WORKLOADS, {**self._named("w"), "spec": {"queueName": "lq", "podSets": [pod_set]}, "status": status})
+
+    @staticmethod
+    def _named(name: str) -> dict[str, Any]:
+        meta = {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        return {"metadata": meta}
 
     def decision(self) -> Any:
         [decision] = self.world.cycle().decisions

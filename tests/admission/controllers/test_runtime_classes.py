@@ -101,6 +101,28 @@ def test_a_class_without_scheduling_changes_nothing() -> None:
     assert host_of(told) == "a"
 
 
+@pytest.mark.parametrize("source", ["overhead", "default-request"])
+def test_what_the_api_server_adds_to_requests_counts_once_the_workload_has_quota(source: str) -> None:
+    """A pod that requests one CPU gets three: a second one of two CPUs has no room beside it."""
+    cluster = RuntimeCluster()
+    requests = {"cpu": "1"} if source == "overhead" else {}
+    if source == "overhead":
+        cluster.add(
+            RUNTIME_CLASSES, {"metadata": {"name": "kata"}, "handler": "k", "overhead": {"podFixed": {"cpu": "2"}}}
+        )
+    else:
+        cluster.limits([{"type": "Container", "defaultRequest": {"cpu": "3"}}])
+    more: dict[str, Any] = {"runtimeClassName": "kata"} if source == "overhead" else {}
+    cluster.workload(requests, nodeSelector={HOSTNAME_LABEL: "a"}, **more)
+    told = cluster.told()
+    assert isinstance(told, Admit)
+    cluster.admit(told, requests, nodeSelector={HOSTNAME_LABEL: "a"}, **more)
+    cluster.workload({"cpu": "2"}, name="next", nodeSelector={HOSTNAME_LABEL: "a"})
+    told = cluster.told()
+    assert isinstance(told, Wait)
+    assert 'resource "cpu": 1' in told.message
+
+
 def test_queues_without_topology_are_held_as_well() -> None:
     cluster = FeedCluster()
     cluster.workload({"cpu": "1"}, runtimeClassName="kata")

@@ -10,8 +10,8 @@ from admission.engine import convert
 from admission.engine.decision import Admit, Wait
 from admission.engine.queue.notices import NotEvaluated
 from api.kube.resources import CLAIMS, NODES, PODS, RESOURCE_FLAVORS, STORAGE_CLASSES, VOLUMES, WORKLOADS
-from api.names import ADMITTED, HOSTNAME_LABEL, IS_GROUP_WORKLOAD, QUOTA_RESERVED
-from tests.admission.controllers.test_feed_resources import FeedCluster
+from api.names import HOSTNAME_LABEL, IS_GROUP_WORKLOAD
+from tests.admission.controllers.test_feed_resources import FeedCluster, reserved
 from tests.admission.controllers.test_runtime_classes import host_of
 from tests.admission.controllers.volumes.test_binding import among, claim, storage_class, volume
 
@@ -48,13 +48,7 @@ class VolumeCluster(FeedCluster):
         }
         status: dict[str, Any] = {}
         if admitted is not None:
-            since: dict[str, Any] = {
-                "status": "True",
-                "reason": "X",
-                "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }
-            status["conditions"] = [{"type": kind, **since} for kind in (QUOTA_RESERVED, ADMITTED)]
+            status["conditions"] = reserved()
             status["admission"] = convert.admission(admitted.admission).to_wire()
         body: dict[str, Any] = {"queueName": "lq", "podSets": [pod_set]}
         self.add(WORKLOADS, {"metadata": {**meta, "annotations": annotations}, "spec": body, "status": status})
