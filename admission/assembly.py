@@ -26,7 +26,7 @@ from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.lifecycle_metrics import LifecycleMetrics
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
-from admission.controllers.options import job_options, life_rules, shown
+from admission.controllers.options import job_options, lifecycle_rules, shown
 from admission.controllers.pod_mover import PodMover
 from admission.controllers.pods.controller import PodController
 from admission.controllers.pods.freequeue import FreeQueueController
@@ -169,7 +169,12 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     settings, views, writer, recorder = shared.settings, shared.views, shared.writer, shared.recorder
     section, gauges = settings.controller, shown(settings)
     workloads = WorkloadController(
-        writer, views, recorder, decides.feed.validation_error, section.workload_workers, rules=life_rules(settings)
+        writer,
+        views,
+        recorder,
+        decides.feed.validation_error,
+        section.workload_workers,
+        rules=lifecycle_rules(settings),
     )
     shared.job_kinds.on_change(workloads.kinds_changed)
     evictor, waiting = Evictor(writer, views, recorder), unbound_informer(shared.kube)
@@ -183,8 +188,10 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     quota = decides.ledger.quota
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
     period = section.queue_status_period
-    beside = partial(spare_hosts.usage, decides.ledger)
-    status = QueueController(writer, views, decides.queues, quota, period, shares=shares, shown=gauges, beside=beside)
+    extra_usage = partial(spare_hosts.usage, decides.ledger)
+    status = QueueController(
+        writer, views, decides.queues, quota, period, shares=shares, shown=gauges, extra_usage=extra_usage
+    )
     lives = LifecycleMetrics(views, by_local_queue=gauges.local_queues)
     return ProcessPart(
         (waiting,),

@@ -28,7 +28,7 @@ class _Nameless(Collector):
         return self._gauge.collect()
 
 
-def _beside_a_counter(name: str, text: str, labels: Sequence[str]) -> Gauge:
+def _gauge_named_like_counter(name: str, text: str, labels: Sequence[str]) -> Gauge:
     gauge = Gauge(name, text, labels, registry=None)
     REGISTRY.register(_Nameless(gauge))
     return gauge
@@ -42,7 +42,9 @@ PENDING = Gauge("kueue_pending_workloads", "Pending workloads.", (*_CQ, "status"
 CLASSES = Gauge("kueue_pending_scheduling_hashes", "Classes of equivalent pending workloads.", (*_CQ, "status"))
 RESERVING = Gauge("kueue_reserving_active_workloads", "Workloads with reserved quota, not finished.", _CQ)
 ADMITTED_ACTIVE = Gauge("kueue_admitted_active_workloads", "Admitted workloads, not finished.", _CQ)
-FINISHED_KEPT = _beside_a_counter("kueue_finished_workloads", "Finished Workloads that are not deleted yet.", _CQ)
+FINISHED_KEPT = _gauge_named_like_counter(
+    "kueue_finished_workloads", "Finished Workloads that are not deleted yet.", _CQ
+)
 UNADMITTED = Gauge(
     "kueue_unadmitted_workloads",
     "Workloads that are neither admitted nor finished, by reason.",
@@ -88,7 +90,7 @@ LOCAL_RESERVING = Gauge(
     "kueue_local_queue_reserving_active_workloads", "Workloads with reserved quota, not finished.", _LQ
 )
 LOCAL_ACTIVE = Gauge("kueue_local_queue_admitted_active_workloads", "Admitted workloads, not finished.", _LQ)
-LOCAL_FINISHED = _beside_a_counter(
+LOCAL_FINISHED = _gauge_named_like_counter(
     "kueue_local_queue_finished_workloads", "Finished Workloads that are not deleted yet.", _LQ
 )
 LOCAL_UNADMITTED = Gauge(

@@ -53,27 +53,31 @@ class UnknownWorkload(StowageError):
     """The name matches no workload, or several; the message quotes it."""
 
 
-def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
+def run(arguments: ExplainArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
     """Runs the command and returns its exit code."""
     out, err = out or _console(), err or Console(stderr=True)
     try:
-        _checked(asked.name)
-        world = from_files([asked.snapshot], rules) if asked.snapshot else asyncio.run(_live(asked, rules))
-        key, others = found(world, asked.name)
+        _check_name(arguments.name)
+        world = (
+            from_files([arguments.snapshot], rules)
+            if arguments.snapshot
+            else asyncio.run(_cluster_world(arguments, rules))
+        )
+        key, others = found(world, arguments.name)
         explanation = explained(world, key)
     except UnknownWorkload as unknown:
-        said = None if asked.snapshot else _said_of_stranger(asked)
+        said = None if arguments.snapshot else _unmanaged_notice(arguments)
         if said is None:
             return _failed(unknown, err)
-        _show_stranger(asked, said, out)
+        _show_unmanaged(arguments, said, out)
         return EXPLAINED
     except (StowageError, OSError, TimeoutError) as failed:
         return _failed(failed, err)
-    notes = [_beside(world, key, other) for other in others]
+    notes = [_describe_related(world, key, other) for other in others]
     notes += [str(fault) for fault in world.faults if fault.object.startswith(CONFIG_MAPS.kind)]
     for note in notes:
         err.print(note, style="yellow", markup=False, soft_wrap=True, highlight=False)
-    if asked.as_json:
+    if arguments.as_json:
         out.file.write(json.dumps({"title": world.title(key), **to_wire(explanation)}, indent=2) + "\n")
     else:
         show(explanation, world.title(key), out)
@@ -82,7 +86,7 @@ def run(asked: ExplainArguments, rules: WorldRules, out: Console | None = None, 
     return EXPLAINED
 
 
-def _beside(world: World, key: str, other: str) -> str:
+def _describe_related(world: World, key: str, other: str) -> str:
     """Describes another Workload of the same job: the slice that an elastic job grows from, or that of an earlier job."""
     workload = world.workload(key)
     if workload is not None and workload.replaces == other:
@@ -95,12 +99,12 @@ def _failed(why: BaseException, err: Console) -> int:
     return NOT_EXPLAINED
 
 
-def _said_of_stranger(asked: ExplainArguments) -> str | None:
+def _unmanaged_notice(arguments: ExplainArguments) -> str | None:
     """Returns the notice on an object of that name and an unmanaged kind; None if there is none or it cannot be read."""
 
     async def read() -> str | None:
-        async with await connect(asked.kubeconfig, asked.context) as kube:
-            return await unmanaged(kube, *asked.name.split("/", 1))
+        async with await connect(arguments.kubeconfig, arguments.context) as kube:
+            return await unmanaged(kube, *arguments.name.split("/", 1))
 
     try:
         return asyncio.run(read())
@@ -108,11 +112,11 @@ def _said_of_stranger(asked: ExplainArguments) -> str | None:
         return None
 
 
-def _show_stranger(asked: ExplainArguments, said: str, out: Console) -> None:
-    if asked.as_json:
-        out.file.write(json.dumps({"title": asked.name, "verdict": NOT_MANAGED, "headline": said}, indent=2) + "\n")
+def _show_unmanaged(arguments: ExplainArguments, said: str, out: Console) -> None:
+    if arguments.as_json:
+        out.file.write(json.dumps({"title": arguments.name, "verdict": NOT_MANAGED, "headline": said}, indent=2) + "\n")
     else:
-        out.print(Text(f"{asked.name}: ").append("not managed", style="yellow"), soft_wrap=True)
+        out.print(Text(f"{arguments.name}: ").append("not managed", style="yellow"), soft_wrap=True)
         out.print(Text(f"  {said}"), soft_wrap=True)
 
 
@@ -121,12 +125,12 @@ def _console() -> Console:
     return console if console.is_terminal else Console(width=_WIDTH)
 
 
-async def _live(asked: ExplainArguments, rules: WorldRules) -> World:
-    async with await connect(asked.kubeconfig, asked.context) as kube:
+async def _cluster_world(arguments: ExplainArguments, rules: WorldRules) -> World:
+    async with await connect(arguments.kubeconfig, arguments.context) as kube:
         return await from_cluster(kube, rules)
 
 
-def _checked(name: str) -> None:
+def _check_name(name: str) -> None:
     namespace, slash, rest = name.partition("/")
     if not (namespace and slash and rest) or "/" in rest:
         raise UnknownWorkload(f"{name!r} is no workload: allowed is NAMESPACE/NAME, of a Workload or of its job")
@@ -169,11 +173,11 @@ def explained(world: World, key: str) -> Explanation:
     scene = DecisionInputs(world.queues, world.sharing, world.startable)
     checks = world.about[key].checks if key in world.about else ""
     hold_missing(world.ledger)
-    ahead = _ahead(world, workload)
+    ahead = _workloads_ahead(world, workload)
     return explain(world.ledger, workload, world.now, ahead=ahead, scene=scene, checks=checks)
 
 
-def _ahead(world: World, workload: Workload) -> list[str]:
+def _workloads_ahead(world: World, workload: Workload) -> list[str]:
     """Returns the keys of the workloads before this one in its queue."""
     active = [other.key for other in world.queues.active(workload.cluster_queue)]
     return active[: active.index(workload.key)] if workload.key in active else []

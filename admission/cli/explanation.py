@@ -32,19 +32,19 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
     state = Text(str(explanation.verdict), style=_STYLES[explanation.verdict])
     where = f" in ClusterQueue {explanation.cluster_queue}" if explanation.cluster_queue else ""
     head = Text(f"{title}{where}: ").append(state)
-    out.print(head.append(f" ({', '.join(explanation.codes)})" if _told(explanation) else ""), soft_wrap=True)
+    out.print(head.append(f" ({', '.join(explanation.codes)})" if _is_written(explanation) else ""), soft_wrap=True)
     if explanation.verdict is Verdict.CANNOT_RUN:
-        _line(out, wording.NEVER)
+        _write_line(out, wording.NEVER)
     text = explanation.message or wording.headline(explanation)
-    _line(out, text)
+    _write_line(out, text)
     if explanation.cause:
-        _line(out, explanation.cause)
+        _write_line(out, explanation.cause)
     if explanation.victims:
-        _line(out, f"waits for {', '.join(explanation.victims)} to leave, evicted for it")
+        _write_line(out, f"waits for {', '.join(explanation.victims)} to leave, evicted for it")
     if explanation.starts is not None and (when := expected(explanation.starts)) not in text:
-        _line(out, when)
+        _write_line(out, when)
     for proved in explanation.proofs:
-        _line(out, f"domains of {proved.pod_set}: {proved.certificate.text}")
+        _write_line(out, f"domains of {proved.pod_set}: {proved.certificate.text}")
     for flavor in explanation.flavors:
         _flavor(flavor, out)
     _remedies(explanation, out)
@@ -53,29 +53,29 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
 def show_placement(admission: Admission | None, unbound: str, out: Console) -> None:
     """Prints the domains of an admitted workload, one per line, widest level first, and which pods no node accepts."""
     if unbound:
-        _line(out, unbound)
+        _write_line(out, unbound)
     for pod_set in admission.pod_sets if admission is not None else ():
         if pod_set.assignment is None:
             continue
         domains = pod_set.assignment.domains
-        _line(out, f"pod set {pod_set.name}: {pod_set.count} pods by {', '.join(pod_set.assignment.levels)}")
+        _write_line(out, f"pod set {pod_set.name}: {pod_set.count} pods by {', '.join(pod_set.assignment.levels)}")
         for domain in domains[:_DOMAINS_SHOWN]:
-            _line(out, f"  {domain.count} in {'/'.join(domain.values)}")
+            _write_line(out, f"  {domain.count} in {'/'.join(domain.values)}")
         if len(domains) > _DOMAINS_SHOWN:
-            _line(out, f"  and {len(domains) - _DOMAINS_SHOWN} more domains")
+            _write_line(out, f"  and {len(domains) - _DOMAINS_SHOWN} more domains")
 
 
 def show_spare_hosts(held: HeldHosts, out: Console) -> None:
     """Prints the spare hosts that are held for a running workload."""
     if held.asked:
-        _line(out, f"spare hosts, free of pods: {held.text()}")
+        _write_line(out, f"spare hosts, free of pods: {held.text()}")
 
 
-def _told(explanation: Explanation) -> bool:
+def _is_written(explanation: Explanation) -> bool:
     return explanation.verdict not in (Verdict.ADMITTED, Verdict.FITS)
 
 
-def _line(out: Console, text: str) -> None:
+def _write_line(out: Console, text: str) -> None:
     out.print(Padding(Text(text), (0, 0, 0, 2)))
 
 
@@ -89,11 +89,11 @@ def _flavor(view: FlavorView, out: Console) -> None:
     if view.quota:
         out.print(Padding(_quota_table(view.quota), (0, 0, 0, 2)))
     for pod_set in view.pod_sets:
-        _line(out, f"pod set {', '.join(pod_set.pod_sets)}: {pod_set.message}")
+        _write_line(out, f"pod set {', '.join(pod_set.pod_sets)}: {pod_set.message}")
         if pod_set.levels:
             out.print(Padding(_level_table(pod_set.levels), (0, 0, 0, 2)))
     if not view.message and not view.pod_sets and view.topology:
-        _line(out, "its nodes hold all pods")
+        _write_line(out, "its nodes hold all pods")
 
 
 def _table(*headings: str) -> Table:
@@ -135,7 +135,7 @@ def _level_table(views: tuple[LevelView, ...]) -> Table:
 
 
 def _remedies(explanation: Explanation, out: Console) -> None:
-    if not _told(explanation) or not (explanation.flavors or explanation.remedies):
+    if not _is_written(explanation) or not (explanation.flavors or explanation.remedies):
         return
     out.print()
     if explanation.remedies:
@@ -147,6 +147,6 @@ def _remedies(explanation: Explanation, out: Console) -> None:
     if explanation.taken:
         out.print("Not enough, since others come first:")
         for taken in explanation.taken:
-            _line(out, wording.taken_text(taken))
+            _write_line(out, wording.taken_text(taken))
     if not explanation.complete:
         out.print("The search was cut off at its budget; there may be other ways.")

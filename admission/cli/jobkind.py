@@ -53,7 +53,7 @@ def test(kind_file: Path, sample_file: Path) -> int:
             said = _scaled(job, sample)
         else:
             keep_referenced([read for one in job.functions for read in one.reads], others)
-            said = _said(job, sample)
+            said = _test_output(job, sample)
         typer.echo(yaml.safe_dump(said, sort_keys=False).rstrip())
     except InvalidObject as bad:
         typer.echo(str(bad), err=True)
@@ -111,7 +111,7 @@ def _kind(file: Path) -> JobKind:
     raise Unreadable(f"{file}: holds no JobKind")
 
 
-def _said(job: DeclaredJob, sample: Mapping[str, Any]) -> dict[str, Any]:
+def _test_output(job: DeclaredJob, sample: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the test's output. Raises InvalidObject if the kind cannot read the sample."""
     pod_sets = job.pod_sets(sample)
     infos = [
@@ -122,7 +122,7 @@ def _said(job: DeclaredJob, sample: Mapping[str, Any]) -> dict[str, Any]:
     ]
     finish = job.finished(sample)
     return {
-        "podSets": _shown(pod_sets),
+        "podSets": _pod_sets_output(pod_sets),
         "state": {
             "suspended": job.is_suspended(sample),
             "active": job.is_active(sample),
@@ -141,7 +141,7 @@ def _scaled(kind: ScaledSet, sample: Mapping[str, Any]) -> dict[str, Any]:
     groups = kind.groups({**sample, "metadata": {"name": "", **meta}}, ())
     selector = kind.selector(sample)
     return {
-        "podSets": [one for group in groups for one in _shown(group.pod_sets)],
+        "podSets": [one for group in groups for one in _pod_sets_output(group.pod_sets)],
         "replicas": kind.replicas(sample),
         "selector": None if selector is None else _plain(selector),
         "elastic": kind.is_elastic(sample),
@@ -149,7 +149,7 @@ def _scaled(kind: ScaledSet, sample: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _shown(pod_sets: Sequence[PodSet]) -> list[dict[str, Any]]:
+def _pod_sets_output(pod_sets: Sequence[PodSet]) -> list[dict[str, Any]]:
     return [
         {
             "name": one.name,

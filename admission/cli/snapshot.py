@@ -34,7 +34,7 @@ def run(
     """Runs the command and returns its exit code. With `files` it captures their world instead of the live cluster."""
     err = err or Console(stderr=True)
     try:
-        world = from_files(files, rules) if files else asyncio.run(_live(kubeconfig, context, rules))
+        world = from_files(files, rules) if files else asyncio.run(_cluster_world(kubeconfig, context, rules))
         output.write_bytes(capture_world(world).encode())
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"no snapshot: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
@@ -46,6 +46,6 @@ def run(
     return WRITTEN
 
 
-async def _live(kubeconfig: Path | None, context: str | None, rules: WorldRules) -> World:
+async def _cluster_world(kubeconfig: Path | None, context: str | None, rules: WorldRules) -> World:
     async with await connect(kubeconfig, context) as kube:
         return await from_cluster(kube, rules)

@@ -75,62 +75,62 @@ def run(asked: UninstallArguments, confirm: Callable[[str], bool], out: Console 
 
 async def _run(asked: UninstallArguments, confirm: Callable[[str], bool], out: Console) -> int:
     async with await connect(asked.kubeconfig, asked.context) as kube:
-        if not confirm(await _announced(kube, asked)):
+        if not confirm(await _announce(kube, asked)):
             return KEPT
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
             await _delete_ours(kube, resource, out)
         await _stop_processes(kube, asked.namespace, out)
         if not asked.keep_crds:
             await _stop_converting(kube)
-            await _release(kube, out)
+            await _remove_finalizers(kube, out)
             await _delete_ours(kube, CRDS, out)
         for resource in _CLUSTER_WIDE:
             await _delete_ours(kube, resource, out)
         await _delete(kube, NAMESPACES, asked.namespace, None, out)
-        await _gone(f"namespace {asked.namespace}", lambda: _exists(kube, NAMESPACES, asked.namespace))
+        await _wait_until_gone(f"namespace {asked.namespace}", lambda: _exists(kube, NAMESPACES, asked.namespace))
     return REMOVED
 
 
-async def _announced(kube: Kube, asked: UninstallArguments) -> str:
+async def _announce(kube: Kube, asked: UninstallArguments) -> str:
     what = f"This removes Stowage (namespace {asked.namespace})"
     waiting = "Pods that run go on; jobs that wait stay suspended, and pods that wait stay gated."
     if asked.keep_crds:
         return f"{what}. The CRDs, queues and Workloads stay. {waiting}"
-    crds = len(await _ours(kube, CRDS))
-    counts = [f"{len(await _listed(kube, each))} {each.kind}s" for each in (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)]
+    crds = len(await _list_ours(kube, CRDS))
+    counts = [f"{len(await _list_all(kube, each))} {each.kind}s" for each in (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)]
     return f"{what}, {crds} CRDs and with them {', '.join(counts)} and all other objects of these kinds. {waiting}"
 
 
 async def _stop_processes(kube: Kube, namespace: str, out: Console) -> None:
-    for deployment in await _ours(kube, DEPLOYMENTS, namespace):
+    for deployment in await _list_ours(kube, DEPLOYMENTS, namespace):
         await _delete(kube, DEPLOYMENTS, deployment["metadata"]["name"], namespace, out)
 
     async def left() -> bool:
-        return bool(await _ours(kube, PODS, namespace))
+        return bool(await _list_ours(kube, PODS, namespace))
 
-    await _gone(f"pods in {namespace}", left)
+    await _wait_until_gone(f"pods in {namespace}", left)
 
 
 async def _stop_converting(kube: Kube) -> None:
     """Turns off conversion: its webhook is gone, and the objects to delete need none."""
-    for crd in await _ours(kube, CRDS):
+    for crd in await _list_ours(kube, CRDS):
         if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
             body = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
             await kube.patch(CRDS, crd["metadata"]["name"], body, kind=PatchKind.MERGE)
 
 
-async def _release(kube: Kube, out: Console) -> None:
+async def _remove_finalizers(kube: Kube, out: Console) -> None:
     """Removes the finalizers that the controllers would remove."""
     released = 0
     for resource in _HELD:
-        for obj in await _listed(kube, resource):
-            released += await _without(kube, resource, obj, IN_USE_FINALIZER)
-    for pod in await _listed(kube, PODS, label_selector=MANAGED_LABEL):
-        released += await _without(kube, PODS, pod, MANAGED_FINALIZER)
+        for obj in await _list_all(kube, resource):
+            released += await _remove_finalizer(kube, resource, obj, IN_USE_FINALIZER)
+    for pod in await _list_all(kube, PODS, label_selector=MANAGED_LABEL):
+        released += await _remove_finalizer(kube, PODS, pod, MANAGED_FINALIZER)
     out.print(f"released {released} objects", markup=False, highlight=False)
 
 
-async def _without(kube: Kube, resource: Resource, obj: dict[str, Any], finalizer: str) -> bool:
+async def _remove_finalizer(kube: Kube, resource: Resource, obj: dict[str, Any], finalizer: str) -> bool:
     meta = obj["metadata"]
     finalizers = meta.get("finalizers") or []
     if finalizer not in finalizers:
@@ -144,11 +144,11 @@ async def _without(kube: Kube, resource: Resource, obj: dict[str, Any], finalize
 
 
 async def _delete_ours(kube: Kube, resource: Resource, out: Console) -> None:
-    names = [obj["metadata"]["name"] for obj in await _ours(kube, resource)]
+    names = [obj["metadata"]["name"] for obj in await _list_ours(kube, resource)]
     for name in names:
         await _delete(kube, resource, name, None, out)
     for name in names:
-        await _gone(f"{resource.kind} {name}", lambda name=name: _exists(kube, resource, name))  # type: ignore[misc]
+        await _wait_until_gone(f"{resource.kind} {name}", lambda name=name: _exists(kube, resource, name))  # type: ignore[misc]
 
 
 async def _delete(kube: Kube, resource: Resource, name: str, namespace: str | None, out: Console) -> None:
@@ -159,11 +159,11 @@ async def _delete(kube: Kube, resource: Resource, name: str, namespace: str | No
     out.print(f"deleted {resource.kind} {name}", markup=False, highlight=False)
 
 
-async def _ours(kube: Kube, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]]:
-    return await _listed(kube, resource, namespace, OURS)
+async def _list_ours(kube: Kube, resource: Resource, namespace: str | None = None) -> list[dict[str, Any]]:
+    return await _list_all(kube, resource, namespace, OURS)
 
 
-async def _listed(
+async def _list_all(
     kube: Kube, resource: Resource, namespace: str | None = None, label_selector: str | None = None
 ) -> list[dict[str, Any]]:
     """Returns all objects, or none if the kind is not served."""
@@ -181,7 +181,7 @@ async def _exists(kube: Kube, resource: Resource, name: str) -> bool:
     return True
 
 
-async def _gone(what: str, there: Callable[[], Any]) -> None:
+async def _wait_until_gone(what: str, there: Callable[[], Any]) -> None:
     """Waits until `there` returns false. Raises StowageError after `_PATIENCE` seconds."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:

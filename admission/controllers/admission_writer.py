@@ -56,7 +56,7 @@ class AdmissionWriter:
                     return "written"  # the interrupted write had succeeded
                 continue
             self._views.workloads.observe(answer)
-            self._tell(workload, answer, decision.considered)
+            self._record_events(workload, answer, decision.considered)
             return "written"
         return "failed"
 
@@ -101,7 +101,7 @@ class AdmissionWriter:
         status = conditions.with_checks(status, checks, now)
         return conditions.synced_admitted(status, now, generation)
 
-    def _tell(self, before: Workload, after: Workload, considered: str) -> None:
+    def _record_events(self, before: Workload, after: Workload, considered: str) -> None:
         admission = after.status.admission
         if admission is None:
             return

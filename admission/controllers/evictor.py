@@ -34,10 +34,10 @@ class Evictor:
         """Evicts like `evict`, with a status that has further changes."""
         answer = await patch_status(self._kube, workload, status)
         self._views.workloads.observe(answer)
-        self._tell(workload, answer, eviction)
+        self._record_events(workload, answer, eviction)
         return answer
 
-    def _tell(self, before: Workload, after: Workload, eviction: Eviction) -> None:
+    def _record_events(self, before: Workload, after: Workload, eviction: Eviction) -> None:
         about = ref_to(WORKLOADS, after)
         self._recorder.record(about, "Normal", eviction.event, eviction.message)
         if eviction.preemption:

@@ -194,11 +194,11 @@ class Feed:
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:
         if change.type is _DELETED:
-            self._tell(model.ObjectRemoved(model.RemovedKind.NAMESPACE, change.key))
+            self._apply(model.ObjectRemoved(model.RemovedKind.NAMESPACE, change.key))
             return
         if change.old is not None and change.old.metadata.labels == change.object.metadata.labels:
             return
-        self._tell(model.Namespace(change.key, change.object.metadata.labels))
+        self._apply(model.Namespace(change.key, change.object.metadata.labels))
         self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == change.key)
 
     def _limits_changed(self, change: Change[LimitRange]) -> None:
@@ -238,7 +238,7 @@ class Feed:
         if change.type is _DELETED:
             self._nodes.pop(change.key, None)
             self._state.apply(model.ObjectRemoved(model.RemovedKind.NODE, change.key))
-            self._retake(tuple(self._lingering))
+            self._take_lingering(tuple(self._lingering))
         else:
             self._set_node(change.object)
 
@@ -256,18 +256,18 @@ class Feed:
         if self._nodes.get(node.name) == node:
             return
         self._nodes[node.name] = node
-        self._tell(node)
-        self._retake(tuple(self._lingering))
+        self._apply(node)
+        self._take_lingering(tuple(self._lingering))
 
     def _pod_changed(self, change: Change[ProjectedPod]) -> None:
         pod = None if change.type is _DELETED else change.object.bound
         if pod == (change.old.bound if change.old else None):
             return
-        self._tell(
+        self._apply(
             model.ObjectRemoved(model.RemovedKind.POD, change.key) if pod is None else self._counted(change.object, pod)
         )
         if self._lingering and change.old is not None and change.old.bound is not None:
-            self._retake((self._slices.current(change.old.bound.workload) or "",))
+            self._take_lingering((self._slices.current(change.old.bound.workload) or "",))
 
     def _counted(self, seen: ProjectedPod, pod: model.BoundPod) -> model.BoundPod:
         """Returns the pod as the ledger counts it: with its devices and volumes, for its workload's present slice."""
@@ -282,11 +282,11 @@ class Feed:
                 self._set_node(node)
         for seen in changed.pods:
             if seen.bound is not None:
-                self._tell(self._counted(seen, seen.bound))
+                self._apply(self._counted(seen, seen.bound))
         self._refresh(changed.workloads)
         self._request_cycle()
 
-    def _tell(self, event: model.Event) -> None:
+    def _apply(self, event: model.Event) -> None:
         if self._state.apply(event):
             self._request_cycle()
 
@@ -315,36 +315,36 @@ class Feed:
         self._views.volumes.started(key)
         workload = self._views.workloads.objects.get(key)
         if workload is None:
-            self._gone(key)
+            self._remove(key)
             self._refresh(self._views.workloads.by_index(BY_REPLACED, key))
         else:
             self._take(workload)
-            self._refresh(self._slices.beside(workload))
+            self._refresh(self._slices.related_slices(workload))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.key in self._held:
             return
         if change.type is _DELETED:
             self._slices.forget(change.object)
-            self._gone(change.key)
+            self._remove(change.key)
         else:
             self._take(change.object)
-        self._refresh(self._slices.beside(change.object))
+        self._refresh(self._slices.related_slices(change.object))
 
     def _refresh(self, workloads: Iterable[Workload]) -> None:
         for workload in workloads:
             if workload.key not in self._held:
                 self._take(workload)
 
-    def _gone(self, key: str) -> None:
+    def _remove(self, key: str) -> None:
         self._validation_errors.pop(key, None)
         self._lingering.discard(key)
-        self._tell(model.ObjectRemoved(model.RemovedKind.WORKLOAD, key))
+        self._apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, key))
 
     def _take(self, workload: Workload) -> None:
         key = workload.key
         if is_true(workload.status.conditions, FINISHED) or self._slices.has_successor(workload):
-            self._gone(key)
+            self._remove(key)
             return
         try:
             taken = self.conversion.converted(workload)
@@ -357,10 +357,10 @@ class Feed:
             self._lingering.add(key)
             return
         self._lingering.discard(key)
-        self._tell(taken)
+        self._apply(taken)
         if taken.admission is not None:
             for pod in self._slices.pods_to_move(workload):
-                self._tell(pod)
+                self._apply(pod)
 
     def _lingers(self, key: str) -> bool:
         """Reports whether pods of an evicted workload without quota still occupy usable nodes.
@@ -375,7 +375,7 @@ class Feed:
         nodes = (self._nodes.get(ledger.allocations.pods[pod].node) for pod in ledger.allocations.pods_of(key))
         return any(node is not None and node.usable for node in nodes)
 
-    def _retake(self, keys: Iterable[str]) -> None:
+    def _take_lingering(self, keys: Iterable[str]) -> None:
         seen = self._views.workloads.objects
         self._refresh([seen[key] for key in keys if key in self._lingering and key in seen])
 
@@ -384,4 +384,4 @@ class Feed:
         if is_true(workload.status.conditions, QUOTA_RESERVED):
             self._state.queues.remove(workload.key)
         else:
-            self._tell(model.ObjectRemoved(model.RemovedKind.WORKLOAD, workload.key))
+            self._apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, workload.key))

@@ -50,7 +50,7 @@ class KeptPlaces:
         self._due.difference_update(due)
         for key in due:
             workload = self._views.workloads.objects.get(key)
-            if workload is None or not _runs(workload):
+            if workload is None or not _is_running(workload):
                 continue
             found = kept_places(self._ledger, key)
             if found is None:
@@ -61,11 +61,13 @@ class KeptPlaces:
 
     def _changed(self, change: Change[Workload]) -> None:
         workload = change.object
-        if change.type is ChangeType.DELETED or not _runs(workload):
+        if change.type is ChangeType.DELETED or not _is_running(workload):
             if self._open.get(first_key(workload)) == workload.key:
                 del self._open[first_key(workload)]
             self._due.discard(workload.key)
-        elif (_gave_up(workload) or replaced_key(workload)) and (change.old is None or _differs(change.old, workload)):
+        elif (_is_outdated(workload) or replaced_key(workload)) and (
+            change.old is None or _differs(change.old, workload)
+        ):
             self._open[first_key(workload)] = workload.key
             self.again(workload.key)
 
@@ -77,7 +79,7 @@ class KeptPlaces:
                 return
 
 
-def _runs(workload: Workload) -> bool:
+def _is_running(workload: Workload) -> bool:
     states = workload.status.conditions
     return (
         workload.metadata.annotations.get(ELASTIC_JOB) == "true"
@@ -89,10 +91,10 @@ def _runs(workload: Workload) -> bool:
 
 
 def _differs(old: Workload, new: Workload) -> bool:
-    return not _runs(old) or old.spec is not new.spec or old.status.admission != new.status.admission
+    return not _is_running(old) or old.spec is not new.spec or old.status.admission != new.status.admission
 
 
-def _gave_up(workload: Workload) -> bool:
+def _is_outdated(workload: Workload) -> bool:
     """Reports whether the written places are more than the pods that the Workload still requests."""
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     return any(sum(count for _, count in domains) > counts.get(name, 0) for name, domains in _written(workload).items())

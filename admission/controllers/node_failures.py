@@ -67,20 +67,20 @@ class HostState:
         return NodePresence.READY if ready[0].status == "True" else NodePresence.NOT_READY
 
     @property
-    def since(self) -> float:
+    def ready_since(self) -> float:
         """The last transition of the Ready condition, in epoch seconds."""
         conditions = self.node.status.conditions if self.node else ()
         return next((parse_time(c.last_transition_time) or 0.0 for c in conditions if c.type == "Ready"), 0.0)
 
     @property
-    def repelling(self) -> list[Taint]:
+    def repelling_taints(self) -> list[Taint]:
         """The node's taints with effect NoSchedule or NoExecute."""
         return [t for t in self.node.spec.taints if t.effect in ("NoSchedule", "NoExecute")] if self.node else []
 
     @property
-    def troubled(self) -> bool:
+    def may_have_failed(self) -> bool:
         """Reports whether the node may have failed for some workload."""
-        return self.presence is not NodePresence.READY or bool(self.repelling)
+        return self.presence is not NodePresence.READY or bool(self.repelling_taints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def patience(host: HostState, rules: FailureRules, now: float) -> float | None:
     """Returns the seconds to wait before the node may be judged, or None."""
     if host.presence is not NodePresence.NOT_READY or rules.on_pod_termination:
         return None
-    left = host.since + NOT_READY_DELAY - now
+    left = host.ready_since + NOT_READY_DELAY - now
     return left if left > 0 else None
 
 
@@ -108,18 +108,18 @@ def find(
     now: float,
 ) -> FailureVerdict:
     """Returns the verdict for the workload and its `pods`; call it only when `patience` returns None."""
-    stranded = tuple(pod for pod in pods if _stranded(pod, host))
-    if not holds_place(workload, host.name):
+    stranded = tuple(pod for pod in pods if _is_ungated_and_unbound(pod, host))
+    if not is_assigned_to(workload, host.name):
         return FailureVerdict(False, stranded)
     if host.presence is NodePresence.GONE:
         return FailureVerdict(True, stranded)
     progressing = any(_runs_on(pod, host) for pod in pods)
     if host.presence is NodePresence.NOT_READY:
-        overdue = rules.after_fixed_time and host.since + NOT_READY_DELAY <= now
+        overdue = rules.after_fixed_time and host.ready_since + NOT_READY_DELAY <= now
         return FailureVerdict(overdue or not rules.on_pod_termination or not progressing, stranded)
-    if not rules.on_taints or not host.repelling:
+    if not rules.on_taints or not host.repelling_taints:
         return FailureVerdict(False)
-    match _tolerance(host.repelling, list(_tolerations(workload, host.name, flavors))):
+    match _tolerance(host.repelling_taints, list(_tolerations(workload, host.name, flavors))):
         case _Tolerance.FOR_EVER:
             return FailureVerdict(False)
         case _Tolerance.NONE if not rules.on_pod_termination:
@@ -128,7 +128,7 @@ def find(
             return FailureVerdict(not progressing, stranded)
 
 
-def holds_place(workload: Workload, host: str) -> bool:
+def is_assigned_to(workload: Workload, host: str) -> bool:
     """Reports whether the workload has quota and its assignment names the host."""
     states = workload.status.conditions
     if not is_true(states, QUOTA_RESERVED) or is_true(states, FINISHED) or is_true(states, EVICTED):
@@ -136,19 +136,19 @@ def holds_place(workload: Workload, host: str) -> bool:
     return host in hostnames(workload)
 
 
-def marked(status: WorkloadStatus, host: str) -> WorkloadStatus:
+def with_unhealthy_node(status: WorkloadStatus, host: str) -> WorkloadStatus:
     """Returns the status with the host as unhealthy node; the same object if it is listed."""
     if any(node.name == host for node in status.unhealthy_nodes):
         return status
     return status.model_copy(update={"unhealthy_nodes": (*status.unhealthy_nodes, UnhealthyNode(name=host))})
 
 
-def has_space(status: WorkloadStatus, host: str) -> bool:
+def has_room(status: WorkloadStatus, host: str) -> bool:
     """Reports whether the host is listed as unhealthy or the list has room for it."""
     return len(status.unhealthy_nodes) < MOST_UNHEALTHY or any(node.name == host for node in status.unhealthy_nodes)
 
 
-def cleared(status: WorkloadStatus, host: str) -> WorkloadStatus:
+def without_unhealthy_node(status: WorkloadStatus, host: str) -> WorkloadStatus:
     """Returns the status without the host as unhealthy node; the same object if it is not listed."""
     left = tuple(node for node in status.unhealthy_nodes if node.name != host)
     return status if left == status.unhealthy_nodes else status.model_copy(update={"unhealthy_nodes": left})
@@ -171,7 +171,7 @@ def _runs_on(pod: Pod, host: HostState) -> bool:
     return pod.spec.node_name == node and not pod.metadata.deletion_timestamp and not pod.terminated
 
 
-def _stranded(pod: Pod, host: HostState) -> bool:
+def _is_ungated_and_unbound(pod: Pod, host: HostState) -> bool:
     """Reports whether the pod was ungated for this host and is not bound."""
     pinned = pod.spec.node_selector.get(HOSTNAME_LABEL) == host.name
     waits = pod.status.phase in ("", "Pending") and not pod.spec.node_name and not pod.metadata.deletion_timestamp

@@ -48,21 +48,21 @@ class NodeReplacements:
 
     def due(self, busy: Container[str]) -> dict[str, list[str]]:
         """Returns the failed nodes of the workloads to repair next; `busy` is as in `decisions`, which removes them."""
-        return {key: nodes for key in self._due if (nodes := self._lost(key, busy))}
+        return {key: nodes for key in self._due if (nodes := self._lost_hosts(key, busy))}
 
-    def _lost(self, key: str, busy: Container[str]) -> list[str]:
+    def _lost_hosts(self, key: str, busy: Container[str]) -> list[str]:
         workload, admitted = self._views.workloads.objects.get(key), self._ledger.workload(key)
         if workload is None or admitted is None or admitted.evicted or key in busy:
             return []
         marked = failed_nodes(workload)
         if not marked:
             return []
-        return [*marked, *(host for host in self._hosts(workload) if host not in marked and not self._alive(host))]
+        return [*marked, *(host for host in self._hosts(workload) if host not in marked and not self._exists(host))]
 
     def _hosts(self, workload: Workload) -> list[str]:
         return sorted(set(hostnames(workload)))
 
-    def _alive(self, host: str) -> bool:
+    def _exists(self, host: str) -> bool:
         """Reports whether a node of that hostname exists: its pods may run, even if it is not ready."""
         return self._views.node_named(host) is not None
 
@@ -75,14 +75,14 @@ class NodeReplacements:
         for key in due:
             if key in busy:
                 self._due[key] = None
-            elif nodes := self._lost(key, busy):
+            elif nodes := self._lost_hosts(key, busy):
                 workload = self._views.workloads.objects[key]
                 alive = {host for host in self._hosts(workload) if host not in nodes}
                 yield from second_pass(self._ledger, key, nodes, fail_fast=True, alive=alive)
 
-        yield from self._moves(busy)
+        yield from self._displaced_decisions(busy)
 
-    def _moves(self, busy: Container[str]) -> Iterator[Decision]:
+    def _displaced_decisions(self, busy: Container[str]) -> Iterator[Decision]:
         """Yields the decisions on displaced pods of workloads that lost no node."""
         displaced, self._displaced = self._displaced, {}
         for key, (lost, avoid) in displaced.items():
@@ -90,7 +90,7 @@ class NodeReplacements:
             if key in busy:
                 self._displaced[key] = lost, avoid
             elif workload is not None and not failed_nodes(workload) and not self._ledger.is_evicted(key):
-                alive = {host for host in self._hosts(workload) if self._alive(host)}
+                alive = {host for host in self._hosts(workload) if self._exists(host)}
                 yield from moved_pods(self._ledger, key, lost, avoid, alive)
 
     def _changed(self, change: Change[Workload]) -> None:

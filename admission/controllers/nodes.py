@@ -26,13 +26,13 @@ from admission.controllers.node_failures import (
     FailureRules,
     FailureVerdict,
     HostState,
-    cleared,
     find,
-    has_space,
-    holds_place,
-    marked,
+    has_room,
+    is_assigned_to,
     multiple_failures,
     patience,
+    with_unhealthy_node,
+    without_unhealthy_node,
 )
 from admission.controllers.node_replacement import hostnames
 from admission.controllers.projection import ProjectedPod
@@ -88,10 +88,10 @@ class NodeController:
         new, old = HostState(hostname(change.object), change.object), change.old
         if change.type is ChangeType.MODIFIED and old is not None:
             was = HostState(new.name, old)
-            if (was.presence, was.repelling) == (new.presence, new.repelling):
+            if (was.presence, was.repelling_taints) == (new.presence, new.repelling_taints):
                 return
         if new.name:
-            self._look(new.name)
+            self._check_after(new.name)
 
     def _pod_changed(self, change: Change[ProjectedPod]) -> None:
         before = change.old.bound if change.old else None
@@ -101,8 +101,8 @@ class NodeController:
             return
         node = self._views.nodes.objects.get(bound.node)
         host = HostState(hostname(node) if node is not None else bound.node, node)
-        if host.troubled:
-            self._look(host.name, _POD_DELAY)
+        if host.may_have_failed:
+            self._check_after(host.name, _POD_DELAY)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         admission = change.object.status.admission
@@ -111,10 +111,10 @@ class NodeController:
         if change.old is not None and change.old.status.admission == admission:
             return
         for name in hostnames(change.object):
-            if self._find_host(name).troubled:
-                self._look(name)
+            if self._find_host(name).may_have_failed:
+                self._check_after(name)
 
-    def _look(self, host: str, after: float = 0.0) -> None:
+    def _check_after(self, host: str, after: float = 0.0) -> None:
         self._looks[host] = _LOOKS
         self.reconciler.add_after(host, after)
 
@@ -126,20 +126,20 @@ class NodeController:
     async def _reconcile(self, name: str) -> float | None:
         host = self._find_host(name)
         unhealthy = {w.key for w in self._views.workloads.by_index(BY_UNHEALTHY, name)}
-        if not host.troubled and not unhealthy:
+        if not host.may_have_failed and not unhealthy:
             self._looks.pop(name, None)
             return None
         if (wait := patience(host, self._rules, self._now())) is not None:
             return wait
-        unbound = await self._unbound(name) if host.troubled else ()
+        unbound = await self._unbound_pods(name) if host.may_have_failed else ()
         # A new node has the taint not-ready for some milliseconds, and a workload may be admitted onto it while the list
         # request runs, so the host is read again.
         # in flight, so what was seen before the request decides nothing after it.
         host = self._find_host(name)
-        pods = self._bound(host)
+        pods = self._bound_pods(host)
         for pod in unbound:
             pods[pod.workload or ""].append(pod)
-        affected = unhealthy | self._holders(name) | pods.keys()
+        affected = unhealthy | self._assigned_workloads(name) | pods.keys()
         for key in sorted(affected):
             workload = self._views.workloads.objects.get(key)
             if workload is not None:
@@ -149,7 +149,7 @@ class NodeController:
                     # No controller replaces its pod, so another assignment would stay unused.
                     found = replace(found, failed=False)
                 await self._settle(workload, host, found)
-        return self._again(name) if affected and host.troubled else None
+        return self._again(name) if affected and host.may_have_failed else None
 
     def _again(self, name: str) -> float | None:
         self._looks[name] = left = self._looks.get(name, 0) - 1
@@ -158,7 +158,7 @@ class NodeController:
         del self._looks[name]
         return None
 
-    def _holders(self, name: str) -> set[str]:
+    def _assigned_workloads(self, name: str) -> set[str]:
         """Returns the workloads that the ledger has assigned to the host."""
         return {
             key
@@ -171,7 +171,7 @@ class NodeController:
             )
         }
 
-    def _bound(self, host: HostState) -> defaultdict[str, list[Pod]]:
+    def _bound_pods(self, host: HostState) -> defaultdict[str, list[Pod]]:
         """Returns the pods bound to the node, by workload."""
         found: defaultdict[str, list[Pod]] = defaultdict(list)
         node = host.node.key if host.node is not None else host.name
@@ -181,7 +181,7 @@ class NodeController:
                 found[held.bound.workload].append(_as_pod(held))
         return found
 
-    async def _unbound(self, host: str) -> Iterable[Pod]:
+    async def _unbound_pods(self, host: str) -> Iterable[Pod]:
         """Lists pods of workloads that were ungated for the host and are not bound."""
         found, token = list[Pod](), None
         while True:
@@ -193,26 +193,26 @@ class NodeController:
     # ---- actions
 
     async def _settle(self, workload: Workload, host: HostState, found: FailureVerdict) -> None:
-        if holds_place(workload, host.name) or host.name in {n.name for n in workload.status.unhealthy_nodes}:
-            await self._tell(workload, host.name, found.failed)
+        if is_assigned_to(workload, host.name) or host.name in {n.name for n in workload.status.unhealthy_nodes}:
+            await self._update_unhealthy_nodes(workload, host.name, found.failed)
         for pod in found.ended:
-            await self._end(pod)
+            await self._end_pod(pod)
 
-    async def _tell(self, workload: Workload, host: str, failed: bool) -> None:
-        if failed and self._rules.together and not has_space(workload.status, host):
+    async def _update_unhealthy_nodes(self, workload: Workload, host: str, failed: bool) -> None:
+        if failed and self._rules.together and not has_room(workload.status, host):
             self.reconciler.add_after(host, _NO_SPACE)  # until listed nodes have been replaced
             return
         too_many = multiple_failures(workload.status, host) if failed and not self._rules.together else None
         if too_many is not None:
             await self._evictor.evict(workload, Eviction(EvictedReason.NODE_FAILURES, too_many))
             return
-        status = marked(workload.status, host) if failed else cleared(workload.status, host)
+        status = with_unhealthy_node(workload.status, host) if failed else without_unhealthy_node(workload.status, host)
         try:
             self._views.workloads.observe(await patch_status(self._kube, workload, status))
         except NotFound:
             log.debug("already gone", extra={"workload": workload.key})
 
-    async def _end(self, pod: Pod) -> None:
+    async def _end_pod(self, pod: Pod) -> None:
         """Ends a pod that can never run; its job replaces it and may ignore the failure, as it ignores those of nodes."""
         if not await end_pod(self._kube, pod.metadata, _ENDED, self._now(), ((DISRUPTION, "NodeFailed"),)):
             return

@@ -15,7 +15,7 @@ from api.names import NAMESPACE_NAME_LABEL
 from api.pods import Namespace
 
 
-def life_rules(settings: AdmissionSettings) -> LifecycleRules:
+def lifecycle_rules(settings: AdmissionSettings) -> LifecycleRules:
     """Returns the lifecycle rules."""
     return LifecycleRules(
         pods_ready=_pods_ready(settings.wait_for_pods_ready),

@@ -107,7 +107,7 @@ class PendingEvictions:
 
     def _begin(self, admitted: EngineWorkload, removal: PendingEviction, tasks: asyncio.TaskGroup) -> None:
         self._mark(admitted)
-        task = tasks.create_task(self._carry_out(removal), name=f"evict {removal.key}")
+        task = tasks.create_task(self._perform(removal), name=f"evict {removal.key}")
         task.add_done_callback(lambda _: self._feed.let_go(removal.key))
 
     def _mark(self, admitted: EngineWorkload) -> None:
@@ -115,7 +115,7 @@ class PendingEvictions:
         self._feed.hold(admitted.key)
         self._ledger.apply(replace(admitted, evicted=True))
 
-    async def _carry_out(self, removal: PendingEviction) -> None:
+    async def _perform(self, removal: PendingEviction) -> None:
         await self._admitted_first(removal.key)
         try:
             done = await self._write(removal)
@@ -128,10 +128,10 @@ class PendingEvictions:
         if not done:
             # The preemptor is considered again once the feed has restored the victim.
             self._feed.let_go(removal.key)
-            self._stays(removal)
+            self._retry_later(removal)
             self._look_again(removal)
 
-    def _stays(self, removal: PendingEviction) -> None:
+    def _retry_later(self, removal: PendingEviction) -> None:
         """Reports a workload that was neither placed again nor evicted, and tries both again."""
         workload = self._views.workloads.objects.get(removal.key)
         if removal.failed and workload is not None and _may_go(workload, removal):
@@ -162,11 +162,11 @@ class PendingEvictions:
                 log.info("eviction to be written again: %s", why, extra={"workload": removal.key})
                 workload = await read_again(self._kube, self._views, workload)
                 continue
-            self._tell(removal)
+            self._record_events(removal)
             return True
         return workload is not None and is_true(workload.status.conditions, EVICTED)
 
-    def _tell(self, removal: PendingEviction) -> None:
+    def _record_events(self, removal: PendingEviction) -> None:
         if not removal.preemptor_message:
             return
         for preemptor in filter(None, map(self._views.workloads.objects.get, removal.for_whom)):

@@ -96,12 +96,12 @@ class PodMover:
             return left
         by_name = {pod.metadata.name: pod for pod in refused if pod.place is not None}
         stuck = [StuckPod(name, pod.place, pod.refused or "") for name, pod in by_name.items() if pod.place is not None]
-        found = displacement(workload, stuck, self._bound(workload.key))
+        found = displacement(workload, stuck, self._count_bound(workload.key))
         if not found.end and (not found.lost or episode.tries >= _TRIES):
             return None
-        if not await self._all_followed(workload, by_name, found):
+        if not await self._all_replaced(workload, by_name, found):
             return None
-        await self._end([by_name[name].metadata for name in found.end], episode)
+        await self._end_pods([by_name[name].metadata for name in found.end], episode)
         if found.lost and episode.tries < _TRIES:
             episode.tries += 1
             episode.since = self._now()
@@ -109,7 +109,7 @@ class PodMover:
             self._displace(workload.key, found.lost, frozenset(episode.avoid))
         return PATIENCE
 
-    def _bound(self, key: str) -> Counter[Place]:
+    def _count_bound(self, key: str) -> Counter[Place]:
         """Counts the workload's pods that are bound, by place."""
         found = Counter[Place]()
         for name in self._ledger.allocations.pods_of(key):
@@ -118,16 +118,16 @@ class PodMover:
             found[pod.pod_set or "", hostname(node) if node is not None else pod.node] += 1
         return found
 
-    async def _all_followed(self, workload: Workload, pods: Mapping[str, RefusedPod], found: Displacement) -> bool:
+    async def _all_replaced(self, workload: Workload, pods: Mapping[str, RefusedPod], found: Displacement) -> bool:
         """Reports whether every pod to end gets a replacement and no owner fails because of it."""
         going = [pod for name, pod in pods.items() if name in found.end or pod.place in found.lost]
         owners = Counter(pod.owner for pod in going)
         for owner, count in owners.items():
-            if owner is None or not await self._follows(workload.metadata.namespace or "", owner, count):
+            if owner is None or not await self._is_replaced(workload.metadata.namespace or "", owner, count):
                 return False
         return bool(owners)
 
-    async def _follows(self, namespace: str, owner: tuple[str, str], count: int) -> bool:
+    async def _is_replaced(self, namespace: str, owner: tuple[str, str], count: int) -> bool:
         kind, name = owner
         if kind in _OTHERS:
             return True
@@ -139,7 +139,7 @@ class PodMover:
             return False
         return successors({**found, "kind": kind}, count)
 
-    async def _end(self, pods: Collection[ProjectedMeta], episode: _Episode) -> None:
+    async def _end_pods(self, pods: Collection[ProjectedMeta], episode: _Episode) -> None:
         for meta in pods:
             try:
                 await end_pod(self._kube, meta, _SAYS, self._now(), ((DISRUPTION, "NoNodeTookIt"),))

@@ -34,7 +34,7 @@ NO_RESERVATION, UNCHECKED, CHECKS_NOT_READY = (
 NOTHING: Mapping[tuple[str, str], int | None] = {}
 
 Usage = Mapping[tuple[str, str], int]
-NOTHING_BESIDE: Usage = {}
+NO_USAGE: Usage = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ class QueueTotals:
 class QueueTotalsIndex:
     """The totals of all queues; must receive every change of a Workload."""
 
-    def __init__(self, beside: Callable[[str], Usage] = lambda key: NOTHING_BESIDE) -> None:
-        """`beside` returns the usage that quota counts for a Workload, by key, in addition to its status."""
-        self._beside = beside
+    def __init__(self, extra_usage: Callable[[str], Usage] = lambda key: NO_USAGE) -> None:
+        """`extra_usage` returns the usage that quota counts for a Workload, by key, in addition to its status."""
+        self._extra_usage = extra_usage
         self._parts: dict[str, _Part] = {}
         self._local: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)
         self._cluster: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)
@@ -97,7 +97,7 @@ class QueueTotalsIndex:
 
     def changed(self, change: Change[Workload]) -> None:
         """Applies the change of a Workload."""
-        new = None if change.type is ChangeType.DELETED else _part(change.object, self._beside(change.key))
+        new = None if change.type is ChangeType.DELETED else _part(change.object, self._extra_usage(change.key))
         old = self._parts.pop(change.key, None)
         if new is not None:
             self._parts[change.key] = new
@@ -143,7 +143,7 @@ def nominal_quotas(queue: ClusterQueue) -> dict[tuple[str, str], int | None]:
     }
 
 
-def _part(workload: Workload, beside: Usage) -> _Part:
+def _part(workload: Workload, extra_usage: Usage) -> _Part:
     status, finished = workload.status, is_true(workload.status.conditions, FINISHED)
     reserves = status.admission is not None and not finished and is_true(status.conditions, QUOTA_RESERVED)
     return _Part(
@@ -151,7 +151,7 @@ def _part(workload: Workload, beside: Usage) -> _Part:
         holder=status.admission.cluster_queue if status.admission and reserves else None,
         admitted=is_true(status.conditions, ADMITTED),
         finished=finished,
-        amounts=(*_amounts(workload), *sorted(beside.items())) if reserves else (),
+        amounts=(*_amounts(workload), *sorted(extra_usage.items())) if reserves else (),
         why=None if finished else _why(status),
     )
 

@@ -26,8 +26,8 @@ from admission.controllers.elastic.translation import queue_name
 from admission.controllers.fair_share_status import NO_SHARES, StatusShares
 from admission.controllers.gauges import USUAL, GaugeOptions, QueueFigures, QueueGauges, of_cohort, of_local_queue
 from admission.controllers.queue_totals import (
+    NO_USAGE,
     NOTHING,
-    NOTHING_BESIDE,
     QueueTotals,
     QueueTotalsIndex,
     Usage,
@@ -71,17 +71,17 @@ class QueueController:
         now: Callable[[], float] = time.time,
         shares: StatusShares = NO_SHARES,
         shown: GaugeOptions = USUAL,
-        beside: Callable[[str], Usage] = lambda key: NOTHING_BESIDE,
+        extra_usage: Callable[[str], Usage] = lambda key: NO_USAGE,
     ) -> None:
-        """`beside` returns usage that quota counts for a Workload, by key, in addition to its status."""
-        self._shares, self._quota, self._shown, self._sheet = shares, quota, shown, QueueGauges()
+        """`extra_usage` returns usage that quota counts for a Workload, by key, in addition to its status."""
+        self._shares, self._quota, self._shown, self._gauges = shares, quota, shown, QueueGauges()
         self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
         self._cluster_queues = Reconciler("clusterqueues", self._cluster_queue, workers=2)
         self._local_queues = Reconciler("localqueues", self._local_queue, workers=4)
         self._cohorts = Reconciler("cohorts", self._cohort, workers=1)
         self._used = Reconciler("in-use", self._in_use, workers=2)
-        self._tallies = QueueTotalsIndex(beside)
-        views.workloads.add_handler(self._tallies.changed)
+        self._totals = QueueTotalsIndex(extra_usage)
+        views.workloads.add_handler(self._totals.changed)
         views.workloads.add_handler(self._workload_changed)
         views.cluster_queues.add_handler(self._cluster_queue_changed)
         views.local_queues.add_handler(self._local_queue_changed)
@@ -179,36 +179,36 @@ class QueueController:
     async def _cluster_queue(self, name: str) -> None:
         queue = self._views.cluster_queues.objects.get(name)
         if queue is None:
-            self._sheet.forget(f"cluster queue {name}")
+            self._gauges.forget(f"cluster queue {name}")
             return
-        activity, tally = self._views.activity(queue), self._tallies.cluster_queue(name)
+        activity, totals = self._views.activity(queue), self._totals.cluster_queue(name)
         share = self._shares.of_queue(name)
         outside = outside_usage(self._quota.spec(name))
-        made = _QueueStatus(activity, tally, nominal_quotas(queue), self._pending.count(name), share, outside)
+        made = _QueueStatus(activity, totals, nominal_quotas(queue), self._pending.count(name), share, outside)
         status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, unsupported_fields.of_cluster_queue(queue), queue)
         await self._write(CLUSTER_QUEUES, queue, status)
-        await self._hold(self._views.cluster_queues, queue, used=bool(tally.reserving))
-        locals_ = [self._tallies.local_queue(q.key) for q in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name)]
+        await self._hold(self._views.cluster_queues, queue, used=bool(totals.reserving))
+        locals_ = [self._totals.local_queue(q.key) for q in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name)]
         standing, above = self._pending.pending_counts(name), self._above(name)
-        figures = QueueFigures(queue, activity, tally, standing, locals_, above, share, self._shown.resources)
-        self._sheet.show(f"cluster queue {name}", figures.table())
+        figures = QueueFigures(queue, activity, totals, standing, locals_, above, share, self._shown.resources)
+        self._gauges.show(f"cluster queue {name}", figures.table())
 
     async def _local_queue(self, key: str) -> None:
         queue = self._views.local_queues.objects.get(key)
         if queue is None:
-            self._sheet.forget(f"local queue {key}")
+            self._gauges.forget(f"local queue {key}")
             return
         target = self._views.cluster_queues.objects.get(queue.spec.cluster_queue)
         activity = local_queue_activity(queue, target, target is not None and self._views.activity(target).active)
-        tally = self._tallies.local_queue(key)
+        totals = self._totals.local_queue(key)
         declared = dict.fromkeys(nominal_quotas(target)) if target is not None else NOTHING
-        made = _QueueStatus(activity, tally, declared, tally.pending)
+        made = _QueueStatus(activity, totals, declared, totals.pending)
         status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, unsupported_fields.of_local_queue(queue), queue)
         await self._write(LOCAL_QUEUES, queue, status)
         if self._shown.local_queues:
-            self._sheet.show(f"local queue {key}", of_local_queue(queue, activity, tally))
+            self._gauges.show(f"local queue {key}", of_local_queue(queue, activity, totals))
 
     async def _cohort(self, name: str) -> None:
         cohort, share = self._views.cohorts.objects.get(name), self._shares.of_cohort(name)
@@ -226,11 +226,11 @@ class QueueController:
         """Sets the gauges of a cohort, also of one that only its members name."""
         node, owner = self._quota.cohort(name), f"cohort {name}"
         if node is None:
-            self._sheet.forget(owner)
+            self._gauges.forget(owner)
             return
-        tallies = {member.name: self._tallies.cluster_queue(member.name) for member in node.members()}
+        totals_by_name = {member.name: self._totals.cluster_queue(member.name) for member in node.members()}
         above = cohorts_above(name, self._views.cohorts.objects)
-        self._sheet.show(owner, of_cohort(name, above, node, tallies, share))
+        self._gauges.show(owner, of_cohort(name, above, node, totals_by_name, share))
 
     def _noted(self, status: S, fields: list[str], obj: KubeObject) -> S:
         conditions = unsupported_fields.noted(status.conditions, fields, obj.metadata.generation, self._now())
@@ -284,7 +284,7 @@ class _QueueStatus:
     """The figures of a queue's status; `outside` is usage of its quota by pods that no Workload counts."""
 
     activity: Activity
-    tally: QueueTotals
+    totals: QueueTotals
     declared: Mapping[tuple[str, str], int | None]
     pending: int
     share: int | None = None
@@ -295,11 +295,11 @@ class _QueueStatus:
         return old.model_copy(
             update={
                 "conditions": set_condition(old.conditions, _active(self.activity, generation, now)),
-                "flavors_reservation": usage(self._with_outside(self.tally.reserved), self.declared),
-                "flavors_usage": usage(self._with_outside(self.tally.used), self.declared),
+                "flavors_reservation": usage(self._with_outside(self.totals.reserved), self.declared),
+                "flavors_usage": usage(self._with_outside(self.totals.used), self.declared),
                 "pending_workloads": self.pending,
-                "reserving_workloads": self.tally.reserving,
-                "admitted_workloads": self.tally.admitted,
+                "reserving_workloads": self.totals.reserving,
+                "admitted_workloads": self.totals.admitted,
                 "fair_sharing": _shown(self.share),
             }
         )

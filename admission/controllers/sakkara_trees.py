@@ -114,7 +114,7 @@ class Trees:
             return None
         said = list(held.faults)
         if held.given is not None and held.missing:
-            said.append(f"data.{TREE}: the cluster has no {held.given.levels[-1]} {_listed(held.missing)}")
+            said.append(f"data.{TREE}: the cluster has no {held.given.levels[-1]} {_join_names(held.missing)}")
         if held.in_force is not None and self._by_name.get(held.in_force.name) is not held.in_force:
             return "; ".join([*said, f"data.name: {held.in_force.name}: another ConfigMap has a tree of this name"])
         if not said:
@@ -136,9 +136,9 @@ class Trees:
             held.object, held.given, held.faults = change.object, read.topology, tuple(map(str, read.faults))
             held.missing = set(read.topology.paths).difference(self._nodes.objects) if read.topology else set()
             held.settle()
-        self._renew()
+        self._recompute()
         for key in (change.key, *self._held):
-            self._listen(key)
+            self._add_node(key)
 
     def _node_changed(self, change: Change[Any]) -> None:
         gone = change.type is _DELETED
@@ -155,15 +155,15 @@ class Trees:
             if not held.missing and not (held.sound and held.in_force is held.given):
                 held.settle()
                 settled = True
-            self._listen(key)
+            self._add_node(key)
         if settled:
-            self._renew()
+            self._recompute()
 
-    def _listen(self, key: str) -> None:
+    def _add_node(self, key: str) -> None:
         for fn in self._listeners:
             fn(key)
 
-    def _renew(self) -> None:
+    def _recompute(self) -> None:
         """Recomputes the topologies in force and notifies handlers of the difference."""
         before, was = self._by_name, self.topologies
         self._by_name = {}
@@ -172,21 +172,21 @@ class Trees:
             if tree is not None:
                 self._by_name.setdefault(tree.name, tree)
         self.topologies = {name: tree.topology for name, tree in self._by_name.items()}
-        if (default := self._default()) is not None:
+        if (default := self._default_topology()) is not None:
             self.topologies.setdefault(SAKKARA_QUEUE, default)
         names = frozenset(name for name in {*was, *self.topologies} if was.get(name) != self.topologies.get(name))
-        nodes = frozenset(_moved(before, self._by_name))
+        nodes = frozenset(_changed_nodes(before, self._by_name))
         if names or nodes:
             for fn in self._handlers:
                 fn(TreesChanged(names, nodes))
 
-    def _default(self) -> Topology | None:
+    def _default_topology(self) -> Topology | None:
         if not self._held:
             return FLAT
         return next((tree.topology for tree in self._by_name.values()), None)
 
 
-def _moved(before: Mapping[str, SakkaraTopology], now: Mapping[str, SakkaraTopology]) -> set[str]:
+def _changed_nodes(before: Mapping[str, SakkaraTopology], now: Mapping[str, SakkaraTopology]) -> set[str]:
     """Returns the nodes whose position or tree changed."""
     moved: set[str] = set()
     for name in {*before, *now}:
@@ -200,7 +200,7 @@ def _moved(before: Mapping[str, SakkaraTopology], now: Mapping[str, SakkaraTopol
     return moved
 
 
-def _listed(nodes: set[str]) -> str:
+def _join_names(nodes: set[str]) -> str:
     named = sorted(nodes)
     rest = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return ", ".join(named[:_NAMED]) + rest

@@ -28,7 +28,7 @@ class SliceIndex:
         old = self._named(workload)
         return "" if old is None or refusal(workload, old) is not None else old.key
 
-    def beside(self, workload: Workload) -> list[Workload]:
+    def related_slices(self, workload: Workload) -> list[Workload]:
         """Returns the slice that the Workload names and those that name it: they depend on the Workload."""
         old = self._named(workload)
         return [*([] if old is None else [old]), *self._views.workloads.by_index(BY_REPLACED, workload.key)]

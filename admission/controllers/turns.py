@@ -29,8 +29,8 @@ class Turns(Generic[T]):
     """
 
     def __init__(self, what: Callable[[Callable[[], None]], T], seconds: float, rest: float) -> None:
-        self._what, self._seconds, self._rest, self._until = what, seconds, rest, 0.0
-        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._function, self._seconds, self._rest, self._until = what, seconds, rest, 0.0
+        self._permits, self._resumed = threading.Semaphore(0), threading.Semaphore(0)
         self._abandoned, self._ended = False, False
         self.spent = 0.0
 
@@ -53,8 +53,8 @@ class Turns(Generic[T]):
         """Runs one turn; returns its seconds."""
         began = time.perf_counter()
         self._until = began + self._seconds
-        self._go.release()
-        self._back.acquire()
+        self._permits.release()
+        self._resumed.acquire()
         took = time.perf_counter() - began
         self.spent += took
         return took
@@ -62,17 +62,17 @@ class Turns(Generic[T]):
     def _run(self) -> T:
         try:
             self._wait()
-            return self._what(self._pause)
+            return self._function(self._pause)
         finally:
             self._ended = True
-            self._back.release()
+            self._resumed.release()
 
     def _pause(self) -> None:
         if time.perf_counter() >= self._until:
-            self._back.release()
+            self._resumed.release()
             self._wait()
 
     def _wait(self) -> None:
-        self._go.acquire()
+        self._permits.acquire()
         if self._abandoned:
             raise _Abandoned

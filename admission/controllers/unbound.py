@@ -167,7 +167,7 @@ class UnboundController:
     ) -> None:
         self._kube, self._views, self._pods, self._evictor = kube, views, pods, evictor
         self._recorder, self._timeout, self._now = recorder, timeout, now
-        self._worded: dict[str, tuple[str, float]] = {}
+        self._reported_at: dict[str, tuple[str, float]] = {}
         self._mover = mover
         self.reconciler = Reconciler("pods that no node takes", self._reconcile, workers=1)
         pods.add_index(_BY_WORKLOAD, lambda pod: [pod.workload] if pod.workload else [])
@@ -213,7 +213,7 @@ class UnboundController:
         return min((each for each in (soon, later) if each is not None), default=None)
 
     def _forget(self, key: str) -> None:
-        self._worded.pop(key, None)
+        self._reported_at.pop(key, None)
         if self._mover is not None:
             self._mover.over(key)
 
@@ -224,38 +224,39 @@ class UnboundController:
             reported
             and before is not None
             and stuck
-            and (left := self._left(workload, before.last_transition_time)) is not None
+            and (left := self._seconds_until_eviction(workload, before.last_transition_time)) is not None
         ):
             if left > 0:
-                await self._tell(workload, stuck)
+                await self._write_status(workload, stuck)
                 return left
-            text = f"Pods could not be bound within {self._timeout:.0f} s after their gate was opened: {_text(stuck)}"
+            refusal = _refusal_message(stuck)
+            text = f"Pods could not be bound within {self._timeout:.0f} s after their gate was opened: {refusal}"
             await self._evictor.evict(workload, Eviction(EvictedReason.PODS_UNSCHEDULABLE, text))
             return None
-        await self._tell(workload, stuck)
+        await self._write_status(workload, stuck)
         return self._timeout if stuck and not reported and not workload.of_one_pod else None
 
-    def _again(self, key: str, stuck: Sequence[UnboundPod]) -> bool:
+    def _was_reported(self, key: str, stuck: Sequence[UnboundPod]) -> bool:
         """Reports whether the same pods were reported less than `_REWORD` seconds ago."""
         pods, now = _pods(stuck), self._now()
-        before, at = self._worded.get(key, ("", 0.0))
+        before, at = self._reported_at.get(key, ("", 0.0))
         if not stuck:
-            self._worded.pop(key, None)
+            self._reported_at.pop(key, None)
         elif before != pods or at + _REWORD <= now:
-            self._worded[key] = pods, now
+            self._reported_at[key] = pods, now
         return bool(stuck) and before == pods and now < at + _REWORD
 
-    def _left(self, workload: Workload, since: str | None) -> float | None:
+    def _seconds_until_eviction(self, workload: Workload, since: str | None) -> float | None:
         """Returns the seconds until the workload is evicted, or None if it is not."""
         if self._timeout is None or workload.of_one_pod:
             return None
         return (parse_time(since) or 0.0) + self._timeout - self._now()
 
-    async def _tell(self, workload: Workload, stuck: Sequence[UnboundPod]) -> None:
-        text, generation = _text(stuck), workload.metadata.generation
+    async def _write_status(self, workload: Workload, stuck: Sequence[UnboundPod]) -> None:
+        text, generation = _refusal_message(stuck), workload.metadata.generation
         before = find_condition(workload.status.conditions, UNSCHEDULABLE)
         known = before is not None and before.status == "True"
-        if self._again(workload.key, stuck) and known:
+        if self._was_reported(workload.key, stuck) and known:
             return
         moved = not stuck and self._mover is not None and self._mover.has_ended_pods(workload.key)
         status = conditions.unschedulable(workload.status, text, self._now(), generation, moved=moved)
@@ -273,7 +274,7 @@ class UnboundController:
             self._recorder.record(ref_to(WORKLOADS, answer), "Warning", "PodsUnschedulable", text)
 
 
-def _text(stuck: Sequence[UnboundPod]) -> str:
+def _refusal_message(stuck: Sequence[UnboundPod]) -> str:
     """Describes the pods with kube-scheduler's message about the first; empty if there are none."""
     return f"{_pods(stuck)}: {stuck[0].refused}" if stuck else ""
 

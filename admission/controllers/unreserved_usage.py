@@ -46,11 +46,11 @@ class UnreservedUsage:
 
     def __init__(self, pods: WatchedObjects, workloads: WatchedObjects) -> None:
         self._workloads = workloads
-        self._unnamed: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._named: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._usage_without_workload: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._usage_with_workload: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._reserved: dict[str, Counter[str]] = {}
         self._by_workload: dict[str, Mapping[str, int]] = {}
-        self._told: dict[str, Mapping[str, int]] = {}
+        self._reported: dict[str, Mapping[str, int]] = {}
         self._handlers: list[Callable[[str], None]] = []
         pods.add_handler(self._pod_changed)
         workloads.add_handler(self._workload_changed)
@@ -62,7 +62,7 @@ class UnreservedUsage:
             for key, workload in self._workloads.objects.items():
                 if key.partition("/")[0] == namespace:
                     self._reserve(key, workload)
-        found = self._told[namespace] = self._sum(namespace)
+        found = self._reported[namespace] = self._sum(namespace)
         return found
 
     def add_handler(self, fn: Callable[[str], None]) -> None:
@@ -70,23 +70,26 @@ class UnreservedUsage:
         self._handlers.append(fn)
 
     def _sum(self, namespace: str) -> Mapping[str, int]:
-        beyond = self._named.get(namespace, Counter()) - self._reserved.get(namespace, Counter())
-        return dict(self._unnamed.get(namespace, Counter()) + beyond)
+        beyond = self._usage_with_workload.get(namespace, Counter()) - self._reserved.get(namespace, Counter())
+        return dict(self._usage_without_workload.get(namespace, Counter()) + beyond)
 
     def _pod_changed(self, change: Change[Any]) -> None:
         deleted = change.type is ChangeType.DELETED
         before, after = change.old, None if deleted else change.object
-        for sums, counts in ((self._unnamed, _unnamed), (self._named, _named)):
+        for sums, counts in (
+            (self._usage_without_workload, _usage_without_workload),
+            (self._usage_with_workload, _usage_with_workload),
+        ):
             old, new = counts(before), counts(after)
             if old != new:
-                _move(sums, change.key.partition("/")[0], old, new)
-        self._tell(change.key.partition("/")[0])
+                _shift(sums, change.key.partition("/")[0], old, new)
+        self._notify(change.key.partition("/")[0])
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         namespace = change.key.partition("/")[0]
         if namespace in self._reserved:
             self._reserve(change.key, None if change.type is ChangeType.DELETED else change.object)
-            self._tell(namespace)
+            self._notify(namespace)
 
     def _reserve(self, key: str, workload: Workload | None) -> None:
         namespace = key.partition("/")[0]
@@ -97,14 +100,16 @@ class UnreservedUsage:
         sums.subtract(old)
         sums.update(new)
 
-    def _tell(self, namespace: str) -> None:
-        if namespace in self._reserved and self._told.get(namespace) == self._sum(namespace):
+    def _notify(self, namespace: str) -> None:
+        if namespace in self._reserved and self._reported.get(namespace) == self._sum(namespace):
             return
         for fn in self._handlers:
             fn(namespace)
 
 
-def _move(sums: defaultdict[str, Counter[str]], namespace: str, old: Mapping[str, int], new: Mapping[str, int]) -> None:
+def _shift(
+    sums: defaultdict[str, Counter[str]], namespace: str, old: Mapping[str, int], new: Mapping[str, int]
+) -> None:
     found = sums[namespace]
     found.subtract(old)
     found.update(new)
@@ -114,17 +119,17 @@ def _move(sums: defaultdict[str, Counter[str]], namespace: str, old: Mapping[str
         del sums[namespace]
 
 
-def _unnamed(pod: Any) -> Mapping[str, int]:
+def _usage_without_workload(pod: Any) -> Mapping[str, int]:
     bound: BoundPod | None = pod.bound if pod is not None else None
-    return {} if bound is None or _names_something(bound) else {**bound.requests, PODS: 1}
+    return {} if bound is None or _names_a_workload(bound) else {**bound.requests, PODS: 1}
 
 
-def _named(pod: Any) -> Mapping[str, int]:
+def _usage_with_workload(pod: Any) -> Mapping[str, int]:
     bound: BoundPod | None = pod.bound if pod is not None and not pod.deleting else None
-    return {**bound.requests, PODS: 1} if bound is not None and _names_something(bound) else {}
+    return {**bound.requests, PODS: 1} if bound is not None and _names_a_workload(bound) else {}
 
 
-def _names_something(pod: BoundPod) -> bool:
+def _names_a_workload(pod: BoundPod) -> bool:
     return pod.workload is not None or pod.pod_set is not None
 
 

@@ -173,10 +173,10 @@ class WorkloadController:
         else:
             answer = await patch_status(self._kube, workload, status)
             self._views.workloads.observe(answer)
-        self._tell(workload, answer, result)
+        self._record_events(workload, answer, result)
         return answer
 
-    def _tell(self, before: Workload, after: Workload, result: lifecycle.LifecycleStep) -> None:
+    def _record_events(self, before: Workload, after: Workload, result: lifecycle.LifecycleStep) -> None:
         about = ref_to(WORKLOADS, after)
         for event in result.events:
             self._recorder.record(about, event.type, event.reason, event.message)

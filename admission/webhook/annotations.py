@@ -125,7 +125,7 @@ def _group(at: FieldPath, given: Annotations, effective: Annotations) -> Errors:
         return []
     path = at.key(names.PODSET_GROUP_NAME)
     errors = [invalid(path, name, "must not be a number")] if name.isascii() and name.isdigit() else []
-    errors += _not_beside(path, given, names.SLICE_SIZE, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_CONSTRAINTS)
+    errors += _not_together_with(path, given, names.SLICE_SIZE, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_CONSTRAINTS)
     if names.PREFERRED_TOPOLOGY not in effective and names.REQUIRED_TOPOLOGY not in effective:
         neither = (
             f"may not be set when neither '{names.PREFERRED_TOPOLOGY}' nor '{names.REQUIRED_TOPOLOGY}' is specified"
@@ -134,7 +134,7 @@ def _group(at: FieldPath, given: Annotations, effective: Annotations) -> Errors:
     return errors
 
 
-def _not_beside(path: FieldPath, given: Annotations, *others: str) -> Errors:
+def _not_together_with(path: FieldPath, given: Annotations, *others: str) -> Errors:
     return [forbidden(path, f"may not be set when '{other}' is specified") for other in others if other in given]
 
 
@@ -160,7 +160,7 @@ def _constraints(at: FieldPath, given: Annotations, multi_layer: bool) -> Errors
     path = at.key(names.SLICE_CONSTRAINTS)
     if not multi_layer:
         return [forbidden(path, "the TASMultiLayerTopology feature gate must be enabled to use this annotation")]
-    errors = _not_beside(path, given, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_SIZE)
+    errors = _not_together_with(path, given, names.SLICE_REQUIRED_TOPOLOGY, names.SLICE_SIZE)
     try:
         layers = parse_layers(text)
     except ValueError as bad:

@@ -100,7 +100,7 @@ def converted(body: bytes | bytearray, bounds: ConversionLimits = _BOUNDS) -> li
         try:
             out.append(_converted(body[slice(*span)], version, bounds))
         except _CANNOT_BE_CONVERTED as bad:
-            return _failed(request, f"objects[{index}]: {_told(bad)}")
+            return _failed(request, f"objects[{index}]: {_message(bad)}")
         length += len(out[-1])
         if length > bounds.answer:
             return _failed(request, f"objects[{index}]: the answer has more than {bounds.answer} bytes with it")
@@ -130,7 +130,7 @@ def _objects(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> I
         return
     most = min(bounds.objects, len(body) // _SHORTEST + 1000)
     for index in range(most):
-        end = _end(body, start, bounds)
+        end = _object_end(body, start, bounds)
         following = _NEXT.match(body, end) if end else None
         if following is None:
             raise BadReview(
@@ -143,7 +143,7 @@ def _objects(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> I
     raise BadReview(f"request.objects: at most {most} are converted at once in {len(body)} bytes")
 
 
-def _end(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> int:
+def _object_end(body: bytes | bytearray, start: int, bounds: ConversionLimits) -> int:
     """Returns the end offset of the object that starts at `start`, or 0 if none does."""
     depth = 0
     if body[start : start + 1] != b"{":
@@ -181,7 +181,7 @@ def _converted(raw: bytes | bytearray, version: str, bounds: ConversionLimits) -
     return msgspec.json.encode(convert(msgspec.json.decode(raw, type=dict[str, Any]), version))
 
 
-def _told(bad: Exception) -> str:
+def _message(bad: Exception) -> str:
     known = isinstance(bad, (InvalidObject, msgspec.MsgspecError))
     return (str(bad) if known else f"{type(bad).__name__}: {bad}")[:_LONGEST_MESSAGE]
 

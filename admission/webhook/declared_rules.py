@@ -84,7 +84,7 @@ def _with_rules(hook: dict[str, Any]) -> dict[str, Any]:
     rules = [_rule(adapter.resource, operations) for adapter in KINDS.declared()]
     # the template of a set is marked again when it changes
     rules += [_rule(adapter.resource, ["CREATE", "UPDATE"]) for adapter in SCALED.declared()]
-    if _said(rules) == _said(hook.get("rules") or ()):
+    if _with_api_defaults(rules) == _with_api_defaults(hook.get("rules") or ()):
         return hook
     return {**hook, "rules": rules}
 
@@ -99,6 +99,6 @@ def _rule(resource: Resource, operations: list[str]) -> dict[str, Any]:
     }
 
 
-def _said(rules: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_api_defaults(rules: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Returns the rules with the defaults of the API server."""
     return [{"scope": "*", **rule} for rule in rules]

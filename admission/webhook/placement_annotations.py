@@ -60,7 +60,7 @@ def combinations(metadata: FieldPath, job: Annotations, templates: Sequence[Temp
     errors: Errors = []
     for template in templates:
         errors += _sizes(metadata, job, template)
-        errors += _beside_group(metadata, job, template)
+        errors += _not_with_group(metadata, job, template)
         if _RELAX in template.annotations and not _requires(job, template):
             errors.append(forbidden(_key(template.metadata, _RELAX), NOT_REQUIRED))
         if _SPARES in template.annotations and not asks_for_topology(template.annotations, job):
@@ -76,7 +76,7 @@ def _key(metadata: FieldPath, key: str) -> FieldPath:
     return metadata.child("annotations").key(key)
 
 
-def _holder(metadata: FieldPath, job: Annotations, template: Template) -> tuple[FieldPath, str] | None:
+def _constraints_field(metadata: FieldPath, job: Annotations, template: Template) -> tuple[FieldPath, str] | None:
     """Returns the field and text of the constraints that apply to the template, or None."""
     for where, given in ((template.metadata, template.annotations), (metadata, job)):
         if (text := given.get(_CONSTRAINTS)) is not None:
@@ -85,7 +85,7 @@ def _holder(metadata: FieldPath, job: Annotations, template: Template) -> tuple[
 
 
 def _sizes(metadata: FieldPath, job: Annotations, template: Template) -> Errors:
-    held = _holder(metadata, job, template)
+    held = _constraints_field(metadata, job, template)
     if held is None:
         return []
     at, text = held
@@ -93,8 +93,8 @@ def _sizes(metadata: FieldPath, job: Annotations, template: Template) -> Errors:
     return [fault_error(at, fault) for fault in faults]
 
 
-def _beside_group(metadata: FieldPath, job: Annotations, template: Template) -> Errors:
-    held = _holder(metadata, job, template)
+def _not_with_group(metadata: FieldPath, job: Annotations, template: Template) -> Errors:
+    held = _constraints_field(metadata, job, template)
     if held is None or names.PODSET_GROUP_NAME not in template.annotations:
         return []
     return [forbidden(held[0], f"may not be set when '{names.PODSET_GROUP_NAME}' is specified")]

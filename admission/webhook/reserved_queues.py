@@ -22,7 +22,7 @@ QUEUE: Final = FieldPath("metadata").child("labels").key(names.QUEUE_NAME_LABEL)
 
 def validate(queue: str, namespace: str, lookups: Lookups, rules: ReviewRules, *, gang: bool = False) -> Errors:
     """Returns an error if an object (a pod of a gang with `gang`) names a reserved queue without being allowed to."""
-    if queue not in RESERVED or _is_somebodys(queue, namespace, lookups):
+    if queue not in RESERVED or _is_managed_by_stowage(queue, namespace, lookups):
         return []
     if gang and not is_queued_anyway(namespace, lookups, rules):
         return []
@@ -38,6 +38,6 @@ def is_queued_anyway(namespace: str, lookups: Lookups, rules: ReviewRules) -> bo
     )
 
 
-def _is_somebodys(queue: str, namespace: str, lookups: Lookups) -> bool:
+def _is_managed_by_stowage(queue: str, namespace: str, lookups: Lookups) -> bool:
     found = lookups.local_queues.get(object_key(namespace, queue))
     return found is not None and names.GANG_MADE not in found.metadata.labels

@@ -73,7 +73,7 @@ def validate(
     errors += _readable(adapter, new)
     gates = rules.gates
     if asks_for_elastic(new) and gates.topology_aware_scheduling and gates.elastic_jobs_via_workload_slices:
-        errors += elastic_topology(new, templates(adapter, new) or [_untold(new)])
+        errors += elastic_topology(new, templates(adapter, new) or [_template_of_object(new)])
     if old is None or _is_empty(adapter, old):
         return errors
     if asks_for_elastic(dict(old)) is not asks_for_elastic(new):
@@ -93,7 +93,7 @@ def _readable(adapter: ScaledSet, obj: Mapping[str, Any]) -> Errors:
     return []
 
 
-def _untold(obj: Job) -> Template:
+def _template_of_object(obj: Job) -> Template:
     """Returns a substitute for an unknown template, with the annotations of the object itself."""
     return Template(FieldPath("metadata"), MAIN, sets.MOST, {"metadata": {"annotations": dict(annotations_of(obj))}})
 

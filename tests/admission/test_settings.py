@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from admission.__main__ import main
 from admission.controllers.lifecycle import LifecycleRules
-from admission.controllers.options import job_options, life_rules
+from admission.controllers.options import job_options, lifecycle_rules
 from admission.controllers.timeouts import PodsReadyRules, RequeueBackoff
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from admission.integrations.owners import managed_kinds
@@ -217,7 +217,7 @@ controller: {reclaimablePods: false, shortWorkloadNames: true, assignQueueLabels
     )
     monkeypatch.setenv("STOWAGE_CONFIG", str(file))
     settings = AdmissionSettings()
-    rules = life_rules(settings)
+    rules = lifecycle_rules(settings)
     assert rules.pods_ready == PodsReadyRules(300, 90, RequeueBackoff(10, 100, 3))
     assert rules.finished_kept == 3600
     options = job_options(settings, {})
@@ -232,7 +232,7 @@ def namespace(name: str, **labels: str) -> Namespace:
 
 def test_without_settings_no_workload_waits_for_pods_and_two_namespaces_are_unmanaged() -> None:
     settings = AdmissionSettings()
-    assert life_rules(settings) == LifecycleRules()
+    assert lifecycle_rules(settings) == LifecycleRules()
     known = {name: namespace(name) for name in ("kube-system", "stowage-system", "team-a")}
     options = job_options(settings, known)
     assert [name for name in (*known, "just-made") if options.namespace_managed(name)] == ["team-a", "just-made"]

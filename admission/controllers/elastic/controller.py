@@ -85,7 +85,7 @@ class ElasticQuotaController:
                     log.warning("elastic quota not taken: %s", bad, extra={"elastic_quota": change.key})
                     return
             if self._quotas.shared() != before:
-                self._everywhere()
+                self._queue_all_namespaces()
             self.queue.add(f"{_NAMESPACE}{change.object['metadata']['namespace']}")
             self.queue.add_after(_CAPACITY, _SOON)
 
@@ -98,7 +98,7 @@ class ElasticQuotaController:
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
         if change.key == ELASTIC_QUOTA:
-            self._everywhere()
+            self._queue_all_namespaces()
             self.queue.add_after(_CAPACITY, _SOON)
 
     def _node_changed(self, change: Change[Node]) -> None:
@@ -106,7 +106,7 @@ class ElasticQuotaController:
         if self._quotas.shared() and (old is None or new is None or _size(old) != _size(new)):
             self.queue.add_after(_CAPACITY, _SOON)
 
-    def _everywhere(self) -> None:
+    def _queue_all_namespaces(self) -> None:
         for namespace in self._quotas.namespaces():
             self.queue.add(f"{_NAMESPACE}{namespace}")
 
@@ -124,17 +124,17 @@ class ElasticQuotaController:
             return await self._clear(namespace)
         taken = None if holds.bounds is None else await self._provide(namespace, holds.bounds)
         for entry in entries:
-            await self._tell(namespace, entry, holds, taken)
+            await self._update_status(namespace, entry, holds, taken)
         return None
 
     def _count(self) -> None:
         flavor = self._views.flavors.objects.get(ELASTIC_QUOTA) or translation.flavor()
         counted = self._quotas.shared()
         there = translation.capacity(self._views.nodes.objects.values(), flavor.spec.node_labels, counted)
-        found = translation.overcommitment(self._quotas.holding(), there)
+        found = translation.overcommitment(self._quotas.quotas_in_force(), there)
         if found != self._overcommitted:
             self._overcommitted = found
-            self._everywhere()
+            self._queue_all_namespaces()
 
     async def _provide(self, namespace: str, quota: translation.QuotaBounds) -> str | None:
         """Creates or updates flavor, queues and label; returns what prevents it, or None."""
@@ -189,7 +189,7 @@ class ElasticQuotaController:
 
     # ---- status
 
-    async def _tell(self, namespace: str, entry: ReadQuota, holds: ReadQuota, taken: str | None) -> None:
+    async def _update_status(self, namespace: str, entry: ReadQuota, holds: ReadQuota, taken: str | None) -> None:
         quota = entry.quota
         status = quota.status
         queue = self._views.cluster_queues.objects.get(translation.queue_name(namespace))

@@ -64,7 +64,7 @@ class Quotas:
         """Returns the namespaces with quotas."""
         return tuple(self._by_namespace)
 
-    def holding(self) -> Iterator[QuotaBounds]:
+    def quotas_in_force(self) -> Iterator[QuotaBounds]:
         """Yields the bounds of the quotas that hold."""
         for namespace in self._by_namespace:
             first = self.of(namespace)[0]
@@ -74,5 +74,5 @@ class Quotas:
     def shared(self) -> tuple[str, ...]:
         """Returns the resources that quotas count."""
         if self._shared is None:
-            self._shared = counted(self.holding())
+            self._shared = counted(self.quotas_in_force())
         return self._shared

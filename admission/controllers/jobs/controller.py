@@ -97,9 +97,9 @@ class JobController:
         self._resources = {framework: adapter.resource for framework, adapter in self._adapters.items()}
         writer = WorkloadWriter(kube, self._latest_workloads, self._expected)
         self._act = Executor(kube, context.recorder, self._resources, self._latest_jobs, writer)
-        self._settled: dict[str, tuple[object, ...]] = {}
+        self._last_fingerprints: dict[str, tuple[object, ...]] = {}
         self._missing: dict[str, float] = {}
-        self._classless: set[str] = set()
+        self._missing_classes: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
         self._ancestors = JobAncestors(self._adapters, self._jobs, views.workloads, self._options)
@@ -148,7 +148,7 @@ class JobController:
                 continue
             for job in view.by_index(BY_REFERENCE, f"{kind} {change.key}"):
                 key = job_key(framework, key_of(job))
-                self._settled.pop(key, None)
+                self._last_fingerprints.pop(key, None)
                 self.queue.add(key)
 
     def add_kind(self, adapter: JobIntegration, view: InformerView[dict[str, Any]]) -> None:
@@ -167,7 +167,11 @@ class JobController:
         framework, resource = adapter.framework, adapter.resource
         for known in (self._adapters, self._resources, self._jobs):
             known.pop(framework, None)
-        self._settled = {key: looks for key, looks in self._settled.items() if not key.startswith(f"{framework}:")}
+        self._last_fingerprints = {
+            key: fingerprint
+            for key, fingerprint in self._last_fingerprints.items()
+            if not key.startswith(f"{framework}:")
+        }
         self._frameworks.pop((resource.api_version, resource.kind), None)
         self._workloads.add_index(BY_JOB, self._job_keys)
 
@@ -182,7 +186,7 @@ class JobController:
                 return
             if change.type is ChangeType.DELETED:
                 self._latest_jobs.forget(key, change.object)
-                self._settled.pop(key, None)
+                self._last_fingerprints.pop(key, None)
             collected = not self._options.wait_for_pods_ready and is_progress(change, self._adapters[framework])
             self.queue.add_after(key, PROGRESS if collected else 0.0)
             self._queue_whole(change.object)
@@ -223,7 +227,7 @@ class JobController:
         adapter = self._adapters.get(framework or "")
         if owner is not None and isinstance(adapter, DeclaredJob) and adapter.counts_parts:
             key = job_key(adapter.framework, object_key((part.get("metadata") or {}).get("namespace"), owner.name))
-            self._settled.pop(key, None)
+            self._last_fingerprints.pop(key, None)
             self.queue.add(key)
 
     def _queue_parts(self, key: str, depth: int = 0) -> None:
@@ -239,9 +243,9 @@ class JobController:
 
     def _class_changed(self, change: Change[Any]) -> None:
         if change.type is ChangeType.ADDED:
-            waiting, self._classless = self._classless, set()
+            waiting, self._missing_classes = self._missing_classes, set()
             for key in waiting:
-                self._settled.pop(key, None)
+                self._last_fingerprints.pop(key, None)
                 self.queue.add(key)
 
     def namespace_changed(self, name: str) -> None:
@@ -283,10 +287,10 @@ class JobController:
         if waiting is not None:
             return waiting
         context = self._context(job, adapter, await self._children(job, adapter, workloads))
-        looks = self._looks(job, adapter, workloads, context)
-        if self._settled.get(key) == looks:
-            self._settled[key] = (
-                looks  # an equal value that references the present copies, so that the older ones can be freed
+        fingerprint = self._fingerprint(job, adapter, workloads, context)
+        if self._last_fingerprints.get(key) == fingerprint:
+            self._last_fingerprints[key] = (
+                fingerprint  # an equal value that references the present copies, so that the older ones can be freed
             )
             return None
         made = plan(job, adapter, workloads, context, self._wall())
@@ -296,9 +300,9 @@ class JobController:
         if any(isinstance(action, CreateWorkload) for action in made.actions):
             self._measure_creation(job, adapter)
         if not made.actions and again is None:
-            self._settled[key] = looks
+            self._last_fingerprints[key] = fingerprint
         if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
-            self._classless.add(key)
+            self._missing_classes.add(key)
         return again
 
     def _measure_creation(self, job: Job, adapter: JobIntegration) -> None:
@@ -306,7 +310,7 @@ class JobController:
         if created is not None:
             CREATION_LATENCY.labels(adapter.resource.kind).observe(max(0.0, self._wall() - created))
 
-    def _looks(
+    def _fingerprint(
         self, job: Job, adapter: JobIntegration, workloads: Sequence[Workload], context: JobContext
     ) -> tuple[object, ...]:
         """Returns everything that a plan depends on: equal values yield equal plans."""

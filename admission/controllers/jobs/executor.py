@@ -53,7 +53,7 @@ class Executor:
             log.info("job held up", extra={"job": key, "why": made.note})
         for action in made.actions:
             try:
-                await self._do(key, kind, job, action)
+                await self._perform_action(key, kind, job, action)
             except (Conflict, NotFound) as error:
                 log.debug("changed meanwhile", extra={"job": key, "error": str(error)})
                 return CONFLICT_RETRY
@@ -69,7 +69,9 @@ class Executor:
             for event in events:
                 self._recorder.record(ref, event.type, event.reason, event.message)
 
-    async def _do(self, key: str, kind: JobIntegration | None, job: dict[str, Any] | None, action: Action) -> None:
+    async def _perform_action(
+        self, key: str, kind: JobIntegration | None, job: dict[str, Any] | None, action: Action
+    ) -> None:
         match action:
             case PatchJob(patch=patch) if kind and job:
                 namespace, name = split_key(key.partition(":")[2])

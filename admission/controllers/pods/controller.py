@@ -53,7 +53,7 @@ from admission.controllers.pods.pod_indexes import (
     unit_key,
 )
 from admission.controllers.pods.podgroups import PodGroups
-from admission.controllers.pods.predicates import is_fresh, is_nothing, is_step
+from admission.controllers.pods.predicates import is_creation, is_irrelevant, is_pod_progress
 from admission.controllers.pods.set_slices import acting
 from admission.controllers.pods.workload_updates import with_reason
 from admission.controllers.workload_writer import WorkloadWriter
@@ -115,11 +115,11 @@ class PodController:
         writer = WorkloadWriter(kube, self._latest, self._expected)
         self._read = read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._act = PodExecutor(kube, context.recorder, pods, self._going, writer, wall, at_once, read)
-        self._told: dict[str, tuple[PlannedEvent, ...]] = {}
-        self._teller = GangMessages()
+        self._reported_events: dict[str, tuple[PlannedEvent, ...]] = {}
+        self._gang_messages = GangMessages()
         self._missing: dict[str, float] = {}
         self._held_up: set[str] = set()  # units that wait until the informer shows their new Workload
-        self._classless: set[str] = set()
+        self._missing_classes: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("pods", self.reconcile, workers=workers)
         self._subscribe()
@@ -155,10 +155,10 @@ class PodController:
         pod, key = change.object, unit_key(change.object)
         if change.type is ChangeType.DELETED or pod.deleted:
             self._going.seen(pod)
-        if key is None or is_nothing(change):
+        if key is None or is_irrelevant(change):
             return
         ours = pod.metadata.uid in self._act.starting
-        step = not self._options.wait_for_pods_ready and is_step(change, ours=ours) and self._is_admitted(key)
+        step = not self._options.wait_for_pods_ready and is_pod_progress(change, ours=ours) and self._is_admitted(key)
         if not pod.group:
             self.queue.add_after(key, ON_ITS_WAY if step else 0.0)
             return
@@ -202,22 +202,22 @@ class PodController:
             keys = [f"{GROUP}:{group}"]
         if not keys:
             keys = [f"{POD}:{pod.key}" for pod in self._pods.by_index(BY_PREBUILT, change.key)]
-        for key in (*keys, *self._joined(keys)):
+        for key in (*keys, *self._gangs_of_late_joiners(keys)):
             made = change.key in self._act.making or self._expected.remaining(key) is not None
             self._expected.seen(key, change.key)
-            if made and is_fresh(change) and key not in self._held_up:
+            if made and is_creation(change) and key not in self._held_up:
                 self.queue.add_after(key, ON_ITS_WAY)
             else:
                 self.queue.add(key, urgent=has_turned(change))
 
-    def _joined(self, keys: Sequence[str]) -> list[str]:
+    def _gangs_of_late_joiners(self, keys: Sequence[str]) -> list[str]:
         """Returns the gangs that late joiners with Workloads of their own belong to."""
         pods = (self._pods.objects.get(key.partition(":")[2]) for key in keys if key.startswith(f"{POD}:"))
         return [key for pod in pods if pod is not None and pod.group and (key := unit_key(pod)) is not None]
 
     def _class_changed(self, change: Change[Any]) -> None:
         if change.type is ChangeType.ADDED:
-            waiting, self._classless = self._classless, set()
+            waiting, self._missing_classes = self._missing_classes, set()
             for key in waiting:
                 self.queue.add(key)
 
@@ -237,14 +237,14 @@ class PodController:
         """Performs the unit's next actions; returns the seconds until it must be reconciled again, or None."""
         if not self._pods.has_synced:
             return _UNLISTED  # until then, a pod missing from the view may still exist
-        pods, workloads, strays = self._found(key)
-        again = await self._gone(key, strays)
+        pods, workloads, strays = self._members_and_workloads(key)
+        again = await self._plan_without_pods(key, strays)
         if pods:
             mine = await self._with_pods(key, pods, workloads)
             again = min((seconds for seconds in (again, mine) if seconds is not None), default=None)
         return again
 
-    def _found(self, key: str) -> tuple[list[QueuedPod], list[Workload], list[Workload]]:
+    def _members_and_workloads(self, key: str) -> tuple[list[QueuedPod], list[Workload], list[Workload]]:
         """Returns the unit's pods, its Workloads, and Workloads whose pods do not exist."""
         kind, _, name = key.partition(":")
         if kind == GROUP:
@@ -267,20 +267,20 @@ class PodController:
             return waiting
         self._held_up.discard(key)
         unit = PodUnit.of(pods)
-        planned = self._planned(key, unit, workloads)
+        planned = self._plan(key, unit, workloads)
         if planned.confirm:
             unit = await self._read_again(key, unit)
-            planned = self._planned(key, unit, workloads)
+            planned = self._plan(key, unit, workloads)
         made = with_reason(planned, workloads, self._wall())
-        if made.events != self._told.get(key, ()):
+        if made.events != self._reported_events.get(key, ()):
             for event in made.events:
                 for pod in unit.pods if event.each_pod else (unit.first,):
                     self._act.record(ref_to(PODS, pod), (event,))
-            self._told[key] = made.events
+            self._reported_events[key] = made.events
         if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
-            self._classless.add(key)
+            self._missing_classes.add(key)
         again = await self._act.perform(key, unit.first, made)
-        later = self._tell(key, unit, workloads, made) if is_gang(unit.pods) else None
+        later = self._record_gang_events(key, unit, workloads, made) if is_gang(unit.pods) else None
         return min((seconds for seconds in (again, later) if seconds is not None), default=None)
 
     async def _read_again(self, key: str, unit: PodUnit) -> PodUnit:
@@ -294,22 +294,24 @@ class PodController:
                 pod = self._read(bytes(raw))
                 if pod.metadata.uid in known:
                     self._pods.observe(pod)
-        pods, _, _ = self._found(key)
+        pods, _, _ = self._members_and_workloads(key)
         return PodUnit.of(pods) if pods else unit
 
-    def _tell(self, key: str, unit: PodUnit, workloads: Sequence[Workload], made: PodGroupPlan) -> float | None:
+    def _record_gang_events(
+        self, key: str, unit: PodUnit, workloads: Sequence[Workload], made: PodGroupPlan
+    ) -> float | None:
         """Records events on waiting members with the reason of the wait."""
         gang = reason_of(workloads[0] if workloads else None, made.note)
         reasons = {pod.key: gang for pod in unit.pods if pod.gated}
         for pod_key in reasons:
             for late in self._workloads.by_index(BY_POD, pod_key):
                 reasons[pod_key] = reason_of(self._latest.of(late.key, late), "") or gang
-        events, again = self._teller.due(key, unit.group, unit.pods, reasons, self._wall())
+        events, again = self._gang_messages.due(key, unit.group, unit.pods, reasons, self._wall())
         for pod, event in events:
             self._act.record(ref_to(PODS, pod), (event,))
         return again
 
-    def _planned(self, key: str, unit: PodUnit, workloads: list[Workload]) -> PodGroupPlan:
+    def _plan(self, key: str, unit: PodUnit, workloads: list[Workload]) -> PodGroupPlan:
         now = self._wall()
         if not is_gang(unit.pods):
             return plan(unit, workloads, self._with_slices(key), now)
@@ -344,13 +346,13 @@ class PodController:
 
     # ---- Workloads without pods
 
-    async def _gone(self, key: str, workloads: Sequence[Workload]) -> float | None:
+    async def _plan_without_pods(self, key: str, workloads: Sequence[Workload]) -> float | None:
         """Finishes Workloads once their pods are certainly gone; releases those that are being deleted."""
         if not workloads:
             self._missing.pop(key, None)
             return None
-        self._told.pop(key, None)
-        self._teller.forget(key)
+        self._reported_events.pop(key, None)
+        self._gang_messages.forget(key)
         since = self._missing.setdefault(key, self._wall())
         staying = [w for w in workloads if not w.metadata.deletion_timestamp]
         if staying and self._wall() - since < ORPHAN_GRACE:

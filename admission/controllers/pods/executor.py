@@ -94,11 +94,11 @@ class PodExecutor:
 
     async def _step(self, key: str, ref: ObjectRef | None, step: _Step) -> bool:
         """Performs the step; returns False if a conflict prevented part of it."""
-        return await (self._together(step) if isinstance(step, list) else self._whole(key, ref, step))
+        return await (self._perform_all(step) if isinstance(step, list) else self._whole(key, ref, step))
 
     async def _whole(self, key: str, ref: ObjectRef | None, action: _OnWorkload) -> bool:
         try:
-            about = await self._on_workload(key, action)
+            about = await self._perform_on_workload(key, action)
         except (Conflict, NotFound) as error:
             log.debug("changed meanwhile", extra={"pods": key, "error": str(error)})
             return False
@@ -109,7 +109,7 @@ class PodExecutor:
         self.record(about or ref, action.events)
         return True
 
-    async def _on_workload(self, key: str, action: _OnWorkload) -> ObjectRef | None:
+    async def _perform_on_workload(self, key: str, action: _OnWorkload) -> ObjectRef | None:
         """Performs the action; returns the object of its events if that is not the first pod."""
         if isinstance(action, AdoptWorkload):
             return ref_to(WORKLOADS, await self._workloads.patch(action.workload, action.patch))
@@ -123,25 +123,25 @@ class PodExecutor:
 
     # ---- pods
 
-    async def _together(self, actions: Sequence[PodAction]) -> bool:
+    async def _perform_all(self, actions: Sequence[PodAction]) -> bool:
         """Performs all actions, even after a failure, and then raises the first failure."""
-        outcomes = await asyncio.gather(*(self._one(action) for action in actions), return_exceptions=True)
+        outcomes = await asyncio.gather(*(self._perform_one(action) for action in actions), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
         return all(outcomes)
 
-    async def _one(self, action: PodAction) -> bool:
+    async def _perform_one(self, action: PodAction) -> bool:
         async with self._slots:
             try:
-                await self._do(action)
+                await self._perform_pod_action(action)
             except (Conflict, NotFound) as error:
                 log.debug("changed meanwhile", extra={"pod": action.pod.key, "error": str(error)})
                 return False
         self.record(ref_to(PODS, action.pod), action.events)
         return True
 
-    async def _do(self, action: PodAction) -> None:
+    async def _perform_pod_action(self, action: PodAction) -> None:
         pod = action.pod
         match action:
             case StartPod(patch=patch):

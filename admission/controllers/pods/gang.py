@@ -93,7 +93,7 @@ def stopped(terms: GangTerms, now: float) -> tuple[int, float]:
     return state.count or 0, max(0.0, at - now)
 
 
-def staying_away(terms: GangTerms, now: float) -> str | None:
+def backoff_message(terms: GangTerms, now: float) -> str | None:
     """Returns why a gang without a Workload must not get one yet, or None."""
     times, left = stopped(terms, now)
     if not left or terms.stops is None:
@@ -174,7 +174,7 @@ def counted(pods: Iterable[QueuedPod], policy: MatchPolicy) -> int:
             return waiting + running + succeeded
 
 
-def places_bound(members: SortedMembers, joined: Iterable[QueuedPod]) -> int:
+def bound_places(members: SortedMembers, joined: Iterable[QueuedPod]) -> int:
     """Counts how many members of the gang were ever bound; `joined` are late joiners, each with a Workload of its own.
 
     A lost member keeps its node name, and Stowage's finalizer keeps the member until the controller releases it. It counts

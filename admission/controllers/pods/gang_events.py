@@ -41,7 +41,7 @@ class GangMessages:
     """The events recorded on pods of waiting gangs."""
 
     def __init__(self) -> None:
-        self._told: dict[str, dict[str, tuple[str, float]]] = {}
+        self._reported: dict[str, dict[str, tuple[str, float]]] = {}
         self._left, self._since = BURST, 0.0
 
     def due(
@@ -49,21 +49,21 @@ class GangMessages:
     ) -> tuple[list[tuple[QueuedPod, PlannedEvent]], float | None]:
         """Returns the events that are due, and the seconds until the next check; `reasons` is keyed by pod."""
         waiting = [pod for pod in pods if pod.gated and pod.lasting and reasons.get(pod.key)]
-        before = self._told.pop(key, {})
+        before = self._reported.pop(key, {})
         if not waiting:
             return [], None
         self._left = min(BURST, self._left + (now - self._since) * RATE)
         self._since = now
-        told = self._told[key] = {
+        reported = self._reported[key] = {
             pod.metadata.uid: before[pod.metadata.uid] for pod in waiting if pod.metadata.uid in before
         }
         events, again = [], KEPT
         for pod in waiting:
             text = reasons[pod.key]
-            at = _moment(pod, text, told.get(pod.metadata.uid))
+            at = _moment(pod, text, reported.get(pod.metadata.uid))
             if at <= now and self._left >= 1:
                 self._left -= 1
-                told[pod.metadata.uid] = (text, now)
+                reported[pod.metadata.uid] = (text, now)
                 events.append((pod, PlannedEvent(names.ReplacementReason.GANG_WAITING, f"gang {gang} waits: {text}")))
             else:
                 again = min(again, max(at - now, 1.0))
@@ -71,11 +71,11 @@ class GangMessages:
 
     def forget(self, key: str) -> None:
         """Drops the memory of a deleted gang."""
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
 
 
-def _moment(pod: QueuedPod, text: str, told: tuple[str, float] | None) -> float:
+def _moment(pod: QueuedPod, text: str, reported: tuple[str, float] | None) -> float:
     """Returns the earliest time of the pod's next event."""
-    if told is None:
+    if reported is None:
         return pod.created + PATIENCE
-    return told[1] + (KEPT if told[0] == text else AGAIN)
+    return reported[1] + (KEPT if reported[0] == text else AGAIN)

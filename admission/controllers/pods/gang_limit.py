@@ -12,7 +12,7 @@ from admission.controllers import conditions
 from admission.controllers.actions import PlannedEvent, SetStatus
 from admission.controllers.evictions import Eviction, evicted
 from admission.controllers.pods.actions import PodGroupPlan
-from admission.controllers.pods.gang import BACKOFF, GangTerms, GangUnit, places_bound, stopped
+from admission.controllers.pods.gang import BACKOFF, GangTerms, GangUnit, bound_places, stopped
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import SortedMembers
 from api import names
@@ -26,11 +26,13 @@ GATES_A_SECOND: Final = 100
 class BindLimit:
     """The limit of one gang at `now` (epoch seconds).
 
-    `pods` are all its pods, `joined` its late joiners that have a Workload; the methods' `unit` has the members alone.
+    `pods` are all its pods, `late_joiners` its late joiners that have a Workload; the methods' `unit` has the members alone.
     """
 
-    def __init__(self, terms: GangTerms, pods: Sequence[QueuedPod], joined: Sequence[QueuedPod], now: float) -> None:
-        self._terms, self._pods, self._joined, self._now = terms, pods, joined, now
+    def __init__(
+        self, terms: GangTerms, pods: Sequence[QueuedPod], late_joiners: Sequence[QueuedPod], now: float
+    ) -> None:
+        self._terms, self._pods, self._late_joiners, self._now = terms, pods, late_joiners, now
 
     def _deadline(self, workload: Workload, unit: GangUnit) -> float | None:
         """Returns the deadline for binding the minimum, in epoch seconds, or None for no limit."""
@@ -47,14 +49,14 @@ class BindLimit:
             moments.append(parse_time(lacking.last_transition_time) or 0.0)
         return max(moments) + self._terms.timeout
 
-    def _bound(self) -> int:
+    def _count_bound(self) -> int:
         """Counts bound or succeeded pods, including late joiners."""
         return sum(pod.succeeded or (pod.running and not pod.deleted) for pod in self._pods)
 
     def time_left(self, workload: Workload, unit: GangUnit) -> float | None:
         """Returns the seconds until the deadline, or None if no limit applies."""
         deadline = self._deadline(workload, unit)
-        if deadline is None or self._bound() >= unit.minimum:
+        if deadline is None or self._count_bound() >= unit.minimum:
             return None
         return max(0.0, deadline - self._now)
 
@@ -63,7 +65,7 @@ class BindLimit:
 
         The record is written before any of the pods is released, so that a later leader does not miss a pod.
         """
-        found = places_bound(members, self._joined)
+        found = bound_places(members, self._late_joiners)
         if self._deadline(workload, unit) is None or found < unit.minimum or unit.finished() is not None:
             return None
         text = f"{found} pods were bound, {unit.minimum} are needed: a member that is lost now ends none of the others"
@@ -83,7 +85,7 @@ class BindLimit:
         times = max(before, stopped(self._terms, self._now)[0]) + 1
         again = self._now + BACKOFF.wait(times, workload.metadata.uid)
         status = status.model_copy(update={"requeue_state": RequeueState(count=times, requeue_at=rfc3339(again + 1))})
-        text = f"{self._bound()} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
+        text = f"{self._count_bound()} of {unit.minimum} pods were bound within {self._terms.timeout:g}s"
         eviction = Eviction(names.EvictedReason.GANG_TIMEOUT, text)
         status = evicted(status, eviction, self._now, workload.metadata.generation)
         # A controller that was suspended may not have read yet that the pods were bound in time.

@@ -31,9 +31,9 @@ from admission.controllers.pods.gang import (
     GangTerms,
     GangUnit,
     LateUnit,
+    backoff_message,
     counted,
     shortage,
-    staying_away,
     stopped,
 )
 from admission.controllers.pods.gang_limit import BindLimit
@@ -48,24 +48,31 @@ from api.errors import InvalidObject
 from api.meta import is_true
 from api.workloads import Workload
 
-Lates = Mapping[str, Sequence[Workload]]
+LateWorkloads = Mapping[str, Sequence[Workload]]
 """The Workloads of late joiners, by pod key."""
 
 
 def plan_gang(
-    unit: PodUnit, terms: GangTerms, workloads: Sequence[Workload], lates: Lates, context: JobContext, now: float
+    unit: PodUnit,
+    terms: GangTerms,
+    workloads: Sequence[Workload],
+    late_workloads: LateWorkloads,
+    context: JobContext,
+    now: float,
 ) -> PodGroupPlan:
     """Returns the gang's plan; `workloads` have the gang's name, `now` is in epoch seconds."""
     if not context.options.namespace_managed(unit.namespace):
         return NOTHING
-    return _Gang(unit_of(unit, terms), terms, lates, context, now).plan(workloads)
+    return _Gang(unit_of(unit, terms), terms, late_workloads, context, now).plan(workloads)
 
 
 class _Gang:
-    def __init__(self, unit: GangUnit, terms: GangTerms, lates: Lates, context: JobContext, now: float) -> None:
-        self._unit, self._terms, self._lates = unit, terms, lates
+    def __init__(
+        self, unit: GangUnit, terms: GangTerms, late_workloads: LateWorkloads, context: JobContext, now: float
+    ) -> None:
+        self._unit, self._terms, self._late_workloads = unit, terms, late_workloads
         self._context, self._now = context, now
-        self._joined = [pod for pod in unit.pods if lates.get(pod.key)]
+        self._late_joiners = [pod for pod in unit.pods if late_workloads.get(pod.key)]
         """The late joiners that have a Workload."""
 
     def plan(self, workloads: Sequence[Workload]) -> PodGroupPlan:
@@ -73,37 +80,37 @@ class _Gang:
         if len(own) < len(workloads):
             return plan(self._unit, workloads, self._context, self._now, RULES)  # reports that the name is taken
         if not own:
-            spare = self._set_aside()
-            return self._without_workload().followed(spare)
+            surplus = self._split_surplus()
+            return self._without_workload().followed(surplus)
         workload = own[0]
         if is_true(workload.status.conditions, names.FINISHED):
-            return self._after_the_end(workload)
+            return self._finished(workload)
         if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
-            spare = self._set_aside()
-            return self._pending(workload).followed(spare)
+            surplus = self._split_surplus()
+            return self._pending(workload).followed(surplus)
         return self._reserved(workload)
 
-    def _others(self) -> Sequence[QueuedPod]:
+    def _without_late_joiners(self) -> Sequence[QueuedPod]:
         """Returns the pods without late joiners that have Workloads."""
-        if not self._joined:
+        if not self._late_joiners:
             return self._unit.pods
-        return [pod for pod in self._unit.pods if not self._lates.get(pod.key)]
+        return [pod for pod in self._unit.pods if not self._late_workloads.get(pod.key)]
 
     # ---- groups of an exact size
 
-    def _set_aside(self) -> PodGroupPlan:
+    def _split_surplus(self) -> PodGroupPlan:
         """Removes surplus members from the unit; returns the plan for them."""
         if not isinstance(self._unit, ExactUnit):
             return NOTHING
-        members, spare = self._unit.members()
-        told = self._told(spare)
+        members, surplus = self._unit.members()
+        waiting = self._plan_surplus(surplus)
         self._unit = self._unit.only(members)
-        return told
+        return waiting
 
-    def _told(self, spare: Sequence[QueuedPod]) -> PodGroupPlan:
+    def _plan_surplus(self, surplus: Sequence[QueuedPod]) -> PodGroupPlan:
         """Plans for surplus pods: they wait with an event, and terminated or deleted ones are released."""
-        unit, gone = self._unit, [pod for pod in spare if not pod.lasting or pod.terminated]
-        waiting = [pod for pod in spare if pod not in gone]
+        unit, gone = self._unit, [pod for pod in surplus if not pod.lasting or pod.terminated]
+        waiting = [pod for pod in surplus if pod not in gone]
         result = PodGroupPlan(tuple(ReleasePod(pod) for pod in gone if pod.held))
         if not waiting or not isinstance(unit, ExactUnit):
             return result
@@ -120,26 +127,26 @@ class _Gang:
 
     def _without_workload(self) -> PodGroupPlan:
         """Plans the gang's first Workload, or the rest of a gang whose Workload is gone."""
-        if not self._joined:
-            return self._first()
-        rest = self._others()
+        if not self._late_joiners:
+            return self._first_workload()
+        rest = self._without_late_joiners()
         fresh = [pod for pod in rest if pod.lasting and not pod.terminated]
-        if self._restarts(fresh):
+        if self._forms_new_gang(fresh):
             self._unit = self._unit.only(rest)
-            return self._first().followed(self._joining(self._joined))
+            return self._first_workload().followed(self._plan_late_joiners(self._late_joiners))
         gone = tuple(ReleasePod(pod) for pod in rest if pod.held and (pod.terminated or not pod.lasting))
-        return PodGroupPlan(gone).followed(self._joining([*self._joined, *fresh]))
+        return PodGroupPlan(gone).followed(self._plan_late_joiners([*self._late_joiners, *fresh]))
 
-    def _first(self) -> PodGroupPlan:
-        if (why := self._short()) is not None:
+    def _first_workload(self) -> PodGroupPlan:
+        if (why := self._shortage()) is not None:
             gone = tuple(ReleasePod(pod) for pod in self._unit.pods if pod.held and (pod.deleted or pod.terminated))
             return PodGroupPlan(gone).followed(self._wait(why))
-        if (why := staying_away(self._terms, self._now)) is not None:
+        if (why := backoff_message(self._terms, self._now)) is not None:
             gone = tuple(ReleasePod(pod) for pod in self._unit.pods if pod.held and not pod.lasting)
             return replace(PodGroupPlan(gone).followed(self._wait(why)), again_in=stopped(self._terms, self._now)[1])
-        return self._marked(plan(self._unit, (), self._context, self._now))
+        return self._annotated(plan(self._unit, (), self._context, self._now))
 
-    def _short(self) -> str | None:
+    def _shortage(self) -> str | None:
         return shortage(sum(pod.lasting and not pod.succeeded for pod in self._unit.pods), self._terms)
 
     @staticmethod
@@ -152,14 +159,14 @@ class _Gang:
         eviction = is_true(workload.status.conditions, names.EVICTED)
         if not unit.suspended or (eviction and unit.running) or workload.metadata.deletion_timestamp:
             return plan(unit, [workload], self._context, self._now)
-        if self._joined:
+        if self._late_joiners:
             # Late joiners become ordinary members again.
             result = PodGroupPlan()
-            for each in (own for pod in self._joined for own in self._lates[pod.key]):
+            for each in (own for pod in self._late_joiners for own in self._late_workloads[pod.key]):
                 result = result.then(*let_go(each), DeleteWorkload(each))
             return result
         going = tuple(ReleasePod(pod) for pod in unit.pods if pod.held and not pod.lasting)
-        why = self._short()
+        why = self._shortage()
         status = with_shortage(workload, why, self._now)
         result = PodGroupPlan(going)
         if status is not workload.status:
@@ -186,26 +193,26 @@ class _Gang:
             patch["metadata"] = {"annotations": changed}
         if not patch:
             return None
-        told = (
+        events = (
             (PlannedEvent("UpdatedWorkload", f"Updated Workload to the gang's pods: {workload.key}"),)
             if "spec" in patch
             else ()
         )
-        return PodGroupPlan((PatchWorkload(workload, patch, told),))
+        return PodGroupPlan((PatchWorkload(workload, patch, events),))
 
-    def _marked(self, made: PodGroupPlan, *, late: bool = False) -> PodGroupPlan:
+    def _annotated(self, made: PodGroupPlan, *, late: bool = False) -> PodGroupPlan:
         """Adds the gang's annotations to Workloads that are created; `late` omits the gang group, which has started."""
         said = self._terms.annotations()
         if late:
             said.pop(names.GANG_GROUP, None)
 
-        def marked(action: CreateWorkload) -> CreateWorkload:
+        def annotated(action: CreateWorkload) -> CreateWorkload:
             meta = action.workload.metadata
             annotations = {**meta.annotations, **said}
             named = meta.model_copy(update={"annotations": annotations})
             return replace(action, workload=action.workload.model_copy(update={"metadata": named}))
 
-        actions = tuple(marked(each) if isinstance(each, CreateWorkload) else each for each in made.actions)
+        actions = tuple(annotated(each) if isinstance(each, CreateWorkload) else each for each in made.actions)
         return replace(made, actions=actions)
 
     # ---- while the gang has quota
@@ -214,12 +221,12 @@ class _Gang:
         if adoption := self._adopted(workload):
             return adoption
         found = self._split(workload)
-        members, late = [*found.kept, *found.replaced], [*self._joined, *found.excess, *found.strange]
-        if not members and (over := self._unmanned(workload)):
+        members, late = [*found.kept, *found.replaced], [*self._late_joiners, *found.excess, *found.strange]
+        if not members and (over := self._without_members(workload)):
             return over
-        if taking := self._taking_places(workload, found.kept):
+        if taking := self._replace_members(workload, found.kept):
             return taking
-        unit, limit = self._unit.only(members), BindLimit(self._terms, self._unit.pods, self._joined, self._now)
+        unit, limit = self._unit.only(members), BindLimit(self._terms, self._unit.pods, self._late_joiners, self._now)
         if (whole := limit.bound_whole(workload, unit, found)) is not None:
             return whole
         if (overdue := limit.overdue(workload, unit)) is not None:
@@ -233,26 +240,28 @@ class _Gang:
         if members:
             result = result.followed(plan(unit, [workload], self._context, self._now))
         left = limit.time_left(workload, unit)
-        result = replace(result, again_in=_sooner(result.again_in, left))
+        result = replace(result, again_in=_earlier(result.again_in, left))
         if not is_true(workload.status.conditions, names.ADMITTED) or is_true(
             workload.status.conditions, names.EVICTED
         ):
             return result
-        return result.followed(self._joining(self._without_successors(late, found.kept)))
+        return result.followed(self._plan_late_joiners(self._without_successors(late, found.kept)))
 
     def _split(self, workload: Workload) -> SortedMembers:
         """Splits the pods into members and surplus, leaving out late joiners that have Workloads."""
-        return sort_out(self._others(), {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
+        return sort_out(
+            self._without_late_joiners(), {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+        )
 
-    def _taking_places(self, workload: Workload, kept: Sequence[QueuedPod]) -> PodGroupPlan | None:
+    def _replace_members(self, workload: Workload, kept: Sequence[QueuedPod]) -> PodGroupPlan | None:
         """Lets late joiners without quota replace members that are gone, since these need no further quota."""
         if workload.metadata.deletion_timestamp or self._terms.exact is not None:
             return None
         free = Counter({pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets})
         free.subtract(pod.role for pod in kept if pod.counts)
         actions: list[Action] = []
-        for pod in self._joined:
-            own = self._lates[pod.key]
+        for pod in self._late_joiners:
+            own = self._late_workloads[pod.key]
             if free[pod.role] > 0 and pod.gated and not any(_has_quota(each) for each in own):
                 free[pod.role] -= 1
                 for each in own:
@@ -265,7 +274,7 @@ class _Gang:
         leaving = Counter(pod.role for pod in kept if pod.deleted and not pod.succeeded)
         result = []
         for pod in sorted(late, key=lambda pod: (pod.created, pod.metadata.name)):
-            if leaving[pod.role] > 0 and pod.gated and not self._lates.get(pod.key):
+            if leaving[pod.role] > 0 and pod.gated and not self._late_workloads.get(pod.key):
                 leaving[pod.role] -= 1
             else:
                 result.append(pod)
@@ -273,10 +282,10 @@ class _Gang:
 
     def _adopted(self, workload: Workload) -> PodGroupPlan | None:
         """Makes late joiners owners of the gang's Workload, which must not be deleted with the first members."""
-        adoption = () if workload.metadata.deletion_timestamp else adopt(self._unit, workload, self._joined)
+        adoption = () if workload.metadata.deletion_timestamp else adopt(self._unit, workload, self._late_joiners)
         return PodGroupPlan(adoption) if adoption else None
 
-    def _unmanned(self, workload: Workload) -> PodGroupPlan | None:
+    def _without_members(self, workload: Workload) -> PodGroupPlan | None:
         """Releases a Workload all of whose members are gone, or its quota after an eviction."""
         if workload.metadata.deletion_timestamp:
             return PodGroupPlan(let_go(workload))
@@ -285,23 +294,23 @@ class _Gang:
         given_back = conditions.released(workload.status, self._now, workload.metadata.generation)
         return PodGroupPlan((SetStatus(workload, given_back),))
 
-    def _joining(self, late: Sequence[QueuedPod]) -> PodGroupPlan:
+    def _plan_late_joiners(self, late: Sequence[QueuedPod]) -> PodGroupPlan:
         """Plans each late pod as a unit of its own once the match policy lets it join."""
         if self._terms.exact is not None:
-            return self._told(late)
-        result, open_to = NOTHING, self._open()
+            return self._plan_surplus(late)
+        result, open_to = NOTHING, self._may_join()
         for pod in late:
-            known = self._lates.get(pod.key, ())
+            known = self._late_workloads.get(pod.key, ())
             if not known and not open_to and pod.gated:
                 continue
             alone = LateUnit.of_pod(pod, self._terms)
-            result = result.followed(self._marked(plan(alone, known, self._context, self._now), late=True))
+            result = result.followed(self._annotated(plan(alone, known, self._context, self._now), late=True))
         if late and not open_to:
             found = counted(self._unit.pods, self._terms.policy)
             return result.followed(self._wait(shortage(found, self._terms) or ""))
         return result
 
-    def _open(self) -> bool:
+    def _may_join(self) -> bool:
         """Reports whether pods may join the started gang."""
         if self._terms.policy is MatchPolicy.ONCE_SATISFIED:
             return True
@@ -309,18 +318,18 @@ class _Gang:
 
     # ---- after the gang has ended
 
-    def _after_the_end(self, workload: Workload) -> PodGroupPlan:
+    def _finished(self, workload: Workload) -> PodGroupPlan:
         fresh = [pod for pod in self._unit.pods if not pod.terminated and pod.lasting]
-        ended = [pod for pod in self._unit.pods if pod not in fresh and not self._lates.get(pod.key)]
+        ended = [pod for pod in self._unit.pods if pod not in fresh and not self._late_workloads.get(pod.key)]
         result = plan(self._unit.only(ended), [workload], self._context, self._now) if ended else NOTHING
-        waiting = [pod for pod in fresh if not self._lates.get(pod.key)]
-        if self._restarts(waiting):
+        waiting = [pod for pod in fresh if not self._late_workloads.get(pod.key)]
+        if self._forms_new_gang(waiting):
             if workload.metadata.deletion_timestamp is None:
                 return result.then(*let_go(workload), DeleteWorkload(workload))
             return result.then(*let_go(workload))
-        return result.followed(self._joining([*self._joined, *waiting]))
+        return result.followed(self._plan_late_joiners([*self._late_joiners, *waiting]))
 
-    def _restarts(self, waiting: Sequence[QueuedPod]) -> bool:
+    def _forms_new_gang(self, waiting: Sequence[QueuedPod]) -> bool:
         """Reports whether the pods form a new gang of the same name instead of joining the ended one."""
         once = self._terms.policy is MatchPolicy.ONCE_SATISFIED
         return bool(waiting) and not once and shortage(len(waiting), self._terms) is None
@@ -330,5 +339,5 @@ def _has_quota(workload: Workload) -> bool:
     return is_true(workload.status.conditions, names.QUOTA_RESERVED)
 
 
-def _sooner(one: float | None, other: float | None) -> float | None:
+def _earlier(one: float | None, other: float | None) -> float | None:
     return min((seconds for seconds in (one, other) if seconds is not None), default=None)

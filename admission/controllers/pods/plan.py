@@ -124,14 +124,14 @@ class _PodGroupPlanner:
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"
         )
-        going = self._releases(pod for pod in self._unit.pods if pod.deleted)
+        going = self._release(pod for pod in self._unit.pods if pod.deleted)
         return going.followed(PodGroupPlan(events=(PlannedEvent("WorkloadNameConflict", text, "Warning"),)))
 
     # ---- the end
 
     def _ended(self, workloads: Sequence[Workload], reason: str, message: str) -> PodGroupPlan:
         """Finishes the Workload and releases the pods; once both are done, the Workload loses its finalizer."""
-        released = self._releases(self._unit.pods)
+        released = self._release(self._unit.pods)
         result = NOTHING
         for workload in workloads:
             event = PlannedEvent("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
@@ -144,7 +144,7 @@ class _PodGroupPlanner:
         return result.followed(released)
 
     @staticmethod
-    def _releases(pods: Iterable[QueuedPod]) -> PodGroupPlan:
+    def _release(pods: Iterable[QueuedPod]) -> PodGroupPlan:
         return PodGroupPlan(tuple(ReleasePod(pod) for pod in pods if pod.held))
 
     # ---- choice of the Workload
@@ -152,14 +152,14 @@ class _PodGroupPlanner:
     def _without_workload(self) -> PodGroupPlan:
         unit = self._unit
         # No Workload records how earlier pods ended, so pods that no longer count may go.
-        going = self._releases(pod for pod in unit.pods if not pod.counts)
+        going = self._release(pod for pod in unit.pods if not pod.counts)
         if not unit.suspended:
             return going.followed(self._stopped("NoMatchingWorkload", "missing workload"))
         if not unit.counting:
-            return going.followed(self._short(len(unit.counting)) if unit.group else NOTHING)
+            return going.followed(self._report_shortage(len(unit.counting)) if unit.group else NOTHING)
         return going.followed(self._created())
 
-    def _short(self, found: int) -> PodGroupPlan:
+    def _report_shortage(self, found: int) -> PodGroupPlan:
         try:
             error = TooFewPods(self._unit.group, found, self._unit.total)
         except UnlikePods as different:
@@ -176,40 +176,40 @@ class _PodGroupPlanner:
         except (InvalidObject, PriorityClassMissing) as error:
             return uncomposed(error)
         event = PlannedEvent("CreatedWorkload", f"Created Workload: {workload.key}")
-        return PodGroupPlan((*self._excess(excess), CreateWorkload(workload, (event,))))
+        return PodGroupPlan((*self._surplus(excess), CreateWorkload(workload, (event,))))
 
     @staticmethod
-    def _excess(pods: Sequence[QueuedPod]) -> tuple[DeletePod, ...]:
-        told = (PlannedEvent("ExcessPodDeleted", "Excess pod deleted"),)
-        return tuple(DeletePod(pod, told) for pod in pods if not pod.deleted or pod.held)
+    def _surplus(pods: Sequence[QueuedPod]) -> tuple[DeletePod, ...]:
+        events = (PlannedEvent("ExcessPodDeleted", "Excess pod deleted"),)
+        return tuple(DeletePod(pod, events) for pod in pods if not pod.deleted or pod.held)
 
     def _prebuilt(self, workload: Workload | None) -> PodGroupPlan:
         if workload is None:
             name = prebuilt_key(self._unit.as_job())
-            told = PlannedEvent("PrebuiltWorkloadNotFound", f'prebuilt Workload "{name}" not found', "Warning")
+            event = PlannedEvent("PrebuiltWorkloadNotFound", f'prebuilt Workload "{name}" not found', "Warning")
             stop = self._stopped("NoMatchingWorkload", "missing workload")
-            return stop.followed(PodGroupPlan(events=(told,), note="prebuilt workload not found"))
-        if self._is_anothers(workload):
+            return stop.followed(PodGroupPlan(events=(event,), note="prebuilt workload not found"))
+        if self._belongs_elsewhere(workload):
             stop = self._stopped("NoMatchingWorkload", "missing workload")
             return stop.followed(PodGroupPlan(note="prebuilt workload not found"))
         if is_true(workload.status.conditions, names.FINISHED):
             return self._ended([workload], "", "")
-        if self._is_like(workload):
+        if self._matches(workload):
             return self._with_workload(workload, correct=False)
         message = "The prebuilt workload is out of sync with its user job"
         stop = self._stopped("NoMatchingWorkload", "missing workload")
         stop = stop.then(finish(workload, names.FinishedReason.OUT_OF_SYNC, message, self._now))
         return stop.followed(PodGroupPlan(note="prebuilt workload not found"))
 
-    def _is_anothers(self, workload: Workload) -> bool:
+    def _belongs_elsewhere(self, workload: Workload) -> bool:
         """Reports whether the Workload serves a job or another pod; a group's prebuilt Workload may have its creator as
         owner."""
         owner = next((each for each in workload.metadata.owner_references if each.controller), None)
         if owner is None or owner.uid == self._unit.first.metadata.uid:
             return False
-        return not self._unit.group or _has_a_workload_of_its_own(owner)
+        return not self._unit.group or _has_own_workload(owner)
 
-    def _is_like(self, workload: Workload) -> bool:
+    def _matches(self, workload: Workload) -> bool:
         """Reports whether the Workload is for such pods; pods of a group may be missing."""
         counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
         if not self._unit.group:
@@ -221,14 +221,14 @@ class _PodGroupPlanner:
     def _with_workload(self, workload: Workload, *, correct: bool = True) -> PodGroupPlan:
         state = workload.status.conditions
         if workload.metadata.deletion_timestamp:
-            return self._workload_goes(workload)
-        if not self._is_like(workload):
+            return self._workload_deleted(workload)
+        if not self._matches(workload):
             return self._unlike_workload(workload)
         sorted_out = self._sorted(workload)
         adoption = adopt(self._unit, workload, sorted_out.kept)
         # Owners are added first: a pod is released only when the Workload has other owners.
         tidied = (
-            PodGroupPlan(adoption).followed(self._releases(sorted_out.replaced)).then(*self._excess(sorted_out.excess))
+            PodGroupPlan(adoption).followed(self._release(sorted_out.replaced)).then(*self._surplus(sorted_out.excess))
         )
         unit = self._unit if not self._unit.group else replace(self._unit, pods=sorted_out.kept)
         inner = _PodGroupPlanner(unit, self._context, self._now)
@@ -239,7 +239,7 @@ class _PodGroupPlanner:
         if correct and (follow := followed(unit, workload, self._context)) != NOTHING:
             return tidied.followed(follow)
         if sorted_out.strange and self._unit.group:
-            tidied = tidied.followed(self._strangers(sorted_out.strange))
+            tidied = tidied.followed(self._plan_surplus(sorted_out.strange))
         if is_true(state, names.ADMITTED):
             return tidied.followed(inner.admitted(workload))
         if not unit.suspended:
@@ -260,12 +260,12 @@ class _PodGroupPlanner:
         going = tuple(pod for pod in found.kept if pod.deleted and pod.gated)
         return replace(found, replaced=(*found.replaced, *going))
 
-    def _strangers(self, pods: Sequence[QueuedPod]) -> PodGroupPlan:
+    def _plan_surplus(self, pods: Sequence[QueuedPod]) -> PodGroupPlan:
         keys = ", ".join(pod.metadata.name for pod in pods[:3])
         error = UnlikePods("spec", keys, "a role that the group was queued with", self._unit.group)
         return unlike(error)
 
-    def _workload_goes(self, workload: Workload) -> PodGroupPlan:
+    def _workload_deleted(self, workload: Workload) -> PodGroupPlan:
         """Ends all pods with their Workload, including gated ones; once none occupies a node, releases the Workload.
 
         A Workload without its owners was garbage collected rather than deleted by a user: pods that replaced the owners get
@@ -277,7 +277,7 @@ class _PodGroupPlanner:
         stop = inner._stopped("WorkloadDeleted", "Workload is deleted", gated=bool(unit.group))
         if stop.actions or unit.running:
             return stop
-        released = self._releases(ending) if unit.group else NOTHING
+        released = self._release(ending) if unit.group else NOTHING
         return released.then(*let_go(workload))
 
     def _unlike_workload(self, workload: Workload) -> PodGroupPlan:
@@ -331,9 +331,9 @@ class _PodGroupPlanner:
         if kept is not None and kept > self._now:
             return result.followed(PodGroupPlan(again_in=kept - self._now))
         if kept is not None:
-            told = (PlannedEvent("Deleted", "Deleted job: deactivation retention period expired"),)
+            events = (PlannedEvent("Deleted", "Deleted job: deactivation retention period expired"),)
             first, *rest = self._unit.pods
-            result = result.then(DeletePod(first, told), *(DeletePod(pod) for pod in rest))
+            result = result.then(DeletePod(first, events), *(DeletePod(pod) for pod in rest))
         return result if result != NOTHING else None
 
     def admitted(self, workload: Workload) -> PodGroupPlan:
@@ -364,9 +364,9 @@ class _PodGroupPlanner:
 
     def _stopped(self, reason: str, message: str, *, gated: bool = False) -> PodGroupPlan:
         """Ends the pods that may run; with `gated`, all pods, since their Workload is being deleted."""
-        told = (PlannedEvent("Stopped", message),)
+        events = (PlannedEvent("Stopped", message),)
         stopping = (pod for pod in self._unit.pods if not pod.deleted and (gated or pod.started))
-        return PodGroupPlan(tuple(StopPod(pod, reason, message, told) for pod in stopping))
+        return PodGroupPlan(tuple(StopPod(pod, reason, message, events) for pod in stopping))
 
 
 def _wanted(workload: Workload, unit: PodUnit) -> int:
@@ -377,6 +377,6 @@ def _wanted(workload: Workload, unit: PodUnit) -> int:
     return sum(p.count for p in workload.spec.pod_sets) - sum(p.count for p in given_back)
 
 
-def _has_a_workload_of_its_own(owner: OwnerReference) -> bool:
+def _has_own_workload(owner: OwnerReference) -> bool:
     group = owner.api_version.rpartition("/")[0]
     return (owner.api_version, owner.kind) in _WHOLE or KINDS.is_declared((group, owner.kind))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from admission.controllers.pods.gang import GangTerms, shortage, staying_away
+from admission.controllers.pods.gang import GangTerms, backoff_message, shortage
 from admission.integrations.pod import QueuedPod
 from api.groups import Phase, PodGroupStatus
 from api.meta import Condition, find_condition, is_true, object_key, rfc3339, set_condition
@@ -34,12 +34,12 @@ def next_status(
     if admitted is not None and admitted.status == "True":
         update["schedule_start_time"] = admitted.last_transition_time
     update["requeue_state"] = terms.stops
-    update["conditions"] = _conditions(old, workload, short or _away(workload, terms, now), now)
+    update["conditions"] = _conditions(old, workload, short or _backoff_message(workload, terms, now), now)
     return old.model_copy(update=update)
 
 
-def _away(workload: Workload | None, terms: GangTerms, now: float) -> str | None:
-    return staying_away(terms, now) if workload is None else None
+def _backoff_message(workload: Workload | None, terms: GangTerms, now: float) -> str | None:
+    return backoff_message(terms, now) if workload is None else None
 
 
 def _phase(

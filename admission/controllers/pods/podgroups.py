@@ -112,7 +112,7 @@ class PodGroups:
         if self._sakkara is not None:
             self._sakkara.add_handler(fn)
         for informer in self._informers.values():
-            informer.add_handler(lambda change: fn(change.key) if status or _says_else(change) else None)
+            informer.add_handler(lambda change: fn(change.key) if status or _changes_spec(change) else None)
 
     async def synced(self, seconds: float) -> None:
         """Waits until the first lists have arrived."""
@@ -122,7 +122,7 @@ class PodGroups:
             await informer.synced(seconds)
 
 
-def _says_else(change: Change[dict[str, Any]]) -> bool:
+def _changes_spec(change: Change[dict[str, Any]]) -> bool:
     """Reports whether the change affects more than the status."""
     if change.old is None or change.type is ChangeType.DELETED:
         return True
@@ -144,7 +144,7 @@ class PodGroupController:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._kube, self._pods, self._groups, self._workloads, self._wall = kube, pods, groups, workloads, wall
-        self._alone: dict[str, float] = {}
+        self._single: dict[str, float] = {}
         # Few workers, so that starting pods takes precedence at a busy API server.
         self.queue = Reconciler("pod groups", self.reconcile, workers=2)
         pods.add_handler(self._pod_changed)
@@ -172,7 +172,7 @@ class PodGroupController:
         pods, found = self._pods.by_index(BY_GROUP, key), self._groups.of(key)
         if not pods:
             return None if found is None else await self._without_pods(key, *found)
-        self._alone.pop(key, None)
+        self._single.pop(key, None)
         if not is_gang(pods):
             return None
         try:
@@ -181,9 +181,9 @@ class PodGroupController:
             log.info("gang held up", extra={"gang": key, "why": str(unlike)})
             return None
         if found is None:
-            await self._make(key, terms)
+            await self._create(key, terms)
             return None
-        await self._tell(*found, pods, terms)
+        await self._write_status(*found, pods, terms)
         return None
 
     async def _without_pods(self, key: str, resource: Resource, group: PodGroup) -> float | None:
@@ -191,12 +191,12 @@ class PodGroupController:
         terms = GangTerms(group.metadata.name, group.spec.min_member, stops=self._groups.stops(key, group))
         left = stopped(terms, self._wall())[1]
         if GANG_MADE not in group.metadata.labels or left:
-            await self._tell(resource, group, (), terms)
+            await self._write_status(resource, group, (), terms)
             return left if GANG_MADE in group.metadata.labels else None
-        since = self._alone.setdefault(key, self._wall())
+        since = self._single.setdefault(key, self._wall())
         if self._wall() - since < ORPHAN_GRACE:
             return ORPHAN_GRACE
-        self._alone.pop(key, None)
+        self._single.pop(key, None)
         meta = group.metadata
         try:
             await self._kube.delete(resource, meta.name, meta.namespace, uid=meta.uid)
@@ -204,7 +204,7 @@ class PodGroupController:
             log.debug("already gone", extra={"pod_group": key})
         return None
 
-    async def _make(self, key: str, terms: GangTerms) -> None:
+    async def _create(self, key: str, terms: GangTerms) -> None:
         if terms.minimum is None or terms.exact is not None:
             return  # a PodGroup is required and not created yet, or a ConfigMap replaces it
         namespace, name = split_key(key)
@@ -219,7 +219,9 @@ class PodGroupController:
         except AlreadyExists:
             log.debug("there already", extra={"pod_group": key})
 
-    async def _tell(self, resource: Resource, group: PodGroup, pods: Sequence[QueuedPod], terms: GangTerms) -> None:
+    async def _write_status(
+        self, resource: Resource, group: PodGroup, pods: Sequence[QueuedPod], terms: GangTerms
+    ) -> None:
         workload = self._workloads.objects.get(group.key)
         status = next_status(group.status, pods, workload, terms, self._wall())
         body = merge_diff(group.status.to_wire(), status.to_wire())

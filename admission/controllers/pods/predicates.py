@@ -19,12 +19,12 @@ _ASIDE_FROM_STEPS: Final = tuple(part for part in _LOOKED_AT if part not in _STE
 _ASIDE_FROM_OPENING: Final = tuple(part for part in _ASIDE_FROM_STEPS if part not in _OPENED)
 
 
-def is_nothing(change: Change[QueuedPod]) -> bool:
+def is_irrelevant(change: Change[QueuedPod]) -> bool:
     """Reports whether nothing changed that a plan reads."""
-    return _is_alike(change, _LOOKED_AT)
+    return _is_equal(change, _LOOKED_AT)
 
 
-def is_step(change: Change[QueuedPod], *, ours: bool) -> bool:
+def is_pod_progress(change: Change[QueuedPod], *, ours: bool) -> bool:
     """Reports whether a pod only progressed: it was bound, runs, or its readiness changed.
 
     The removal of its gate counts too if `ours`, that is, if this controller removed it. Its end does not.
@@ -32,16 +32,16 @@ def is_step(change: Change[QueuedPod], *, ours: bool) -> bool:
     new, old = change.object, change.old
     if old is None or new.gated or new.terminated or (old.gated and not ours):
         return False
-    return _is_alike(change, _ASIDE_FROM_OPENING if old.gated else _ASIDE_FROM_STEPS)
+    return _is_equal(change, _ASIDE_FROM_OPENING if old.gated else _ASIDE_FROM_STEPS)
 
 
-def _is_alike(change: Change[QueuedPod], parts: tuple[str, ...]) -> bool:
+def _is_equal(change: Change[QueuedPod], parts: tuple[str, ...]) -> bool:
     old, new = change.old, change.object
     if old is None or change.type is not ChangeType.MODIFIED or old.metadata.uid != new.metadata.uid:
         return False
     return all(getattr(old, part) == getattr(new, part) for part in parts)
 
 
-def is_fresh(change: Change[Workload]) -> bool:
+def is_creation(change: Change[Workload]) -> bool:
     """Reports whether the Workload was just created; its admission comes next, so nothing is due."""
     return change.type is ChangeType.ADDED and not change.object.status.conditions

@@ -114,9 +114,9 @@ class _SetPlanner:
         self._seats: list[tuple[QueuedPod, PodMembership]] = []
         self._present: set[int] = set()
         for pod in pods:
-            self._sit(pod)
+            self._seat_number(pod)
 
-    def _sit(self, pod: QueuedPod) -> None:
+    def _seat_number(self, pod: QueuedPod) -> None:
         seat = self._kind.seat(self._obj, pod, short=self._context.options.short_names)
         if seat is None:
             return
@@ -134,7 +134,7 @@ class _SetPlanner:
             groups = self._groups(workloads)
         except InvalidObject as bad:
             return SetPlan(events=(PlannedEvent("ErrWorkloadCompose", str(bad), "Warning"),), note=str(bad))
-        if self._asks and self._kind.needs_pod and not groups:
+        if self._wants_workloads and self._kind.needs_pod and not groups:
             return SetPlan(events=(PlannedEvent("NoPodWaits", NO_POD),))
         if groups and self._context.options.elastic_jobs and self._kind.is_elastic(self._obj):
             return self._in_slices(groups[0], workloads, is_made)
@@ -151,12 +151,12 @@ class _SetPlanner:
             else:
                 result = result.followed(self._group(group, workload))
         for workload in left.values():
-            result = result.followed(self._unwanted(workload))
+            result = result.followed(self._plan_unwanted(workload))
         totals = {group.workload: group.total for group in groups if not group.on_hold}
         return result.then(*self._joins(known, totals))
 
     def _groups(self, workloads: Sequence[Workload]) -> tuple[ReplicaGroup, ...]:
-        if not self._asks:
+        if not self._wants_workloads:
             return ()
         options, example = self._context.options, self._example(workloads)
         return self._kind.groups(
@@ -164,7 +164,7 @@ class _SetPlanner:
         )
 
     @property
-    def _asks(self) -> bool:
+    def _wants_workloads(self) -> bool:
         """Reports whether the set is to have Workloads."""
         going = (self._obj.get("metadata") or {}).get("deletionTimestamp")
         return not going and is_managed(self._obj, self._context)
@@ -196,7 +196,7 @@ class _SetPlanner:
                 return result.followed(SetPlan(again_in=UNSEEN))
             return result.followed(self._created(replace(group, workload=name), chain=group.workload))
         for other in slices.others[1:]:
-            result = result.followed(self._unwanted(other))
+            result = result.followed(self._plan_unwanted(other))
         result = result.followed(self._slice(group, acts, slices, taken))
         chain = chain_of(acts)
         self._seats = [(pod, replace(seat, workload=chain)) for pod, seat in self._seats]
@@ -254,11 +254,11 @@ class _SetPlanner:
         if workload is None:
             return NOTHING if group.on_hold else self._created(group)
         if workload.metadata.deletion_timestamp:
-            return self._going(workload)
+            return self._plan_deletion(workload)
         if is_true(workload.status.conditions, names.FINISHED):
             return NOTHING
         if group.on_hold:
-            return self._held(workload)
+            return self._plan_on_hold(workload)
         if is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return self._with_quota(group, workload)
         return self._waiting(group, workload)
@@ -288,17 +288,17 @@ class _SetPlanner:
             (CreateWorkload(workload, (PlannedEvent("CreatedWorkload", f"Created Workload: {workload.key}"),)),)
         )
 
-    def _runs(self, workload: Workload) -> bool:
+    def _is_running(self, workload: Workload) -> bool:
         return any(pod.running for pod in self._pods.get(workload.metadata.name, ()))
 
-    def _going(self, workload: Workload) -> SetPlan:
-        return NOTHING if self._runs(workload) else SetPlan(let_go(workload))
+    def _plan_deletion(self, workload: Workload) -> SetPlan:
+        return NOTHING if self._is_running(workload) else SetPlan(let_go(workload))
 
-    def _unwanted(self, workload: Workload) -> SetPlan:
-        return NOTHING if self._runs(workload) else SetPlan(tuple(dropped(workload)))
+    def _plan_unwanted(self, workload: Workload) -> SetPlan:
+        return NOTHING if self._is_running(workload) else SetPlan(tuple(dropped(workload)))
 
-    def _held(self, workload: Workload) -> SetPlan:
-        if conditions.is_on_hold(workload.status) or self._runs(workload):
+    def _plan_on_hold(self, workload: Workload) -> SetPlan:
+        if conditions.is_on_hold(workload.status) or self._is_running(workload):
             return NOTHING
         status = conditions.on_hold(workload.status, self._now, workload.metadata.generation)
         return SetPlan(
@@ -350,8 +350,8 @@ class _SetPlanner:
         result = NOTHING
         if patch := spec_patch(workload, self._obj, wanted):
             event = PlannedEvent("UpdatedWorkload", f"Updated not matching Workload for suspended job: {workload.key}")
-            told = () if patch.get("spec", {}).keys() <= {"queueName"} else (event,)
-            result = result.then(PatchWorkload(workload, patch, told))
+            events = () if patch.get("spec", {}).keys() <= {"queueName"} else (event,)
+            result = result.then(PatchWorkload(workload, patch, events))
         if conditions.is_on_hold(workload.status):
             status = conditions.off_hold(workload.status, self._now, workload.metadata.generation)
             result = result.then(SetStatus(workload, status))

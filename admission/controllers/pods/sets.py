@@ -78,8 +78,8 @@ class SetController:
         self._writer = WorkloadWriter(kube, self._latest, self._expected)
         self._read = QueuedPodReader(self._options.label_keys_to_copy, self._options.annotation_keys_to_copy)
         self._slots = asyncio.Semaphore(at_once)
-        self._told: dict[str, tuple[PlannedEvent, ...]] = {}
-        self._classless: set[str] = set()
+        self._reported_events: dict[str, tuple[PlannedEvent, ...]] = {}
+        self._missing_classes: set[str] = set()
         self._missing: dict[str, float] = {}
         self.queue = Reconciler("sets", self.reconcile, workers=workers)
         self._subscribe()
@@ -147,7 +147,7 @@ class SetController:
 
     def _class_changed(self, change: Change[Any]) -> None:
         if change.type is ChangeType.ADDED:
-            waiting, self._classless = self._classless, set()
+            waiting, self._missing_classes = self._missing_classes, set()
             for key in waiting:
                 self.queue.add(key)
 
@@ -189,11 +189,11 @@ class SetController:
 
         behind = self._left_behind(pods)
         made = plan_set(kind, obj, workloads, pods, self._context(), self._wall(), is_made, behind)
-        if made.events != self._told.get(key, ()):
+        if made.events != self._reported_events.get(key, ()):
             self._record(ref_to(kind.resource, obj), made.events)
-            self._told[key] = made.events
+            self._reported_events[key] = made.events
         if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
-            self._classless.add(key)
+            self._missing_classes.add(key)
         return await self._perform(ref_to(kind.resource, obj), key, made)
 
     def _left_behind(self, pods: Iterable[QueuedPod]) -> list[Workload]:
@@ -214,7 +214,7 @@ class SetController:
         if not workloads:
             self._missing.pop(key, None)
             return None
-        self._told.pop(key, None)
+        self._reported_events.pop(key, None)
         since = self._missing.setdefault(key, self._wall())
         if self._wall() - since < ORPHAN_GRACE:
             return ORPHAN_GRACE

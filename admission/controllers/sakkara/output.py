@@ -118,32 +118,32 @@ def _times(given: ResultInput, record: ResultRecord, *, holds: bool, bound: bool
     said: dict[str, str] = {}
     begin = _moment(data.get(BEGIN))
     if begin is None and given.workload is not None:
-        begin = _seen(parse_time(given.workload.metadata.creation_timestamp), given.seen)
+        begin = _refined_time(parse_time(given.workload.metadata.creation_timestamp), given.seen)
     if begin is not None:
-        said[BEGIN] = _text(begin)
+        said[BEGIN] = _format_time(begin)
     if SOLVER in data or given.solver is not None:
         said[SOLVER] = str(round((_number(data.get(SOLVER)) or 0) + (given.solver or 0.0)))
     end = _moment(data.get(END)) if holds and given.record.goes_on(record) else None
     if end is None and bound and begin is not None and given.living:
         end = max(begin, _last_bound(given))
     if begin is not None and end is not None:
-        said |= {END: _text(end), TOTAL: str(_milli(end) - _milli(begin))}
+        said |= {END: _format_time(end), TOTAL: str(_milli(end) - _milli(begin))}
     return said
 
 
 def _last_bound(given: ResultInput) -> float:
     last = max((pod.scheduled for pod in given.living if pod.scheduled is not None), default=None)
-    return _seen(last, given.bound) or given.now
+    return _refined_time(last, given.bound) or given.now
 
 
-def _seen(second: float | None, seen: float | None) -> float | None:
+def _refined_time(second: float | None, seen: float | None) -> float | None:
     """Refines an API timestamp in whole seconds with the local observation, if that lies within two seconds after it."""
     if second is None or seen is None or not second <= seen < second + 2:
         return second
     return seen
 
 
-def _text(moment: float) -> str:
+def _format_time(moment: float) -> str:
     """Formats epoch seconds as RFC 3339 with milliseconds."""
     seconds, milli = divmod(_milli(moment), 1000)
     return datetime.fromtimestamp(seconds, UTC).strftime(f"%Y-%m-%dT%H:%M:%S.{milli:03d}Z")

@@ -116,7 +116,7 @@ class ResultController:
         if change.type is ChangeType.DELETED:
             self._bound.pop(group_key(change.object), None)
         else:
-            self._soon(change.object)
+            self._queue_soon(change.object)
 
     def _pod_changed(self, change: Change[MemberPod]) -> None:
         pod, old = change.object, change.old
@@ -125,7 +125,7 @@ class ResultController:
         if old is not None and change.type is ChangeType.MODIFIED and _alike(old, pod):
             return
         for found in self._maps.by_index(BY_MEMBERS, pod.group_key):
-            self._soon(found)
+            self._queue_soon(found)
 
     def _queued_changed(self, change: Change[QueuedPod]) -> None:
         if (
@@ -136,7 +136,7 @@ class ResultController:
             return
         for key in group_keys(change.object):
             for found in self._maps.by_index(BY_MEMBERS, key):
-                self._soon(found)
+                self._queue_soon(found)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         keys = map_keys(change.object)
@@ -147,9 +147,9 @@ class ResultController:
             self._times.forget(change.key)
         for key in keys:
             if (found := self._maps.objects.get(key)) is not None:
-                self._soon(found)
+                self._queue_soon(found)
 
-    def _soon(self, found: ConfigMap) -> None:
+    def _queue_soon(self, found: ConfigMap) -> None:
         count = self._pods.count(BY_MEMBERS, group_key(found))
         self.queue.add_after(found.key, BATCH * (1 + count / BATCH_PODS))
 
@@ -162,7 +162,7 @@ class ResultController:
             return None
         pods, workload = self._pods.by_index(BY_MEMBERS, group_key(found)), self._workload(key)
         spent = self._times.known(workload.key) if workload is not None else None
-        group_result = result(self._given(found, workload, pods, spent))
+        group_result = result(self._result_input(found, workload, pods, spent))
         if patch := patch_of(found, group_result):
             await self._write(found, patch)
             if workload is not None:
@@ -170,7 +170,7 @@ class ResultController:
         await self._label(pods, group_result)
         return group_result.again_in
 
-    def _given(
+    def _result_input(
         self, found: ConfigMap, workload: Workload | None, pods: Sequence[MemberPod], spent: float | None
     ) -> ResultInput:
         levels = self._paths.levels(workload)
@@ -213,12 +213,14 @@ class ResultController:
         differ = [
             (pod, wanted) for pod in pods if (wanted := group_result.labels.get(pod.name)) and wanted != pod.given
         ]
-        outcomes = await asyncio.gather(*(self._one(pod, wanted) for pod, wanted in differ), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(self._label_pod(pod, wanted) for pod, wanted in differ), return_exceptions=True
+        )
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _one(self, pod: MemberPod, wanted: Mapping[str, str]) -> None:
+    async def _label_pod(self, pod: MemberPod, wanted: Mapping[str, str]) -> None:
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid, "labels": dict(wanted)}}
         async with self._slots:

@@ -40,13 +40,13 @@ class Reporter:
 
     def __init__(self, views: Views, groups: CheckedConfigMaps, recorder: Recorder) -> None:
         self._views, self._recorder = views, recorder
-        self._judged: dict[str, tuple[CheckedConfigMaps, str]] = {
+        self._checked: dict[str, tuple[CheckedConfigMaps, str]] = {
             _TREE: (views.trees, TREE_REASON),
             _GROUP: (groups, GROUP_REASON),
         }
-        self._told: dict[str, str | None] = {}
+        self._reported: dict[str, str | None] = {}
         self.queue = Reconciler("Sakkara's ConfigMaps", self.reconcile, workers=1)
-        for prefix, (judged, _) in self._judged.items():
+        for prefix, (judged, _) in self._checked.items():
             judged.add_listener(self._adder(prefix))
 
     def _adder(self, prefix: str) -> Callable[[str], None]:
@@ -60,12 +60,12 @@ class Reporter:
     async def reconcile(self, key: str) -> float | None:
         """Records a ConfigMap's problem once, until it changes."""
         prefix, _, name = key.partition("/")
-        judged, reason = self._judged[f"{prefix}/"]
+        judged, reason = self._checked[f"{prefix}/"]
         found, problem = judged.object(name), judged.problem(name)
-        if problem != self._told.get(key) and problem is not None and found is not None:
+        if problem != self._reported.get(key) and problem is not None and found is not None:
             self._recorder.record(ref_to(CONFIG_MAPS, found), "Warning", reason, problem)
         if found is None:
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
         else:
-            self._told[key] = problem
+            self._reported[key] = problem
         return None

@@ -11,12 +11,12 @@ from admission.controllers.node_failures import (
     FailureRules,
     FailureVerdict,
     HostState,
-    cleared,
     find,
-    holds_place,
-    marked,
+    is_assigned_to,
     multiple_failures,
     patience,
+    with_unhealthy_node,
+    without_unhealthy_node,
 )
 from api.meta import find_condition, is_true, parse_time
 from api.names import EVICTED, EvictedReason
@@ -53,7 +53,7 @@ def run(case: Case) -> None:
             now,
         )
         ended += [pod.metadata.name for pod in found.ended]
-        left |= set() if holds_place(workload, name) else set(ended)
+        left |= set() if is_assigned_to(workload, name) else set(ended)
         workload = workload.model_copy(update={"status": _after(workload.status, name, found, now)})
     assert again == float(want["wantRequeue"].removesuffix("s"))
     if not given["ignoreUnhealthyNodes"]:
@@ -77,10 +77,10 @@ def _rules(on: dict[str, bool]) -> FailureRules:
 
 def _after(status: WorkloadStatus, host: str, found: FailureVerdict, now: float) -> WorkloadStatus:
     if not found.failed:
-        return cleared(status, host)
+        return without_unhealthy_node(status, host)
     if (too_many := multiple_failures(status, host)) is not None:
         return evicted(status, Eviction(EvictedReason.NODE_FAILURES, too_many), now)
-    return marked(status, host)
+    return with_unhealthy_node(status, host)
 
 
 def _check_eviction(status: WorkloadStatus, want: dict[str, Any] | None) -> None:

@@ -172,7 +172,7 @@ class GangSimulation:
     def _orphans(self) -> list[str]:
         return [w.metadata.annotations[names.GANG] for w in self.workloads.values()]
 
-    def lates(self, gang: str) -> dict[str, list[Workload]]:
+    def late_workloads(self, gang: str) -> dict[str, list[Workload]]:
         """Workloads of single pods of the gang."""
         return {
             pod.key: [w for w in self.workloads.values() if pod.key in pod_keys(w)]
@@ -197,7 +197,9 @@ class GangSimulation:
         unit = PodUnit.of(pods)
         group = self.groups.get(gang)
         terms = replace(terms_of(pods, group), stops=self.known.stops(f"{NS}/{gang}", group))
-        self._perform(plan_gang(unit, terms, [own] if own else [], self.lates(gang), self._context(), self.now))
+        self._perform(
+            plan_gang(unit, terms, [own] if own else [], self.late_workloads(gang), self._context(), self.now)
+        )
 
     def _context(self) -> JobContext:
         high = WorkloadPriorityClass.from_wire({"metadata": {"name": HIGH}, "value": 9})

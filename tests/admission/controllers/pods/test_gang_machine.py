@@ -191,7 +191,7 @@ class GangMachine(RuleBasedStateMachine):
     @invariant()
     def who_has_its_pods_has_a_workload(self) -> None:
         for gang in GANGS:
-            own = self.world.lates(gang)
+            own = self.world.late_workloads(gang)
             stops = self.world.known.stops(f"ns/{gang}", None)
             if stopped(GangTerms(gang, None, stops=stops), self.world.now)[1]:
                 continue  # its next try is still to come

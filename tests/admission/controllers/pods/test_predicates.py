@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.pods.predicates import is_fresh, is_nothing, is_step
+from admission.controllers.pods.predicates import is_creation, is_irrelevant, is_pod_progress
 from admission.integrations.pod import PodMeta, QueuedPod
 from api.kube.store import Change, ChangeType
 from api.names import ADMITTED, QUOTA_RESERVED
@@ -58,18 +58,18 @@ def changed(old: QueuedPod, **fields: Any) -> Change[QueuedPod]:
 )
 def test_steps_are_what_a_started_pod_does_by_itself(old: QueuedPod, fields: dict[str, Any], step: bool) -> None:
     change = changed(old, **fields)
-    assert is_step(change, ours=True) is step
-    assert not is_nothing(change)
+    assert is_pod_progress(change, ours=True) is step
+    assert not is_irrelevant(change)
 
 
 def test_a_gate_that_another_client_opens_is_no_step() -> None:
-    assert not is_step(changed(GATED, gated=False, spec=None), ours=False)
-    assert is_step(changed(OPEN, bound=True), ours=False)
+    assert not is_pod_progress(changed(GATED, gated=False, spec=None), ours=False)
+    assert is_pod_progress(changed(OPEN, bound=True), ours=False)
 
 
 def test_a_write_that_changes_nothing_of_interest_is_nothing() -> None:
-    assert is_nothing(changed(OPEN))
-    assert is_nothing(changed(GATED, spec=b'{"nodeName":"n"}'))
+    assert is_irrelevant(changed(OPEN))
+    assert is_irrelevant(changed(GATED, spec=b'{"nodeName":"n"}'))
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_a_write_that_changes_nothing_of_interest_is_nothing() -> None:
     ids=["new", "gone", "another of the name"],
 )
 def test_who_comes_and_goes_is_looked_at_soon(change: Change[QueuedPod]) -> None:
-    assert not is_nothing(change)
-    assert not is_step(change, ours=True)
+    assert not is_irrelevant(change)
+    assert not is_pod_progress(change, ours=True)
 
 
 def workload(*kinds: str) -> Workload:
@@ -92,6 +92,6 @@ def workload(*kinds: str) -> Workload:
 
 
 def test_a_workload_is_fresh_until_anything_is_said_of_it() -> None:
-    assert is_fresh(Change(ChangeType.ADDED, "ns/w", workload(), None))
-    assert not is_fresh(Change(ChangeType.ADDED, "ns/w", workload(QUOTA_RESERVED, ADMITTED), None))
-    assert not is_fresh(Change(ChangeType.MODIFIED, "ns/w", workload(), workload()))
+    assert is_creation(Change(ChangeType.ADDED, "ns/w", workload(), None))
+    assert not is_creation(Change(ChangeType.ADDED, "ns/w", workload(QUOTA_RESERVED, ADMITTED), None))
+    assert not is_creation(Change(ChangeType.MODIFIED, "ns/w", workload(), workload()))
