@@ -8,12 +8,19 @@ overhead. Pod-level resources replace the sum if set, and a limit counts as a mi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from api.names import ELASTIC_GATE, TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
 from api.quantity import Resources, parse_list
+
+PENDING_PODS: Final = "status.phase=Pending"
+"""The field selector for watches of pods that wait for a node or have just got one.
+
+It does not say `spec.nodeName=`: the API server takes that for a watch of one node's pods, for which it holds ten events. While
+many pods are created such a watch breaks again and again, and delays the watches of others.
+"""
 
 
 class _Wire(msgspec.Struct, rename="camel", frozen=True, kw_only=True, gc=False):

@@ -1,7 +1,7 @@
 """Adds the pod set label, by which the ungater selects pods, to pods that name Workload and pod set in annotations only.
 
-Pods of the older annotations lack the label. The informer watches unbound pods without it; a pod leaves the informer's view
-when it has the label or is bound.
+Pods of the older annotations lack the label. The informer watches pending pods without it; a pod leaves the informer's view
+when it has the label or runs.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from ungater.plan import workload_key
 
 log = logging.getLogger(__name__)
 
-UNBOUND = "spec.nodeName="
 UNLABELLED = f"!{PODSET_LABEL}"
 _decode_pod = msgspec.json.Decoder(Pod).decode
 
 
 class Adoption:
-    """Labels the pods while `run` runs. `pods` must select with UNBOUND and UNLABELLED."""
+    """Labels the pods while `run` runs. `pods` must select with PENDING_PODS and UNLABELLED."""
 
     def __init__(self, kube: Kube, pods: Informer[Pod]) -> None:
         self._kube, self._pods = kube, pods

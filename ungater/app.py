@@ -17,9 +17,9 @@ from api.kube.leader import LeaderElection
 from api.kube.process import Process, serve
 from api.kube.resources import CLAIMS, NODES, PODS, WORKLOADS
 from api.names import OPENED_LABEL, PODSET_LABEL
-from api.pods import Node, Pod
+from api.pods import PENDING_PODS, Node, Pod
 from api.reading import read_workload
-from ungater.adoption import UNBOUND, UNLABELLED, Adoption
+from ungater.adoption import UNLABELLED, Adoption
 from ungater.controller import Ungater
 from ungater.own_claims import ClaimName
 from ungater.settings import UngaterSettings
@@ -35,7 +35,7 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         pods = Informer(kube, PODS, Pod, label_selector=f"{PODSET_LABEL},!{OPENED_LABEL}")
         nodes = Informer(kube, NODES, Node)
         claims = LazyInformer(kube, CLAIMS, msgspec.json.Decoder(ClaimName).decode)
-        unlabelled = Informer(kube, PODS, Pod, label_selector=UNLABELLED, field_selector=UNBOUND)
+        unlabelled = Informer(kube, PODS, Pod, label_selector=UNLABELLED, field_selector=PENDING_PODS)
         informers: tuple[Informer[Any], ...] = (workloads, pods, nodes, unlabelled, claims)
         election = LeaderElection(kube, settings.leader_settings(NAME))
         writer = kube.fenced(election.fence) if settings.lease.enabled else kube

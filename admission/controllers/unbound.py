@@ -6,7 +6,7 @@ may be bound; later it gets another place (pod_mover.py). The Workload's conditi
 kube-scheduler's message, and turns False once there are none. After the configured timeout the workload is evicted and queues
 again. A workload of a single pod is only reported, since nothing would replace its pod.
 
-The watch is limited to pods without a node, and only the identity is kept of those without such a condition.
+The watch is limited to pending pods, and only the identity is kept of those that have a node or no such condition.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from sys import intern
-from typing import Final
 
 import msgspec
 
@@ -38,11 +37,11 @@ from api.kube.resources import PODS, WORKLOADS
 from api.kube.store import Change, ChangeType
 from api.meta import Condition, find_condition, is_true, parse_time
 from api.names import HOSTNAME_LABEL, LWS_NAME, PODSET_LABEL, UNSCHEDULABLE, WORKLOAD_ANNOTATION, EvictedReason
+from api.pods import PENDING_PODS
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
-UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
 _BY_WORKLOAD = "workload"
 # kube-scheduler may have tried too early, and many pods of one gang are reported together.
 _SETTLE = 1.0
@@ -70,6 +69,7 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
 
 
 class _Spec(msgspec.Struct, rename="camel", gc=False):
+    node_name: str = ""
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     scheduling_gates: tuple[dict[str, str], ...] = ()
 
@@ -93,7 +93,7 @@ class _Pod(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class UnboundPod:
-    """A pod without a node.
+    """A pending pod.
 
     `refused` is kube-scheduler's message, or None if it has not refused the pod. `place` is the assigned pod set and host, or
     None if the pod was assigned no single host. `owner` is kind and name of the pod's controller, or None if that may not
@@ -119,6 +119,7 @@ class UnboundReader:
         identity = ProjectedMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version)
         if (
             pod.spec.scheduling_gates
+            or pod.spec.node_name
             or meta.deletion_timestamp
             or not (name := meta.annotations.get(WORKLOAD_ANNOTATION))
         ):
@@ -146,8 +147,8 @@ def _owner(meta: _Meta) -> tuple[str, str] | None:
 
 
 def unbound_informer(kube: Kube) -> Informer[UnboundPod]:
-    """Returns the informer of pods that belong to a pod set and have no node."""
-    return Informer(kube, PODS, UnboundReader(), label_selector=PODSET_LABEL, field_selector=UNBOUND)
+    """Returns the informer of pending pods that belong to a pod set."""
+    return Informer(kube, PODS, UnboundReader(), label_selector=PODSET_LABEL, field_selector=PENDING_PODS)
 
 
 class UnboundController:

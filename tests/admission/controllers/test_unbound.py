@@ -25,7 +25,9 @@ SAYS = "0/3 nodes are available: 1 Insufficient cpu."
 read = UnboundReader()
 
 
-def waiting(n: int, *, gated: bool = False, message: str = SAYS, reason: str = "Unschedulable") -> UnboundPod:
+def waiting(
+    n: int, *, gated: bool = False, node: str = "", message: str = SAYS, reason: str = "Unschedulable"
+) -> UnboundPod:
     meta = {
         "name": f"wl-{n:02}",
         "namespace": "ns",
@@ -34,7 +36,7 @@ def waiting(n: int, *, gated: bool = False, message: str = SAYS, reason: str = "
         "annotations": {WORKLOAD_ANNOTATION: "wl"},
     }
     states = [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}]
-    spec = {"schedulingGates": [{"name": "g"}] if gated else []}
+    spec = {"schedulingGates": [{"name": "g"}] if gated else [], "nodeName": node}
     return read(json.dumps({"metadata": meta, "spec": spec, "status": {"conditions": states}}).encode())
 
 
@@ -75,8 +77,9 @@ class UnboundServer:
         return find_condition(self.workloads.objects["ns/wl"].status.conditions, UNSCHEDULABLE)
 
 
-def test_gated_pods_and_those_not_refused_yet_are_nothing() -> None:
+def test_pods_that_are_gated_bound_or_not_refused_yet_are_nothing() -> None:
     assert waiting(1, gated=True).workload is None
+    assert waiting(1, node="n1").workload is None
     assert waiting(1, reason="SchedulerError").workload is None
     assert waiting(1).workload == "ns/wl"
 
