@@ -32,7 +32,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import CONFIG_MAPS, PODS
 from api.kube.store import Change, ChangeType
 from api.meta import is_true, object_key
-from api.names import FINISHED, IS_GROUP_WORKLOAD, SAKKARA_GROUP_ANNOTATION
+from api.names import EVICTED, FINISHED, IS_GROUP_WORKLOAD, SAKKARA_GROUP_ANNOTATION
 from api.sakkara import ConfigMap, read_group
 from api.workloads import Workload
 
@@ -93,6 +93,9 @@ class ResultController:
         self._slots = asyncio.Semaphore(at_once)
         self._seen: dict[str, float] = {}
         self._bound: dict[str, float] = {}
+        # By ConfigMap: the Workload that ended or was evicted and is deleted, until its end is written. Otherwise an end
+        # and a deletion within the time of collecting would never be reported.
+        self._gone: dict[str, Workload] = {}
         self.queue = Reconciler("sakkara results", self.reconcile, workers=4)
         maps.add_index(BY_MEMBERS, lambda found: (group_key(found),))
         maps.add_handler(self._map_changed)
@@ -115,6 +118,7 @@ class ResultController:
     def _map_changed(self, change: Change[ConfigMap]) -> None:
         if change.type is ChangeType.DELETED:
             self._bound.pop(group_key(change.object), None)
+            self._gone.pop(change.key, None)
         else:
             self._queue_soon(change.object)
 
@@ -147,6 +151,8 @@ class ResultController:
             self._times.forget(change.key)
         for key in keys:
             if (found := self._maps.objects.get(key)) is not None:
+                if change.type is ChangeType.DELETED and _is_over(change.object):
+                    self._gone[key] = change.object
                 self._queue_soon(found)
 
     def _queue_soon(self, found: ConfigMap) -> None:
@@ -157,10 +163,19 @@ class ResultController:
 
     async def reconcile(self, key: str) -> float | None:
         """Updates ConfigMap and pod labels of one group; returns the seconds until the next reconcile, or None."""
+        gone, found = self._gone.get(key), self._maps.objects.get(key)
+        if gone is not None:
+            if found is not None and _record(found).workload == gone.metadata.uid:
+                await self._update(key, gone)
+            if self._gone.get(key) is gone:
+                del self._gone[key]
+        return await self._update(key, self._workload(key))
+
+    async def _update(self, key: str, workload: Workload | None) -> float | None:
         found = self._maps.objects.get(key)
         if found is None:
             return None
-        pods, workload = self._pods.by_index(BY_MEMBERS, group_key(found)), self._workload(key)
+        pods = self._pods.by_index(BY_MEMBERS, group_key(found))
         spent = self._times.known(workload.key) if workload is not None else None
         group_result = result(self._result_input(found, workload, pods, spent))
         if patch := patch_of(found, group_result):
@@ -177,7 +192,7 @@ class ResultController:
         read = read_group(found.metadata.name, found.data)
         return ResultInput(
             data=found.data,
-            record=ResultRecord.read(found.metadata.annotations.get(RECORD)),
+            record=_record(found),
             workload=workload,
             pods=pods,
             path_of=lambda pod: self._paths.of(pod, levels),
@@ -260,6 +275,18 @@ def _precedence(workload: Workload) -> tuple[bool, bool, str, str]:
     own = IS_GROUP_WORKLOAD in meta.annotations
     over = is_true(workload.status.conditions, FINISHED)
     return own, not over, meta.creation_timestamp or "", meta.uid
+
+
+def _record(found: ConfigMap) -> ResultRecord:
+    return ResultRecord.read(found.metadata.annotations.get(RECORD))
+
+
+def _is_over(workload: Workload) -> bool:
+    """Reports whether this is a group's own Workload, and ended or evicted."""
+    states = workload.status.conditions
+    return IS_GROUP_WORKLOAD in workload.metadata.annotations and (
+        is_true(states, FINISHED) or is_true(states, EVICTED)
+    )
 
 
 def _alike(old: MemberPod, new: MemberPod) -> bool:

@@ -141,6 +141,19 @@ class SakkaraCluster:
         body = {"status": {"phase": "Failed"}}
         await self.kube.patch(PODS, name, body, "ns", kind=PatchKind.MERGE, subresource="status")
 
+    async def evict(self) -> None:
+        """The group's Workload is preempted."""
+        evicted = {
+            "type": "Evicted",
+            "status": "True",
+            "reason": "Preempted",
+            "message": "for another",
+            "lastTransitionTime": "2026-01-01T00:00:01Z",
+        }
+        known = (await self.kube.get(WORKLOADS, "g", "ns"))["status"]["conditions"]
+        status = {"status": {"conditions": [*known, evicted]}}
+        await self.kube.patch(WORKLOADS, "g", status, "ns", kind=PatchKind.MERGE, subresource="status")
+
     async def admit(self) -> None:
         """The group's Workload gets its places."""
         states = [
@@ -204,6 +217,19 @@ async def test_results_stand_beside_what_the_user_gave_and_ranks_on_the_pods(sit
             SAKKARA_STATUS: "Bound",
         }
     assert Counter(resource for _, resource in writes)["pods"] == PODS_OF_GROUP, "one patch a pod"
+
+
+async def test_an_eviction_is_reported_although_the_workload_is_deleted_at_once(site: SakkaraCluster) -> None:
+    await site.admit()
+    for name, node in NODE_OF.items():
+        await site.pod(name, node)
+    async with site.writer():
+        await site.said("Bound")
+        await site.evict()
+        await site.kube.delete(WORKLOADS, "g", "ns")
+        data = await site.said("Preempted")
+        assert data["message"] == "for another"
+        assert "placement" not in data
 
 
 async def test_nothing_is_written_twice_not_even_by_the_next_process(site: SakkaraCluster) -> None:
