@@ -103,14 +103,12 @@ def topology_request(
     pod_index_label: str | None = None,
     sub_group_index_label: str | None = None,
     sub_group_count: int | None = None,
-    multi_layer: bool = True,
 ) -> TopologyRequest | None:
     """Returns the request of a pod set, or None without a request and index label.
 
     `annotations` are the template's, `job_annotations` those of the Job or JobSet. The labels give the rank of a pod and of
     its replicated job; with one of them there is always a request, though not an explicit one (`TopologyRequest.explicit`).
-    `multi_layer` off ignores the constraints annotation. Raises InvalidObject for a malformed boolean, number or JSON array,
-    or for a number of layers other than 1 to 3.
+    Raises InvalidObject for a malformed boolean, number or JSON array, or for a number of layers other than 1 to 3.
     """
     said = effective_annotations(annotations, job_annotations)
     labels = {
@@ -123,7 +121,7 @@ def topology_request(
     shaped = _constraints(said)
     if not main and not known and not shaped and not _has_slices(said):
         return None
-    refined = {**_slices(said, multi_layer), **shaped, **_relaxation(said)}
+    refined = {**_slices(said), **shaped, **_relaxation(said)}
     spares = _spare_hosts(said) if main or refined else {}
     return TopologyRequest(**main, **refined, **spares, **known, **_group(said))
 
@@ -159,8 +157,8 @@ def _has_slices(said: Mapping[str, str]) -> bool:
     return names.SLICE_CONSTRAINTS in said or (names.SLICE_REQUIRED_TOPOLOGY in said and names.SLICE_SIZE in said)
 
 
-def _slices(said: Mapping[str, str], multi_layer: bool) -> dict[str, object]:
-    if multi_layer and (text := said.get(names.SLICE_CONSTRAINTS)) is not None:
+def _slices(said: Mapping[str, str]) -> dict[str, object]:
+    if (text := said.get(names.SLICE_CONSTRAINTS)) is not None:
         return {"podset_slice_required_topology_constraints": _layers(text)}
     level, text = said.get(names.SLICE_REQUIRED_TOPOLOGY), said.get(names.SLICE_SIZE)
     if level is None or text is None:

@@ -121,10 +121,3 @@ def test_unreadable(annotations: dict[str, str], field: str) -> None:
     assert bad.value.field == f"metadata.annotations[{field}]"
     assert bad.value.given == annotations[field]
     assert not asks_for_topology(annotations)
-
-
-def test_the_constraints_are_passed_over_without_multi_layer() -> None:
-    layers = '[{"topology":"cloud.com/rack","size":2}]'
-    request = topology_request({names.REQUIRED_TOPOLOGY: BLOCK, names.SLICE_CONSTRAINTS: layers}, multi_layer=False)
-    assert request is not None
-    assert request.to_wire() == {"required": BLOCK}
