@@ -19,6 +19,7 @@ from admission.controllers.evictor import Evictor
 from admission.controllers.explainer import Explainer, ExplanationLimits
 from admission.controllers.fair_share_status import NO_SHARES, LedgerShares
 from admission.controllers.feed import Feed
+from admission.controllers.flavor_spares import FlavorSparesReporter
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller import JobController
@@ -48,7 +49,7 @@ from admission.controllers.spare_hosts import SpareHostsController
 from admission.controllers.unbound import UnboundController, unbound_informer
 from admission.controllers.wait_reasons import WaitReporter
 from admission.controllers.workloads import WorkloadController
-from admission.engine.cycle import spare_hosts
+from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.ledger import Ledger
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
@@ -189,9 +190,20 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     shares = LedgerShares(quota) if decides.context.sharing is not None else NO_SHARES
     period = section.queue_status_period
     extra_usage = partial(spare_hosts.usage, decides.ledger)
+    unowned = partial(flavor_spares.usage, decides.ledger)
     status = QueueController(
-        writer, views, decides.queues, quota, period, shares=shares, shown=gauges, extra_usage=extra_usage
+        writer,
+        views,
+        decides.queues,
+        quota,
+        period,
+        shares=shares,
+        shown=gauges,
+        extra_usage=extra_usage,
+        unowned_usage=unowned,
     )
+    flavors = FlavorSparesReporter(views, decides.ledger, recorder, status.usage_changed)
+    decides.scheduler.after_cycle(flavors.cycle_ended)
     lives = LifecycleMetrics(views, by_local_queue=gauges.local_queues)
     return ProcessPart(
         (waiting,),

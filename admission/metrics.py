@@ -19,6 +19,11 @@ SPARE_HOSTS = Gauge(
     "Spare hosts requested by running workloads, by state: held or lacking.",
     ("state",),
 )
+FLAVOR_SPARE_HOSTS = Gauge(
+    "stowage_flavor_spare_hosts",
+    "Spare hosts of each ResourceFlavor that has a rule for them, by state: held or lacking.",
+    ("flavor", "state"),
+)
 REPEATED_PREEMPTIONS = owned(
     Counter,
     "stowage_repeated_preemptions",

@@ -17,7 +17,7 @@ from rich.text import Text
 from admission.cli.connection import connect, worded
 from admission.cli.explanation import show, show_placement, show_spare_hosts
 from admission.cli.strangers import unmanaged
-from admission.engine.cycle.spare_hosts import held, hold_missing
+from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
@@ -82,7 +82,7 @@ def run(arguments: ExplainArguments, rules: WorldRules, out: Console | None = No
     else:
         show(explanation, world.title(key), out)
         show_placement(world.ledger.admissions.get(key), world.unbound.get(key, ""), out)
-        show_spare_hosts(held(world.ledger, key), out)
+        show_spare_hosts(spare_hosts.held(world.ledger, key), out)
     return EXPLAINED
 
 
@@ -172,7 +172,8 @@ def explained(world: World, key: str) -> Explanation:
         raise UnknownWorkload(f"{key!r} is not known")
     scene = DecisionInputs(world.queues, world.sharing, world.startable)
     checks = world.about[key].checks if key in world.about else ""
-    hold_missing(world.ledger)
+    spare_hosts.hold_missing(world.ledger)
+    flavor_spares.hold_missing(world.ledger)
     ahead = _workloads_ahead(world, workload)
     return explain(world.ledger, workload, world.now, ahead=ahead, scene=scene, checks=checks)
 

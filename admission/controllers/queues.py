@@ -72,8 +72,13 @@ class QueueController:
         shares: StatusShares = NO_SHARES,
         shown: GaugeOptions = USUAL,
         extra_usage: Callable[[str], Usage] = lambda key: NO_USAGE,
+        unowned_usage: Callable[[str], Usage] = lambda name: NO_USAGE,
     ) -> None:
-        """`extra_usage` returns usage that quota counts for a Workload, by key, in addition to its status."""
+        """`extra_usage` returns usage that quota counts for a Workload, by key, in addition to its status.
+
+        `unowned_usage` returns usage of a ClusterQueue's quota, by name, that belongs to no Workload.
+        """
+        self._unowned_usage = unowned_usage
         self._shares, self._quota, self._shown, self._gauges = shares, quota, shown, QueueGauges()
         self._kube, self._views, self._pending, self._period, self._now = kube, views, pending, period, now
         self._cluster_queues = Reconciler("clusterqueues", self._cluster_queue, workers=2)
@@ -98,6 +103,10 @@ class QueueController:
     def reconcilers(self) -> Iterable[Reconciler]:
         """Returns the reconcilers to run."""
         return self._cluster_queues, self._local_queues, self._cohorts, self._used
+
+    def usage_changed(self, name: str) -> None:
+        """Queues the ClusterQueue, after a change of usage that belongs to no Workload."""
+        self._cluster_queues.add_after(name, self._patience())
 
     # ---- watch handlers
 
@@ -183,7 +192,7 @@ class QueueController:
             return
         activity, totals = self._views.activity(queue), self._totals.cluster_queue(name)
         share = self._shares.of_queue(name)
-        outside = outside_usage(self._quota.spec(name))
+        outside = Counter(outside_usage(self._quota.spec(name))) + Counter(self._unowned_usage(name))
         made = _QueueStatus(activity, totals, nominal_quotas(queue), self._pending.count(name), share, outside)
         status = made.on(queue.status, queue.metadata.generation, self._now())
         status = self._noted(status, unsupported_fields.of_cluster_queue(queue), queue)

@@ -17,9 +17,13 @@ from api.names import (
     BACKFILL,
     ELASTIC_QUOTA_LABEL,
     GANG_MADE,
+    HOSTNAME_LABEL,
     PLACEMENT_PROFILE,
     PROFILES,
+    SPARE_HOSTS,
+    SPARE_HOSTS_QUEUE,
 )
+from api.spare_hosts import level_above_host, parse_spare_hosts_of_flavor
 
 _NONE: Mapping[str, int] = {}
 
@@ -153,7 +157,33 @@ def flavor(
             tolerations=structs(spec.tolerations, pods.Toleration, "spec.tolerations"),
             topology=name,
             levels=levels if name is not None else None,
+            spare=_readable_spare_rule(given, levels) if name is not None else None,
         )
+
+
+def spare_rule(given: topology.ResourceFlavor, levels: tuple[str, ...] | None) -> model.SpareRule | None:
+    """Returns the flavor's rule for spare hosts. Raises InvalidObject. `levels` is None if its Topology does not exist."""
+    annotations = given.metadata.annotations
+    text = annotations.get(SPARE_HOSTS)
+    if text is None:
+        return None
+    field = f"metadata.annotations[{SPARE_HOSTS}]"
+    with about("ResourceFlavor", given.key):
+        try:
+            rule = parse_spare_hosts_of_flavor(text)
+        except ValueError as bad:
+            raise InvalidObject(field, text, str(bad)) from None
+        if levels and (levels[-1] != HOSTNAME_LABEL or rule.level not in levels[:-1]):
+            raise InvalidObject(field, text, level_above_host(levels))
+    return model.SpareRule(rule.hosts, rule.of, rule.level, annotations.get(SPARE_HOSTS_QUEUE, ""))
+
+
+def _readable_spare_rule(given: topology.ResourceFlavor, levels: tuple[str, ...] | None) -> model.SpareRule | None:
+    """Returns the rule, or None if it cannot be read: the flavor is used without spare hosts, and an event says so."""
+    try:
+        return spare_rule(given, levels)
+    except InvalidObject:
+        return None
 
 
 def _backfill(annotations: Mapping[str, str]) -> bool:

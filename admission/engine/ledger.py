@@ -9,7 +9,7 @@ else).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -40,10 +40,12 @@ from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import Allocation, Slot
 from admission.engine.topology.allocation.footprint import Cells, Footprint, footprint, free
 from admission.engine.topology.allocation.simulated_removal import shift, taken
+from admission.engine.topology.flavor_spares import FlavorSpares
 from admission.engine.topology.neighbours.counts import Steps
 from admission.engine.topology.queries import PlacementQueries
 
 _SPARE: Final = " (spare hosts)"
+_FLAVOR: Final = "flavor "
 
 
 class Ledger:
@@ -51,7 +53,8 @@ class Ledger:
 
     `quota` is the cohort tree, `usage_by_priority` its usage by priority, `flavors` what is known of each flavor
     by name, `admissions` what is allocated by workload, `spare_host_owners` the workloads that ask for spare hosts,
-    with the generation of their flavors in which there were too few; 0 for none.
+    with the generation of their flavors in which there were too few; 0 for none. `flavor_spares` has the state of the spare
+    hosts of each flavor that has a rule for them (cycle/flavor_spares.py).
     """
 
     def __init__(self, options: PlacementOptions | None = None) -> None:
@@ -62,6 +65,7 @@ class Ledger:
         self.flavors: dict[str, Flavor] = {}
         self.admissions: dict[str, Admission] = {}
         self.spare_host_owners: dict[str, int] = {}
+        self.flavor_spares: dict[str, FlavorSpares] = {}
         self._held: set[str] = set()
         self._away: frozenset[str] = frozenset()
         self._capacity = Capacity(self.options, self.journal)
@@ -350,8 +354,18 @@ def spare_key(key: str) -> str:
     return key + _SPARE
 
 
+def flavor_spare_key(flavor: str, domain: Sequence[str]) -> str:
+    """The key under which the spare hosts of a domain are held for all workloads; no Workload has such a name."""
+    return f"{_FLAVOR}{flavor} {'/'.join(domain)}{_SPARE}"
+
+
+def is_flavor_spare(key: str) -> bool:
+    """Whether spare hosts of a flavor are held under this key; no workload's end frees them."""
+    return key.startswith(_FLAVOR)
+
+
 def owner_of(key: str) -> str:
-    """The workload that ends what is charged under this key: of spare hosts the one that they are held for."""
+    """The workload that ends what is charged under this key: of its spare hosts the one that they are held for."""
     return key.removesuffix(_SPARE)
 
 

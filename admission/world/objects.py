@@ -97,7 +97,7 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
     NODES: convert_nodes.node,
     CLUSTER_QUEUES: convert_queues.cluster_queue,
     COHORTS: convert_queues.cohort,
-    RESOURCE_FLAVORS: lambda flavor: convert_queues.flavor(flavor, None),
+    RESOURCE_FLAVORS: lambda flavor: (convert_queues.flavor(flavor, None), convert_queues.spare_rule(flavor, None)),
 }
 
 

@@ -53,6 +53,7 @@ ONE_BY_ONE = {
     "jobset-prefer.yaml",
     "job-constraints.yaml",
     "job-relax.yaml",
+    "flavor-spare-hosts.yaml",
     "job-spare-host.yaml",
     "job-spread.yaml",
     "job-apart.yaml",

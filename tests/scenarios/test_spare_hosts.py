@@ -1,17 +1,22 @@
-"""A gang with a spare host: nobody else gets the host, its pods go there when a node dies, and it is free in the end."""
+"""Spare hosts of a gang and of a flavor: no other workload gets them, and pods go there when a node dies."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from api.kube.resources import CLUSTER_QUEUES, JOBS
+from api.errors import ApiError
+from api.kube.client import PatchKind
+from api.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, RESOURCE_FLAVORS
 from api.meta import Condition, find_condition
 from api.names import HOSTS_HELD, REQUIRE_TOPOLOGY
 from api.names import SPARE_HOSTS as ASKED
-from tests.scenarios.site import GPU, RACK, Site, eventually
+from api.names import SPARE_HOSTS_QUEUE as ASKED_QUEUE
+from tests.scenarios.site import BLOCK, GPU, RACK, Site, eventually
 from tests.scenarios.test_explain import explain
 from tests.scenarios.test_node_failure import assigned, node_dies, patient
 
@@ -86,3 +91,90 @@ async def test_the_status_of_the_queue_counts_the_spare_host(site: MakeSite) -> 
         return used == {"cpu": "3", GPU: "12"}
 
     await eventually("the queue shows it", counted)
+
+
+SPARES = {ASKED: f"1 of 4 hosts of each {RACK}"}
+
+
+async def test_the_spare_host_of_a_rack_takes_the_pods_of_any_workload_whose_host_dies(site: MakeSite) -> None:
+    """The flavor keeps one host of the rack: a new gang does not get it, and it is charged to a queue of its own."""
+    here = site("flavor-spares")
+    await here.open({"b1": {"r1": 4}})
+    resources = [{"name": "cpu", "nominalQuota": 32}, {"name": GPU, "nominalQuota": 4}]
+    groups = [{"coveredResources": ["cpu", GPU], "flavors": [{"name": here.name, "resources": resources}]}]
+    queue = f"{here.name}-reserve"
+    await here.make(CLUSTER_QUEUES, {"metadata": {"name": queue}, "spec": {"resourceGroups": groups}})
+    annotations = SPARES | {ASKED_QUEUE: queue}
+    await here.kube.patch(RESOURCE_FLAVORS, here.name, {"metadata": {"annotations": annotations}}, kind=PatchKind.MERGE)
+
+    async def used() -> bool:
+        status = (await here.kube.get(CLUSTER_QUEUES, queue)).get("status") or {}
+        usage = {
+            one["name"]: one["total"] for flavor in status.get("flavorsUsage") or () for one in flavor["resources"]
+        }
+        return usage == {"cpu": "32", GPU: "4"}
+
+    await eventually("the reserve's queue shows the spare host", used)
+    await here.submit(here.job("whole", 4, {REQUIRE_TOPOLOGY: RACK}, gpus=4))
+    await here.waits("whole", "TopologyPlacementFailed", "")
+    explained = json.loads(await explain(here, "whole"))
+    takers = {(taker["kind"], taker["name"]) for takers in _all(explained, "takers") for taker in takers}
+    assert ("SpareHosts", here.name) in takers
+    await here.remove(JOBS, "whole")
+    await here.submit(patient(here.job("gang", 3, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    before = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in await here.running("gang", 3)}
+    [spare] = {f"{here.name}-b1-r1-{n}" for n in range(4)} - set(before.values())
+    dead, *kept = sorted(before.values())
+    await node_dies(here, dead)
+    after = {pod["spec"]["nodeName"] for pod in await here.running("gang", 3)}
+    assert after == {spare, *kept}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("1 of 4", "must be `N of M hosts of each LEVEL`", id="no level"),
+        pytest.param(f"4 of 4 hosts of each {RACK}", "must be `N of M hosts of each LEVEL`", id="all of them"),
+        pytest.param(f"0 of 4 hosts of each {RACK}", "must be `N of M hosts of each LEVEL`", id="none"),
+        pytest.param(f"1 of 99999 hosts of each {RACK}", "must be `N of M hosts of each LEVEL`", id="of too many"),
+        pytest.param("1 of 4 hosts of each row", "LEVEL must be above kubernetes.io/hostname", id="another level"),
+        pytest.param("9" * 5000, "must be `N of M hosts of each LEVEL`", id="too long"),
+    ],
+)
+async def test_an_unreadable_rule_for_spare_hosts_is_refused(site: MakeSite, text: str, said: str) -> None:
+    here = site("no-rule")
+    levels = {"levels": [BLOCK, RACK, "kubernetes.io/hostname"]}
+    flavor = {
+        "metadata": {"name": "no-rule", "annotations": {ASKED: text}},
+        "spec": {"nodeLabels": {"pool": "no-rule"}, "topology": levels},
+    }
+    with pytest.raises(ApiError, match=re.escape(said)):
+        await here.make(RESOURCE_FLAVORS, flavor)
+
+
+async def test_a_level_that_the_topology_lacks_is_reported_on_the_flavor(site: MakeSite) -> None:
+    """The webhook cannot know the levels of another object. The flavor stays usable, without spare hosts."""
+    here = site("other-level")
+    await here.open({"b1": {"r1": 2}})
+    rule = {"metadata": {"annotations": {ASKED: "1 of 2 hosts of each row"}}}
+    await here.kube.patch(RESOURCE_FLAVORS, here.name, rule, kind=PatchKind.MERGE)
+
+    async def said() -> bool:
+        events = (await here.kube.list(EVENTS)).items
+        about = [event for event in events if event["involvedObject"].get("name") == here.name]
+        return any(
+            event["reason"] == "InvalidSpareHosts" and "LEVEL must be above" in event["message"] for event in about
+        )
+
+    await eventually("an event on the flavor", said)
+    await here.submit(here.job("both", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4))
+    await here.running("both", 2)
+
+
+def _all(value: object, key: str) -> Iterator[Any]:
+    """Yields what stands under the key, at any depth."""
+    if isinstance(value, dict):
+        yield from ([value[key]] if key in value else ())
+        value = list(value.values())
+    for one in value if isinstance(value, list) else ():
+        yield from _all(one, key)

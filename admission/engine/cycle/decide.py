@@ -5,10 +5,13 @@ The controller and every simulation call `decide`, so that both decide alike.
 
 from __future__ import annotations
 
-from admission.engine.cycle import spare_hosts
+from functools import partial
+
+from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.ledger import Ledger
 from admission.engine.preemption.preemptor import Preemptor
+from admission.engine.preemption.projected_quota import reclaimable_beside
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 
@@ -24,5 +27,10 @@ def decide(
 ) -> CycleReport:
     """Runs one cycle (`run_cycle`). `sharing` is None if fair sharing is off."""
     spare_hosts.hold_missing(ledger)
+    if freed := flavor_spares.hold_missing(ledger):
+        beside = partial(reclaimable_beside, ledger)
+        for queue in sorted({*freed.values()} - {""}):
+            queues.lines.quota_freed(ledger.quota.relatives(queue) | {queue}, beside)
+        queues.lines.capacity_freed(list(freed), beside)
     preemptor = Preemptor(ledger, now, sharing)
     return run_cycle(ledger, queues, now, budget, preemptor, fair=sharing is not None, startable=startable)

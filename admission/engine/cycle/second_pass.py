@@ -1,8 +1,8 @@
 """The second pass: places for the pods that a running workload has lost with failed nodes, or its eviction.
 
-All failed nodes are replaced together, on the workload's spare hosts if they have room. Flavors stay, and no other workload
-is evicted for it (cycle.md 4.11; Kueue replaces one node at a time). A workload of one plain pod keeps its place: no other
-pod is created for it, so another place would stay empty. topology/replace.py searches. Called by
+All failed nodes are replaced together, on the workload's spare hosts if they have room, else on those of its flavors. Flavors
+stay, and no other workload is evicted for it (cycle.md 4.11; Kueue replaces one node at a time). A workload of one plain pod
+keeps its place: no other pod is created for it, so another place would stay empty. topology/replace.py searches. Called by
 controllers/node_replacement.py.
 """
 
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 
-from admission.engine.cycle import spare_hosts
+from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.decision import NODE_FAILURES, Admit, Decision, Evict, Wait
 from admission.engine.ledger import Ledger
+from admission.engine.model import Admission
 from admission.engine.reasons import Reason
 from admission.engine.topology.replace import on_hosts
 
@@ -35,7 +36,7 @@ def second_pass(
     if workload.one_pod:
         return [Admit(key, admission)]
     requests = list(placed_requests(ledger, workload, admission))
-    found = ledger.placement.replace(requests, nodes, alive, first=spare_hosts.release(ledger, key))
+    found = ledger.placement.replace(requests, nodes, alive, first=_released(ledger, key, admission))
     if found.fits:
         pod_sets = tuple(replace(p, assignment=found.assignments.get(p.name, p.assignment)) for p in admission.pod_sets)
         moved = replace(admission, pod_sets=pod_sets)
@@ -62,7 +63,7 @@ def moved_pods(
         return []
     requests = [on_hosts(request, "NotIn", avoid) for request in placed_requests(ledger, workload, admission)]
     hosts = sorted({host for _, host in lost})
-    found = ledger.placement.replace(requests, hosts, alive, lost, spare_hosts.release(ledger, key))
+    found = ledger.placement.replace(requests, hosts, alive, lost, _released(ledger, key, admission))
     if not found.fits:
         spare_hosts.hold(ledger, key)
         text = "; ".join(f"pod set {name}: {why.message}" for name, why in found.failures.items())
@@ -72,3 +73,8 @@ def moved_pods(
     ledger.charge(workload, moved)
     spare_hosts.hold(ledger, key)
     return [Admit(key, moved)]
+
+
+def _released(ledger: Ledger, key: str, admission: Admission) -> tuple[list[str], list[str]]:
+    """Releases the workload's spare hosts and those of its flavors nearby. The next cycle holds what is left of the latter."""
+    return spare_hosts.release(ledger, key), flavor_spares.release_near(ledger, admission)

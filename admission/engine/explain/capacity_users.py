@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind
-from admission.engine.ledger import Ledger, owner_of
+from admission.engine.ledger import Ledger, is_flavor_spare, owner_of
 from admission.engine.topology.allocation.entries import EntryUsage, by_host, held
 from admission.engine.topology.tree.level import Bools
 from admission.engine.topology.tree.tree import Tree
@@ -26,9 +26,12 @@ class CapacityUsers:
     def __init__(self, ledger: Ledger, tree: Tree) -> None:
         self._ledger, self._tree = ledger, tree
         self._workloads: list[tuple[int, str, Vector, int]] = []
+        self._spares: list[tuple[int, str, Vector, int]] = []
         for key, allocation in ledger.allocations.by_workload.items():
+            spare, owner = is_flavor_spare(key), owner_of(key)
             for entry in allocation.entries.values():
-                self._workloads += ((row, owner_of(key), entry.vector, count) for row, count in self._rows(entry))
+                users, name = (self._spares, entry.flavor) if spare else (self._workloads, owner)
+                users += ((row, name, entry.vector, count) for row, count in self._rows(entry))
         rows, belonging = tree.row_of_node, ledger.allocations.slot_of
         self._pods = [
             (row, pod)
@@ -57,8 +60,12 @@ class CapacityUsers:
         """Returns the workloads and pods that use most of the resource on these rows."""
         column = self._ledger.capacity.columns.index.get(resource, -1)
         found = [
-            CapacityUser(CapacityUserKind.WORKLOAD, key, amounts[column])
-            for key, amounts in self.amounts(rows).items()
+            CapacityUser(kind, name, amounts[column])
+            for kind, users in (
+                (CapacityUserKind.WORKLOAD, self._workloads),
+                (CapacityUserKind.SPARE_HOSTS, self._spares),
+            )
+            for name, amounts in _amounts(users, rows).items()
             if amounts.get(column)
         ]
         there, columns = rows.tolist(), self._ledger.capacity.columns
@@ -71,14 +78,19 @@ class CapacityUsers:
 
     def amounts(self, rows: Bools) -> dict[str, dict[int, int]]:
         """Returns the usage of each admitted workload on these rows, by column."""
-        found: dict[str, dict[int, int]] = {}
-        there = rows.tolist()
-        for row, key, vector, count in self._workloads:
-            if there[row]:
-                entry = found.setdefault(key, {})
-                for column, amount in vector:
-                    entry[column] = entry.get(column, 0) + amount * count
-        return found
+        return _amounts(self._workloads, rows)
+
+
+def _amounts(users: Iterable[tuple[int, str, Vector, int]], rows: Bools) -> dict[str, dict[int, int]]:
+    """Sums the usage on these rows by user and column."""
+    found: dict[str, dict[int, int]] = {}
+    there = rows.tolist()
+    for row, key, vector, count in users:
+        if there[row]:
+            entry = found.setdefault(key, {})
+            for column, amount in vector:
+                entry[column] = entry.get(column, 0) + amount * count
+    return found
 
 
 def most(takers: Iterable[CapacityUser]) -> tuple[CapacityUser, ...]:

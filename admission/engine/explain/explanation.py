@@ -27,15 +27,16 @@ class Verdict(StrEnum):
 
 
 class CapacityUserKind(StrEnum):
-    """What uses capacity: a pod that belongs to no admitted workload, or an admitted workload."""
+    """What uses capacity: a pod that belongs to no admitted workload, an admitted workload, or a flavor's spare hosts."""
 
     POD = "Pod"
     WORKLOAD = "Workload"
+    SPARE_HOSTS = "SpareHosts"
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityUser:
-    """A workload or pod that uses `amount` of a resource. `node` is the pod's node; empty for a workload."""
+    """A user of `amount` of a resource. `name` is a workload's or pod's key, or the flavor; `node`, the node of a pod."""
 
     kind: CapacityUserKind
     name: str

@@ -12,7 +12,7 @@ from admission.engine.explain.capacity_users import TOP
 from admission.engine.explain.explanation import CapacityUser, CapacityUserKind, QuotaUser, QuotaView
 from admission.engine.explain.trials import TrialBudget
 from admission.engine.flavors.search import total_requests
-from admission.engine.ledger import Ledger, owner_of
+from admission.engine.ledger import Ledger, is_flavor_spare, owner_of
 from admission.engine.model import ClusterQueue, FlavorResource, ResourceGroup, Workload
 
 _AT_ONCE = 5000
@@ -46,7 +46,7 @@ class RelatedQueues:
         for number, (key, admission) in enumerate(list(self._ledger.admissions.items()), 1):
             if number % _AT_ONCE == 0 and self._budget is not None:
                 self._budget.rest(self._ledger)
-            if admission.cluster_queue in self.queues:
+            if admission.cluster_queue in self.queues and not is_flavor_spare(key):
                 for fr, amount in admission.usage().items():
                     if amount > 0:
                         users, owner = found.setdefault(fr, {}), owner_of(key)

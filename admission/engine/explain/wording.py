@@ -154,8 +154,14 @@ def _taken(text: str, shortage: Shortage) -> str:
 
 def taker_text(resource: str, taker: CapacityUser) -> str:
     """Formats a user of capacity with its amount."""
-    kind = "pod " if taker.kind is CapacityUserKind.POD else ""
-    return f"{kind}{taker.name} ({quantity(resource, taker.amount)})"
+    return f"{_USERS[taker.kind]}{taker.name} ({quantity(resource, taker.amount)})"
+
+
+_USERS = {
+    CapacityUserKind.WORKLOAD: "",
+    CapacityUserKind.POD: "pod ",
+    CapacityUserKind.SPARE_HOSTS: "the spare hosts of flavor ",
+}
 
 
 _TESTS = {

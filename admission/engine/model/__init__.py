@@ -22,6 +22,7 @@ from admission.engine.model.queues import (
     PreemptionPolicy,
     Quota,
     ResourceGroup,
+    SpareRule,
     UnansweredCheck,
 )
 from admission.engine.model.topology import (
@@ -86,6 +87,7 @@ __all__ = [
     "RemovedKind",
     "ResourceGroup",
     "SliceLayer",
+    "SpareRule",
     "SpreadTerm",
     "Spreading",
     "StopPolicy",

@@ -15,10 +15,23 @@ FlavorResource = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class SpareRule:
+    """The spare hosts of a flavor: in each domain of `level`, `hosts` of each full `of` hosts.
+
+    `queue` is the ClusterQueue whose quota counts them; empty for none.
+    """
+
+    hosts: int
+    of: int
+    level: str
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Flavor:
     """A class of nodes. `levels` is None without a topology; `topology` names it in messages.
 
-    `topology` without `levels` means that the named Topology does not exist.
+    `topology` without `levels` means that the named Topology does not exist. `spare` is the rule for hosts that are kept free.
     """
 
     name: str
@@ -27,6 +40,7 @@ class Flavor:
     tolerations: tuple[Toleration, ...] = ()
     topology: str | None = None
     levels: tuple[str, ...] | None = None
+    spare: SpareRule | None = None
 
 
 @dataclass(frozen=True, slots=True)

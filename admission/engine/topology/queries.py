@@ -85,17 +85,17 @@ class PlacementQueries:
         nodes: Collection[str],
         alive: Container[str] = (),
         lost: Mapping[tuple[str, str], int] | None = None,
-        first: Collection[str] = (),
+        first: Sequence[Collection[str]] = (),
     ) -> PlacementResult:
         """Other places for the pods on failed nodes (hostnames); all else of `previous` stays: placement.md 5.10.
 
         `alive`: hosts that are in no tree now, but whose pods run on. `lost`: only so many pods of each (pod set, node) move.
-        `first`: hosts that are to be used where they have room for all that were lost.
+        `first`: sets of hosts, the first of which that has room for all lost pods is used.
 
         The workload's allocation stays meanwhile: its healthy pods keep their capacity.
         """
-        if first:
-            found = self._replacer.replace([on_hosts(each, "In", first) for each in requests], nodes, alive, lost)
+        for hosts in filter(None, first):
+            found = self._replacer.replace([on_hosts(each, "In", hosts) for each in requests], nodes, alive, lost)
             if found.fits:
                 return found
         return self._replacer.replace(requests, nodes, alive, lost)

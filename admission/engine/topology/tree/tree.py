@@ -90,6 +90,10 @@ class Tree:
         """Returns the usage of the resource by admitted workloads, by row."""
         return self._used[column, : self.rows.size]
 
+    def idle(self) -> Bools:
+        """Returns the mask of rows on which no admitted workload uses anything."""
+        return self.rows.alive & ~self._used[:, : self.rows.size].any(axis=0)
+
     def free_at(self, row: int, column: int) -> int:
         """Returns the free amount of one resource in one row."""
         own = self._has(column) if column in self.columns.exclusive else 0

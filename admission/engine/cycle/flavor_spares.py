@@ -1,0 +1,167 @@
+"""Spare hosts of flavors: hosts of each domain that are kept free for pods of a host that fails, of any workload.
+
+The rule comes from an annotation of the ResourceFlavor (model.SpareRule). A host is held while no workload uses it; where all
+are in use, one is held as soon as it is idle. The ledger counts all that is free on a held host like an admission that nobody
+can evict, and charges it to the ClusterQueue of the rule as far as that has quota. The second pass releases the spare hosts
+near a workload that lost a node, and holds what remains. Which host it is need not be remembered: see spare_hosts.py.
+Called by `decide` and by the second pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from admission.engine.ledger import Ledger, flavor_spare_key
+from admission.engine.model import (
+    Admission,
+    Assignment,
+    DomainCount,
+    FlavorResource,
+    PodSet,
+    PodSetAdmission,
+    SpareRule,
+    Workload,
+)
+from admission.engine.topology.flavor_spares import FlavorSpares, domain_of, free_amounts, idle_hosts, wanted
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
+
+# Above every priority that a PriorityClass can give: the sums of lower priorities do not include spare hosts.
+_PRIORITY: Final = 2**31 - 1
+
+
+def hold_missing(ledger: Ledger) -> dict[str, str]:
+    """Holds spare hosts of each flavor, where the rule or the nodes have changed or hosts may have become idle.
+
+    Returns the flavors of which hosts were given back, with the ClusterQueue that they were charged to or an empty string.
+    """
+    ruled = {name for name, flavor in ledger.flavors.items() if flavor.spare is not None}
+    freed: dict[str, str] = {}
+    for name in sorted(ruled | ledger.flavor_spares.keys()):
+        flavor, tree, before = ledger.flavors.get(name), ledger.capacity.trees.get(name), ledger.flavor_spares.get(name)
+        if flavor is None or flavor.spare is None or tree is None:
+            _forget(ledger, name)
+        elif not (holder := _Holder(ledger, name, flavor.spare, tree)).is_current():
+            holder.renew()
+        now = ledger.flavor_spares.get(name)
+        if before is not None and now is not before and (now is None or not before.held.items() <= now.held.items()):
+            freed[name] = before.rule.queue
+    return freed
+
+
+def release_near(ledger: Ledger, admission: Admission) -> list[str]:
+    """Releases and returns the spare hosts in the domains of the admission's pods, or all where its domains are unknown.
+
+    `hold_missing` holds those that are still idle afterwards.
+    """
+    hosts: list[str] = []
+    for got in admission.pod_sets:
+        name = ledger.allocations.flavor_of(got)
+        state, tree = ledger.flavor_spares.get(name), ledger.capacity.trees.get(name)
+        if state is None or tree is None or got.assignment is None:
+            continue
+        near = {domain_of(tree, state.rule, domain.values[-1]) for domain in got.assignment.domains} - {None}
+        for domain in [each for each in state.held if each in near or not near]:
+            if ledger.admission(key := flavor_spare_key(name, domain)) is not None:
+                ledger.unhold(key)
+                hosts += state.held[domain]
+    return hosts
+
+
+def usage(ledger: Ledger, queue: str) -> dict[FlavorResource, int]:
+    """Returns what the quota of the ClusterQueue counts for spare hosts of flavors."""
+    total: dict[FlavorResource, int] = {}
+    for name, state in ledger.flavor_spares.items():
+        for domain in state.held if state.rule.queue == queue else ():
+            holds = ledger.admission(flavor_spare_key(name, domain))
+            for pair, amount in holds.usage().items() if holds is not None else ():
+                total[pair] = total.get(pair, 0) + amount
+    return total
+
+
+class _Holder:
+    """Holds the hosts of one flavor by its rule."""
+
+    def __init__(self, ledger: Ledger, flavor: str, rule: SpareRule, tree: Tree) -> None:
+        self._ledger, self._flavor, self._rule, self._tree = ledger, flavor, rule, tree
+        self._queue = ledger.quota.spec(rule.queue) if rule.queue else None
+
+    def is_current(self) -> bool:
+        """Reports whether the held hosts are those that the rule asks for, or no other host can have become idle."""
+        state, ledger = self._ledger.flavor_spares.get(self._flavor), self._ledger
+        if state is None or state.rule != self._rule or state.hosts != len(self._tree.levels[-1]):
+            return False
+        if state.count < state.asked and state.generation != ledger.generation(self._flavor):
+            return False
+        return all(self._is_held(domain, hosts) for domain, hosts in state.held.items())
+
+    def renew(self) -> None:
+        """Holds what the rule says. A host that is held stays held while it is in its domain."""
+        ledger, before = self._ledger, self._ledger.flavor_spares.get(self._flavor)
+        if before is not None and before.rule != self._rule:
+            _forget(ledger, self._flavor)
+            before = None
+        asked, earlier = wanted(self._tree, self._rule), before.held if before is not None else {}
+        for domain in earlier:
+            if domain not in asked:
+                ledger.unhold(flavor_spare_key(self._flavor, domain))
+        held: dict[Values, tuple[str, ...]] = {}
+        for domain, number in asked.items():
+            hosts = earlier.get(domain, ())
+            if len(hosts) != number or not self._is_held(domain, hosts):
+                hosts = self._hold(domain, number, hosts)
+            if hosts:
+                held[domain] = hosts
+        generation, hosts_now = ledger.generation(self._flavor), len(self._tree.levels[-1])
+        state = FlavorSpares(self._rule, held, sum(asked.values()), hosts_now, generation)
+        ledger.journal.put(ledger.flavor_spares, self._flavor, state)
+
+    def _is_held(self, domain: Values, hosts: tuple[str, ...]) -> bool:
+        """Reports whether the domain's spare hosts are charged and still in it."""
+        charged = flavor_spare_key(self._flavor, domain) in self._ledger.admissions
+        return charged and all(domain_of(self._tree, self._rule, host) == domain for host in hosts)
+
+    def _hold(self, domain: Values, number: int, before: tuple[str, ...]) -> tuple[str, ...]:
+        """Holds so many hosts of the domain, first those of `before`; returns them."""
+        key = flavor_spare_key(self._flavor, domain)
+        self._ledger.unhold(key)
+        idle = idle_hosts(self._tree, self._rule, domain)
+        holds = list(islice(self._affordable(sorted(idle, key=lambda host: (host not in before, host))), number))
+        if not holds:
+            return ()
+        queue, pod_sets = self._rule.queue, tuple(pods for pods, _ in holds)
+        own = Workload(key=key, uid="", queue="", cluster_queue=queue, priority=_PRIORITY, pod_sets=pod_sets)
+        self._ledger.hold(own, Admission(queue, tuple(got for _, got in holds)))
+        return tuple(pods.name for pods in pod_sets)
+
+    def _affordable(self, hosts: list[str]) -> Iterator[tuple[PodSet, PodSetAdmission]]:
+        """Yields a pod set of one pod that fills the host, for each host for which the ClusterQueue has quota."""
+        total: dict[FlavorResource, int] = {}
+        for host in hosts:
+            amounts = free_amounts(self._tree, host)
+            charged = {name: amount for name, amount in amounts.items() if self._covers(name)}
+            after = {(self._flavor, name): total.get((self._flavor, name), 0) + each for name, each in charged.items()}
+            if after and not self._ledger.quota.fits(self._rule.queue, after):
+                continue
+            total |= after
+            place = Assignment(self._tree.output_levels, (DomainCount((host,), 1),))
+            # The flavor is named even where nothing is charged: it says on whose nodes the host is.
+            flavors = dict.fromkeys(charged or ("",), self._flavor)
+            yield PodSet(name=host, count=1, requests=amounts), PodSetAdmission(host, flavors, charged, 1, place)
+
+    def _covers(self, resource: str) -> bool:
+        return self._queue is not None and any(
+            resource in group.resources and any(each.flavor == self._flavor for each in group.flavors)
+            for group in self._queue.groups
+        )
+
+
+def _forget(ledger: Ledger, name: str) -> None:
+    state = ledger.flavor_spares.get(name)
+    if state is None:
+        return
+    for domain in state.held:
+        ledger.unhold(flavor_spare_key(name, domain))
+    ledger.journal.drop(ledger.flavor_spares, name)
