@@ -81,6 +81,11 @@ def is_opted_in(namespace: str, lookups: Lookups) -> bool:
     return (lookups.namespace_labels(namespace) or {}).get(names.MANAGED_NAMESPACE) == "true"
 
 
+def is_opted_out(namespace: str, lookups: Lookups) -> bool:
+    """Reports whether the namespace's label has another value than `true`."""
+    return (lookups.namespace_labels(namespace) or {}).get(names.MANAGED_NAMESPACE, "true") != "true"
+
+
 def default_queue(namespace: str, lookups: Lookups) -> str | None:
     """Returns the default queue for jobs of the namespace: `default`, else its elastic quota, else None."""
     if object_key(namespace, DEFAULT_QUEUE) in lookups.local_queues:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from admission.integrations.gang import PodGang
 from admission.webhook import gangs, gates, placement, scaled, schedulers
-from admission.webhook.defaults import default_priority_class, default_queue, in_managed_namespace
+from admission.webhook.defaults import default_priority_class, default_queue, in_managed_namespace, is_opted_out
 from admission.webhook.deployment import FRAMEWORK as DEPLOYMENT
 from admission.webhook.fields import IMMUTABLE, Errors, FieldPath, forbidden, invalid, required
 from admission.webhook.formats import label_name, subdomain
@@ -59,6 +59,8 @@ def set_defaults(pod: Pod, namespace: str, lookups: Lookups, rules: ReviewRules)
         scaled.adopt(pod, _controllers(pod))
     part = is_part(pod, rules) and gang is None
     if part or not in_managed_namespace(namespace, lookups, rules):
+        return False
+    if gang is None and not queue_name(pod) and is_opted_out(namespace, lookups):
         return False
     gangs.write_down(pod.setdefault("metadata", {}), gang)
     if not queue_name(pod) and (queue := _queue_of(namespace, lookups, rules, gang)) is not None:

@@ -4,6 +4,7 @@ queues) and B5 (who was queued stays queued)."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,6 +69,14 @@ def test_every_pod_without_a_queue_goes_by_its_namespaces_own(pod: Obj, known: L
     assert found["metadata"]["labels"][QUEUE] == queue
     assert found["spec"]["schedulingGates"] == GATES
     assert found["spec"].get("schedulerName", "default-scheduler") == "default-scheduler"
+
+
+@pytest.mark.parametrize("bound", [{}, {"nodeName": "n"}], ids=["new", "bound"])
+def test_a_pod_of_the_capacity_scheduler_stays_as_it_is_where_the_namespace_opted_out(bound: Obj) -> None:
+    known = replace(DEFAULT, namespace_labels=lambda _: {names.MANAGED_NAMESPACE: "false"})
+    pod = a_pod({}, schedulerName="capacityscheduler", **bound)
+    assert made(f"/mutate-{POD}", pod, known) == pod
+    assert errors(POD, pod, known) == ""
 
 
 def test_a_deployments_pod_of_an_elastic_quota_ends_as_soon_as_it_is_deleted() -> None:
