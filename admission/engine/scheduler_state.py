@@ -83,6 +83,8 @@ class SchedulerState:
                 self.queues.lines.stays(workload)
             less = before is not None and self._requeue_if_less(before, workload.admission)
             weaker = known is not None and workload.priority < known.priority
+            if known is not None and workload.priority != known.priority:
+                self.queues.evictions.forget(workload.key)
             if weaker:  # more workloads may evict it now
                 self.queues.lines.requeue(self.ledger.quota.relatives(workload.admission.cluster_queue))
             return stays or less or weaker

@@ -89,6 +89,18 @@ async def test_a_new_priority_value_requeues_workloads_that_may_evict_now(site: 
     assert now.spec.priority == 1
 
 
+async def test_one_that_was_evicted_evicts_its_preemptor_once_the_priorities_have_changed(site: MakeSite) -> None:
+    """Issue 16, C1: a changed priority is no repetition that the guard against endless evictions should stop."""
+    here = site("turned")
+    await here.open({"b1": {"r1": 1}}, preemption={"withinClusterQueue": "LowerPriority"})
+    await here.submit(await prioritized(here, here.job("first", 4), 5))
+    await here.running("first", 4)
+    await here.submit(await prioritized(here, here.job("second", 4), 9))
+    await here.running("second", 4)
+    await here.kube.patch(WORKLOAD_PRIORITY_CLASSES, f"{here.name}-p9", {"value": 1}, kind=PatchKind.MERGE)
+    await here.running("first", 4)
+
+
 async def test_a_running_job_that_names_a_lower_class_may_be_evicted_as_soon_as_that_class_is_there(
     site: MakeSite,
 ) -> None:

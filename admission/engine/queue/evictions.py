@@ -12,7 +12,7 @@ The n-th eviction of a victim extends the time to
 A pair is forgotten after REMEMBERED · pause without an eviction.
 
 An eviction counts once, however often it is decided before the victim is pending again. At most `MOST` pairs are kept; the
-oldest are dropped first. If the priority of a pending workload changes, its pairs are forgotten.
+oldest are dropped first. If the priority of a workload changes, pending or admitted, its pairs are forgotten.
 
 queues.py holds it; cycle/cycle.py records and asks.
 """
