@@ -1,6 +1,6 @@
-"""`python -m hack.figures [REVISION...]`: prints how large the product is at each revision, as a Markdown table.
+"""`python -m hack.figures [REVISION...]`: prints the size of the product at each revision as a Markdown table.
 
-Counts the Python files of admission, api and ungater as Git has them: lines, functions and modules per package.
+Counts lines, functions and modules per package in the Python files of admission, api and ungater that Git tracks.
 docs/architecture.md has the table of two revisions.
 """
 
@@ -20,7 +20,7 @@ _PRODUCT: Final = ("admission", "api", "ungater")
 
 
 def sources(revision: str) -> dict[str, str]:
-    """Text by path of the product's modules at a revision. Raises CalledProcessError for one that Git does not know."""
+    """Returns the text of the product's modules at a revision, by path. Raises CalledProcessError for an unknown revision."""
     listed = _git("ls-tree", "-r", "--name-only", revision, *_PRODUCT).splitlines()
     return {path: _git("show", f"{revision}:{path}") for path in listed if path.endswith(".py")}
 
@@ -30,7 +30,7 @@ def _git(*command: str) -> str:
 
 
 def function_lengths(texts: Iterable[str]) -> Iterator[int]:
-    """Lines of each function and method, decorators aside."""
+    """Yields the number of lines of each function and method, without decorators."""
     for text in texts:
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno is not None:
@@ -38,7 +38,7 @@ def function_lengths(texts: Iterable[str]) -> Iterator[int]:
 
 
 def figures(texts: dict[str, str]) -> dict[str, str]:
-    """The rows of the table by name."""
+    """Returns the rows of the table by name."""
     lengths = list(function_lengths(texts.values()))
     packages = Counter(PurePosixPath(path).parent for path in texts if not path.endswith("__init__.py"))
     lines = {path: text.count("\n") for path, text in texts.items()}
@@ -56,7 +56,7 @@ def figures(texts: dict[str, str]) -> dict[str, str]:
 
 
 def table(revisions: list[str]) -> str:
-    """A column for each revision."""
+    """Returns the table with a column for each revision."""
     columns = [figures(sources(revision)) for revision in revisions]
     rows = [["", *revisions], ["---"] * (len(revisions) + 1)]
     rows += [[name, *(column[name] for column in columns)] for name in columns[0]]

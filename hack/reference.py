@@ -244,7 +244,7 @@ def cli() -> str:
 
 
 def kinds() -> str:
-    """Each kind of job and set: what pod sets a declaration has, its lines, and the Python that is only for this kind."""
+    """Returns the page of kinds: for each, the lines of its declaration and of the Python module that serves it alone."""
     rows = []
     adapters: list[JobIntegration | SetKind] = [*ADAPTERS, *SETS]
     for adapter in adapters:

@@ -69,8 +69,8 @@ class AdmissionWriter:
         """Writes the places that the pods of an elastic job have; returns the same as `move`."""
         return await self._change(decision, ("PlacesFollowed", "The places of the job are those of its running pods"))
 
-    async def _change(self, decision: Admit, told: tuple[str, str] | None) -> str:
-        """Writes the assignment. `told` is the event's reason and message; None: what the status says of failed nodes."""
+    async def _change(self, decision: Admit, event: tuple[str, str] | None) -> str:
+        """Writes the assignment. `event` has the event's reason and message; None derives them from the failed nodes."""
         workload = self._views.workloads.objects.get(decision.workload)
         if workload is None or workload.status.admission is None or not _runs(workload):
             return "obsolete"
@@ -87,7 +87,7 @@ class AdmissionWriter:
         self._views.workloads.observe(answer)
         whose = f"Pods of failed node(s) {','.join(failed)}" if failed else "Pods that no node took"
         moved = ("NodeReplaced" if failed else "PodsDisplaced", f"{whose} were given other nodes of the topology")
-        reason, text = told or moved
+        reason, text = event or moved
         self._recorder.record(ref_to(WORKLOADS, answer), "Normal", reason, text)
         return "written"
 

@@ -35,7 +35,7 @@ class KeptPlaces:
         views.pods.add_handler(self._pod_changed)
 
     def again(self, key: str) -> None:
-        """Looks at the Workload once more, after a write that failed."""
+        """Considers the Workload again after a failed write."""
         self._due.add(key)
         self._request_cycle()
 

@@ -92,7 +92,7 @@ class LifecycleMetrics:
 
 
 def living(views: ClusterView) -> Living:
-    """The queues and cohorts that there are; a cohort also where only its members name it."""
+    """Returns the existing queues and cohorts by kind, including cohorts that only their members name."""
     queues, cohorts = views.cluster_queues.objects, views.cohorts.objects
     named = {queue.spec.cohort_name for queue in queues.values()}.union(cohorts)
     return {

@@ -81,7 +81,7 @@ class QueueTotalsIndex:
     """The totals of all queues; must receive every change of a Workload."""
 
     def __init__(self, extra_usage: Callable[[str], Usage] = lambda key: NO_USAGE) -> None:
-        """`extra_usage` returns the usage that quota counts for a Workload, by key, in addition to its status."""
+        """`extra_usage` returns usage that quota counts for the Workload of a key in addition to its status."""
         self._extra_usage = extra_usage
         self._parts: dict[str, _Part] = {}
         self._local: defaultdict[str, QueueTotals] = defaultdict(QueueTotals)

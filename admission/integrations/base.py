@@ -139,7 +139,7 @@ class ElasticKind(Protocol):
     """A kind whose jobs may change their number of pods while they run."""
 
     def least_counts(self, job: Job) -> Mapping[str, int]:
-        """Returns, by pod set, with how many pods the job may start where that is fewer than it has. Raises InvalidObject."""
+        """Returns the least number of pods to start with, for pod sets where it is below their size. Raises InvalidObject."""
 
     @property
     def elastic(self) -> bool:

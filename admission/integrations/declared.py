@@ -98,7 +98,7 @@ class DeclaredJob:
         return self._count_of(job, entry).pods
 
     def _count_of(self, job: Job, entry: DeclaredPodSet) -> PodCount:
-        """Returns how many pods the entry has; of an elastic job its part may say it. Raises InvalidObject."""
+        """Returns the entry's number of pods, for an elastic job that of its part if the rule says so. Raises InvalidObject."""
         own = count_of(job, entry)
         if entry.rule.elastic is None or not entry.rule.elastic.parts or not asks_for_elastic(job):
             return own

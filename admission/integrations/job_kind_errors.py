@@ -141,7 +141,7 @@ def _shape(spec: JobKindSpec) -> Iterator[InvalidObject]:
 
 
 def _scale(spec: JobKindSpec, scale: Scale) -> Iterator[InvalidObject]:
-    """A kind that is only scaled has neither a field that suspends it nor a status that is read."""
+    """Yields errors of fields that a kind declared by its scale subresource must not have, such as `suspend` and `status`."""
     for name, field in type(spec).model_fields.items():
         if name not in _BESIDE_SCALE and getattr(spec, name) != field.get_default(call_default_factory=True):
             yield InvalidObject(

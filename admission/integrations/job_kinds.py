@@ -78,7 +78,7 @@ def declare(obj: dict[str, Any]) -> None:
 
 
 def adapter_of(spec: JobKindSpec) -> Adapter:
-    """The adapter of the kind that this declares."""
+    """Returns the adapter of the declared kind."""
     return DeclaredJob(spec) if spec.scale is None else ScaledSet(spec)
 
 

@@ -49,7 +49,7 @@ class SetKind(Protocol):
     ) -> tuple[ReplicaGroup, ...]:
         """Returns the groups that the set asks for or, by index in `present`, still has pods of. Raises InvalidObject.
 
-        `example`: the pod template that stands for all, of a kind whose objects have none that is known.
+        `example` is a pod template to use for a kind whose objects have none.
         """
 
     def is_elastic(self, obj: Mapping[str, Any]) -> bool:

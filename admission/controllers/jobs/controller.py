@@ -210,7 +210,7 @@ class JobController:
                 self.queue.add(job_key(framework, key_of(job)))
 
     def _parts_of(self, resource: Resource, job: Job) -> Iterator[tuple[JobIntegration, dict[str, Any]]]:
-        """The managed objects that the job controls, by uid. A job that was read from a file has none."""
+        """Yields the managed objects that the job controls, with their adapters; none for a job without uid, as in a file."""
         uid = (job.get("metadata") or {}).get("uid")
         if uid is None:
             return
@@ -221,7 +221,7 @@ class JobController:
                     yield self._adapters[framework], part
 
     def _queue_whole(self, part: dict[str, Any]) -> None:
-        """The job that the object is a part of, where its parts say whether it is active."""
+        """Requeues the job that controls the object, if the state of such a job depends on its parts."""
         owner = job_owner(part)
         framework = self._frameworks.get((owner.api_version, owner.kind)) if owner is not None else None
         adapter = self._adapters.get(framework or "")

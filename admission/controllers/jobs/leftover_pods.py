@@ -94,5 +94,5 @@ async def has_leftover_pods(kube: Kube, job: Job, kind: JobIntegration) -> bool:
 
 
 def _selector(job: Job) -> Mapping[str, Any]:
-    """The Job's own selector: the API server makes it, or validates that the template matches the user's."""
+    """Returns the Job's selector, which the API server generates, or validates against the template if a user wrote it."""
     return ((job.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}

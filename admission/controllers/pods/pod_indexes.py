@@ -63,7 +63,7 @@ def pod_keys(workload: Workload) -> Iterable[str]:
 
 
 def slice_keys(workload: Workload) -> Iterable[str]:
-    """The index of the Workloads of a set that grows while it runs, by the group of its pods."""
+    """Indexes the Workloads of an elastic set by the first Workload of their group."""
     said = workload.metadata.annotations
     return (first_key(workload),) if COMPONENT_INDEX in said and said.get(ELASTIC_JOB) == "true" else ()
 

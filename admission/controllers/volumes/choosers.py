@@ -54,7 +54,7 @@ class Choosers:
         self._started[key] = None
 
     def started(self, key: str) -> bool:
-        """The write has ended: the watched state counts. Reports whether the workload was noted."""
+        """Handles the end of the write, after which the watched state applies. Reports whether the workload was noted."""
         if key not in self._starting:
             return False
         self._starting.discard(key)

@@ -1,8 +1,8 @@
-"""How many volumes of a class one node has, where volumes are on single hosts and nobody makes more of them. No IO.
+"""Counts the local volumes of each node by StorageClass, for classes without a provisioner. No IO.
 
-A class is counted from the first Workload on whose pods each get a claim of it, or name an unbound one. A volume counts for its
-node while it is free, and while a pod that is on a node uses it (which then takes it): so a volume that was released, or whose
-claim nobody uses, is no room for another pod. Volumes that several nodes reach are not counted.
+Counting of a class starts with the first Workload whose pods each get a claim of the class, or name an unbound claim of it. A
+volume counts for its node while it is free, or while a bound pod uses it, which then takes it. So a released volume, and one
+whose claim no pod uses, offers no capacity. Volumes that several nodes can reach are not counted.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from api.pods import Node
 from api.volumes import Volume
 
 PREFIX: Final = "local-volumes-"
-"""How such amounts are called."""
+"""The prefix of the resource names of such amounts."""
 _MOST: Final = 32
-"""Classes that are counted; a cluster has a few."""
+"""The maximum number of counted classes; a cluster has a few."""
 _BY_HOST: Final = "host"
 
 
 def host_of(volume: Volume) -> str:
-    """The hostname of the only node that reaches it; empty where there are several, or none says so."""
+    """Returns the hostname of the only node that can reach the volume; empty if it names several nodes or none."""
     required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
     terms = required.node_selector_terms if required else ()
     one = terms[0].match_expressions[0] if len(terms) == 1 and len(terms[0].match_expressions) == 1 else None
@@ -35,7 +35,7 @@ def host_of(volume: Volume) -> str:
 
 
 class LocalVolumes:
-    """See the module. `volume_of`: the volume that a claim has, by the claim's key; `users`: the bound pods that use it."""
+    """Local volumes by node. `volume_of` returns a claim's volume by the claim's key, `users` the bound pods that use it."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class LocalVolumes:
         volumes.add_handler(lambda change: self._volume_changed(change.object))
 
     def add_handler(self, fn: Callable[[AmountsChanged], None]) -> None:
-        """`fn` is called after each change that matters."""
+        """Calls `fn` after each change of amounts."""
         self._handlers.append(fn)
 
     def count(self, name: str) -> bool:
-        """Count the class from now on. Whether it is counted."""
+        """Starts to count the class; reports whether the class is counted."""
         if name not in self._classes and len(self._classes) < _MOST:
             self._classes[name] = None
             self._steps.start(self._retelling())
@@ -70,7 +70,7 @@ class LocalVolumes:
             yield
 
     def offered(self, node: str) -> Mapping[str, int]:
-        """How many volumes of each class that counts the node has for pods, those of its pods among them."""
+        """Returns the number of volumes of each counted class that the node offers, including those that its pods use."""
         if not self._classes:
             return NOTHING
         found = {f"{PREFIX}{name}": 0 for name in self._classes}
@@ -81,7 +81,7 @@ class LocalVolumes:
         return found
 
     def taken(self, pod: ProjectedPod) -> Mapping[str, int]:
-        """How many a bound pod takes."""
+        """Returns the number of counted volumes that a bound pod uses, by class."""
         if not self._classes or not pod.claims:
             return NOTHING
         found: dict[str, int] = {}
@@ -93,7 +93,7 @@ class LocalVolumes:
         return found
 
     def pod_changed(self, pod: ProjectedPod) -> None:
-        """A pod with claims came or went: its volumes count, or count no more."""
+        """Handles the arrival or the end of a pod with claims, which changes whether its volumes count."""
         if self._classes and (hosts := {host_of(v) for key in pod.claims if (v := self._volume_of(key)) is not None}):
             self._tell(hosts, ())
 

@@ -102,7 +102,7 @@ class VolumeView:
             self._choosers.start(workload.key)
 
     def started(self, key: str) -> None:
-        """The write of the Workload's quota has ended: the watched state counts."""
+        """Handles the end of the write of the Workload's quota, after which the watched state applies."""
         if self._choosers.started(key):
             self._tell_held()
 
@@ -139,7 +139,7 @@ class VolumeView:
         return replace(made, pod_sets=tuple(with_amounts(p, attached.get(p.name, {})) for p in reached))
 
     def _volume_of(self, key: str) -> Volume | None:
-        """The volume that a claim has."""
+        """Returns the claim's volume."""
         claim = self.claim(key)
         return self.volume(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
 

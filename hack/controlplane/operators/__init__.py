@@ -43,7 +43,7 @@ Prepare = Callable[[Api, ClusterPaths, OperatorPorts], None]
 
 
 def _nothing_more(site: ClusterPaths, ports: OperatorPorts) -> dict[str, str]:
-    """Its environment has nothing of its own."""
+    """Adds no variables."""
     return {}
 
 
@@ -158,7 +158,7 @@ def _kuberay(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
 
 
 def _kuberay_environment(site: ClusterPaths, ports: OperatorPorts) -> dict[str, str]:
-    """It serves no webhook: behind that port the tests answer in the place of the heads, which kwok only plays."""
+    """Directs requests to the heads of Ray clusters, which kwok only simulates, to the tests at the webhook port."""
     return {"HTTP_PROXY": f"http://127.0.0.1:{ports.webhook}"}
 
 
@@ -222,7 +222,7 @@ def _spark_environment(site: ClusterPaths, ports: OperatorPorts) -> dict[str, st
 
 
 def _prepare_spark(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
-    """In the place of spark-submit, a Java program, stands a script (spark_submit.py)."""
+    """Installs spark_submit.py in place of spark-submit, which is a Java program."""
     script = site.folder / "spark" / "bin" / "spark-submit"
     script.parent.mkdir(parents=True, exist_ok=True)
     project = HERE.parents[2]
@@ -235,7 +235,7 @@ def _argo(site: ClusterPaths, ports: OperatorPorts) -> list[str]:
 
 
 def _prepare_argo(api: Api, site: ClusterPaths, ports: OperatorPorts) -> None:
-    """It starts when its ConfigMap is there."""
+    """Creates the ConfigMap without which the controller does not start."""
     metrics = json.dumps({"enabled": False})
     metadata = {"name": "workflow-controller-configmap"}
     data = {"metricsConfig": metrics, "telemetryConfig": metrics}

@@ -1,9 +1,8 @@
-"""Stands in for Spark's own `spark-submit`, a Java program: makes the driver's pod of the arguments of spark-operator.
+"""Replaces Spark's `spark-submit`, a Java program: creates the driver's pod from the arguments that spark-operator passes.
 
-Of what the real one does it shows what concerns the admission of pods: name, labels, annotations, the pod template of the
-application, cpu and memory with Spark's overhead. The node selector and tolerations of the application's driver, which
-spark-operator's own webhook puts into the pod, are put in here: that webhook is not registered. KUBECONFIG is written by
-hack/controlplane/kubeconfig.py. Run as a program by the operator.
+The pod has what matters to admission: name, labels, annotations, the application's pod template, cpu, and memory with Spark's
+overhead. It also has the node selector and tolerations of the application's driver, which spark-operator's webhook would add;
+that webhook is not registered. hack/controlplane/kubeconfig.py writes KUBECONFIG. The operator runs this module as a program.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ _UNITS: Final = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
 
 
 def configuration(arguments: Sequence[str]) -> dict[str, str]:
-    """What stands behind each --conf."""
+    """Returns the configuration that the --conf arguments give."""
     pairs = [value for flag, value in pairwise(arguments) if flag == "--conf"]
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def memory(text: str) -> str:
-    """Heap and overhead, as Spark asks for them: a tenth of the heap, at least 384 MiB."""
+    """Returns the sum of heap and Spark's overhead, which is a tenth of the heap, at least 384 MiB."""
     digits = text.rstrip("bBkKmMgGtT")
     heap = int(int(digits) * _UNITS.get(text[len(digits) :][:1].lower(), 1))
     return f"{heap + max(heap // 10, _LEAST_OVERHEAD)}Mi"
 
 
 def spark_pod(part: Mapping[str, Any], template: Object, role: str, metadata: Object) -> Object:
-    """A pod of the driver or of an executor; `part` is spec.driver or spec.executor of the application."""
+    """Returns the pod of the driver or of an executor; `part` is spec.driver or spec.executor of the application."""
     spec = {**(template.get("spec") or {})}
     first, *others = spec.get("containers") or [{}]
     requests = {
@@ -67,12 +66,12 @@ def spark_pod(part: Mapping[str, Any], template: Object, role: str, metadata: Ob
 
 
 def prefixed(conf: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """What stands behind the keys with that prefix."""
+    """Returns the entries whose keys have the prefix, without it."""
     return {key.removeprefix(prefix): value for key, value in conf.items() if key.startswith(prefix)}
 
 
 def submit(arguments: Sequence[str], api: Api) -> None:
-    """Make the driver's pod. Raises RequestError."""
+    """Creates the driver's pod. Raises RequestError."""
     conf = configuration(arguments)
     namespace = conf["spark.kubernetes.namespace"]
     labels = prefixed(conf, "spark.kubernetes.driver.label.")
@@ -92,7 +91,7 @@ def submit(arguments: Sequence[str], api: Api) -> None:
 
 
 def connected(file: Path) -> Api:
-    """The API server of a kubeconfig with one cluster and one user."""
+    """Returns a client of the API server of a kubeconfig with one cluster and one user."""
     content = json.loads(file.read_text())
     cluster, user = content["clusters"][0]["cluster"], content["users"][0]["user"]
     context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
