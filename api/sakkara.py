@@ -30,7 +30,7 @@ from api.requests import parse_int32
 from api.schema import DNS_SUBDOMAIN
 from api.topology import Topology, TopologyLevel, TopologySpec
 from api.topology_request import PlacementConstraint
-from api.untrusted_text import LONGEST_DATA, entries_once, read_json
+from api.untrusted_text import LONGEST_DATA, read_json, unique_entries
 
 NAME, SIZE, PRIORITY, CONSTRAINTS = "name", "size", "priority", "constraints"
 LEVELS, TREE, RESOURCES = "level-names", "tree", "resource-names"
@@ -279,7 +279,7 @@ class _Bad:
 def _json(text: str) -> Any:
     """Returns the parsed JSON, or the error."""
     try:
-        return read_json(text, longest=LONGEST_DATA, pairs=entries_once)
+        return read_json(text, longest=LONGEST_DATA, pairs=unique_entries)
     except ValueError as bad:
         return _Bad(str(bad))
 

@@ -58,10 +58,10 @@ def read_json(text: str, *, longest: int = LONGEST, deepest: int = DEEPEST, pair
 
 def cut(data: bytes, deepest: int, instead: bytes) -> bytes:
     """Returns JSON with `instead` in place of each more deeply nested list and object, for input that must be read anyway."""
-    return b"".join(_kept(data, deepest, instead))
+    return b"".join(_shallow_parts(data, deepest, instead))
 
 
-def _kept(data: bytes, deepest: int, instead: bytes) -> Iterator[bytes]:
+def _shallow_parts(data: bytes, deepest: int, instead: bytes) -> Iterator[bytes]:
     depth = begin = 0
     for token in _WIRE.finditer(data):
         first = data[token.start()]
@@ -89,7 +89,7 @@ def _finite(text: str) -> float:
     return number
 
 
-def entries_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def unique_entries(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the entries as a dict. Raises ValueError for a duplicate key."""
     found: dict[str, Any] = {}
     for key, value in pairs:

@@ -151,8 +151,12 @@ class Ungater:
 
     def _with_claims(self, key: str, openings: Sequence[GateChange]) -> tuple[list[GateChange], float | None]:
         """Returns the changes whose pods have their claims, and the seconds until the others open too (None: none waits)."""
-        left = [0.0 if each.closed else self._own_claims.left(key, each.pod, self._now()) for each in openings]
-        return [each for each, wait in zip(openings, left, strict=True) if not wait], max(left, default=0.0) or None
+        seconds_left = [
+            0.0 if each.closed else self._own_claims.seconds_left(key, each.pod, self._now()) for each in openings
+        ]
+        return [each for each, wait in zip(openings, seconds_left, strict=True) if not wait], max(
+            seconds_left, default=0.0
+        ) or None
 
     async def _open_all(self, key: str, workload: Workload, openings: list[GateChange]) -> None:
         """Sends all patches of one reconcile concurrently. Raises the first failure after all have ended, for a retry."""

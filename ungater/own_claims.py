@@ -44,19 +44,19 @@ class OwnClaims:
         self._awaited: dict[str, str] = {}
         claims.add_handler(self._claim_changed)
 
-    def left(self, key: str, pod: Pod, now: float) -> float:
+    def seconds_left(self, key: str, pod: Pod, now: float) -> float:
         """Returns the seconds for which the gate still waits at most; 0 if it may open. `key` is the Workload's."""
         names = pod.own_claims
         if not names:
             return 0.0
         self._claims.wake()
         missing = [name for name in names if name not in self._claims.objects]
-        left = (parse_time(pod.metadata.creation_timestamp) or 0.0) + PATIENCE - now
-        if not missing or left <= 0:
+        seconds_left = (parse_time(pod.metadata.creation_timestamp) or 0.0) + PATIENCE - now
+        if not missing or seconds_left <= 0:
             self.forget(pod)
             return 0.0
         self._awaited |= dict.fromkeys(missing, key)
-        return left
+        return seconds_left
 
     def forget(self, pod: Pod) -> None:
         """Drops a pod that is gone or no longer gated."""

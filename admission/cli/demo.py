@@ -116,7 +116,7 @@ class StoryPlayer:
         return any(item["type"] == "Active" and item["status"] == "True" for item in conditions)
 
     async def _submit(self, ask: StoryJob) -> Views:
-        self._display.say(f"{ask.name}: {ask.pods} pods, {ask.wish}")
+        self._display.say(f"{ask.name}: {ask.pods} pods, {ask.topology_text}")
         await self._create(*manifest(ask))
         self._submitted.append(ask)
         wanted = JobState.RUNNING if ask.outcome is AwaitedState.RUNNING else JobState.WAITING

@@ -102,7 +102,7 @@ def table(views: Views) -> Table:
     for name, view in views.items():
         kind = f"{name} (JobSet)" if view.ask.is_jobset else name
         state = Text(view.state, style=_STYLES[view.state])
-        found.add_row(kind, f"{view.running}/{view.ask.pods}", view.ask.wish, state, story_of(view))
+        found.add_row(kind, f"{view.running}/{view.ask.pods}", view.ask.topology_text, state, story_of(view))
     return found
 
 
@@ -114,11 +114,11 @@ def tree(views: Views) -> Tree:
         for rack in racks:
             twig = branch.add(rack)
             for number in range(1, HOSTS_PER_RACK + 1):
-                twig.add(_leaf(f"b{block[-1]}-r{rack[-1]}-h{number}", views))
+                twig.add(_host_label(f"b{block[-1]}-r{rack[-1]}-h{number}", views))
     return root
 
 
-def _leaf(host: str, views: Views) -> Text:
+def _host_label(host: str, views: Views) -> Text:
     pods = {name: view.hosts[host] for name, view in views.items() if view.hosts.get(host)}
     free = GPUS_PER_HOST - sum(pods.values())
     text = Text(f"{host}  ")

@@ -66,7 +66,7 @@ class StoryJob:
         return sum(replicas * pods for replicas, pods in self.pod_sets.values())
 
     @property
-    def wish(self) -> str:
+    def topology_text(self) -> str:
         """The requested topology in words, such as `require rack`."""
         (annotation, level), *_ = self.topology.items()
         return f"{'require' if annotation == REQUIRE_TOPOLOGY else 'prefer'} {level.rpartition('-')[2]}"

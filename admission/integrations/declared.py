@@ -88,7 +88,7 @@ class DeclaredJob:
         if found is None and entry.rule.default_template is not None:
             found = _default(job, entry.rule.default_template)
         if self.spec.write_back is not None and isinstance(found, Mapping):
-            found = writeback.overlaid(job, entry, self.spec.write_back, found)
+            found = writeback.with_additions(job, entry, self.spec.write_back, found)
         if not isinstance(found, Mapping):
             raise InvalidObject(written(entry.template_at), found, "must be a pod template", _name(job))
         return found
@@ -242,7 +242,7 @@ class DeclaredJob:
     def _own_template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
         """Returns the pod set's template without what an earlier start wrote into a list. Raises InvalidObject."""
         back = self.spec.write_back
-        return self.template(job if back is None else writeback.cleared(job, entry, back), entry)
+        return self.template(job if back is None else writeback.without_additions(job, entry, back), entry)
 
     def _written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
         """Returns the job with that template."""
@@ -267,7 +267,7 @@ class DeclaredJob:
         for entry in self.entries(job):
             if entry.name in before:
                 if self.spec.write_back is not None:
-                    changed = writeback.cleared(changed, entry, self.spec.write_back)
+                    changed = writeback.without_additions(changed, entry, self.spec.write_back)
                 else:
                     changed = self._written(changed, entry, restored(self.template(job, entry), before[entry.name]))
         return patch_between(job, changed)

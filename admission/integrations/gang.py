@@ -115,7 +115,7 @@ _POLICIES: Final = (
 )
 
 Metadata = Mapping[str, Any]
-_Said = tuple[tuple[str, str], str]
+_Field = tuple[tuple[str, str], str]
 
 _NAME_RULE: Final = "a DNS subdomain: at most 253 of a-z, 0-9, '-' and '.', a letter or digit at both ends of each part"
 _MINIMUM_RULE: Final = "a whole number from 1 to 2147483647"
@@ -138,7 +138,7 @@ def read(namespace: str, metadata: Metadata) -> GangReading:
         )
     name = said[0][1]
     faults = [_fault(each, _NAME_RULE) for each in said if not is_subdomain(each[1])]
-    faults += _unlike(said)
+    faults += _differences(said)
     whole = (metadata.get(ANNOTATIONS) or {}).get(names.POD_GROUP_NAME) or (metadata.get(LABELS) or {}).get(
         names.POD_GROUP_NAME
     )
@@ -146,7 +146,7 @@ def read(namespace: str, metadata: Metadata) -> GangReading:
         faults.append(_fault(said[0], f"the name in {names.POD_GROUP_NAME}, {whole}: a pod is in one gang"))
     numbers = {each: parse_int32(each[1]) for each in minimums}
     bad = [each for each in minimums if (numbers[each] or 0) < 1]
-    faults += [_fault(each, _MINIMUM_RULE) for each in bad] + ([] if bad else _unlike(minimums))
+    faults += [_fault(each, _MINIMUM_RULE) for each in bad] + ([] if bad else _differences(minimums))
     groups, wrong = _groups(object_key(namespace, name), _said(metadata, _GROUPS))
     policies = list(_said(metadata, _POLICIES))
     unknown = [each for each in policies if each[1] not in set(MatchPolicy)]
@@ -209,32 +209,32 @@ def said_in(metadata: Metadata, field: str) -> tuple[str, str]:
     return found or next((each for each in table if each[0] == name[0]), table[0])
 
 
-def _said(metadata: Metadata, table: Iterable[tuple[str, str]]) -> Iterable[_Said]:
+def _said(metadata: Metadata, table: Iterable[tuple[str, str]]) -> Iterable[_Field]:
     for part, key in table:
         text = (metadata.get(part) or {}).get(key)
         if text is not None:
             yield (part, key), str(text)
 
 
-def _fault(said: _Said, allowed: str) -> InvalidGangField:
+def _fault(said: _Field, allowed: str) -> InvalidGangField:
     (part, key), given = said
     return InvalidGangField(part, key, given, allowed)
 
 
-def _unlike(said: list[_Said]) -> list[InvalidGangField]:
+def _differences(said: list[_Field]) -> list[InvalidGangField]:
     return [_fault(each, f"the same as {said[0][0][1]}, {said[0][1]}") for each in said[1:] if each[1] != said[0][1]]
 
 
-def _default_policy(name: _Said) -> MatchPolicy:
+def _default_policy(name: _Field) -> MatchPolicy:
     return MatchPolicy.ONCE_SATISFIED if name[0][0] == ANNOTATIONS else MatchPolicy.WAITING_AND_RUNNING
 
 
-def _groups(own: str, given: Iterable[_Said]) -> tuple[tuple[str, ...], list[InvalidGangField]]:
+def _groups(own: str, given: Iterable[_Field]) -> tuple[tuple[str, ...], list[InvalidGangField]]:
     """Returns the sorted gang group, including the gang itself; empty if the gang would be its only member."""
     found: tuple[str, ...] = ()
     faults: list[InvalidGangField] = []
     for each in given:
-        listed = _listed(each[1])
+        listed = _read_list(each[1])
         if listed is None:
             faults.append(_fault(each, _GROUPS_RULE))
         elif len(listed) > MOST_GANGS:
@@ -244,7 +244,7 @@ def _groups(own: str, given: Iterable[_Said]) -> tuple[tuple[str, ...], list[Inv
     return (found if len(found) > 1 else ()), faults
 
 
-def _listed(text: str) -> list[str] | None:
+def _read_list(text: str) -> list[str] | None:
     try:
         listed = read_json(text)
     except ValueError:

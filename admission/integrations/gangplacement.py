@@ -37,7 +37,7 @@ _BLOCKS: Final = (_MAIN, _SLICES, *((key,) for key in _EACH))
 PLACEMENT: Final = frozenset(key for block in _BLOCKS for key in block)
 
 
-def said_of(given: Annotations) -> dict[str, str]:
+def placement_of(given: Annotations) -> dict[str, str]:
     """Returns the placement annotations among these."""
     return {key: value for key, value in given.items() if key in PLACEMENT}
 
@@ -58,7 +58,7 @@ def check_likeness(pods: Iterable[QueuedPod], gang: str) -> None:
         if not pod.gated:
             continue
         other = first.setdefault(pod.role, pod)
-        mine, theirs = said_of(pod.annotations), said_of(other.annotations)
+        mine, theirs = placement_of(pod.annotations), placement_of(other.annotations)
         if mine != theirs:
             key = min(key for key in PLACEMENT if mine.get(key) != theirs.get(key))
             given = ", ".join(

@@ -67,7 +67,7 @@ def read(obj: dict[str, Any]) -> JobKind:
 
 def errors_of(kind: JobKind) -> list[InvalidObject]:
     """Returns all validation errors of the JobKind."""
-    found = [*_identity(kind), *_unknown("spec", kind.spec)]
+    found = [*_identity(kind), *_unknown_fields("spec", kind.spec)]
     if kind.spec.scale is not None:
         return [*found, *_scale(kind.spec, kind.spec.scale)]
     return [*found, *_shape(kind.spec), *_status(kind.spec)]
@@ -97,17 +97,17 @@ def _identity(kind: JobKind) -> Iterator[InvalidObject]:
         )
 
 
-def _unknown(at: str, value: Any) -> Iterator[InvalidObject]:
+def _unknown_fields(at: str, value: Any) -> Iterator[InvalidObject]:
     """Yields unknown fields: a misspelled field would silently have no effect."""
     if isinstance(value, tuple):
         for number, one in enumerate(value):
-            yield from _unknown(f"{at}[{number}]", one)
+            yield from _unknown_fields(f"{at}[{number}]", one)
     elif hasattr(value, "model_extra"):
         known = ", ".join(sorted(field.alias or name for name, field in type(value).model_fields.items()))
         for name, given in (value.model_extra or {}).items():
             yield InvalidObject(f"{at}.{name}", given, f"is not known here; known are {known}")
         for name, field in type(value).model_fields.items():
-            yield from _unknown(f"{at}.{field.alias or name}", getattr(value, name))
+            yield from _unknown_fields(f"{at}.{field.alias or name}", getattr(value, name))
 
 
 def _shape(spec: JobKindSpec) -> Iterator[InvalidObject]:

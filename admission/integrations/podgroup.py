@@ -91,19 +91,19 @@ class PodUnit:
     @property
     def serving(self) -> bool:
         """Reports whether the pods run indefinitely: success does not finish the group, and no quota is released early."""
-        return self._says(names.POD_GROUP_SERVING, "true")
+        return self._has_annotation(names.POD_GROUP_SERVING, "true")
 
     @property
     def fast(self) -> bool:
         """Reports whether the first member stands for all, so that admission does not wait for the others to be created."""
-        return bool(self.group) and self._says(names.POD_GROUP_FAST_ADMISSION, "true")
+        return bool(self.group) and self._has_annotation(names.POD_GROUP_FAST_ADMISSION, "true")
 
     @property
     def retriable(self) -> bool:
         """Reports whether a failed member may be replaced."""
-        return bool(self.group) and not self._says(names.RETRIABLE_IN_GROUP, "false")
+        return bool(self.group) and not self._has_annotation(names.RETRIABLE_IN_GROUP, "false")
 
-    def _says(self, annotation: str, value: str) -> bool:
+    def _has_annotation(self, annotation: str, value: str) -> bool:
         return any(pod.annotations.get(annotation) == value for pod in self.pods)
 
     def pod_sets(self, *, topology: bool = True) -> tuple[PodSet, ...]:

@@ -18,7 +18,7 @@ from api.job_kinds import WriteBack
 Template = Mapping[str, Any]
 
 
-def overlaid(job: Job, entry: DeclaredPodSet, rule: WriteBack, template: Template) -> Template:
+def with_additions(job: Job, entry: DeclaredPodSet, rule: WriteBack, template: Template) -> Template:
     """Returns the template with the list's additions merged in; unreadable additions are ignored."""
     found = _template_in_list(job, entry, rule)
     if not found:
@@ -42,10 +42,10 @@ def with_info(job: Job, entry: DeclaredPodSet, rule: WriteBack, info: PodSetInfo
     if rule.entry is None:
         entries = entries if len(entries) == size else [{} for _ in range(size)]
         changed: Job = with_value(
-            job, at, [_flat(info) if n == entry.position else one for n, one in enumerate(entries)]
+            job, at, [_as_entry(info) if n == entry.position else one for n, one in enumerate(entries)]
         )
         return changed
-    number = _known(entries, rule.entry)
+    number = _position(entries, rule.entry)
     if number is None:
         entries, number = [*entries, dict(rule.entry)], len(entries)
     items_at = fields(rule.items or "")
@@ -57,10 +57,10 @@ def with_info(job: Job, entry: DeclaredPodSet, rule: WriteBack, info: PodSetInfo
     return written
 
 
-def cleared(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> Job:
+def without_additions(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> Job:
     """Returns the job without what a start wrote."""
     at, entries = _list(job, entry, rule)
-    known = None if rule.entry is None else _known(entries, rule.entry)
+    known = None if rule.entry is None else _position(entries, rule.entry)
     if rule.entry is not None and known is None:
         return job
     left = [] if known is None else [*entries[:known], *entries[known + 1 :]]
@@ -79,7 +79,7 @@ def _list(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> tuple[Location, l
     return at, found if isinstance(found, list) else []
 
 
-def _known(entries: list[Any], known_by: Mapping[str, str]) -> int | None:
+def _position(entries: list[Any], known_by: Mapping[str, str]) -> int | None:
     """Returns the position of the entry that contains the fields `known_by`, or None."""
     return next(
         (n for n, one in enumerate(entries) if isinstance(one, Mapping) and known_by.items() <= one.items()), None
@@ -96,14 +96,14 @@ def _template_in_list(job: Job, entry: DeclaredPodSet, rule: WriteBack) -> Templ
             "metadata": {key: found.get(key) for key in ("labels", "annotations")},
             "spec": {key: found.get(key) for key in ("nodeSelector", "tolerations", "schedulingGates")},
         }
-    number = _known(entries, rule.entry)
+    number = _position(entries, rule.entry)
     items = None if number is None else value_at(entries[number], fields(rule.items or ""))
     item = next((one for one in items or () if isinstance(one, Mapping) and one.get("name") == entry.name), None)
     found = value_at(item, fields(rule.template or ""))
     return found if isinstance(found, Mapping) else None
 
 
-def _flat(info: PodSetInfo) -> dict[str, Any]:
+def _as_entry(info: PodSetInfo) -> dict[str, Any]:
     template = _template(info)
     return {**template.get("metadata", {}), **template.get("spec", {})}
 

@@ -67,10 +67,10 @@ def validate_create(pod: Pod, namespace: str, lookups: Lookups) -> Errors:
     key = object_key(namespace, found.gang.name)
     # One pod is enough: each existing pod passed the same check. Checking all would take a gang of 10,000 half a minute.
     first = next((other for other in lookups.gang_pods(key) if not other.over), None)
-    return [] if first is None else _unlike(pod, found.gang, first)
+    return [] if first is None else _gang_differences(pod, found.gang, first)
 
 
-def _unlike(pod: Pod, gang: PodGang, other: GangPod) -> Errors:
+def _gang_differences(pod: Pod, gang: PodGang, other: GangPod) -> Errors:
     """Returns errors for fields in which the pods of a gang must agree."""
     errors, peer, spec = [], f"pod {other.metadata.name} of gang {gang.name}", pod.get("spec") or {}
     if other.gang is not None:
@@ -85,10 +85,10 @@ def _unlike(pod: Pod, gang: PodGang, other: GangPod) -> Errors:
             errors.append(invalid("spec.priority", number, f"must be as in {peer}: {other.priority}"))
     elif name != other.priority_class:
         errors.append(invalid("spec.priorityClassName", name, f"must be as in {peer}: {other.priority_class}"))
-    return errors + (_unequal(spec, other, peer) if gang.sakkara and other.role else [])
+    return errors + (_group_differences(spec, other, peer) if gang.sakkara and other.role else [])
 
 
-def _unequal(spec: Mapping[str, Any], other: GangPod, peer: str) -> Errors:
+def _group_differences(spec: Mapping[str, Any], other: GangPod, peer: str) -> Errors:
     """Returns errors for the further fields in which the pods of a Sakkara group must agree."""
     mine = shape_of(spec)
     if mine.requests != other.requests:

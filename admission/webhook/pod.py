@@ -203,7 +203,7 @@ def is_ours(pod: Mapping[str, Any]) -> bool:
     return names.MANAGED_LABEL in labels_of(pod) or names.POD_SUSPENDING_PARENT in annotations_of(pod)
 
 
-def says_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+def keeps_metadata(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Reports whether an update changes neither labels nor annotations, as most updates of kubelets do not."""
     return labels_of(old) == labels_of(new) and annotations_of(old) == annotations_of(new)
 

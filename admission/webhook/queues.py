@@ -162,10 +162,10 @@ def _resource_groups(spec: Wire, orphan: str, *, lending_within_nominal: bool) -
     seen_flavors: set[str] = set()
     for i, group in enumerate(groups):
         at = _GROUPS.item(i)
-        errors += _covered(at.child("coveredResources"), group.get("coveredResources") or (), seen_resources)
+        errors += _covered_errors(at.child("coveredResources"), group.get("coveredResources") or (), seen_resources)
         for j, flavor in enumerate(group.get("flavors") or ()):
             path = at.child("flavors").item(j)
-            errors += _once(path.child("name"), flavor.get("name", ""), seen_flavors)
+            errors += _duplicate_errors(path.child("name"), flavor.get("name", ""), seen_flavors)
             errors += _quotas(path.child("resources"), flavor, group, orphan, lending_within_nominal)
     return errors
 
@@ -189,14 +189,14 @@ def _totals(groups: Sequence[Wire]) -> Errors:
     return errors
 
 
-def _covered(at: FieldPath, resources: Sequence[str], seen: set[str]) -> Errors:
+def _covered_errors(at: FieldPath, resources: Sequence[str], seen: set[str]) -> Errors:
     errors: Errors = []
     for i, resource in enumerate(resources):
-        errors += [*label_name(at.item(i), resource), *_once(at.item(i), resource, seen)]
+        errors += [*label_name(at.item(i), resource), *_duplicate_errors(at.item(i), resource, seen)]
     return errors
 
 
-def _once(at: FieldPath, name: str, seen: set[str]) -> Errors:
+def _duplicate_errors(at: FieldPath, name: str, seen: set[str]) -> Errors:
     if name in seen:
         return [duplicate(at, name)]
     seen.add(name)

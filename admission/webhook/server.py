@@ -218,7 +218,7 @@ class _Connection(RequestHandler):
         self._face.unfinished.enter(self, address(transport), self._abort)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._arrived()
+        self._note_arrival()
         self._face.served.leave(self)
         super().connection_lost(exc)
 
@@ -234,7 +234,7 @@ class _Connection(RequestHandler):
 
     def finished(self) -> None:
         """Records that the connection sent a whole request and may now be kept for the next."""
-        self._arrived()
+        self._note_arrival()
         self._face.served.enter(self, address(self.transport), self.close)
 
     def handle_error(
@@ -250,7 +250,7 @@ class _Connection(RequestHandler):
     def _abort(self) -> None:
         cut(self.transport)
 
-    def _arrived(self) -> None:
+    def _note_arrival(self) -> None:
         self._face.unfinished.leave(self)
         if self._late is not None:
             self._late.cancel()

@@ -45,13 +45,13 @@ class WorkerThread:
             self._waiting -= 1
 
     async def call(self, what: Callable[..., T], *given: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._rested, what, *given)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._call_after_rest, what, *given)
 
-    def _rested(self, what: Callable[..., T], *given: Any) -> T:
+    def _call_after_rest(self, what: Callable[..., T], *given: Any) -> T:
         time.sleep(self._rest)
         began = time.perf_counter()
         try:
-            return _tried(what, *given)
+            return _call_with_retries(what, *given)
         finally:
             self._rest = min(time.perf_counter() - began, _LONGEST_REST) if self._waiting > 1 else 0.0
 
@@ -59,7 +59,7 @@ class WorkerThread:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _tried(what: Callable[..., T], *given: Any) -> T:
+def _call_with_retries(what: Callable[..., T], *given: Any) -> T:
     """Retries a call that failed because the event loop changed a lookup during the thread's iteration over it."""
     for _ in range(_TRIES - 1):
         with contextlib.suppress(RuntimeError):

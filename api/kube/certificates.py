@@ -25,17 +25,17 @@ class Files:
         self._contents: dict[str, bytes] = {}
 
     @contextmanager
-    def there(self) -> Iterator[str]:
+    def folder_with_files(self) -> Iterator[str]:
         """Yields the folder with its previous files. No other user may read it."""
         with self._lock:
-            folder = self._opened()
+            folder = self._open_folder()
         try:
             yield str(folder)
         finally:
             with self._lock:
-                self._closed(folder)
+                self._close_folder(folder)
 
-    def _opened(self) -> Path:
+    def _open_folder(self) -> Path:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="stowage-"))
         elif not self._readers:
@@ -46,7 +46,7 @@ class Files:
         self._readers += 1
         return self._folder
 
-    def _closed(self, folder: Path) -> None:
+    def _close_folder(self, folder: Path) -> None:
         self._readers -= 1
         if not self._readers:
             self._contents = {file.name: file.read_bytes() for file in folder.iterdir()}

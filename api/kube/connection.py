@@ -78,12 +78,12 @@ class Connection:
         """Tracks the protocol of each connection: aiohttp forgets one with a cancelled request before its socket is closed."""
         make = connector._factory
 
-        def noted() -> Any:
+        def create_and_note() -> Any:
             protocol = make()
             self._sockets.add(protocol)
             return protocol
 
-        connector._factory = noted
+        connector._factory = create_and_note
 
     async def close(self) -> None:
         """Closes the session and aborts its sockets, without waiting for the TLS shutdown."""
@@ -121,7 +121,7 @@ async def connect(settings: ClientSettings) -> Connection:
 
 def _files(settings: ClientSettings) -> AbstractContextManager[str]:
     """Returns the folder for certificates. In a cluster they are mounted files, and the file system may be read-only."""
-    return nullcontext("") if settings.kubeconfig is None else FILES.there()
+    return nullcontext("") if settings.kubeconfig is None else FILES.folder_with_files()
 
 
 async def _load(settings: ClientSettings, folder: str) -> Any:

@@ -58,7 +58,7 @@ def refuse_cut(data: bytes | msgspec.Raw) -> bytes:
     if _TOO_DEEP in given:
         object_identity = raw_identity(given)
         problem = f"must have at most {_DEEPEST} lists and objects within each other"
-        raise InvalidObject("$", _shown(given), problem, object_identity.key if object_identity else "")
+        raise InvalidObject("$", _excerpt(given), problem, object_identity.key if object_identity else "")
     return given
 
 
@@ -143,24 +143,24 @@ def undecodable(kind: str, data: bytes | msgspec.Raw, error: Exception) -> Inval
     if isinstance(error, msgspec.DecodeError):
         found = _FIELD.match(str(error))
         what, field = (found["what"], found["field"]) if found else (str(error), None)
-        return InvalidObject(field or "$", _given(data, field), what, name)
-    return InvalidObject("$", _shown(bytes(data)), f"{type(error).__name__}: {error}", name)
+        return InvalidObject(field or "$", _value_at(data, field), what, name)
+    return InvalidObject("$", _excerpt(bytes(data)), f"{type(error).__name__}: {error}", name)
 
 
 def _dotted(path: tuple[int | str, ...]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".") or "$"
 
 
-def _given(data: bytes | msgspec.Raw, field: str | None) -> object:
+def _value_at(data: bytes | msgspec.Raw, field: str | None) -> object:
     """Returns the value of the field, if its path is simple (`spec.levels[2].name`), else the start of the object."""
     try:
         value: Any = msgspec.json.decode(data)
         for part in re.findall(r"[^.\[\]]+", field or ""):
             value = value[int(part)] if isinstance(value, list) else value[part]
     except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError):
-        return _shown(bytes(data))
-    return value if field else _shown(bytes(data))
+        return _excerpt(bytes(data))
+    return value if field else _excerpt(bytes(data))
 
 
-def _shown(data: bytes) -> str:
+def _excerpt(data: bytes) -> str:
     return data[:80].decode(errors="replace")

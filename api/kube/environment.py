@@ -21,7 +21,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from api.errors import InvalidObject
 from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings, ProcessSettings
-from api.kube.unsupported_keys import said_of
+from api.kube.unsupported_keys import answer_for
 
 CONFIG_VARIABLE = "STOWAGE_CONFIG"
 
@@ -170,7 +170,7 @@ def _bare(name: str) -> str:
 
 
 def _wrong(error: ErrorDetails) -> str:
-    return said_of(error["loc"]) if error["type"] == "extra_forbidden" else error["msg"]
+    return answer_for(error["loc"]) if error["type"] == "extra_forbidden" else error["msg"]
 
 
 class _File(YamlConfigSettingsSource):

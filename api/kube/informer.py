@@ -196,7 +196,7 @@ class Informer(Generic[T]):
         async with aclosing(watch) as events:
             async for event in events:
                 self._failures = 0
-                await self._take(event, refreshes)
+                await self._handle_event(event, refreshes)
         if self._clock.now() - started > _QUIET:
             self._failures = 0
 
@@ -264,7 +264,7 @@ class Informer(Generic[T]):
 
     # ---- watching
 
-    async def _take(self, event: WatchEvent, refreshes: int) -> None:
+    async def _handle_event(self, event: WatchEvent, refreshes: int) -> None:
         if event.type == BOOKMARK:
             await self._bookmark(event.object, refreshes)
         elif self._initial is not None:

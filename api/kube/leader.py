@@ -101,7 +101,7 @@ class LeaderElection:
         """Leads until the work ends (True) or the Lease is lost (False)."""
         log.info("leading", extra={"lease": str(self)})
         self._metric.set(1)
-        work = asyncio.create_task(_call(lead), name="lead")
+        work = asyncio.create_task(_run_leader(lead), name="lead")
         renewing = asyncio.create_task(self._renew(work), name="renew")
         try:
             await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
@@ -153,7 +153,7 @@ class LeaderElection:
 
     async def _give_back(self) -> None:
         if self._seen is not None and not self._seen.version:
-            await self._look()  # the last renewal failed: only a new read returns the version
+            await self._read_lease()  # the last renewal failed: only a new read returns the version
         seen = self._seen
         if seen is not None and seen.holder == self.settings.identity:
             await self._put({**seen.spec, "holderIdentity": "", "leaseDurationSeconds": 1}, seen.version)
@@ -174,7 +174,7 @@ class LeaderElection:
     async def _claim(self) -> bool:
         settings, now = self.settings, self._clock.now
         if not (self.is_leader and self._seen and self._seen.version):
-            await self._look()
+            await self._read_lease()
         seen = self._seen
         if seen is not None and seen.holder != settings.identity:
             self._proved = None
@@ -188,7 +188,7 @@ class LeaderElection:
         self._proved = started
         return True
 
-    async def _look(self) -> None:
+    async def _read_lease(self) -> None:
         try:
             lease = await self._kube.get(LEASES, self.settings.name, self.settings.namespace)
         except NotFound:
@@ -239,7 +239,7 @@ class LeaderElection:
         return left if 0.0 < left < pause else pause
 
 
-async def _call(lead: Callable[[], Awaitable[object]]) -> None:
+async def _run_leader(lead: Callable[[], Awaitable[object]]) -> None:
     await lead()
 
 

@@ -71,7 +71,7 @@ def serve(main: Main, settings: ProcessSettings) -> int:
 
 
 async def _serve(main: Main, settings: ProcessSettings) -> int:
-    asyncio.get_running_loop().set_exception_handler(_unheard)
+    asyncio.get_running_loop().set_exception_handler(_handle_unawaited)
     process = Process(settings)
     _listen(process)
     host, port = settings.health_host, settings.health_port
@@ -89,7 +89,7 @@ async def _serve(main: Main, settings: ProcessSettings) -> int:
         return code
 
 
-def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _handle_unawaited(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Handles exceptions that no task awaited. uvloop reports one if a response arrives on a closed connection."""
     error = context.get("exception")
     if isinstance(error, RuntimeError) and str(error).endswith("the handler is closed"):
@@ -101,15 +101,15 @@ def _unheard(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 def _listen(process: Process) -> None:
     """Installs signal handlers: the first signal starts an orderly shutdown, a second one ends the process at once."""
 
-    def heard(name: str) -> None:
+    def handle_signal(name: str) -> None:
         if process.stopping.is_set():
-            _end_hard(f"second signal: {name}")
+            _exit_at_once(f"second signal: {name}")
         log.info("stopping", extra={"program": process.settings.name, "signal": name})
         process.stopping.set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, heard, number.name)
+        loop.add_signal_handler(number, handle_signal, number.name)
 
 
 async def _work(main: Main, process: Process) -> int:
@@ -126,7 +126,7 @@ async def _work(main: Main, process: Process) -> int:
             with suppress(asyncio.CancelledError):
                 await task
     if not work.done():
-        _end_hard(f"no end within {process.settings.grace} s")
+        _exit_at_once(f"no end within {process.settings.grace} s")
     if work.cancelled():
         return ORDERLY
     error = work.exception()
@@ -139,7 +139,7 @@ async def _call(main: Main, process: Process) -> None:
     await main(process)
 
 
-def _end_hard(why: str) -> None:
+def _exit_at_once(why: str) -> None:
     """Ends the process without cleanup: a task that ignores its cancellation would block any orderly end."""
     log.critical("ending at once", extra={"why": why})
     logging.shutdown()

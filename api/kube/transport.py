@@ -69,9 +69,9 @@ class Transport:
         try:
             return await self._authorized(call)
         except ApiError as error:
-            return await self._again(call, error)
+            return await self._retry_after(call, error)
 
-    async def _again(self, call: ApiRequest, error: ApiError) -> bytes:
+    async def _retry_after(self, call: ApiRequest, error: ApiError) -> bytes:
         """Retries after a first failure, which is replayed as the first attempt.
 
         The retry machinery costs a third of a request, so requests that succeed at once skip it.

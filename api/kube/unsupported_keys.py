@@ -69,7 +69,7 @@ _OTHER_FILE: Final = "the ungater and the other two processes have a file each"
 _OF_OTHERS: Final = frozenset(("ungater", "placement", "controller", "webhook", "fairSharing", "metrics", "resources"))
 
 
-def said_of(where: Sequence[Any]) -> str:
+def answer_for(where: Sequence[Any]) -> str:
     """Returns the answer for an unknown key, given the parts of its path."""
     path = ".".join(to_camel(part) if isinstance(part, str) and "_" in part else str(part) for part in where)
     if path in INSTEAD:

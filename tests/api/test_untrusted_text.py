@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.untrusted_text import DEEPEST, LONGEST, bounded, cut, entries_once, read_json
+from api.untrusted_text import DEEPEST, LONGEST, bounded, cut, read_json, unique_entries
 
 
 def nested(depth: int) -> str:
@@ -73,4 +73,4 @@ def test_what_lies_too_deep_is_cut_out() -> None:
 
 def test_a_key_stands_there_once() -> None:
     with pytest.raises(ValueError, match="a appears twice"):
-        read_json('{"a": 1, "a": 2}', pairs=entries_once)
+        read_json('{"a": 1, "a": 2}', pairs=unique_entries)

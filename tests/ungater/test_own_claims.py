@@ -45,30 +45,30 @@ def with_volumes(*names: str) -> Pod:
 
 def test_a_pod_without_such_volumes_waits_for_nothing_and_no_claim_is_watched() -> None:
     claims, own, _ = made()
-    assert own.left("ns/wl", pod("p"), THEN) == 0.0
+    assert own.seconds_left("ns/wl", pod("p"), THEN) == 0.0
     assert not claims.asked
 
 
 def test_it_waits_until_each_claim_exists_and_the_workload_is_looked_at_again() -> None:
     claims, own, came = made()
     waiting = with_volumes("a", "b")
-    assert own.left("ns/wl", waiting, THEN + 1) == PATIENCE - 1
+    assert own.seconds_left("ns/wl", waiting, THEN + 1) == PATIENCE - 1
     claims.come("p-a")
     assert came == ["ns/wl"]
-    assert own.left("ns/wl", waiting, THEN + 1) > 0
+    assert own.seconds_left("ns/wl", waiting, THEN + 1) > 0
     claims.come("p-b")
     assert came == ["ns/wl"] * 2
-    assert own.left("ns/wl", waiting, THEN + 1) == 0.0
+    assert own.seconds_left("ns/wl", waiting, THEN + 1) == 0.0
 
 
 def test_a_claim_that_does_not_come_holds_the_gate_for_a_bounded_time() -> None:
     _, own, _ = made()
-    assert own.left("ns/wl", with_volumes("a"), THEN + PATIENCE) == 0.0
+    assert own.seconds_left("ns/wl", with_volumes("a"), THEN + PATIENCE) == 0.0
 
 
 def test_a_pod_that_is_gone_is_forgotten() -> None:
     claims, own, came = made()
-    own.left("ns/wl", with_volumes("a"), THEN)
+    own.seconds_left("ns/wl", with_volumes("a"), THEN)
     own.forget(with_volumes("a"))
     claims.come("p-a")
     assert came == []

@@ -17,7 +17,7 @@ from typing import Final
 from admission.controllers.timeouts import RequeueBackoff
 from admission.integrations.base import JobResult
 from admission.integrations.gang import MatchPolicy, PodGang, from_text, groups_of, policy_of
-from admission.integrations.gangplacement import alone, check_likeness, effective, said_of, together
+from admission.integrations.gangplacement import alone, check_likeness, effective, placement_of, together
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, SortedMembers, UnlikePods
 from api import names
@@ -134,7 +134,7 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> GangTerms
         # would update every waiting Workload.
         uid=key if pod_group is None or _is_made(pod_group) else pod_group.metadata.uid or key,
         since=first.created,
-        placement=said_of(group_says),
+        placement=placement_of(group_says),
         profile=None if names.PLACEMENT_PROFILE in first.annotations else group_says.get(names.PLACEMENT_PROFILE),
     )
 

@@ -38,7 +38,7 @@ def test_the_numbers_force_the_wait_however_pods_are_placed() -> None:
 def test_the_story_has_every_kind_of_job() -> None:
     asks = story()
     assert {manifest(ask)[0] for ask in asks} == {JOBS, JOBSETS}
-    assert {ask.wish for ask in asks} == {"require rack", "prefer rack"}
+    assert {ask.topology_text for ask in asks} == {"require rack", "prefer rack"}
     assert any(len(ask.pod_sets) == 2 for ask in asks)
 
 
