@@ -32,7 +32,7 @@ from admission.integrations.ownership import DEFAULTED, NOTHING_ADDED, excess
 from admission.integrations.parts import PARTS
 from admission.integrations.paths import fields, value_at, with_value, without, written
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
-from api import names
+from admission.integrations.ranks import RankedPods, offsets
 from api.cel import CelError, compile_cel
 from api.errors import InvalidObject
 from api.job_kinds import DefaultTemplate, JobKindSpec, Sidecar, Test
@@ -227,9 +227,15 @@ class DeclaredJob:
         entries = self.entries(job)
         by_name = infos_by_name(job, infos, [entry.name for entry in entries])
         changed = with_value(job, self.suspend, self.spec.suspend.running)
-        for entry in entries:
-            template = self._own_template(job, entry)
-            info = by_name[entry.name].merged(annotations=_offset(job, entry, template))
+        templates = [self._own_template(job, entry) for entry in entries]
+        ranks = offsets(
+            [
+                RankedPods(entry.name, by_name[entry.name].count, template, self._first_rank(job, entry))
+                for entry, template in zip(entries, templates, strict=True)
+            ]
+        )
+        for entry, template in zip(entries, templates, strict=True):
+            info = by_name[entry.name].merged(annotations=ranks[entry.name])
             # also checked when only the info is written back, so that a conflict is found there too
             started = applied(template, info)
             if self.spec.write_back is None:
@@ -238,6 +244,13 @@ class DeclaredJob:
                 around = sum(one.around_at == entry.around_at for one in entries)
                 changed = writeback.with_info(changed, entry, self.spec.write_back, info, around)
         return patch_between(job, changed) or {}
+
+    def _first_rank(self, job: Job, entry: DeclaredPodSet) -> int | None:
+        """Returns the number that the kind's controller gives the first pod, or None if it gives none."""
+        if entry.topology.get("pod_index_label", self.spec.rank_label) is None:
+            return None
+        offset = entry.rule.rank_offset
+        return 0 if offset is None or (offset.when and not holds_expression(offset.when, job)) else offset.value
 
     def _own_template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
         """Returns the pod set's template without what an earlier start wrote into a list. Raises InvalidObject."""
@@ -336,16 +349,6 @@ def holds_expression(expression: str, job: Job) -> bool:
         return compile_cel(expression)({"object": job}) is True
     except CelError:
         return False
-
-
-def _offset(job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the annotation with the rank of the first pod, unless it is 0 or the template sets ranks itself."""
-    offset, said = entry.rule.rank_offset, value_at(template, ("metadata", "annotations")) or {}
-    if offset is None or names.POD_INDEX_OFFSET in said or names.PODSET_GROUP_NAME in said:
-        return {}
-    return (
-        {names.POD_INDEX_OFFSET: str(offset.value)} if offset.when is None or holds_expression(offset.when, job) else {}
-    )
 
 
 def _default(job: Job, rule: DefaultTemplate) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from admission.integrations.base import (
 )
 from admission.integrations.job import BatchJob, pods_of
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored, without_leftovers
+from admission.integrations.ranks import RankedPods, offsets
 from api import names
 from api.kube.resources import JOBSETS, Resource
 from api.requests import topology_request
@@ -77,7 +78,10 @@ class JobSet:
         """See JobIntegration."""
         replicated = _replicated_jobs(job)
         by_name = infos_by_name(job, infos, [_pod_set_name(r) for r in replicated])
-        changed = [_with_template(r, applied(_template(r), by_name[_pod_set_name(r)])) for r in replicated]
+        pods = [RankedPods(n := _pod_set_name(r), by_name[n].count, _template(r)) for r in replicated]
+        ranks = offsets(pods)
+        added = {name: info.merged(annotations=ranks[name]) for name, info in by_name.items()}
+        changed = [_with_template(r, applied(_template(r), added[_pod_set_name(r)])) for r in replicated]
         return patch_between(job, with_spec(job, suspend=False, replicatedJobs=changed)) or {}
 
     def stop(self, job: Job, original: Sequence[PodSet] | None) -> Patch | None:

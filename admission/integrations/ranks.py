@@ -1,0 +1,42 @@
+"""Ranks of pods in pod-set groups, for kinds whose controllers number the pods of each pod set on their own. Pure.
+
+The ungater numbers the pods of a group together, the smaller pod set first (ungater/plan.py). The annotation `pod-index-offset`
+says where a pod set's own numbers start therein; a start writes it to the template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from admission.integrations.paths import value_at
+from api import names
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPods:
+    """A pod set: its `template`, the number of its pods, and the number that its controller gives the first of them.
+
+    `first` is None if its pods have no numbers.
+    """
+
+    name: str
+    count: int
+    template: Mapping[str, Any]
+    first: int | None = 0
+
+
+def offsets(pod_sets: Sequence[RankedPods]) -> dict[str, dict[str, str]]:
+    """Returns the annotations with each pod set's offset by its name: none if it is 0 or if the template has one."""
+    before: dict[str, int] = {}
+    found: dict[str, dict[str, str]] = {}
+    for pods in sorted(pod_sets, key=lambda pods: pods.count):
+        said = value_at(pods.template, ("metadata", "annotations"))
+        said = said if isinstance(said, Mapping) else {}
+        group = said.get(names.PODSET_GROUP_NAME)
+        started = 0 if group is None else before.get(str(group), 0)
+        before[str(group)] = started + pods.count
+        offset = 0 if pods.first is None or names.POD_INDEX_OFFSET in said else pods.first - started
+        found[pods.name] = {names.POD_INDEX_OFFSET: str(offset)} if offset else {}
+    return found
