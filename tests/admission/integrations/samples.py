@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES
-from admission.integrations.paths import Location, fields, with_value
+from admission.integrations.paths import Location, fields, value_at, with_value
 from admission.integrations.referenced import REFERENCED
-from api.job_kinds import PodSetRule
+from api.job_kinds import JobKind, PodSetRule
 
 Object = dict[str, Any]
 
@@ -105,17 +105,28 @@ def ray_job() -> Object:
     return job
 
 
-def train_job() -> Object:
-    """A TrainJob of four nodes and the runtime's initializer, whose runtime is there."""
+def runtime() -> Object:
+    """The runtime of the TrainJob: an initializer and nodes."""
 
     def replicated(name: str, step: str) -> Object:
         labels = {"trainer.kubeflow.org/trainjob-ancestor-step": step}
         return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": template()}}}
 
     jobs = [replicated("dataset-initializer", "dataset-initializer"), replicated("node", "trainer")]
-    runtime = {"spec": {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": jobs}}}}
-    REFERENCED.keep(CLUSTER_RUNTIMES, {"torch": runtime})
-    spec = {"suspend": True, "runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 4}}
+    spec = {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": {"spec": {"replicatedJobs": jobs}}}
+    kind = {"apiVersion": CLUSTER_RUNTIMES.api_version, "kind": CLUSTER_RUNTIMES.kind}
+    return {**kind, "metadata": {"name": "torch"}, "spec": spec}
+
+
+def train_job() -> Object:
+    """A TrainJob of four nodes and the runtime's initializer, whose runtime is there."""
+    REFERENCED.keep(CLUSTER_RUNTIMES, {"torch": runtime()})
+    jobs: list[Object] = [
+        {"name": name, "template": {"spec": {"template": {}}}} for name in ("dataset-initializer", "node")
+    ]
+    patch = {"manager": "tests", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    trainer = {"numNodes": 4}
+    spec = {"suspend": True, "runtimeRef": {"name": "torch"}, "trainer": trainer, "runtimePatches": [patch]}
     return _object("trainer.kubeflow.org/v1alpha1", "TrainJob", spec)
 
 
@@ -145,9 +156,42 @@ def _object(api_version: str, kind: str, spec: Object) -> Object:
     return {"apiVersion": api_version, "kind": kind, "metadata": {**meta, "labels": labels}, "spec": spec, "status": {}}
 
 
+_CRANE: Object = {"group": "example.com", "version": "v1", "plural": "cranes", "kind": "Crane"}
+CRANE_KIND: Object = {
+    "apiVersion": "stowage.dev/v1alpha1",
+    "kind": "JobKind",
+    "metadata": {"name": "cranes.example.com"},
+    "spec": {
+        **_CRANE,
+        "suspend": {"path": "spec.parked"},
+        "podSets": [
+            {
+                "each": "spec.teams[].crews[]",
+                "template": "pod",
+                "count": [{"path": "size"}, {"path": "^.shifts"}],
+                "subGroupLabel": "example.com/shift",
+                "subGroups": {"path": "^.shifts"},
+            }
+        ],
+        "status": {"active": {"expression": "object.?status.?running.orValue(0) > 0"}},
+        "rankLabel": "example.com/seat",
+    },
+}
+"""A made-up kind: crews in teams, each for some shifts. Its pods bear the shift, and their seat within the shift."""
+CRANES: Final = DeclaredJob(JobKind.from_wire(CRANE_KIND).spec)
+
+
+def crane() -> Object:
+    """A Crane of two crews: one pod, and two shifts of three pods."""
+    crews = [{"name": "lift", "pod": template(), "shifts": 1}, {"name": "load", "size": 3, "pod": template()}]
+    teams = [{"name": "north", "shifts": 1, "crews": crews[:1]}, {"name": "south", "shifts": 2, "crews": crews[1:]}]
+    return _object("example.com/v1", "Crane", {"parked": True, "teams": teams})
+
+
 SAMPLES: dict[str, Callable[[], Object]] = {
     "batch/job": batch_job,
     "jobset.x-k8s.io/jobset": jobset,
+    CRANES.framework: crane,
     "ray.io/raycluster": partial(ray, "RayCluster", "spec"),
     "ray.io/rayservice": partial(ray, "RayService", "spec", "rayClusterConfig"),
     "ray.io/rayjob": ray_job,
@@ -159,6 +203,7 @@ _RAY = {"head": 1, "small": 1, "large": 6}
 COUNTS = {
     "batch/job": {"main": 3},
     "jobset.x-k8s.io/jobset": {"driver": 1, "worker": 6},
+    CRANES.framework: {"north-lift": 1, "south-load": 6},
     "ray.io/raycluster": _RAY,
     "ray.io/rayservice": _RAY,
     "ray.io/rayjob": {**_RAY, "submitter": 1},
@@ -213,6 +258,55 @@ def counts(kind: JobIntegration) -> dict[str, int]:
     if isinstance(kind, DeclaredJob) and kind.framework not in COUNTS:
         return {name: pods for _, name, pods, _ in _placed(kind)}
     return COUNTS[kind.framework]
+
+
+LARGER: dict[str, tuple[Location, ...]] = {
+    "batch/job": (("spec", "parallelism"),),
+    "sparkoperator.k8s.io/sparkapplication": (("spec", "executor", "instances"),),
+    "workload.codeflare.dev/appwrapper": (("spec", "components", 0, "template", "spec", "parallelism"),),
+}
+
+
+def larger(kind: JobIntegration, job: Object) -> Object:
+    """The job with four pods in its largest pod set (or six, as the samples have), and one in the first of several."""
+    for path in LARGER.get(kind.framework, ()):
+        job = with_value(job, path, 4)
+    for entry in (
+        kind.entries(job) if kind.framework.startswith("kubeflow.org/") and isinstance(kind, DeclaredJob) else ()
+    ):
+        job = with_value(job, (*entry.at, *fields(entry.rule.count[0].path)), 4 if entry.name == "worker" else 1)
+    return job
+
+
+def annotated(
+    kind: JobIntegration, job: Object, annotations: Mapping[str, str], pod_sets: Container[str] | None = None
+) -> Object:
+    """The job with these annotations on the templates of its pod sets, or of these."""
+    for at, name in _annotations_of(kind, job):
+        if pod_sets is None or name in pod_sets:
+            job = with_value(job, at, {**(value_at(job, at) or {}), **annotations})
+    return job
+
+
+def _annotations_of(kind: JobIntegration, job: Object) -> Iterator[tuple[Location, str]]:
+    """Where the annotations of each pod set's template stand, and its name; a TrainJob has a patch of the user's for them."""
+    said: Location = ("metadata", "annotations")
+    inner: Location = ("template", "spec", "template", *said)
+    if kind.framework == "batch/job":
+        yield ("spec", "template", *said), "main"
+    elif kind.framework == "jobset.x-k8s.io/jobset":
+        for number, one in enumerate(job["spec"]["replicatedJobs"]):
+            yield ("spec", "replicatedJobs", number, *inner), one["name"]
+    elif kind.framework == "trainer.kubeflow.org/trainjob":
+        patch: Location = ("spec", "runtimePatches", 0, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        for number, one in enumerate(value_at(job, patch) or ()):
+            yield (*patch, number, *inner), one["name"]
+    elif kind.framework == "sparkoperator.k8s.io/sparkapplication":
+        for role in ("driver", "executor"):
+            yield ("spec", role, "annotations"), role
+    elif isinstance(kind, DeclaredJob):
+        for entry in kind.entries(job):
+            yield ((*entry.at, *said) if entry.template is not None else (*entry.template_at, *said)), entry.name
 
 
 def suspended(kind: JobIntegration, job: Object, value: bool = True) -> Object:

@@ -8,12 +8,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from admission.integrations.base import JobIntegration
-from admission.integrations.declared import DeclaredJob
 from admission.integrations.paths import with_value
 from admission.integrations.podset import PodSetInfo
 from admission.integrations.registry import ADAPTERS, BY_FRAMEWORK
@@ -21,42 +19,13 @@ from api import names
 from api.assignment import encode
 from api.pods import Pod
 from api.workloads import PodSet, Workload
-from tests.admission.integrations.samples import Object, merged, sample
+from tests.admission.integrations.samples import CRANES, Object, annotated, larger, merged, sample
 from tests.builders import condition, pod
 from ungater.plan import plan
 
-KINDS = pytest.mark.parametrize("kind", ADAPTERS, ids=lambda kind: kind.framework)
+KINDS = pytest.mark.parametrize("kind", [*ADAPTERS, CRANES], ids=lambda kind: kind.framework)
 GROUPED = {names.PODSET_GROUP_NAME: "together"}
 WITHOUT_RANKS = {"ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice", "sparkoperator.k8s.io/sparkapplication"}
-
-
-def annotated(kind: JobIntegration, job: Object, annotations: Mapping[str, str]) -> Object:
-    """The job with these annotations on each of its pod templates."""
-    match kind.framework:
-        case "trainer.kubeflow.org/trainjob":
-            said = {"spec": {"template": {"metadata": {"annotations": dict(annotations)}}}}
-            jobs = [{"name": pod_set.name, "template": said} for pod_set in kind.pod_sets(job)]
-            patch = {"manager": "tests", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
-            return {**job, "spec": {**job["spec"], "runtimePatches": [*job["spec"].get("runtimePatches", ()), patch]}}
-        case "sparkoperator.k8s.io/sparkapplication":
-            for role in ("driver", "executor"):
-                job = with_value(
-                    job, ("spec", role, "annotations"), {**job["spec"][role]["annotations"], **annotations}
-                )
-            return job
-    found: Object = _walked(job, annotations)
-    return found
-
-
-def _walked(value: Any, annotations: Mapping[str, str]) -> Any:
-    if isinstance(value, list):
-        return [_walked(one, annotations) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if isinstance(spec := value.get("spec"), dict) and "containers" in spec:
-        meta = value.get("metadata") or {}
-        return {**value, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), **annotations}}}
-    return {key: _walked(one, annotations) for key, one in value.items()}
 
 
 def started(kind: JobIntegration, job: Object) -> Object:
@@ -138,16 +107,6 @@ def follows(kind: JobIntegration, job: Object, first: Mapping[str, int] | None =
 def asking(kind: JobIntegration) -> Object:
     job: Object = with_value(sample(kind), ("metadata", "annotations"), {names.REQUIRED_TOPOLOGY: "rack"})
     return larger(kind, annotated(kind, job, {names.REQUIRED_TOPOLOGY: "rack"}))
-
-
-def larger(kind: JobIntegration, job: Object) -> Object:
-    """With more than two pods in a pod set that has ranks."""
-    if not isinstance(kind, DeclaredJob):
-        return job
-    for rule, entry in ((entry.rule, entry) for entry in kind.entries(job)):
-        if rule.count and entry.name in ("worker", "launcher"):
-            job = with_value(job, (*entry.at, "replicas"), 5 if entry.name == "worker" else 1)
-    return job
 
 
 @KINDS

@@ -11,12 +11,15 @@ import pytest
 from typer.testing import CliRunner
 
 from admission.cli.main import app
+from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
-from admission.integrations.paths import value_at, with_value
-from admission.integrations.registry import DECLARED
+from admission.integrations.paths import with_value
+from admission.integrations.registry import ADAPTERS, DECLARED
+from admission.integrations.registry import KINDS as KINDS_KNOWN
 from admission.integrations.sets import SCALED as SCALED_KINDS
-from admission.world.files import from_documents
 from api import manifests, names
+from tests.admission.integrations.samples import CRANE_KIND, CRANES, annotated, larger, runtime, suspended
+from tests.admission.integrations.samples import sample as contract_sample
 from tests.admission.world.world_documents import RACK, node, queue, tree, written
 from tests.crds import SHIPPED
 
@@ -43,14 +46,14 @@ def sample(kind: DeclaredJob) -> tuple[Object, list[Object]]:
 def site(tmp_path: Path, kind: DeclaredJob, hosts: int) -> tuple[Path, Object]:
     job, others = sample(kind)
     racks = [*tree(2, 0), *(host(f"r{rack}-h{number}", f"r{rack}") for rack in range(2) for number in range(hosts))]
-    made = queue()
-    for one in made:
-        if one["kind"] == "ClusterQueue":
-            resources = [{"name": name, "nominalQuota": amount} for name, amount in MORE.items()]
-            one["spec"]["resourceGroups"] = [
-                {"coveredResources": list(MORE), "flavors": [{"name": "tas", "resources": resources}]}
-            ]
-    return written(tmp_path / "site.yaml", racks, made, others, job), job
+    return written(tmp_path / "site.yaml", racks, rich_queue(), others, job), job
+
+
+def rich_queue() -> list[Object]:
+    """With quota of all that samples request."""
+    resources = [{"name": name, "nominalQuota": amount} for name, amount in MORE.items()]
+    flavors = [{"name": "tas", "resources": resources}]
+    return queue(resourceGroups=[{"coveredResources": list(MORE), "flavors": flavors}])
 
 
 def host(name: str, rack: str) -> Object:
@@ -83,18 +86,87 @@ def test_its_sample_that_fits_no_rack_is_explained(kind: DeclaredJob, tmp_path: 
     assert f"{kind.resource.kind} default/{name} in ClusterQueue q: CannotRun (TopologyPlacementFailed" in said
 
 
-@KINDS
-def test_ranks_and_levels_of_its_pod_sets_are_read(kind: DeclaredJob) -> None:
-    job, others = sample(kind)
-    from_documents([])  # the runtime of a TrainJob is known afterwards
-    pod_sets = kind.pod_sets(job) if not others else ()
-    for pod_set in pod_sets:
-        asked = pod_set.topology_request
-        assert asked is not None
-        assert asked.required == RACK
-        if kind.spec.rank_label is not None:
-            assert asked.pod_index_label == kind.spec.rank_label
-    assert value_at(job, ("metadata", "annotations", names.REQUIRE_TOPOLOGY)) == RACK
+# ---- what templates ask for themselves: levels, pod-set groups, slices
+
+ALL_KINDS = pytest.mark.parametrize("kind", [*ADAPTERS, CRANES], ids=lambda kind: kind.framework)
+GROUP = {names.PODSET_GROUP_NAME: "together", names.REQUIRED_TOPOLOGY: RACK}
+
+
+def job_of(kind: JobIntegration) -> Object:
+    """The contract's sample of the kind, not suspended, in the queue of the worlds here."""
+    job = larger(kind, contract_sample(kind))
+    meta = {"name": "d", "namespace": "default", "labels": {names.QUEUE_NAME_LABEL: "q"}}
+    found: Object = {**suspended(kind, job, False), "metadata": meta}
+    return found
+
+
+def simulated(tmp_path: Path, kind: JobIntegration, job: Object, racks: list[int]) -> dict[str, dict[str, int]]:
+    """Pods by host of each pod set, on racks with so many hosts of three pods each."""
+    hosts = [host(f"r{rack}-h{number}", f"r{rack}") for rack, count in enumerate(racks) for number in range(count)]
+    for one in hosts:
+        one["status"]["allocatable"]["pods"] = "3"
+        one["metadata"]["labels"]["disk"] = "ssd"
+    others = [runtime()] if kind.framework == "trainer.kubeflow.org/trainjob" else []
+    others += [CRANE_KIND] if kind is CRANES else []
+    levels = [one for one in tree(1, 0) if one["kind"] != "Node"]
+    file = written(tmp_path / "site.yaml", levels, hosts, rich_queue(), others, job)
+    done = CliRunner().invoke(app, ["simulate", str(file), "--json"])
+    assert done.exit_code == 0, done.output
+    (told,) = json.loads(done.stdout)["workloads"]
+    assert told["state"] in ("Admitted", "Finished", "Running"), told
+    return {
+        each["name"]: {domain["values"][-1]: domain["count"] for domain in each["domains"]} for each in told["podSets"]
+    }
+
+
+@pytest.fixture
+def crane() -> Iterator[DeclaredJob]:
+    """The made-up kind is declared by its file; what a process knows of it is forgotten afterwards."""
+    yield CRANES
+    KINDS_KNOWN.withdraw(("example.com", "Crane"))
+
+
+@pytest.mark.usefixtures("crane")
+@ALL_KINDS
+def test_a_level_that_one_template_requires_holds_for_its_pod_set(kind: JobIntegration, tmp_path: Path) -> None:
+    job = job_of(kind)
+    counts = {name: sum(found.values()) for name, found in simulated(tmp_path, kind, job, [9, 9]).items()}
+    largest = max(counts, key=lambda name: counts[name])
+    job = annotated(kind, job, {names.REQUIRED_TOPOLOGY: RACK}, {largest})
+    assert counts[largest] > 3
+    found = simulated(tmp_path, kind, job, [1, 9, 1, 1])[largest]
+    assert {name.partition("-")[0] for name in found} == {"r1"}, "the only rack that has room for all of them"
+
+
+@pytest.mark.usefixtures("crane")
+@ALL_KINDS
+def test_pod_sets_of_a_group_go_to_one_rack(kind: JobIntegration, tmp_path: Path) -> None:
+    """A launcher, head or driver and its workers. The first alone would fit a smaller rack."""
+    plain = simulated(tmp_path, kind, job_of(kind), [9])
+    largest = max(plain, key=lambda name: sum(plain[name].values()))
+    single = next((name for name, found in plain.items() if sum(found.values()) == 1), None)
+    if single is None:
+        assert len(plain) == 1, "a kind of several pod sets has a sample with a leader"
+        return
+    members = {single, largest}
+    job = annotated(kind, job_of(kind), GROUP, members)
+    found = simulated(tmp_path, kind, job, [1, 1, 9])
+    assert {name.partition("-")[0] for member in members for name in found[member]} == {"r2"}
+    apart = annotated(kind, job_of(kind), {names.REQUIRED_TOPOLOGY: RACK}, members)
+    found = simulated(tmp_path, kind, apart, [1, 1, 9])
+    assert {name.partition("-")[0] for name in found[single]} != {"r2"}, "without the group it goes elsewhere"
+
+
+@pytest.mark.usefixtures("crane")
+@ALL_KINDS
+def test_slices_stay_whole(kind: JobIntegration, tmp_path: Path) -> None:
+    """Hosts have room for three pods: without slices one of them would get three."""
+    plain = simulated(tmp_path, kind, job_of(kind), [9])
+    (largest, count) = max(((name, sum(found.values())) for name, found in plain.items()), key=lambda each: each[1])
+    assert count % 2 == 0
+    said = {names.SLICE_REQUIRED_TOPOLOGY: names.HOSTNAME_LABEL, names.SLICE_SIZE: "2", names.REQUIRED_TOPOLOGY: RACK}
+    found = simulated(tmp_path, kind, annotated(kind, job_of(kind), said, {largest}), [9])[largest]
+    assert set(found.values()) == {2}
 
 
 SCALED = manifests.read_one(SAMPLES / "scaled-kind.yaml")
