@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from api.kube.resources import EVENTS, JOB_KINDS, PODS
+from api.kube.resources import EVENTS, PODS
 from api.names import POD_SUSPENDING_PARENT, QUEUE_NAME_LABEL, SET_NAME
 from tests.scenarios.site import Site, eventually
-from tests.scenarios.test_scaled_kinds import HERD, Keeper, declared, herd, pods_of, running, runs, submit
+from tests.scenarios.test_scaled_kinds import HERD, declared, herd, submit
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
@@ -47,14 +47,20 @@ async def told(here: Site, pod: str, *words: str) -> None:
         ) from None
 
 
-@pytest.mark.parametrize("framework", [FRAMEWORK, "statefulset", "leaderworkerset", "nobody.example.com/none"])
-@pytest.mark.parametrize("of", ["ghost", None], ids=["no such set", "no name"])
-async def test_it_is_told_that_there_is_no_such_set(site: MakeSite, framework: str, of: str | None) -> None:
+async def test_it_is_told_that_there_is_no_such_set(site: MakeSite) -> None:
     here = site("marks-alone")
     await here.open({"b1": {"r1": 1}}, quota=4)
     await declared(here, HERD)
-    await forged(here, "alone", framework, of)
-    await told(here, "alone", "")
+    wanted = {
+        (FRAMEWORK, "ghost"): f"a pod of Herd {here.name}/ghost, which does not exist",
+        (FRAMEWORK, None): "a pod of a Herd and names none",
+        ("statefulset", "ghost"): "a pod of a StatefulSet and names none",
+        ("leaderworkerset", "ghost"): "a pod of a LeaderWorkerSet and names none",
+    }
+    for number, (framework, of) in enumerate(wanted):
+        await forged(here, f"alone-{number}", framework, of)
+    for number, said in enumerate(wanted.values()):
+        await told(here, f"alone-{number}", said)
 
 
 async def test_it_is_told_that_the_set_has_no_queue(site: MakeSite) -> None:
@@ -65,20 +71,4 @@ async def test_it_is_told_that_the_set_has_no_queue(site: MakeSite) -> None:
     del body["metadata"]["labels"]
     await submit(here, HERD, body)
     await forged(here, "guest", FRAMEWORK, "free")
-    await told(here, "guest", "")
-
-
-async def test_it_is_told_once_its_kind_is_declared_no_more(site: MakeSite) -> None:
-    here = site("marks-undeclared")
-    await here.open({"b1": {"r1": 1}}, quota=1)
-    await declared(here, HERD)
-    async with running(Keeper(here.kube, HERD)):
-        await submit(here, HERD, herd(here, HERD, "first", 1, {}))
-        await runs(here, "first", 1)
-        await submit(here, HERD, herd(here, HERD, "second", 1, {}))
-        await here.waits("second", "WaitingForQuota", "")
-        await here.kube.delete(JOB_KINDS, HERD.declaration["metadata"]["name"])
-        await forged(here, "late", FRAMEWORK, "second")
-        await told(here, "late", "")
-        (pod,) = await pods_of(here, "second")
-        assert pod["spec"]["schedulingGates"]
+    await told(here, "guest", f"a pod of Herd {here.name}/free, which")

@@ -23,10 +23,12 @@ from admission.controllers.caches import (
 )
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.controller_context import ControllerContext
+from admission.controllers.jobs.workload import is_managed
 from admission.controllers.pods.orphaned_pods import is_left_behind
 from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
+from admission.controllers.pods.unseated import UnseatedPods
 from admission.controllers.workload_writer import CONFLICT_RETRY, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.sets import SETS, SetKind, kind_of
@@ -82,6 +84,9 @@ class SetController:
         self._missing_classes: set[str] = set()
         self._missing: dict[str, float] = {}
         self.queue = Reconciler("sets", self.reconcile, workers=workers)
+        self._unseated = UnseatedPods(
+            pods, self._kinds, self._sets, self._recorder, lambda obj: is_managed(obj, self._context())
+        )
         self._subscribe()
 
     async def run(self) -> None:
@@ -89,7 +94,9 @@ class SetController:
         views: list[InformerView[Any]] = [self._pods, self._workloads, self._workload_classes, self._priority_classes]
         for view in (*views, *tuple(self._sets.values())):
             await view.synced(SYNC_TIMEOUT)
-        await self.queue.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(), name="sets")
+            group.create_task(self._unseated.queue.run(), name="pods without a set")
 
     # ---- watch handlers
 
@@ -134,6 +141,7 @@ class SetController:
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         for key in self._pod_keys(change.object):
             self.queue.add_after(key, BATCH)
+        self._unseated.changed(change.object)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:
