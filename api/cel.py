@@ -4,17 +4,22 @@ Supports `||`, `&&`, `!`, `==`, `!=`, `<` `<=` `>` `>=`, `in`, `+` `-` `*` `/` `
 parentheses, the ternary, field access (`a.b`, `a["b"]`, optional `a.?b` and `a[?"b"]` with `.orValue(x)` and `.hasValue()`),
 `has(a.b)`, `size(x)`, `startsWith`, `endsWith`, `contains`, the macros `exists`, `all`, `exists_one`, `filter` and `map`,
 `sum()` of a list of numbers, lists, strings, integers, booleans and null. Anything else raises CelError, as do evaluation
-errors: a missing field, a wrong type, an integer beyond 64 bits, more than `MAX_STEPS` elements visited by macros. The embedded
-API server does not evaluate the CEL rules of CRDs.
+errors: a missing field, a wrong type, an integer beyond 64 bits, more work than cel_budget.py allows. The embedded API server
+does not evaluate the CEL rules of CRDs.
 """
 
 from __future__ import annotations
 
 import operator
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
+
+from api.cel_budget import TOKENS_PER_STEP, CelError, EvaluationBudget
+
+__all__ = ["CelError", "Expression", "Scope", "compile_cel"]
 
 Scope = Mapping[Any, Any]
 Expression = Callable[[Scope], Any]
@@ -33,25 +38,10 @@ _COMPARE = {
 }
 _MISSING = object()
 _LONGEST = 10_000
-MAX_STEPS: Final = 20_000
-"""Most elements that the macros of one evaluation visit together."""
 _MAX_INT: Final = 2**63 - 1
-
-
-class CelError(Exception):
-    """An expression does not parse, or its evaluation failed (for example on an absent field)."""
-
-
-class _EvaluationBudget:
-    """The number of elements that macros may still visit. The scope holds it under this class as its key."""
-
-    def __init__(self) -> None:
-        self.left = MAX_STEPS
-
-    def take(self) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise CelError(f"looks at more than {MAX_STEPS} elements")
+_COPIED_PER_STEP: Final = 64
+_REPR: Final = reprlib.Repr()
+_REPR.maxlevel = 2
 
 
 @lru_cache(maxsize=256)
@@ -68,7 +58,7 @@ def compile_cel(text: str) -> Expression:
 
     def evaluate(scope: Scope) -> Any:
         try:
-            return expression({**scope, _EvaluationBudget: _EvaluationBudget()})
+            return expression({**scope, EvaluationBudget: EvaluationBudget()})
         except (TypeError, ValueError, AttributeError, ZeroDivisionError, RecursionError) as error:
             raise CelError(f"{text[:80]!r}: {error}") from None
 
@@ -142,15 +132,22 @@ class _Parser:
         left = self._sum()
         if self._take("in"):
             right = self._sum()
-            return lambda scope: left(scope) in (right(scope) or ())
+
+            def within(scope: Scope) -> bool:
+                sought, where = left(scope), right(scope)
+                if not isinstance(where, Mapping):
+                    scope[EvaluationBudget].take_for(where)
+                return sought in (where or ())
+
+            return within
         if op := self._take(*_COMPARE):
-            return _both(_COMPARE[op], left, self._sum())
+            return _both(_COMPARE[op], left, self._sum(), read=True)
         return left
 
     def _sum(self) -> Expression:
         left = self._product()
         while op := self._take("+", "-"):
-            left = _both(_add if op == "+" else _subtract, left, self._product())
+            left = _both(_add if op == "+" else _subtract, left, self._product(), read=True)
         return left
 
     def _product(self) -> Expression:
@@ -233,14 +230,15 @@ class _Parser:
         return _method(value, name, self._arguments(")"))
 
     def _macro(self, value: Expression, combine: Callable[[Iterator[tuple[Any, Any]]], Any]) -> Expression:
-        variable = self._name()
+        variable, start = self._name(), self._at
         self._need(",")
         inner = self.ternary()
         self._need(")")
+        steps = 1 + (self._at - start) // TOKENS_PER_STEP
 
         def pairs(scope: Scope) -> Iterator[tuple[Any, Any]]:
-            for item in _elements(value(scope)):
-                scope[_EvaluationBudget].take()
+            for item in _elements(value(scope), scope):
+                scope[EvaluationBudget].take(steps)
                 yield item, inner({**scope, variable: item})
 
         return lambda scope: combine(pairs(scope))
@@ -255,15 +253,31 @@ _MACROS: Final[Mapping[str, Callable[[Iterator[tuple[Any, Any]]], Any]]] = {
 }
 
 
-def _elements(value: Any) -> Sequence[Any]:
+def _elements(value: Any, scope: Scope) -> Sequence[Any]:
     """Returns the elements of a list or the keys of a map. Raises CelError for other values."""
     if not isinstance(value, Mapping | list | tuple):
-        raise CelError(f"no list or map: {value if value is not _MISSING else 'an absent field'!r:.80}")
+        raise CelError(f"no list or map: {_shown(value)}")
+    scope[EvaluationBudget].take(len(value) // _COPIED_PER_STEP)
     return tuple(value)
 
 
-def _both(combine: Callable[[Any, Any], Any], left: Expression, right: Expression) -> Expression:
-    return lambda scope: combine(left(scope), right(scope))
+def _both(combine: Callable[[Any, Any], Any], left: Expression, right: Expression, *, read: bool = False) -> Expression:
+    """Combines both results; with `read`, that takes time by their size."""
+    if not read:
+        return lambda scope: combine(left(scope), right(scope))
+
+    def combined(scope: Scope) -> Any:
+        one, other, budget = left(scope), right(scope), scope[EvaluationBudget]
+        budget.take_for(one)
+        budget.take_for(other)
+        return combine(one, other)
+
+    return combined
+
+
+def _shown(value: Any) -> str:
+    """Returns the value for a message. It may be large, or hold one list many times."""
+    return "an absent field" if value is _MISSING else _REPR.repr(value)[:80]
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -274,13 +288,19 @@ def _equal(left: Any, right: Any) -> bool:
 def _alike(left: Any, right: Any) -> tuple[Any, Any]:
     """Returns both values if they can be ordered. Raises CelError otherwise."""
     if type(left) is not type(right) or not isinstance(left, int | float | str) or isinstance(left, bool):
-        raise CelError(f"cannot be ordered: {left!r:.40} and {right!r:.40}")
+        raise CelError(f"cannot be ordered: {_shown(left)} and {_shown(right)}")
     return left, right
 
 
 def _number(value: Any) -> int:
     if type(value) is not int:
-        raise CelError(f"no whole number: {value if value is not _MISSING else 'an absent field'!r:.80}")
+        raise CelError(f"no whole number: {_shown(value)}")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise CelError(f"no text: {_shown(value)}")
     return value
 
 
@@ -352,15 +372,17 @@ def _method(value: Expression, name: str, arguments: list[Expression]) -> Expres
             case "hasValue":
                 return base is not _MISSING
             case "startsWith":
-                return str(base).startswith(given[0])
+                return _text(base).startswith(_text(given[0]))
             case "endsWith":
-                return str(base).endswith(given[0])
+                return _text(base).endswith(_text(given[0]))
             case "contains":
-                return given[0] in str(base)
+                scope[EvaluationBudget].take_for(base)
+                return _text(given[0]) in _text(base)
             case "size":
                 return len(base)
             case "sum":
-                return _whole(sum(map(_number, _elements(base))))
+                scope[EvaluationBudget].take_for(base)
+                return _whole(sum(map(_number, _elements(base, scope))))
         raise CelError(f"unknown method {name!r}")
 
     return call

@@ -89,10 +89,41 @@ def test_what_goes_wrong_is_one_kind_of_error(text: str, said: str) -> None:
         compile_cel(text)(SCOPE)
 
 
-def test_work_is_bounded_however_macros_nest() -> None:
-    inner = "l.exists(a, l.exists(b, l.exists(c, l.exists(d, false))))"
-    with pytest.raises(CelError, match="more than 20000 elements"):
-        compile_cel(inner)({"l": list(range(100))})
+MANY = [f"a{number}" for number in range(10_000)]
+DEEP = [{"k": [number, "x"]} for number in range(10_000)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("object.a.all(x, object.a.all(y, object.a.all(z, true)))", id="macros in macros"),
+        pytest.param("object.a.all(x, !(x in object.b))", id="a list searched for each element"),
+        pytest.param("object.a.all(x, object.m == object.n)", id="large values compared"),
+        pytest.param("object.a.map(x, object.a + object.a)", id="lists joined"),
+        pytest.param("object.a.all(x, object.t + x != x)", id="long texts joined"),
+        pytest.param("object.a.all(x, !object.t.contains(x))", id="a long text searched"),
+        pytest.param("object.a.all(x, " + "||".join(["x == 1"] * 200) + " || true)", id="a long expression"),
+        pytest.param('["x"]' + ".map(a, a + a)" * 130 + " == []", id="a text that doubles 130 times"),
+        pytest.param('["x"]' + ".map(a, [a, a])" * 60 + " == " + '["x"]' + ".map(a, [a, a])" * 60, id="lists of lists"),
+    ],
+)
+def test_work_is_bounded(text: str) -> None:
+    """Issue 18: an expression that would never end, or fill the memory. What it may take is less than 20,000 steps."""
+    scope = {"a": MANY, "b": [f"b{number}" for number in range(2_000)], "m": DEEP, "n": list(DEEP), "t": "x" * 500_000}
+    with pytest.raises(CelError, match="more than 20000 steps"):
+        compile_cel(text)({"object": scope})
+
+
+def test_a_large_object_is_read_whole() -> None:
+    scope = {"status": {"conditions": [{"type": f"t{number}", "status": "True"} for number in range(9_000)]}}
+    text = 'object.status.conditions.exists(c, c.type == "t8999" && c.status == "True")'
+    assert compile_cel(text)({"object": scope}) is True
+
+
+def test_an_error_about_a_value_is_short() -> None:
+    with pytest.raises(CelError, match="no whole number") as error:
+        compile_cel('1 + ["x"]' + ".map(a, [a, a])" * 12 + "")({})
+    assert len(str(error.value)) < 200
 
 
 def _ours() -> list[str]:

@@ -55,7 +55,7 @@ async def test_it_is_told_that_there_is_no_such_set(site: MakeSite) -> None:
         (FRAMEWORK, "ghost"): f"a pod of Herd {here.name}/ghost, which does not exist",
         (FRAMEWORK, None): "a pod of a Herd and names none",
         ("statefulset", "ghost"): "a pod of a StatefulSet and names none",
-        ("leaderworkerset", "ghost"): "a pod of a LeaderWorkerSet and names none",
+        ("leaderworkerset.x-k8s.io/leaderworkerset", "ghost"): "a pod of a LeaderWorkerSet and names none",
     }
     for number, (framework, of) in enumerate(wanted):
         await forged(here, f"alone-{number}", framework, of)

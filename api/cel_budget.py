@@ -1,0 +1,57 @@
+"""Bounds the work of one evaluation of a CEL expression (api/cel.py): both the expression and its object may be hostile.
+
+A step is about a microsecond. Visiting an element costs one step, more if the expression for it is long. Comparing, searching,
+copying and joining values costs steps by their size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+MAX_STEPS: Final = 20_000
+"""Most steps of one evaluation."""
+TOKENS_PER_STEP: Final = 8
+"""An element costs one step for each so many tokens of the expression that is evaluated for it."""
+_NODES_PER_STEP: Final = 4
+_CHARACTERS_PER_NODE: Final = 64
+_SHORT: Final = _CHARACTERS_PER_NODE * _NODES_PER_STEP
+
+
+class CelError(Exception):
+    """An expression does not parse, or its evaluation failed (for example on an absent field)."""
+
+
+class EvaluationBudget:
+    """The steps that are left. The scope of an evaluation holds it under this class as its key."""
+
+    def __init__(self) -> None:
+        self._left = MAX_STEPS
+
+    def take(self, steps: int = 1) -> None:
+        """Uses steps. Raises CelError if there are not so many."""
+        self._left -= steps
+        if self._left < 0:
+            raise CelError(f"takes more than {MAX_STEPS} steps")
+
+    def take_for(self, value: Any) -> None:
+        """Uses the steps for reading all of the value once. Raises CelError."""
+        if isinstance(value, str):
+            if len(value) >= _SHORT:
+                self.take(len(value) // _SHORT)
+        elif isinstance(value, Mapping | list | tuple):
+            self.take(self._nodes(value, self._left * _NODES_PER_STEP) // _NODES_PER_STEP)
+
+    def _nodes(self, value: Any, most: int) -> int:
+        """Counts values inside the value. Raises CelError for more than `most`: lists may hold one list many times."""
+        count, rest = 0, [value]
+        while rest:
+            one = rest.pop()
+            count += 1 + (len(one) // _CHARACTERS_PER_NODE if isinstance(one, str) else 0)
+            if count > most:
+                self.take(MAX_STEPS + 1)
+            if isinstance(one, Mapping):
+                rest += one.values()
+            elif isinstance(one, list | tuple):
+                rest += one
+        return count
