@@ -22,6 +22,8 @@
 
 from __future__ import annotations
 
+import reprlib
+
 
 class StowageError(Exception):
     """Base of all errors that Stowage raises."""
@@ -32,7 +34,13 @@ class InvalidObject(StowageError):
 
     def __init__(self, field: str, given: object, allowed: str, obj: str = "") -> None:
         self.field, self.given, self.allowed, self.obj = field, given, allowed, obj
-        super().__init__(f"{obj + ': ' if obj else ''}{field}: {given!r}: {allowed}")
+        super().__init__(f"{obj + ': ' if obj else ''}{field}: {_REPR.repr(given)}: {allowed}")
+
+
+_REPR = reprlib.Repr()
+_REPR.maxlevel, _REPR.maxstring, _REPR.maxother, _REPR.maxlong = 4, 400, 400, 60
+_REPR.maxdict = _REPR.maxlist = _REPR.maxtuple = _REPR.maxset = _REPR.maxfrozenset = 8
+"""What users write may be a megabyte, and an error goes into logs, events and statuses."""
 
 
 class InvalidQuantity(InvalidObject):

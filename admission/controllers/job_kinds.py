@@ -54,11 +54,11 @@ class JobKindController:
         self._watched: dict[str, _Watched] = {}
         self._reconciler = Reconciler("job kinds", self._reconcile, workers=1)
         kinds.informer.add_handler(lambda change: self._reconciler.add(change.key))
+        kinds.on_change(self._look_at_all)
 
     async def run(self) -> None:
         """Runs until cancelled. Each new leadership runs it again and restarts the watches."""
-        for name in self._kinds.informer.objects:
-            self._reconciler.add(name)
+        self._look_at_all()
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -67,6 +67,11 @@ class JobKindController:
             for name, watched in tuple(self._watched.items()):
                 self._forget(name, watched)
 
+    def _look_at_all(self) -> None:
+        """A change of one JobKind may make another of the same kind of object count."""
+        for name in self._kinds.informer.objects:
+            self._reconciler.add(name)
+
     async def _reconcile(self, name: str) -> float | None:
         adapter = self._kinds.adapters.get(name)
         watched = self._watched.get(name)
@@ -74,6 +79,7 @@ class JobKindController:
             self._forget(name, watched)
             watched = None
         if adapter is not None and watched is None:
+            self._forget_rivals(adapter)
             view = OptionalInformer(self._kube, adapter.resource, label_selector=self._labels, ask_again=_LOOK_AGAIN)
             task = self._group.create_task(view.run(), name=f"informer {adapter.framework}")
             watched = self._watched[name] = _Watched(adapter, view, task)
@@ -87,6 +93,12 @@ class JobKindController:
         status, reason, message = self._state(name, watched)
         await self._say(found, status, reason, message)
         return None if status == "True" or watched is None else _LOOK_AGAIN
+
+    def _forget_rivals(self, adapter: Adapter) -> None:
+        """Ends the watch for a JobKind of the same kind of object that counts no more."""
+        for name, watched in tuple(self._watched.items()):
+            if watched.adapter.framework == adapter.framework and self._kinds.adapters.get(name) is not watched.adapter:
+                self._forget(name, watched)
 
     def _forget(self, name: str, watched: _Watched) -> None:
         del self._watched[name]

@@ -9,9 +9,10 @@ job has at most `MAX_POD_SETS` pod sets, and status tests obey the limits of api
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from admission.integrations import writeback
 from admission.integrations.base import (
@@ -40,6 +41,8 @@ from api.kube.resources import Resource
 from api.quantity import parse_list
 from api.requests import topology_request
 from api.workloads import MAX_POD_SETS, PodSet
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
 
 
 class DeclaredJob:
@@ -78,6 +81,9 @@ class DeclaredJob:
                 raise InvalidObject(at, value_at(job, fields(at)), said, _name(job))
         names = [entry.name for entry in found]
         for entry in found:
+            if not _NAME.match(entry.name):
+                allowed = "must be the name of a pod set: at most 63 small letters, digits and dashes"
+                raise InvalidObject(written(entry.at), entry.name, allowed, _name(job))
             if names.count(entry.name) > 1:
                 raise InvalidObject(written(entry.at), entry.name, "must be the only pod set of that name", _name(job))
         return found

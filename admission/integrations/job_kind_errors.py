@@ -33,6 +33,7 @@ from api.job_kinds import (
     WriteBack,
 )
 from api.kube.resources import DEPLOYMENTS, PODS
+from api.names import GROUP, STOWAGE
 from api.quantity import parse
 from api.schema import DNS_SUBDOMAIN, LABEL_KEY
 
@@ -50,6 +51,30 @@ _EACH_FORM: Final = "must be field names divided by dots, each with [] where it 
 _BESIDE_SCALE: Final = frozenset(("group", "version", "plural", "kind", "scale", "rank_label"))
 _OTHERS: Final = frozenset((one.group, one.kind) for one in (PODS, DEPLOYMENTS, *(each.resource for each in SETS)))
 """Kinds that are managed without being jobs."""
+_NO_JOBS: Final = frozenset(
+    (
+        GROUP,
+        STOWAGE,
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "networking.k8s.io",
+        "node.k8s.io",
+        "policy",
+        "rbac.authorization.k8s.io",
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+    )
+)
+"""API groups of the cluster itself and of Stowage, whose objects run no pods: a JobKind could only do harm there."""
 
 
 def read(obj: dict[str, Any]) -> JobKind:
@@ -88,6 +113,10 @@ def _identity(kind: JobKind) -> Iterator[InvalidObject]:
     ):
         if not form.match(value):
             yield InvalidObject(f"spec.{name}", value, allowed)
+    if spec.group in _NO_JOBS:
+        yield InvalidObject(
+            "spec.group", spec.group, "must be a group whose objects have pods, not one of the cluster itself"
+        )
     wanted = f"{spec.plural}.{spec.group}"
     if kind.metadata.name != wanted:
         yield InvalidObject("metadata.name", kind.metadata.name, f"must be {wanted}: plural and group")

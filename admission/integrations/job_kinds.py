@@ -20,7 +20,7 @@ from api.job_kinds import JobKindSpec
 from api.kube.client import Kube
 from api.kube.optional_informer import OptionalInformer
 from api.kube.resources import JOB_KINDS
-from api.kube.store import Change, ChangeType
+from api.kube.store import Change
 
 log = logging.getLogger(__name__)
 
@@ -50,26 +50,74 @@ class JobKinds:
         self._changed.append(told)
 
     def _handle(self, change: Change[dict[str, Any]]) -> None:
-        name, before = change.key, self._adapters.get(change.key)
-        problem, adapter = self.problems.get(name), None
-        self.problems.pop(name, None)
-        if change.type is not ChangeType.DELETED:
+        """Looks at the changed JobKind and at others of the same kind of object, of which only the oldest counts."""
+        objects = self.informer.objects
+        kinds = {_claimed(obj) for obj in (change.old, change.object) if obj is not None}
+        names = sorted({change.key, *(name for name, obj in objects.items() if _claimed(obj) in kinds)})
+        problems, found = {}, dict[str, Adapter]()
+        for name in names:
             try:
-                spec = read(change.object).spec
-                adapter = before if before is not None and before.spec == spec else adapter_of(spec)
+                if (obj := objects.get(name)) is not None:
+                    found[name] = self._adapter(name, obj)
             except InvalidObject as error:
-                self.problems[name] = error
-                log.warning("JobKind cannot be used", extra={"job_kind": name, "why": str(error)})
-        if adapter is before and str(problem) == str(self.problems.get(name)):
-            return
-        if before is not None and adapter is not before:
-            _withdraw(before)
-            del self._adapters[name]
-        if adapter is not None and adapter is not before:
-            _declare(adapter)
-            self._adapters[name] = adapter
-        for told in self._changed:
+                problems[name] = error
+        self._replace(names, found, problems)
+
+    def _adapter(self, name: str, obj: dict[str, Any]) -> Adapter:
+        """Returns the JobKind's adapter, the same as before if nothing changed. Raises InvalidObject."""
+        spec, before = read(obj).spec, self._adapters.get(name)
+        rivals = [
+            other for other in self.informer.objects.values() if _claimed(other) == _claimed(obj) and _is_valid(other)
+        ]
+        first = min((_age(rival) for rival in rivals), default=_age(obj))
+        if first != _age(obj):
+            allowed = f"must not be a kind that another JobKind declares: {first[1]} is older"
+            raise InvalidObject("spec.kind", spec.kind, allowed, f"JobKind {name}")
+        return before if before is not None and before.spec == spec else adapter_of(spec)
+
+    def _replace(self, names: list[str], found: Mapping[str, Adapter], problems: Mapping[str, InvalidObject]) -> None:
+        """Puts these adapters and errors in the place of those that the names had."""
+        changed = False
+        for name in names:
+            before = self._adapters.get(name)
+            if before is not None and before is not found.get(name):
+                _withdraw(before)
+                del self._adapters[name]
+                changed = True
+        for name in names:
+            if str(self.problems.pop(name, None)) != str(problem := problems.get(name)):
+                changed = True
+            if problem is not None:
+                self.problems[name] = problem
+                log.warning("JobKind cannot be used", extra={"job_kind": name, "why": str(problem)})
+            if name in found and name not in self._adapters:
+                _declare(found[name])
+                self._adapters[name] = found[name]
+                changed = True
+        for told in self._changed if changed else ():
             told()
+
+
+def _claimed(obj: Mapping[str, Any]) -> tuple[str, str]:
+    """Returns API group and kind that the JobKind is about, whatever else may be wrong with it."""
+    spec = obj.get("spec")
+    spec = spec if isinstance(spec, Mapping) else {}
+    return str(spec.get("group")), str(spec.get("kind"))
+
+
+def _age(obj: Mapping[str, Any]) -> tuple[str, str]:
+    """Orders JobKinds: the older one first, then by name."""
+    meta = obj.get("metadata")
+    meta = meta if isinstance(meta, Mapping) else {}
+    return str(meta.get("creationTimestamp") or ""), str(meta.get("name"))
+
+
+def _is_valid(obj: dict[str, Any]) -> bool:
+    try:
+        read(obj)
+    except InvalidObject:
+        return False
+    return True
 
 
 def declare(obj: dict[str, Any]) -> None:

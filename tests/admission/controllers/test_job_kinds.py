@@ -61,8 +61,8 @@ async def running(*runs: Any) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def says(here: JobCluster, reason: str) -> bool:
-    found = JobKind.from_wire(await here.kube.get(JOB_KINDS, GOOD["metadata"]["name"]))
+async def says(here: JobCluster, reason: str, name: str = GOOD["metadata"]["name"]) -> bool:
+    found = JobKind.from_wire(await here.kube.get(JOB_KINDS, name))
     said = find_condition(found.status.conditions, "Active")
     return said is not None and said.reason == reason
 
@@ -92,3 +92,32 @@ async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_
         await here.kube.create(CRANES, job("second"))
         async with running(controller.run):
             await eventually(lambda: queued(here, "second"))
+
+
+async def test_of_two_job_kinds_for_one_kind_the_older_counts_until_it_is_deleted(here: JobCluster) -> None:
+    """Issue 18: the other one says so, and takes over; jobs of the kind stay managed."""
+    kinds, pods = JobKinds(here.kube), Informer(here.kube, PODS, QueuedPodReader())
+    sets = SetController(ControllerContext(here.kube, make_views(here.kube), here.recorded), {}, pods)
+    controller = JobKindController(here.kube, kinds, here.controller, sets, QUEUE_NAME_LABEL, time.time)
+    await here.kube.create(CRDS, crd_of(CRANES))
+    name = "cranez.example.com"
+    other = {**GOOD, "metadata": {"name": name}, "spec": {**GOOD["spec"], "plural": "cranez"}}
+    async with running(kinds.informer.run, controller.run):
+        await eventually(lambda: says(here, "Managed"))
+        await here.kube.create(JOB_KINDS, other)
+        await eventually(lambda: says(here, "Invalid", name))
+        assert "cranes.example.com is older" in str(kinds.problems[name])
+        assert await says(here, "Managed")
+        assert KINDS.get((CRANES.group, CRANES.kind)) is kinds.adapters["cranes.example.com"]
+        await here.kube.delete(JOB_KINDS, "cranes.example.com")
+        await eventually(lambda: says(here, "NotServed", name))
+        assert KINDS.get((CRANES.group, CRANES.kind)) is kinds.adapters[name]
+        # it comes back, younger; the one that counts goes: jobs are managed again
+        await here.kube.create(JOB_KINDS, GOOD)
+        await here.kube.delete(JOB_KINDS, name)
+        await eventually(lambda: says(here, "Managed"))
+        await here.kube.create(CRANES, {
+            "apiVersion": CRANES.api_version, "kind": CRANES.kind, **crane(),
+            "metadata": {"name": "first", "namespace": "ns", "labels": {QUEUE_NAME_LABEL: "q"}},
+        })  # fmt: skip
+        await eventually(lambda: queued(here, "first"))

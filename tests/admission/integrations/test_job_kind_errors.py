@@ -196,6 +196,40 @@ def test_a_built_in_kind_cannot_be_declared_again() -> None:
     assert [error.field for error in errors_of(JobKind.from_wire(made))] == ["spec.kind"]
 
 
+@pytest.mark.parametrize(
+    ("group", "plural", "kind"),
+    [
+        ("", "pods", "Pod"),
+        ("", "secrets", "Secret"),
+        ("", "nodes", "Node"),
+        ("kueue.x-k8s.io", "workloads", "Workload"),
+        ("stowage.dev", "jobkinds", "JobKind"),
+        ("rbac.authorization.k8s.io", "clusterroles", "ClusterRole"),
+        ("coordination.k8s.io", "leases", "Lease"),
+        ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition"),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+    ],
+)
+def test_objects_of_the_cluster_itself_are_no_jobs(group: str, plural: str, kind: str) -> None:
+    """Stowage has rights on some of them, and would write to them as to jobs."""
+    spec = {**GOOD["spec"], "group": group, "plural": plural, "kind": kind}
+    found = errors_of(JobKind.from_wire({**GOOD, "metadata": {"name": f"{plural}.{group}"}, "spec": spec}))
+    assert "spec.group" in {error.field for error in found}
+
+
+@pytest.mark.parametrize("name", ["a.b/c", "x" * 64, "", "é", "a_b", "-a"])
+def test_a_key_that_cannot_name_a_pod_set_is_named(name: str) -> None:
+    spec = {**GOOD["spec"], "podSets": [{"each": "spec.roles{}", "template": "pod"}]}
+    with pytest.raises(InvalidObject, match=r"must be the name of a pod set") as error:
+        DeclaredJob(read({**GOOD, "spec": spec}).spec).pod_sets({"spec": {"roles": {name: {"pod": {"spec": {}}}}}})
+    assert error.value.given == name
+
+
+@pytest.mark.parametrize("given", ["x" * 1_000_000, [{"name": "n"}] * 10_000, {str(n): n for n in range(10_000)}])
+def test_an_error_about_a_large_value_is_short(given: Any) -> None:
+    assert len(str(InvalidObject("spec.a", given, "must be small"))) < 600
+
+
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_built_in_declarations_are_good_and_short(file: Path) -> None:
     """Issue 18: at most 40 lines each."""
