@@ -25,7 +25,7 @@ from api.meta import Condition, find_condition, rfc3339, set_condition
 from api.names import ACTIVE, JobKindReason
 
 _LOOK_AGAIN: Final = 5.0
-"""Seconds until an inactive kind is checked again."""
+"""Seconds until a kind is checked again: whether it is served may change at any time."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class JobKindController:
             return None
         status, reason, message = self._state(name, watched)
         await self._say(found, status, reason, message)
-        return None if status == "True" or watched is None else _LOOK_AGAIN
+        return None if watched is None else _LOOK_AGAIN
 
     def _forget_rivals(self, adapter: Adapter) -> None:
         """Ends the watch for a JobKind of the same kind of object that counts no more."""

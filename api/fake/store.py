@@ -83,12 +83,21 @@ class Storage:
         at = (spec["group"], spec["names"]["plural"])
         known = self.kinds.get(at)
         if event.type == "DELETED":
+            if known is not None:  # its objects go first, and watches show it
+                for record in list(self._tables[at].records.values()):
+                    self.erase(known, record)
             self.kinds.pop(at, None)
             table = self._tables.pop(at, None)
             for watcher in list(table.watchers) if table else ():
                 watcher.close()
         else:
-            self._register(from_crd(event.record.obj, known.rules if known else StorageRules()))
+            made = from_crd(event.record.obj, known.rules if known else StorageRules())
+            self._register(made)
+            if (
+                known is not None and known.versions != made.versions
+            ):  # as the API server ends watches of a changed kind
+                for watcher in list(self._tables[at].watchers):
+                    watcher.close()
 
     # ---- reading
 

@@ -1,4 +1,8 @@
-"""An informer of a kind that may not be installed: the controller runs without it, and watches it once it is served."""
+"""An informer of a kind that may not be installed: the controller runs without it, and watches it once it is served.
+
+A kind that is served no more (its CRD was deleted, or serves another version) is asked for again. Meanwhile the objects stay as
+they were: those of a deleted CRD are deleted before it, and those of a version that is not served exist.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +61,23 @@ class OptionalInformer(Informer[dict[str, Any]]):
             ) from None
         if self.served:
             await super().synced(timeout)
+
+    async def _attempt(self) -> float:
+        pause = await super()._attempt()
+        return pause if self.served else min(pause, self._ask_again)
+
+    def _note(self, error: StowageError) -> None:
+        if not isinstance(error, NotFound):
+            super()._note(error)
+            return
+        if self.served:
+            log.warning("kind no longer served", extra={"resource": self.resource.plural})
+        self.served, self.last_error = False, error
+        self._version, self._failures = "", max(self._failures, 1)
+
+    async def _show(self, items: dict[str, dict[str, Any]]) -> None:
+        await super()._show(items)
+        self.served = True
 
     async def _ask(self) -> float:
         """Checks whether the kind is served. Returns the seconds until the next step."""

@@ -1,0 +1,55 @@
+"""A declared kind whose CRD goes while its jobs run, and comes back (issue 18, Must show 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.errors import ApiError
+from api.kube.resources import CRDS
+from api.names import ADMITTED
+from tests.crds import crd_of
+from tests.scenarios.site import Site, eventually
+from tests.scenarios.test_job_kinds import active, declared, kind, run, state, submit, suspended
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHARES_STAGE = True
+MakeSite = Callable[[str], Site]
+Object = dict[str, Any]
+
+
+def shape(here: Site, name: str, version: str = "v1") -> tuple[Object, Object]:
+    made = kind(f"{name.lower()}s.example.com", name, {"path": "spec.paused"}, {"template": "spec.cell"})
+    made["spec"]["version"] = version
+    return made, {"cell": here.template()}
+
+
+async def test_a_crd_that_is_deleted_gives_quota_back_and_one_made_anew_is_managed(site: MakeSite) -> None:
+    here = site("crd-gone")
+    await here.open({"b1": {"r1": 1}}, quota=1)
+    made, spec = shape(here, "Raft")
+    adapter = await declared(here, made)
+    await submit(here, adapter, "first", spec)
+    await state(here, "first", ADMITTED)
+    await run(here, adapter, await suspended(here, adapter, "first", wanted=False))
+    crd = crd_of(adapter.resource)
+    await here.kube.delete(CRDS, crd["metadata"]["name"])
+    await active(here, made, "False", "NotServed")
+    await here.submit(here.job("other", 1))
+    await here.running("other", 1)
+    await here.finish("other")
+
+    async def again() -> bool:
+        try:
+            await here.make(CRDS, crd)
+        except ApiError:
+            return False
+        return True
+
+    await eventually("the CRD is made anew", again)
+    await active(here, made, "True", "Managed")
+    await submit(here, adapter, "second", spec)
+    await state(here, "second", ADMITTED)
+    await suspended(here, adapter, "second", wanted=False)
