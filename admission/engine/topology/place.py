@@ -9,6 +9,7 @@ groups together. Called by ledger.py.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 from admission.engine.decision import Certificate, NoPlacement, PlacementResult
 from admission.engine.model import Assignment, PlacementRequest
@@ -29,27 +30,34 @@ class Placer:
 
         With `simulate_empty` the answer ignores the usage of admitted workloads.
         """
-        self._steps.watch_terms(requests)
-        if (refused := self._uncounted(requests) or self._unordered(requests, simulate_empty)) is not None:
+        if not requests:
+            return PlacementResult({}, {})
+        if (refused := self._refused(requests, simulate_empty)) is not None:
             return refused
-        results: list[PlacementResult] = []
-        flavors = list(_by_flavor(requests))
+        first, *others = _by_flavor(requests)
+        result = self._together(first, simulate_empty)
+        if others:
+            result = self._beside(first, result, others, simulate_empty)
+        if any(request.spare_hosts and request.previous is None for request in requests) and result.fits:
+            return self._beside_spares(requests, result, simulate_empty)
+        return result
+
+    def _beside(
+        self, placed: Sequence[Group], found: PlacementResult, others: Sequence[list[Group]], simulate_empty: bool
+    ) -> PlacementResult:
+        """Returns the placement of all flavors, given that of the first one: each flavor sees the usage of those before it."""
+        results = [found]
         with self._steps.journal.trial():
-            for index, groups in enumerate(flavors):
-                result = self._together(groups, simulate_empty)
-                results.append(result)
-                if index + 1 < len(flavors):
-                    self._steps.assume(
-                        [(r, result.assignments[name]) for r, name in _members(groups) if name in result.assignments]
-                    )
-        result = PlacementResult(
+            for groups in others:
+                names = results[-1].assignments
+                self._steps.assume([(r, names[name]) for r, name in _members(placed) if name in names])
+                results.append(self._together(groups, simulate_empty))
+                placed = groups
+        return PlacementResult(
             {name: found for result in results for name, found in result.assignments.items()},
             {name: failed for result in results for name, failed in result.failures.items()},
             {name: proved for result in results for name, proved in result.certificates.items()},
         )
-        if result.fits and any(request.spare_hosts and request.previous is None for request in requests):
-            return self._beside_spares(requests, result, simulate_empty)
-        return result
 
     def _beside_spares(
         self, requests: Sequence[PlacementRequest], result: PlacementResult, simulate_empty: bool
@@ -73,6 +81,14 @@ class Placer:
                 self._steps.assume(placed)
             return spares.find(self._steps, placed, simulate_empty)
 
+    def _refused(self, requests: Sequence[PlacementRequest], simulate_empty: bool) -> PlacementResult | None:
+        """Returns the failure of requests with terms that cannot be counted yet, or not for several pod sets; else None."""
+        placed = self._steps.capacity.placed
+        if not placed.counting and not any(placed.has_terms(request.facts) for request in requests):
+            return None
+        self._steps.watch_terms(requests)
+        return self._uncounted(requests) or self._unordered(requests, simulate_empty)
+
     def _uncounted(self, requests: Sequence[PlacementRequest]) -> PlacementResult | None:
         """Returns the failure of requests with terms while the first count of all pods is still running, else None."""
         if not any(self._steps.capacity.placed.waits(request.facts) for request in requests):
@@ -85,8 +101,10 @@ class Placer:
 
         The pod that happens to be bound first would decide which domain the other pods may use.
         """
+        if len(requests) == 1:
+            return None
         gathering = [r for r in requests if self._steps.capacity.placed.gathers(r.facts, empty=simulate_empty)]
-        if len(requests) == 1 or not gathering:
+        if not gathering:
             return None
         text = (
             f"pod set {gathering[0].pod_set.name}: required pod affinity to pods of which none is bound yet, in a workload of "
@@ -113,7 +131,7 @@ class Placer:
         """Returns the placement of the groups one after the other, up to the first group that cannot be placed."""
         assignments: dict[str, Assignment] = {}
         certificates: dict[str, Certificate] = {}
-        with self._steps.journal.trial():
+        with self._steps.journal.trial() if len(groups) > 1 else nullcontext():
             for index, group in enumerate(groups):
                 found, certificate = self._steps.place_group(group, simulate_empty)
                 if certificate is not None:

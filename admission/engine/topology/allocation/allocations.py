@@ -54,15 +54,22 @@ class Allocations:
             self._placed.watch(borne=True)
         self._journal.put(self.by_workload, workload.key, allocation)
         self._journal.add(self.by_queue.setdefault(admission.cluster_queue, set()), workload.key)
-        for entry in allocation.entries.values():
-            self._placed.shift(entry.facts, entry.place, 0, entry.count)
-            if not entry.by_node:
-                self._capacity.charge(entry.spot, entry.vector, entry.count)
+        self._shift(allocation, +1)
         for pod in sorted(self._pods_of.get(workload.key, ())):
             self._unsettle(pod)
             self._settle(pod)
-        for entry in allocation.entries.values():
+        for entry in allocation.by_node():
             self.assumed.pack(entry)
+
+    def _shift(self, allocation: Allocation, sign: int) -> None:
+        """Charge (sign 1) or release (-1) the entries that are charged as a whole, and report the pods of all entries to the
+        terms that count them.
+        """
+        for entry in allocation.entries.values():
+            if self._placed.takes:
+                self._placed.shift(entry.facts, entry.place, 0, sign * entry.count)
+            if not entry.by_node:
+                self._capacity.charge(entry.spot, entry.vector, sign * entry.count)
 
     def would_charge(self, workload: Workload, admission: Admission) -> list[tuple[Spot, Vector]] | None:
         """Returns the usage that `charge` would add, or None.
@@ -85,7 +92,7 @@ class Allocations:
         allocation = self.by_workload.get(key)
         if allocation is None:
             return None
-        for entry in allocation.entries.values():
+        for entry in allocation.by_node():
             self.assumed.clear(entry)
         pods = sorted(self._pods_of.get(key, ()))
         for pod in pods:
@@ -94,11 +101,8 @@ class Allocations:
         self._journal.discard(self.by_queue[allocation.admission.cluster_queue], key)
         for pod in pods:
             self._settle(pod)
-        for entry in allocation.entries.values():
-            self._placed.shift(entry.facts, entry.place, 0, -entry.count)
-            if not entry.by_node:
-                self._capacity.charge(entry.spot, entry.vector, -entry.count)
-        for entry in allocation.entries.values():
+        self._shift(allocation, -1)
+        for entry in allocation.by_node():
             self.assumed.place_unplaced(entry.domain)
         return allocation.admission
 

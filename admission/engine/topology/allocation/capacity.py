@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from itertools import chain
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from admission.engine.journal import Journal
 from admission.engine.model import HOSTNAME_LABEL, Amounts, Counting, Flavor, Node, PlacementOptions
@@ -60,8 +60,7 @@ class SpotKind(Enum):
     DOMAIN = "domain"
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """A host, node or domain that can be charged. `key` is one hostname or node name, or a domain's values, widest first."""
 
     kind: SpotKind

@@ -80,6 +80,10 @@ class Allocation:
     admission: Admission
     entries: Mapping[tuple[str, Values], EntryUsage]
 
+    def by_node(self) -> list[EntryUsage]:
+        """Returns the entries that are charged node by node; only these have pods that are assumed on a node."""
+        return [entry for entry in self.entries.values() if entry.by_node]
+
 
 def by_host(levels: tuple[str, ...]) -> bool:
     """Reports whether the lowest of these levels is the host."""

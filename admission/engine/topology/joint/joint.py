@@ -64,8 +64,8 @@ class JointSteps(colocated.PlacementSteps, Protocol):
 
 def concerns(groups: Sequence[Group], profile: Profile) -> bool:
     """Reports whether the groups need a joint solution: all have Profile Exact, and there are several pod sets to combine."""
-    exact = all((group.workers.profile or profile) is Profile.EXACT for group in groups)
-    return exact and (len(groups) > 1 or bool(groups[0].others))
+    several = len(groups) > 1 or bool(groups[0].others)
+    return several and all((group.workers.profile or profile) is Profile.EXACT for group in groups)
 
 
 def solve(steps: JointSteps, groups: Sequence[Group], greedy: PlacementResult, simulate_empty: bool) -> PlacementResult:

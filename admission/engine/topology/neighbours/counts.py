@@ -34,8 +34,9 @@ Steps = Callable[[Iterator[None]], None]
 class TermCounts:
     """The counts of all pods, by place and by term.
 
-    `namespaces` has the labels of each namespace. `watching` is True once all pods are counted. `pods` returns all pods as of
-    the call. `opened` is called when a node may have become usable. `in_steps` runs the first count; None: at once.
+    `namespaces` has the labels of each namespace. `watching` is True once all pods are counted, `counting` during the first
+    count, and `takes` while changes of pods must be reported (`shift`). `pods` returns all pods as of the call. `opened` is
+    called when a node may have become usable. `in_steps` runs the first count; None: at once.
     """
 
     def __init__(self, trees: Mapping[str, Tree], nodes: Callable[[], Iterable[Node]], journal: Journal) -> None:
@@ -50,7 +51,7 @@ class TermCounts:
 
     def _clear(self) -> None:
         self.watching = False
-        self._counting = self._takes = False
+        self.counting = self.takes = False
         self._changed: set[str] = set()
         self._at: dict[PodFacts, dict[Place, tuple[int, int]]] = {}
         self._by_label: dict[str, dict[str, dict[PodFacts, None]]] = {}
@@ -67,7 +68,7 @@ class TermCounts:
         The terms of `asks`, the pods to be placed next, get their tallies during the first count.
         """
         self._borne_by_pods |= borne
-        if self.watching or self._counting:
+        if self.watching or self.counting:
             return
         self._first = list(asks)
         if self.in_steps is None:
@@ -83,25 +84,25 @@ class TermCounts:
                 pass
         else:
             self._clear()
-            self._counting = True
+            self.counting = True
             self.in_steps(self._count_all())
 
     def _count_all(self) -> Iterator[None]:
         """Count nodes, then the pods as of one moment. Later changes are applied as they arrive."""
         self._clear()
-        self._counting = True
+        self.counting = True
         self._expect()
         for index, node in enumerate(list(self._nodes())):
             if node.name not in self._changed:
                 self._know(node.name, None, node)
             if index % _STEP == 0:
                 yield
-        self._takes, self._changed = True, set()
+        self.takes, self._changed = True, set()
         for index, shift in enumerate(self.pods()):
             self._shift(*shift)
             if index % _STEP == 0:
                 yield
-        self._counting, self.watching = False, True
+        self.counting, self.watching = False, True
         if self.in_steps is not None:
             self.opened()  # workloads with terms have waited for the end of the count
 
@@ -119,7 +120,7 @@ class TermCounts:
 
     def waits(self, facts: PodFacts | None) -> bool:
         """Reports whether such a pod must wait for the first count, because pod terms may restrict it."""
-        return self._counting and facts is not None and (facts.has_terms or self._borne_by_pods)
+        return self.counting and facts is not None and (facts.has_terms or self._borne_by_pods)
 
     # ---- what changes
 
@@ -144,7 +145,7 @@ class TermCounts:
 
     def shift(self, facts: PodFacts | None, place: Place, foreign: int, admitted: int) -> None:
         """Add pods at the place (negative: remove): pods of no admitted workload, and pods of admitted workloads."""
-        if facts is None or not self._takes:
+        if facts is None or not self.takes:
             return
         if self._journal.recording:
             self._journal.record(partial(self._unshift, facts, place, foreign, admitted))
@@ -156,7 +157,7 @@ class TermCounts:
 
     def _shift(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> bool:
         """Apply the change. Reports whether a domain that a term excluded may be usable now."""
-        if not self._takes:
+        if not self.takes:
             return False
         self._count(facts, place, foreign, admitted)
         tallies = [tally for _, tally in self._asked.selecting(facts, self.namespaces)]
@@ -208,8 +209,8 @@ class TermCounts:
 
     def node_set(self, name: str, old: Node | None, new: Node | None) -> None:
         """Handle a node that was added, removed or relabelled: its pods move to other domains."""
-        if not self._takes:
-            if self._counting:
+        if not self.takes:
+            if self.counting:
                 self._changed.add(name)
                 self._know(name, old, new)
             return

@@ -49,6 +49,8 @@ class Tree:
         self, shape: TreeSpec, columns: Columns, nodes: Nodes, usage_tables: UsageTables, neighbours: Neighbours
     ) -> None:
         self.shape = shape
+        self.by_node = shape.by_host or shape.hidden_nodes
+        """Whether a row is a host or node, so that node labels and taints apply to it."""
         self.columns = columns
         self.levels = [Level() for _ in shape.levels]
         self.rows = Level() if shape.hidden_nodes else self.levels[-1]
@@ -69,11 +71,6 @@ class Tree:
     def depth(self) -> int:
         """The number of levels that requests can name."""
         return len(self.levels)
-
-    @property
-    def by_node(self) -> bool:
-        """Reports whether a row is a host or node, so that node labels and taints apply to it."""
-        return self.shape.by_host or self.shape.hidden_nodes
 
     def level_of(self, key: str) -> int | None:
         """Returns the number of the level with that label key, or None."""
@@ -112,6 +109,8 @@ class Tree:
         With `empty`, pods of admitted workloads are ignored.
         """
         mask = self.matcher.feasible(wants, self.rows.size)
+        if wants.facts is None:
+            return mask
         near = self.neighbours.open_rows(wants.facts, self, empty=empty)
         return near if mask is None else mask if near is None else mask & near
 
