@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Set
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -18,6 +19,7 @@ from api.quantity import CPU, parse
 
 SectionT = TypeVar("SectionT", bound=Section)
 _TEN_YEARS = 315_360_000
+_NOT_PLAIN: Final = re.compile(r"[^!-~]|_")
 
 
 def _seconds(given: Any) -> Any:
@@ -25,7 +27,8 @@ def _seconds(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     try:
-        return float(given)
+        # float() also reads digits of other scripts, blanks and underscores
+        return duration.seconds(given) if _NOT_PLAIN.search(given) else float(given)
     except ValueError:
         return duration.seconds(given)
 

@@ -32,6 +32,7 @@ from api.meta import find_condition, is_true, parse_time
 from api.names import (
     ADMITTED,
     ELASTIC_GATE,
+    ELASTIC_JOB,
     EVICTED,
     FINISHED,
     HOSTNAME_LABEL,
@@ -46,6 +47,7 @@ from api.names import (
     WORKLOAD_SLICE_NAME,
 )
 from api.pods import Pod
+from api.requests import parse_int32
 from api.topology_request import TopologyRequest
 from api.workloads import PodSetAssignment, Workload
 
@@ -142,15 +144,19 @@ def expected_pods(workload: Workload) -> int:
     return sum(psa.count or 0 for psa in _granted(workload))
 
 
-def _granted(workload: Workload) -> list[PodSetAssignment]:
-    """Returns the assignments, each with the number of pods that the Workload still requests."""
+def _granted(workload: Workload) -> Sequence[PodSetAssignment]:
+    """Returns the assignments; those of an elastic job with at most as many pods as its Workload still requests."""
     admission = workload.status.admission
+    if admission is None:
+        return []
+    if workload.metadata.annotations.get(ELASTIC_JOB) != "true":
+        return admission.pod_set_assignments
     asked = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     return [
         psa.model_copy(update={"count": most})
         if (most := asked.get(psa.name, psa.count or 0)) < (psa.count or 0)
         else psa
-        for psa in (() if admission is None else admission.pod_set_assignments)
+        for psa in admission.pod_set_assignments
     ]
 
 
@@ -275,14 +281,10 @@ def _index_offset(pods: Sequence[Pod]) -> int:
     text = pods[0].metadata.annotations.get(POD_INDEX_OFFSET) if pods else None
     if text is None:
         return 0
-    try:
-        return int(text)
-    except ValueError:
-        field, allowed = (
-            f"metadata.annotations[{POD_INDEX_OFFSET}]",
-            "failed to parse offset annotation: must be an integer",
-        )
-        raise InvalidObject(field, text, allowed, f"Pod {pods[0].key}") from None
+    if (offset := parse_int32(text)) is None:
+        field = f"metadata.annotations[{POD_INDEX_OFFSET}]"
+        raise InvalidObject(field, text, "failed to parse offset annotation: must be an integer", f"Pod {pods[0].key}")
+    return offset
 
 
 def _open_pod_set(pod_set: _PodSet, pods: Sequence[Pod], unhealthy: set[str]) -> list[GateChange]:

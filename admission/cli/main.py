@@ -60,7 +60,7 @@ def seconds(text: str | float) -> float:
     if isinstance(text, float):
         return text
     try:
-        return parsed(f"{text}s" if text.replace(".", "", 1).isdigit() else text)
+        return parsed(f"{text}s" if text.isascii() and text.replace(".", "", 1).isdigit() else text)
     except ValueError as bad:
         raise typer.BadParameter(str(bad)) from None
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import unquote
 
 from api.fake.request import RequestTarget, WriteOptions
 from api.fake.status import ResourceRef, bad_request, invalid, no_such_path, unsupported
 from api.fake.store import Storage
+
+_LONGEST_NUMBER: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,15 @@ def flag(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "").lower() in ("true", "1")
 
 
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
+
+
 def number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if not text:
         return None
-    if not text.isdigit():
+    if not _is_number(text):
         raise bad_request(f"{name}: Invalid value: {text!r}: must be a whole number")
     return int(text)
 
@@ -74,7 +81,7 @@ def number(query: Mapping[str, str], name: str) -> int | None:
 def version(query: Mapping[str, str]) -> int | None:
     """Returns the parameter resourceVersion, or None. Raises status 400 if it is not a number."""
     text = query.get("resourceVersion", "")
-    if text and not text.isdigit():
+    if text and not _is_number(text):
         raise bad_request(
             f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         )

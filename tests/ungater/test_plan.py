@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from api.meta import parse_time
 from api.names import (
     ELASTIC_GATE,
+    ELASTIC_JOB,
     HOSTNAME_LABEL,
     JOB_COMPLETION_INDEX,
     SAKKARA_GROUP_ANNOTATION,
@@ -112,9 +113,9 @@ def test_a_job_that_shrank_opens_no_pod_beyond_what_it_requests(
     """Issue 18, Build 4: its Workload requests 4 of the 8 pods that it was admitted for; the rest of its quota is others'."""
     wl = workload(count=8, domains=domains, admitted=True)
     [pod_set] = wl.spec.pod_sets
-    wl = wl.model_copy(
-        update={"spec": wl.spec.model_copy(update={"pod_sets": (pod_set.model_copy(update={"count": 4}),)})}
-    )
+    elastic = wl.metadata.model_copy(update={"annotations": {ELASTIC_JOB: "true"}})
+    fewer = wl.spec.model_copy(update={"pod_sets": (pod_set.model_copy(update={"count": 4}),)})
+    wl = wl.model_copy(update={"metadata": elastic, "spec": fewer})
     running = [
         pod(f"r-{node}-{number}", gated=False, selector={HOSTNAME_LABEL: node} if node else {})
         for node, count in through.items()
