@@ -55,7 +55,8 @@ class TermCounts:
         self._changed: set[str] = set()
         self._at: dict[PodFacts, dict[Place, tuple[int, int]]] = {}
         self._by_label: dict[str, dict[str, dict[PodFacts, None]]] = {}
-        self._asked, self._borne, self._near = TermTable(), TermTable(), TermTable()
+        self._asked, self._borne, self._near, self._gathering = (TermTable() for _ in range(4))
+        self._tables = self._asked, self._borne, self._near, self._gathering
         self._named: dict[str, Node] = {}
         self._on_host: dict[str, dict[str, Node]] = {}
 
@@ -139,7 +140,7 @@ class TermCounts:
     def _recount(self, namespace: str) -> None:
         """Count all pods again if a term selects namespaces by label and this namespace has pods."""
         if any(facts.namespace == namespace for facts in self._at) and any(
-            term.by_labels for table in (self._asked, self._borne, self._near) for term in table.tallies
+            term.by_labels for table in self._tables for term in table.tallies
         ):
             self._build()
 
@@ -168,10 +169,23 @@ class TermCounts:
             self._shift_near(tally, place, foreign, admitted)
             for _, tally in self._near.selecting(facts, self.namespaces)
         ]
+        left += self._shift_gathering(facts, place, foreign, admitted)
         for term in borne:
             if not self._borne.tallies[term].at:
                 self._borne.drop(term)
         return any(left)
+
+    def _shift_gathering(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> list[bool]:
+        """Apply the change to the tallies of pods with affinity terms that are not bound yet. Reports as `Tally.shift`."""
+        if place.kind == NODE:
+            return []
+        left = []
+        for term in facts.together:
+            tally = self._gathering.add(term)
+            left.append(tally.shift(place, self._value(place, tally.key), foreign, admitted))
+            if not tally.at:
+                self._gathering.drop(term)
+        return left
 
     def _shift_near(self, tally: Tally, place: Place, foreign: int, admitted: int) -> bool:
         """Apply the change to the tally of an affinity term. Reports whether the domains that satisfy the term changed."""
@@ -219,7 +233,7 @@ class TermCounts:
         before = [self._node(place) for place in places]
         self._know(name, old, new)
         moved = False
-        for tally in (tally for table in (self._asked, self._borne, self._near) for tally in table.tallies.values()):
+        for tally in (tally for table in self._tables for tally in table.tallies.values()):
             for place, was in zip(places, before, strict=True):
                 if place in tally.at:
                     tally.move(place, label_of(was, tally.key), self._value(place, tally.key))
@@ -314,6 +328,10 @@ class TermCounts:
             other = wanted.ask(term, wanted._near)
             if (other.by_value, other.at, other.elsewhere) != (tally.by_value, tally.at, tally.elsewhere):
                 yield f"pods that the term {term} wants to be near are counted wrongly"
+        if {t: x.at for t, x in self._gathering.tallies.items()} != {
+            t: x.at for t, x in wanted._gathering.tallies.items()
+        }:
+            yield "unbound pods with affinity terms are counted wrongly"
 
 
 def label_of(node: Node | None, key: str) -> str | None:

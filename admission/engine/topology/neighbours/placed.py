@@ -8,7 +8,7 @@ By an anti-affinity term with topology key K, a pod may not use a node if any no
 A pod with required affinity may use a node if, for each of its terms, the node's domain has a bound pod that all terms of
 the pod select. If there is no such pod and the terms select the pod itself, all pods of its gang are placed in one domain
 (`gathers`). If such a pod is admitted but not bound yet, the gang waits, since the pod that is bound first determines the
-domain.
+domain. For the same reason no pod that its terms select is placed elsewhere until one of the gang's pods is bound.
 
 Bound pods count on their nodes. Pods that are admitted but not bound yet count on the host of their assignment or, if it
 names a wider domain, on every node of that domain, since each of these nodes may get the pod.
@@ -42,7 +42,9 @@ class PlacedPods(TermCounts):
         """Reports whether pod terms may restrict such a pod: its own, or terms of existing pods that select it."""
         if facts is None:
             return False
-        return facts.has_terms or (self.watching and any(self._borne.selecting(facts, self.namespaces)))
+        if facts.has_terms or not self.watching:
+            return facts.has_terms
+        return any(any(table.selecting(facts, self.namespaces)) for table in (self._borne, self._gathering))
 
     @staticmethod
     def has_terms(facts: PodFacts | None) -> bool:
@@ -77,6 +79,8 @@ class PlacedPods(TermCounts):
             return
         yield from ((APART, key, rows) for key, rows in self._kept_away(facts, tree, empty=empty))
         yield from ((TOGETHER, term.key, ~self._attracted(term, facts, tree, empty=empty)) for term in facts.together)
+        if not empty:
+            yield from ((TOGETHER, key, rows) for key, rows in self._away_from_gathering(facts, tree))
 
     def gathers(self, facts: PodFacts | None, *, empty: bool) -> tuple[str, ...]:
         """Returns the topology keys of which one domain each must hold all pods of such a gang.
@@ -115,6 +119,19 @@ class PlacedPods(TermCounts):
                 if rows is not None:
                     closed[tally.key] = closed[tally.key] | rows if tally.key in closed else rows
         yield from sorted(closed.items())
+
+    def _away_from_gathering(self, facts: PodFacts, tree: Tree) -> Iterator[tuple[str, Bools]]:
+        """Yields (topology key, mask of rows outside the domain of a gang that gathers there) for a pod that its terms select.
+
+        If such a pod were bound elsewhere before the first pod of the gang, the gang's pods would have to follow it.
+        """
+        for term, tally in list(self._gathering.selecting(facts, self.namespaces)):
+            if not self.ask(term, self._near).values(empty=False):
+                there = {
+                    *tally.by_value,
+                    *(value for place in tally.domains(empty=False) for value in self._anywhere(place, term.key)),
+                }
+                yield term.key, ~tree.matcher.with_label(term.key, there, tree.rows.size)
 
     def _tallies(self, facts: PodFacts) -> Iterator[Tally]:
         yield from (self.ask(term, self._asked) for term in facts.apart)

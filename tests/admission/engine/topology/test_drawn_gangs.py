@@ -165,3 +165,8 @@ def test_what_is_let_through_binds(part: int) -> None:
         placed, refused = placed + count, refused + idle
     assert placed > 25 * each / 4
     assert len(refused) <= 25 * each / 50, refused
+
+
+def test_a_workload_does_not_lead_a_gang_astray_that_gathers_elsewhere() -> None:
+    """Its pods were bound first, and the gang's affinity then asked for their host."""
+    assert play(221, 25)[1] == []

@@ -420,6 +420,27 @@ def test_pods_that_want_each_other_go_to_one_domain_and_the_next_ones_there() ->
     assert not made.placement.place([request(pod, 2, TopologyAsk(unconstrained=True))]).fits
 
 
+def test_what_an_unbound_gang_gathers_with_is_placed_nowhere_else() -> None:
+    """Bound first, a pod of the second workload in another rack would be where the gang's pods have to go."""
+    made = book(rows(8))
+    asked = request(OnePod("a", near=(Term(RACK, "a"),)), 3, TopologyAsk(unconstrained=True))
+    found = made.placement.place([asked]).assignments["main"]
+    taken = workload("ns/w", asked, found)
+    made.charge(taken, taken.admission)  # type: ignore[arg-type]
+    one, two = (request(OnePod("a"), count, TopologyAsk(unconstrained=True)) for count in (1, 2))
+    rack = {made.capacity.nodes[name].node.labels[RACK] for name in spots(found)}  # type: ignore[union-attr]
+    beside = spots(made.placement.place([one]).assignments["main"])
+    assert {made.capacity.nodes[name].node.labels[RACK] for name in beside} == rack  # type: ignore[union-attr]
+    assert f"pod affinity {RACK}: 6" in shown(made.placement.place([two]), "main")
+    assert made.placement.place([request(OnePod("b"), 8, TopologyAsk(unconstrained=True))]).fits
+    first = bound("w-0", OnePod("a", near=(Term(RACK, "a"),), node=spots(found)[0]))
+    before = made.openings
+    made.apply(replace(first, workload="ns/w", pod_set="main", requests=CPU))
+    assert made.openings > before
+    assert made.placement.place([two]).fits
+    assert made.audit() == []
+
+
 def test_a_gang_follows_a_pod_that_it_names() -> None:
     made = book(rows(8))
     asked = request(OnePod("a", near=(Term(BLOCK, "db"),)), 2, TopologyAsk(unconstrained=True))
