@@ -16,7 +16,7 @@ from admission.engine.model import Assignment
 from admission.engine.topology.compatible.tree_search import Found
 from admission.engine.topology.constraints import Ask
 from admission.engine.topology.count import Counter
-from admission.engine.topology.neighbours.even import Spread, evenly, pinned, spreads, uneven
+from admission.engine.topology.neighbours.even import Spread, evenly, evenly_at_most, pinned, spreads, uneven
 from admission.engine.topology.neighbours.placed import PlacedPods
 from admission.engine.topology.neighbours.within import domains_of
 from admission.engine.topology.tree.level import Ints
@@ -35,7 +35,10 @@ def solve(placed: PlacedPods, tree: Tree, ask: Ask, counter: Counter, *, empty: 
     """Returns the pods by row (None if there is no even placement), and the most pods that could be spread evenly."""
     spread = spreads(placed, tree, ask.wants, empty=empty)
     fit, most = pinned(spread, np.minimum(counter.holds(), ask.count)), 0
-    for rows in _scopes(tree, ask, fit):
+    for rows, bound in _scopes(tree, ask, spread, fit):
+        if bound < ask.count:
+            most = max(most, bound)
+            continue
         pods, number = evenly([one.of(rows) for one in spread], fit[rows], tree.rows.label[rows], ask.count)
         most = max(most, number)
         if number == ask.count:
@@ -45,8 +48,12 @@ def solve(placed: PlacedPods, tree: Tree, ask: Ask, counter: Counter, *, empty: 
     return None, most
 
 
-def _scopes(tree: Tree, ask: Ask, fit: Ints) -> Iterator[Ints]:
-    """Yields the rows of each domain that could hold all pods, tightest first; then all rows, unless a level is required."""
+def _scopes(tree: Tree, ask: Ask, spread: Sequence[Spread], fit: Ints) -> Iterator[tuple[Ints, int]]:
+    """Yields the rows of each domain that could hold all pods, tightest first; then all rows, unless a level is required.
+
+    With them comes an upper bound of the pods that can be spread evenly there. Except for the first domain, which often does,
+    domains with a bound below the number of pods are represented by the one with the highest bound.
+    """
     levels: Sequence[int] = ()
     if ask.required:
         levels = (ask.level,)
@@ -58,10 +65,19 @@ def _scopes(tree: Tree, ask: Ask, fit: Ints) -> Iterator[Ints]:
         holds = np.bincount(domains, weights=fit, minlength=size)
         slots = np.flatnonzero(holds >= ask.count)
         slots = slots[np.lexsort((tree.levels[level].label[slots], holds[slots]))]
-        for slot in slots[:_TRIES].tolist():
-            yield np.flatnonzero((domains == slot) & tree.rows.alive)
+        for slot in slots[:1].tolist():
+            yield np.flatnonzero((domains == slot) & tree.rows.alive), ask.count
+        if len(slots) < 2:
+            continue
+        bound = evenly_at_most(spread, fit, domains, size, tree.rows.alive)
+        slots = slots[1:]
+        fewer = bound[slots] < ask.count
+        if fewer.any():
+            yield np.zeros(0, dtype=np.int64), int(bound[slots[fewer]].max())
+        for slot in slots[~fewer][: _TRIES - 1].tolist():
+            yield np.flatnonzero((domains == slot) & tree.rows.alive), int(bound[slot])
     if not ask.required:
-        yield np.flatnonzero(tree.rows.alive)
+        yield np.flatnonzero(tree.rows.alive), ask.count
 
 
 def in_domains(tree: Tree, pods: Ints) -> Found:

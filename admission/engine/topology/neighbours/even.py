@@ -41,8 +41,12 @@ class Spread:
     own: int
 
     def of(self, rows: Ints) -> Spread:
-        """Returns the constraint restricted to these rows."""
-        return Spread(self.term, self.ids[rows], self.there[rows], self.counts[rows], self.own)
+        """Returns the constraint restricted to these rows, with domains numbered anew in the same order if the rows are few."""
+        ids = self.ids[rows]
+        if len(rows) < len(self.ids) // 8:
+            domains, ids = np.unique(ids, return_inverse=True)
+            ids = ids - int(len(domains) > 0 and domains[0] < 0)
+        return Spread(self.term, ids, self.there[rows], self.counts[rows], self.own)
 
     def domains(self) -> tuple[Ints, Bools]:
         """Returns, by domain number, the selected pods of the domain, and whether a counting row belongs to it."""
@@ -87,6 +91,37 @@ def pinned(spread: Sequence[Spread], fit: Ints) -> Ints:
             left = one.term.max_skew - one.there
             fit = np.clip(fit, 0, np.maximum(left, 0)) if one.own else np.where(left >= 0, fit, 0)
     return fit
+
+
+def evenly_at_most(spread: Sequence[Spread], fit: Ints, scopes: Ints, size: int, alive: Bools) -> Ints:
+    """Returns an upper bound of what `evenly` places in each of `size` scopes, given the scope of each row.
+
+    Constraints count if each of their domains lies within one scope, those with the smallest domains first: what one of them
+    permits limits the rows of the next one.
+    """
+    bound = np.bincount(scopes, weights=fit, minlength=size)
+    finest = sorted((one for one in spread if one.own), key=lambda one: -int(one.ids.max(initial=-1)))
+    for one in finest:
+        rows = np.flatnonzero(alive & (one.ids >= 0))
+        ids, within = one.ids[rows], scopes[rows]
+        home = np.full(int(one.ids.max(initial=-1)) + 1, size, dtype=np.int64)  # `size`: no scope
+        home[ids] = within
+        if np.array_equal(home[ids], within):
+            hold = np.bincount(ids, weights=fit[rows], minlength=len(home)).astype(np.int64)
+            permitted = _permitted(one, hold, home, size)
+            fit = np.minimum(fit, np.append(permitted, 0)[one.ids])
+            bound = np.minimum(bound, np.bincount(home, weights=permitted, minlength=size + 1)[:size])
+    return bound.astype(np.int64)
+
+
+def _permitted(one: Spread, hold: Ints, home: Ints, size: int) -> Ints:
+    """Returns the most pods that each domain may get, given what it can hold and the scope in which it lies."""
+    pods, known = one.domains()
+    known &= home < size
+    fewest = np.full(size + 1, np.iinfo(np.int64).max // 2)
+    np.minimum.at(fewest, home[known], (pods + hold)[known])
+    fewest[np.bincount(home[known], minlength=size + 1) < max(1, one.term.min_domains)] = 0
+    return np.clip(fewest[home] + one.term.max_skew - pods, 0, hold)
 
 
 def evenly(spread: Sequence[Spread], fit: Ints, order: Ints, count: int) -> tuple[Ints, int]:
@@ -151,7 +186,8 @@ def _one_by_one(spread: Sequence[Spread], room: Ints, order: Ints, count: int) -
 
     Pods that share no domain are placed in one step.
     """
-    found, room = np.zeros(len(room), dtype=np.int64), room.copy()
+    named = np.logical_and.reduce([one.ids >= 0 for one in spread], initial=True)
+    found, room = np.zeros(len(room), dtype=np.int64), np.where(named, room, 0)
     state = [one.domains() for one in spread]
     left = count
     while left:
@@ -159,7 +195,7 @@ def _one_by_one(spread: Sequence[Spread], room: Ints, order: Ints, count: int) -
         score = np.zeros(len(rows), dtype=np.int64)
         for one, (pods, known) in zip(spread, state, strict=True):
             at = pods[one.ids[rows]]
-            keep = (one.ids[rows] >= 0) & (at + 1 - one.fewest(pods, known) <= one.term.max_skew)
+            keep = at + 1 - one.fewest(pods, known) <= one.term.max_skew
             rows, score = rows[keep], (score + at)[keep]
         if not len(rows):
             break

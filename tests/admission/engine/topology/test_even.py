@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from admission.engine.model import (
     Taint,
     TopologyAsk,
 )
+from admission.engine.topology.neighbours.even import Spread, evenly, evenly_at_most
 from api.pod_terms import Requirement
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
 from tests.budgets import examples
@@ -211,3 +213,35 @@ def test_many_pods_over_many_hosts_and_two_keys() -> None:
             [request(60, TopologyAsk(unconstrained=True), *(SpreadTerm(term(key, "a")) for key in keys))]
         )
         assert sorted(Counter(d.count for d in found.assignments["main"].domains).items()) == [(1, 20), (2, 20)]
+
+
+def test_a_key_that_no_node_has_is_named() -> None:
+    """Two constraints: the one by hosts alone could be kept."""
+    made = book(rows(4), dict.fromkeys(rows(4), 5), Counter(), frozenset())
+    both = (SpreadTerm(term("no-such-key", "a")), SpreadTerm(term(HOSTNAME_LABEL, "a")))
+    result = made.placement.place([request(4, TopologyAsk(unconstrained=True), *both)])
+    assert "at most 0 out of 4 pod(s) evenly by no-such-key and kubernetes.io/hostname" in shown(result, "main")
+
+
+@settings(max_examples=examples(60))
+@given(st.integers(0, 2**32 - 1))
+def test_a_domain_is_passed_over_only_where_not_all_pods_can_lie_evenly(seed: int) -> None:
+    """The bound of all domains at once is never below what one domain holds."""
+    random = np.random.default_rng(seed)
+    size, scopes = int(random.integers(2, 24)), int(random.integers(1, 4))
+    scope = random.integers(0, scopes, size)
+    alive = random.random(size) < 0.9
+    fit = np.where(alive, random.integers(0, 4, size), 0)
+    found = []
+    for _ in range(int(random.integers(1, 3))):
+        part = random.integers(0, 3, size)
+        named = np.unique(scope * 3 + part if random.random() < 0.8 else part, return_inverse=True)[1]
+        ids = np.where(alive & (random.random(size) < 0.9), named, -1)
+        one = SpreadTerm(term(ZONE, "a"), max_skew=int(random.integers(1, 4)), min_domains=int(random.integers(1, 4)))
+        counts = (ids >= 0) & (random.random(size) < 0.8)
+        found.append(Spread(one, ids, random.integers(0, 3, size), counts, int(random.random() < 0.9)))
+    bound = evenly_at_most(found, fit, scope, scopes, alive)
+    for number in range(scopes):
+        here = np.flatnonzero((scope == number) & alive)
+        _, most = evenly([one.of(here) for one in found], fit[here], here, 1000)
+        assert most <= bound[number]
