@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import json
 import os
@@ -16,29 +15,14 @@ import pytest
 
 from tests import budgets
 from tests.conformance.summary import pytest_terminal_summary
+from tests.dealing import SHARING, STAGES, ByFileOrGroup, is_below
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
-    from xdist.scheduler import LoadScopeScheduling
     from xdist.workermanage import WorkerController
 
 __all__ = ["pytest_terminal_summary"]
 
-HERE = Path(__file__).parent
-_FOLDERS = ("scenarios", "attacks", "integration", "e2e")
-_MODULES = (
-    "admission/cli/test_endings.py",
-    "admission/controllers/jobs/test_controller.py",
-    "admission/controllers/sakkara/test_output_controller.py",
-    "admission/controllers/test_explainer.py",
-    "admission/controllers/test_job_kinds.py",
-    "admission/controllers/test_wait_reasons.py",
-    "api/kube/test_process.py",
-)
-STAGES = tuple(HERE / name for name in (*_FOLDERS, *_MODULES))
-"""Suites that start processes, or a controller on a server. A worker takes them first, so that none is left with a long one."""
-SHARING = (HERE / "attacks", HERE / "integration")
-"""Suites whose modules share what their package starts for a server: one worker runs all tests on that server."""
 GROUPS = "stowage_groups"
 """The worker input that names the file in which the workers write the group of each test that has one.
 
@@ -67,22 +51,15 @@ def pytest_configure_node(node: WorkerController) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
-    """One worker runs all tests of a file, or of a group (`pytest.mark.xdist_group`), since they share what they start."""
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFileOrGroup | None:
     if config.getvalue("dist") != "loadgroup":
         return None
-    from xdist.scheduler import LoadScopeScheduling
 
-    class ByFileOrGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-        @functools.cached_property
-        def _groups(self) -> dict[str, str]:
-            found: dict[str, str] = json.loads(config.stash[_FILE].read_text())
-            return found
+    def groups() -> dict[str, str]:
+        found: dict[str, str] = json.loads(config.stash[_FILE].read_text())
+        return found
 
-        def _split_scope(self, nodeid: str) -> str:
-            return self._groups.get(nodeid) or nodeid.partition("::")[0]
-
-    return ByFileOrGroup(config, log)
+    return ByFileOrGroup(config, log, groups)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -101,15 +78,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if _is_below(item.path, STAGES):
+        if is_below(item.path, STAGES):
             item.add_marker(pytest.mark.stage)
-        if _is_below(item.path, SHARING):
+        if is_below(item.path, SHARING):
             server = "real" if item.get_closest_marker("e2e") else "embedded"
             item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{server}"))
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: item.get_closest_marker("stage") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -128,11 +103,6 @@ def no_declared_kinds() -> Iterator[None]:
 
     for adapter in KINDS.declared():
         KINDS.withdraw((adapter.resource.group, adapter.resource.kind))
-
-
-@functools.cache  # thousands of tests are in some hundred files
-def _is_below(path: Path, folders: tuple[Path, ...]) -> bool:
-    return any(map(path.is_relative_to, folders))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist tells what was collected

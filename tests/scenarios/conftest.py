@@ -31,15 +31,12 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules that share a stage run one after the other, and each group of them in one worker."""
+    """Modules that share a stage run one after the other, and each of them in one worker."""
     places: dict[StageKey | pytest.Item, int] = {}
-    numbers: dict[StageKey, dict[str, int]] = {}
     for place, item in enumerate(items):
         key = StageKey.of_test(item)
         if key is not None and not key.module:
-            sharing = numbers.setdefault(key, {})
-            number = sharing.setdefault(item.path.stem, len(sharing))
-            item.add_marker(pytest.mark.xdist_group(key.group(number)))
+            item.add_marker(pytest.mark.xdist_group(key.group(item.path.stem)))
         places[item] = place if key is None or key.module else places.setdefault(key, place)
     items.sort(key=places.__getitem__)
 

@@ -11,15 +11,13 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import Final, Self
+from typing import Self
 
 import pytest
 
 from hack.controlplane.options import ClusterOptions
+from tests.dealing import group_of_stage
 from tests.scenarios.stage import Stage
-
-_GROUPS: Final = 3
-"""Of modules that share a stage on the embedded server: each group has a stage of its own in its worker."""
 
 Opens = Callable[[], contextlib.AbstractAsyncContextManager[Stage]]
 
@@ -58,13 +56,12 @@ class StageKey:
         """For logs: the module, or what those that share have in common."""
         return self.module or f"stage-{zlib.crc32(repr(self).encode()):08x}"
 
-    def group(self, number: int) -> str:
-        """The group, run by one worker, of a module by its number among those that share this stage.
+    def group(self, module: str) -> str:
+        """The group, run by one worker, of a module that shares this stage.
 
-        One group for all would be the longest way through `make test`; where a stage is a control plane, another one costs
-        more than that.
+        Each module may go to a worker of its own (tests/dealing.py); where a stage is a control plane, all go to one.
         """
-        return f"{self.name}-{number % _GROUPS}" if self.control_plane is None else self.name
+        return group_of_stage(self.name, module) if self.control_plane is None else self.name
 
 
 @dataclass
