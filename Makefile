@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What config/default runs; the name and tag are declared there alone.
 IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
 # How many tests run at once. Those that start processes wait more than they compute.
-WORKERS ?= 6
+WORKERS ?= 8
 # Those that only compute, but for some seconds of timeouts: one worker more than cores. Each collects all tests (3 seconds of a core).
 FAST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Each worker of `make e2e` has a real control plane of its own.
