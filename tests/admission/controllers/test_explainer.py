@@ -59,9 +59,10 @@ class ExplainerSetup:
         found = await self.kube.get(WORKLOADS, "w", "ns", decode=Workload)
         return found.metadata.resource_version
 
-    async def told(self) -> list[str]:
-        """The messages of the events of that reason."""
-        return [e["message"] for e in (await self.kube.list(EVENTS, "ns")).items if e["reason"] == "Explanation"]
+    async def told(self) -> list[str] | None:
+        """The messages of the events of that reason; None while there is none."""
+        events = (await self.kube.list(EVENTS, "ns")).items
+        return [event["message"] for event in events if event["reason"] == "Explanation"] or None
 
 
 @contextlib.asynccontextmanager
