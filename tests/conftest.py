@@ -9,6 +9,7 @@ import ssl
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,6 +32,11 @@ xdist appends the group to the node id, which pytest 9.2 no longer lets it chang
 _FILE = pytest.StashKey[Path]()
 
 budgets.load_usual()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--shuffle SEED`: files, and the tests of each, in another order, to find tests that depend on those before them."""
+    parser.addoption("--shuffle", type=int, help="shuffle files and the tests of each; the seed repeats an order")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -78,7 +84,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if (seed := config.getoption("shuffle")) is not None:
+        random = Random(seed)
+        places = {path: random.random() for path in sorted({item.path for item in items})}
+        items.sort(key=lambda item: (places[item.path], random.random()))
     for item in items:
         if is_below(item.path, STAGES):
             item.add_marker(pytest.mark.stage)
@@ -96,13 +106,23 @@ def no_system_certificates() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_declared_kinds() -> Iterator[None]:
-    """The kinds that a module declares in this process are gone after it."""
-    yield
-    from admission.integrations.registry import KINDS
+def process_as_found() -> Iterator[None]:
+    """What a module leaves in this process is gone after it: declared kinds, the views of a controller, objects of a command.
 
-    for adapter in KINDS.declared():
-        KINDS.withdraw((adapter.resource.group, adapter.resource.kind))
+    A process of the product serves one cluster; a worker serves one after the other, in whatever order.
+    """
+    from admission.integrations.parts import PARTS
+    from admission.integrations.referenced import REFERENCED
+    from admission.integrations.registry import KINDS
+    from admission.integrations.sets import SCALED
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PARTS, "_find", None)
+        patch.setattr(REFERENCED, "_views", {})
+        yield
+    for registry in (KINDS, SCALED):
+        for adapter in registry.declared():
+            registry.withdraw((adapter.resource.group, adapter.resource.kind))
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist tells what was collected
