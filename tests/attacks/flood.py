@@ -21,6 +21,7 @@ from api.names import CONVERT_PATH, GROUP
 HOST: Final = "127.0.0.1"
 HALF_OPEN: Final = 900
 FLOODS: Final = 64
+_PATIENCE: Final = 120.0
 
 PATH: Final = "/validate-batch-v1-job"
 _MIB: Final = 1024 * 1024
@@ -103,8 +104,9 @@ async def _again(attempt: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _hold(port: int, context: ssl.SSLContext | None, said: bytes) -> None:
+async def _hold(there: asyncio.Semaphore, port: int, context: ssl.SSLContext | None, said: bytes) -> None:
     reader, writer = await asyncio.open_connection(HOST, port, ssl=context)
+    there.release()
     try:
         writer.write(said)
         await reader.read()
@@ -126,12 +128,15 @@ async def _flood(port: int, context: ssl.SSLContext, body: bytes) -> None:
 
 
 async def attack(port: int, seconds: float, path: str) -> None:
-    """All of it at once."""
-    context = trusting_all()
+    """All of it at once; prints a line once most of the half-open connections are there."""
+    context, there = trusting_all(), asyncio.Semaphore(0)
     silent = itertools.cycle(((None, b""), (context, b""), (context, head(path, 1000) + b"{"), (context, b"POST /")))
-    held = [partial(_hold, port, *how) for how in itertools.islice(silent, HALF_OPEN)]
+    held = [partial(_hold, there, port, *how) for how in itertools.islice(silent, HALF_OPEN)]
     whole = [partial(_flood, port, context, body) for body in itertools.islice(itertools.cycle(floods(path)), FLOODS)]
     tasks = [asyncio.create_task(_again(attempt)) for attempt in (*held, *whole)]
+    async with asyncio.timeout(_PATIENCE):
+        for _ in range(HALF_OPEN // 2):
+            await there.acquire()
     print("attacking", flush=True)
     await asyncio.wait(tasks, timeout=seconds)
     for task in tasks:

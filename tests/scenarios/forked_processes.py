@@ -13,6 +13,7 @@ import os
 import runpy
 import signal
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -76,5 +77,6 @@ def _run(command: tuple[str, ...], environment: dict[str, str], log: str) -> Non
     os.environ.clear()
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the server ignores it
+    warnings.simplefilter("error")  # as for the tests themselves; what cannot be raised stands in the log (failures.py)
     sys.argv = list(command)
     runpy.run_module(command[0], run_name="__main__", alter_sys=True)
