@@ -1,4 +1,8 @@
-"""How many examples a property gets: few in `make test`, for which a developer waits, and many in `make test-long`."""
+"""How many examples a property gets: few in `make test`, for which a developer waits, and many in `make test-long`.
+
+Each number is set by what it yields (`python -m hack.property_yield`): CONTRIBUTING.md has the rule, tests/bench/RESULTS.md
+the table.
+"""
 
 from __future__ import annotations
 

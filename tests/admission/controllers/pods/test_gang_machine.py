@@ -240,7 +240,7 @@ def _run(examples: int, steps: int) -> None:
 
 def test_any_sequence_of_arrivals_deaths_and_ends() -> None:
     assert BACKOFF.base >= 1
-    _run(15, 20)
+    _run(8, 20)
 
 
 @pytest.mark.long

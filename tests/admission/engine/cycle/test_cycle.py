@@ -368,7 +368,7 @@ def test_one_cycle_with_many_admissions_equals_one_by_one(
     assert list(got.items()) == list(steps.items())
 
 
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(jobs, st.lists(st.integers(0, 13), max_size=6))
 def test_usage_is_the_sum_of_the_admissions_and_nothing_is_overcommitted(
     drawn: DrawnWorkloads, finished: list[int]

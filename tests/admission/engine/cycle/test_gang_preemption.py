@@ -366,7 +366,7 @@ def check(world: RandomGroups) -> None:
     assert sorted(admitted(cluster.cycle())) == keys
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(worlds)
 def test_victims_leave_only_if_all_members_then_fit_and_only_those_needed(world: RandomGroups) -> None:
     check(world)

@@ -160,7 +160,7 @@ def test_each_head_gets_the_first_end_after_which_it_fits(
 @pytest.mark.parametrize("counting", [Counting.NODES, Counting.DOMAINS])
 @pytest.mark.parametrize("quotas", QUOTAS)
 @given(running=running, held=st.integers(0, 3), moves=st.lists(st.integers(0, 12), min_size=1, max_size=6))
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 def test_the_projected_ledger_is_without_the_workloads_that_have_ended(
     counting: Counting,
     quotas: str,

@@ -233,7 +233,7 @@ def check_line(line: Line) -> None:
 
 
 @given(lines())
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_remedies_hold_with_all_that_come_first(line: Line) -> None:
     check_line(line)
 
@@ -286,7 +286,7 @@ def check_evicting(scene: Evicting) -> None:
 
 
 @given(evictings)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 def test_remedies_hold_where_others_are_evicted(scene: Evicting) -> None:
     check_evicting(scene)
 

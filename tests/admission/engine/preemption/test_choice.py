@@ -54,7 +54,7 @@ def check(
     assert ways, "fits, nobody is there for nothing, and nobody goes who is protected"
 
 
-@few(15)
+@few(8)
 @given(scenes(profile=Profile.COMPATIBLE))
 def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
@@ -65,7 +65,7 @@ def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnC
         check(scene, targets)
 
 
-@few(15)
+@few(8)
 @given(scenes())
 def test_the_cheapest_victims_suffice_and_cost_no_more_than_kueues(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
@@ -86,7 +86,7 @@ def cost(targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...]) -> Cost
     return cost_of((one.candidate.workload for one in targets), NOW)
 
 
-@few(15)
+@few(8)
 @given(scenes())
 def test_no_set_costs_less(scene: DrawnCluster) -> None:
     choice = cheapest(scene.ledger, scene.context(), AMPLE)

@@ -18,6 +18,7 @@ from admission.engine.queue.cluster_queue import order_of
 from admission.engine.queue.queues import PendingQueues
 from tests.admission.engine.builders import CPU, queue, workload
 from tests.admission.engine.cycle.round import classical, fair
+from tests.budgets import examples
 
 # Few values each, so that most of them are equal in most of what counts; a UID may be missing.
 drawn_workloads = st.lists(
@@ -36,7 +37,10 @@ drawn_workloads = st.lists(
     ]
 )
 
+few = settings(max_examples=examples(10))
 
+
+@few
 @given(drawn_workloads, st.randoms())
 def test_no_two_are_equal_and_the_order_is_that_of_any_other_arrival(drawn: list[Workload], random: Random) -> None:
     line = sorted(drawn, key=order_of)
@@ -50,6 +54,7 @@ def test_no_two_are_equal_and_the_order_is_that_of_any_other_arrival(drawn: list
     assert [each.key for each in queues.active("q")] == [each.key for each in line]
 
 
+@few
 @given(drawn_workloads, st.data())
 def test_those_that_stay_keep_their_order(drawn: list[Workload], data: st.DataObject) -> None:
     queues = PendingQueues()
@@ -64,6 +69,7 @@ def test_those_that_stay_keep_their_order(drawn: list[Workload], data: st.DataOb
     assert [each.key for each in queues.active("q")] == [key for key in line if key not in gone]
 
 
+@few
 @given(drawn_workloads, st.integers(0, 7))
 def test_what_belongs_to_one_gang_stands_together(drawn: list[Workload], which: int) -> None:
     first = drawn[which % len(drawn)]
@@ -97,7 +103,7 @@ def nominated(drawn: list[Workload]) -> list[Nomination]:
     return found
 
 
-@settings(deadline=None)
+@few
 @given(drawn_workloads, st.randoms())
 def test_the_order_does_not_depend_on_the_order_of_arrival_of_events(drawn: list[Workload], random: Random) -> None:
     book, heads = ledger(), nominated(drawn)
@@ -109,6 +115,7 @@ def test_the_order_does_not_depend_on_the_order_of_arrival_of_events(drawn: list
         assert sorted(line) == sorted(each.workload.key for each in heads)
 
 
+@few
 @given(drawn_workloads, st.randoms())
 def test_heads_are_looked_at_in_that_order(drawn: list[Workload], random: Random) -> None:
     heads = [Head.of(replace(each, cluster_queue=f"q{n}")) for n, each in enumerate(drawn)]

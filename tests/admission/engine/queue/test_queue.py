@@ -246,7 +246,7 @@ class Plain:
             self.all[each.key] = each
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from([STRICT, BEST]), st.lists(moves, max_size=40))
 def test_any_history_gives_the_head_that_sorting_gives(
     strategy: QueueingStrategy, history: list[tuple[str, object]]

@@ -272,7 +272,7 @@ def test_any_history_agrees_with_the_formulas(history: list[Step]) -> None:
             assert cohort_usage(quota, name).get(CPU, 0) == formulas.usage(name)
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(steps, max_size=15), st.lists(steps, max_size=15))
 def test_rollback_leaves_every_node_as_it_was(before: list[Step], trial: list[Step]) -> None:
     journal = Journal()

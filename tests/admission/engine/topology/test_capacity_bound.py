@@ -15,7 +15,7 @@ from tests.admission.engine.preemption.drawn_clusters import DrawnCluster, scene
 from tests.budgets import examples
 
 few = settings(
-    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 
 

@@ -138,7 +138,7 @@ def scenes(draw: st.DrawFn) -> tuple[dict[str, Labels], dict[str, int], Counter[
     return nodes, free, +there, tainted
 
 
-@settings(max_examples=examples(150))
+@settings(max_examples=examples(75))
 @given(scenes(), st.lists(SPREADS, min_size=1, max_size=2), st.integers(1, 4), st.sampled_from([None, BLOCK, RACK]))
 def test_pods_lie_as_the_scheduler_could_have_placed_them(
     scene: tuple[dict[str, Labels], dict[str, int], Counter[str], frozenset[str]],
@@ -223,7 +223,7 @@ def test_a_key_that_no_node_has_is_named() -> None:
     assert "at most 0 out of 4 pod(s) evenly by no-such-key and kubernetes.io/hostname" in shown(result, "main")
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(st.integers(0, 2**32 - 1))
 def test_a_domain_is_passed_over_only_where_not_all_pods_can_lie_evenly(seed: int) -> None:
     """The bound of all domains at once is never below what one domain holds."""

@@ -14,7 +14,7 @@ few = settings(
 )
 
 
-@few
+@settings(few, max_examples=examples(30))
 @given(scenes(), st.data())
 def test_lifting_frees_what_leaving_frees(scene: DrawnCluster, data: st.DataObject) -> None:
     ledger, before = scene.ledger, dump(scene.ledger)
@@ -58,7 +58,7 @@ def test_counting_agrees_with_placing(scene: DrawnCluster, data: st.DataObject) 
         assert fits == eviction_gains.enough or not eviction_gains.exact
 
 
-@few
+@settings(few, max_examples=examples(8))
 @given(scenes())
 def test_a_place_that_holds_is_a_place(scene: DrawnCluster) -> None:
     ledger, requests = scene.ledger, scene.requests()

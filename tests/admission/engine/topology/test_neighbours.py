@@ -158,7 +158,7 @@ def test_what_could_be_bound_is_placed_and_what_is_placed_binds(
     assert made.audit() == []
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(100))
 @given(clusters(crossing=True), st.lists(PODS, min_size=2, max_size=2), ASKS, st.sampled_from(["", "g"]))
 def test_pod_sets_that_are_placed_together_bind_in_any_order(
     cluster: TermCluster, pods: list[OnePod], ask: TopologyAsk, group: str
@@ -255,7 +255,7 @@ def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> 
         assert made.audit() == []
 
 
-@settings(max_examples=examples(50))
+@settings(max_examples=examples(25))
 @given(STEPS, st.integers(0, 6))
 def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tuple[object, ...]], every: int) -> None:
     """Whatever changes between two steps of the first count; until the last one a workload with terms waits and says why."""

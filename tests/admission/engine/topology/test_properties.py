@@ -89,6 +89,8 @@ options = st.builds(
 )
 levels = st.sampled_from([LEVELS, (BLOCK, RACK), (HOSTNAME_LABEL,)])
 quick = settings(max_examples=examples(50), deadline=None)
+more = settings(quick, max_examples=examples(100))
+fewer = settings(quick, max_examples=examples(25))
 
 
 def capacity(node: Node, request: PlacementRequest) -> int:
@@ -102,7 +104,7 @@ def capacity(node: Node, request: PlacementRequest) -> int:
     return min(node.allocatable.get(name, 0) // amount for name, amount in needs.items())
 
 
-@quick
+@more
 @given(clusters(), st.lists(st.integers(0, 2), max_size=3), st.data(), options)
 def test_never_over_capacity_and_exact(
     nodes: list[Node], names: list[int], data: st.DataObject, given_options: PlacementOptions
@@ -142,7 +144,7 @@ def test_the_order_of_nodes_does_not_matter(
     assert results[0] == results[1]
 
 
-@quick
+@fewer
 @given(clusters(), requests())
 def test_nodes_that_were_there_leave_no_trace(nodes: list[Node], request: PlacementRequest) -> None:
     plain = ledger(PlacementOptions(), nodes).placement.place([request])
@@ -179,7 +181,7 @@ def test_required_is_placed_iff_one_domain_holds_it(nodes: list[Node], request: 
         assert len(used) == 1
 
 
-@quick
+@more
 @given(clusters(), requests())
 def test_preferred_and_unconstrained_wait_only_if_the_pods_do_not_fit_at_all(
     nodes: list[Node], request: PlacementRequest

@@ -204,7 +204,7 @@ def test_the_same_of_ten_thousand(case: JointCase) -> None:
     check(case)
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
 def test_the_order_of_nodes_does_not_matter(case: JointCase, random: Random) -> None:
     nodes = case.nodes()

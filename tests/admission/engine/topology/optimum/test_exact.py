@@ -91,7 +91,7 @@ def check(case: PlacementCase) -> None:
     assert all(0 < counts[path[-1]] <= size for path, size in case.hosts.items() if path[-1] in counts)
 
 
-@quick
+@settings(quick, max_examples=examples(200))
 @given(cases())
 def test_equal_to_trying_every_set(case: PlacementCase) -> None:
     check(case)
@@ -104,7 +104,7 @@ def test_equal_to_trying_every_set_at_length(case: PlacementCase) -> None:
     check(case)
 
 
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(cases(most=30), st.randoms(use_true_random=False))
 def test_the_order_of_nodes_does_not_matter(case: PlacementCase, random: Random) -> None:
     order = random.sample(list(case.hosts), len(case.hosts))
@@ -112,7 +112,7 @@ def test_the_order_of_nodes_does_not_matter(case: PlacementCase, random: Random)
     assert case.ledger(order=order).placement.place([request]) == case.ledger().placement.place([request])
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(cases(most=40), st.sampled_from([1, 100, 20_000]))
 def test_never_worse_than_compatible_whatever_the_budget(case: PlacementCase, budget: int) -> None:
     ledger = case.ledger(PlacementOptions(exact_budget=budget))
