@@ -16,9 +16,9 @@ from api.meta import is_true
 from api.names import ADMITTED, GANG_LABEL, GANG_MINIMUM, GANG_NAME, QUEUE_NAME_LABEL, QUOTA_RESERVED, SIGS_GANG_GROUPS
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE
+from tests.scenarios.gangs import a_pod, create, phases, story
 from tests.scenarios.site import GPU, Site, eventually, never
 from tests.scenarios.stage import Stage
-from tests.scenarios.test_gangs import a_pod, create, phases, story
 from tests.scenarios.test_lost_members import named, owner_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

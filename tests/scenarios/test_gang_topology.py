@@ -30,9 +30,9 @@ from api.names import (
     SIGS_GANG_NAME,
 )
 from api.workloads import Workload
+from tests.scenarios.gangs import a_pod, create, end, expect_phases, expect_reason, expect_same_phases, said, story
 from tests.scenarios.site import BLOCK, RACK, Site, eventually
 from tests.scenarios.tenants import evicted, prioritized
-from tests.scenarios.test_gangs import a_pod, are, create, end, said, stays, story, told
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
@@ -72,9 +72,9 @@ async def test_a_pod_group_that_requires_a_rack_lands_there_with_all_its_roles(s
         a_pod(here, name, labels, gpus=gpus) for name, gpus in (("ps", 1), ("w-0", 2), ("w-1", 2), ("w-2", 2))
     )
     await create(here, server, *workers[:2])
-    await stays(here, "", Gated=3)
+    await expect_same_phases(here, "", Gated=3)
     await create(here, workers[2])
-    await are(here, "", Running=4)
+    await expect_phases(here, "", Running=4)
     assert await racks(here) == {"b1/r2": 4}, "the server alone would fit the smaller rack"
     workload = Workload.from_wire(await here.kube.get(WORKLOADS, "train", here.name))
     assert len(workload.spec.pod_sets) == 2
@@ -86,7 +86,7 @@ async def test_roles_that_share_a_group_name_share_a_rack_and_others_do_not(site
     one = {REQUIRED_TOPOLOGY: RACK, PODSET_GROUP_NAME: "one"}
     gang = said("named", 4)
     await create(here, a_pod(here, "ps", gang, one, gpus=1), *(a_pod(here, f"w-{i}", gang, one) for i in range(3)))
-    await are(here, "", Running=4)
+    await expect_phases(here, "", Running=4)
     assert await racks(here) == {"b1/r2": 4}
 
 
@@ -97,9 +97,9 @@ async def test_gangs_of_a_group_that_ask_for_one_block_lie_in_it(site: MakeSite)
     asked = {SIGS_GANG_GROUPS: both, REQUIRE_TOPOLOGY: BLOCK, PODSET_GROUP_NAME: "job"}
     await create(here, a_pod(here, "master-0", said("master", 1), asked, gpus=1, queue="lq"))
     await create(here, *(a_pod(here, f"worker-{i}", said("workers", 3), asked, queue="lq") for i in range(2)))
-    await stays(here, "", Gated=3)
+    await expect_same_phases(here, "", Gated=3)
     await create(here, a_pod(here, "worker-2", said("workers", 3), asked, queue="lq"))
-    await are(here, "", Running=4)
+    await expect_phases(here, "", Running=4)
     assert {rack.partition("/")[0] for rack in await racks(here)} == {"b2"}, (
         "the master alone would fit the smaller one"
     )
@@ -127,7 +127,7 @@ async def test_the_pods_of_a_gang_of_each_dialect_may_require_a_rack(
         await here.make(POD_GROUPS, pod_group(here, "g", 4, {}))
     asked = {**annotations, REQUIRED_TOPOLOGY: RACK}
     await create(here, *(a_pod(here, f"p-{i}", labels, asked, gpus=2, queue="lq") for i in range(4)))
-    await are(here, "", Running=4)
+    await expect_phases(here, "", Running=4)
     assert await racks(here) == {"b1/r2": 4}
 
 
@@ -160,7 +160,7 @@ async def test_every_form_of_the_language_stands_on_the_pods_or_their_pod_group(
     await create(
         here, *(a_pod(here, f"p-{i}", {GANG_LABEL: "g"}, asked if on == "pods" else {}, gpus=1) for i in range(4))
     )
-    await are(here, "", Running=4)
+    await expect_phases(here, "", Running=4)
     placed = await pods_of(here)
     if hosts is None:
         assert len(await racks(here)) == 1
@@ -176,7 +176,7 @@ async def test_a_rack_that_a_pod_group_requires_gives_way_with_time(site: MakeSi
     await here.make(POD_GROUPS, pod_group(here, "wide", 4, asked))
     labels = {GANG_LABEL: "wide"}
     await create(here, a_pod(here, "ps", labels, gpus=1), *(a_pod(here, f"w-{i}", labels) for i in range(3)))
-    await are(here, "", Running=4)
+    await expect_phases(here, "", Running=4)
     assert set(await racks(here)) == {"b1/r1", "b1/r2"}
     workload = Workload.from_wire(await here.kube.get(WORKLOADS, "wide", here.name))
     group = await here.kube.get(POD_GROUPS, "wide", here.name)
@@ -191,10 +191,10 @@ async def test_what_a_pod_group_asks_may_change_while_its_pods_wait(site: MakeSi
     await here.open({"b1": {"r1": 1, "r2": 1}})
     await here.make(POD_GROUPS, pod_group(here, "g", 2, {REQUIRED_TOPOLOGY: RACK}))
     await create(here, *(a_pod(here, f"p-{i}", {GANG_LABEL: "g"}, gpus=3) for i in range(2)))
-    await told(here, "g", "allows to fit only")
+    await expect_reason(here, "g", "allows to fit only")
     change = {"metadata": {"annotations": {REQUIRED_TOPOLOGY: BLOCK}}}
     await here.change(POD_GROUPS, "g", change)
-    await are(here, "", Running=2)
+    await expect_phases(here, "", Running=2)
 
 
 async def test_late_members_stand_in_the_rack_that_their_gang_requires(site: MakeSite) -> None:
@@ -203,10 +203,10 @@ async def test_late_members_stand_in_the_rack_that_their_gang_requires(site: Mak
     await here.make(POD_GROUPS, pod_group(here, "g", 3, {REQUIRED_TOPOLOGY: RACK}))
     labels = {GANG_LABEL: "g"}
     await create(here, *(a_pod(here, f"p-{i}", labels) for i in range(3)))
-    await are(here, "p-", Running=3)
+    await expect_phases(here, "p-", Running=3)
     await create(here, *(a_pod(here, f"late-{i}", labels) for i in range(2)))
-    await are(here, "late-", Running=1, Gated=1)
-    await stays(here, "late-", Running=1, Gated=1)
+    await expect_phases(here, "late-", Running=1, Gated=1)
+    await expect_same_phases(here, "late-", Running=1, Gated=1)
     assert await racks(here) == {"b1/r2": 4}, "the other rack has room, but it is another rack"
 
 
@@ -230,13 +230,13 @@ async def test_a_gang_group_of_higher_priority_makes_room_for_all_its_gangs_or_n
     for index in range(2):
         await member("b", index, 2, 3)
     await here.waits("b-0", "TopologyPlacementFailed", "allow to fit")
-    await stays(here, "old-", Running=2)
+    await expect_same_phases(here, "old-", Running=2)
     await here.remove(PODS, "b-0")
     await here.remove(PODS, "b-1")
     for index in range(2, 4):
         await member("b", index, 2, 2)
-    await are(here, "a-", Running=1)
-    await are(here, "b-", Running=2)
+    await expect_phases(here, "a-", Running=1)
+    await expect_phases(here, "b-", Running=2)
     assert set(await evicted(here)) == {"old-0", "old-1"}
 
 
@@ -300,7 +300,7 @@ async def test_pods_of_one_role_with_different_topology_requests_are_reported(si
         return "the same in all pods of one role" in await story(here)
 
     await eventually("an event names both", heard)
-    await stays(here, "", Gated=2)
+    await expect_same_phases(here, "", Gated=2)
 
 
 async def test_a_member_that_fails_and_comes_back_under_another_name_takes_the_same_place(site: MakeSite) -> None:
@@ -312,11 +312,11 @@ async def test_a_member_that_fails_and_comes_back_under_another_name_takes_the_s
         return a_pod(here, name, {GANG_LABEL: "ring", names.POD_GROUP_INDEX_LABEL: str(index)})
 
     await create(here, *(member(f"p-{index}", index) for index in range(4)))
-    await are(here, "p-", Running=4)
+    await expect_phases(here, "p-", Running=4)
     (failed,) = await pods_of(here, "p-2")
     await end(here, ["p-2"], "Failed")
     await create(here, member("again", 2))
-    await are(here, "again", Running=1)
+    await expect_phases(here, "again", Running=1)
     (again,) = await pods_of(here, "again")
     assert again["spec"]["nodeName"] == failed["spec"]["nodeName"]
     assert again["metadata"]["labels"][names.POD_GROUP_INDEX_LABEL] == "2"

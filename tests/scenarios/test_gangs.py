@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from api.errors import ApiError, NotFound
-from api.kube.client import PatchKind
 from api.kube.resources import (
     DEPLOYMENTS,
     EVENTS,
@@ -35,7 +34,6 @@ from api.names import (
     KOORDINATOR_MINIMUM,
     KOORDINATOR_NAME,
     PRIORITY_CLASS_LABEL,
-    QUEUE_NAME_LABEL,
     SIGS_GANG,
     SIGS_GANG_GROUPS,
     SIGS_GANG_MINIMUM,
@@ -43,7 +41,20 @@ from api.names import (
     SIGS_MATCH_POLICY,
 )
 from api.workloads import Workload
-from tests.scenarios.site import GROUP, Site, eventually, never
+from tests.scenarios.gangs import (
+    Texts,
+    a_pod,
+    create,
+    end,
+    expect_events_on_members,
+    expect_group_phase,
+    expect_phases,
+    expect_reason,
+    expect_same_phases,
+    phases,
+    said,
+)
+from tests.scenarios.site import Site, eventually
 from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -52,125 +63,6 @@ ENVIRONMENT = {"STOWAGE_SCHEDULERS__KEPT": f'["{NOBODY}"]'}
 """A scheduler that is said to run, and does not."""
 
 MakeSite = Callable[[str], Site]
-Texts = dict[str, str]
-
-
-def a_pod(
-    here: Site, name: str, labels: Texts, annotations: Texts | None = None, *, gpus: int = 2, queue: str | None = None
-) -> Any:
-    """A pod as a user writes it, of no queue unless one is named."""
-    template = here.template(gpus)
-    metadata = {
-        "name": name,
-        "namespace": here.name,
-        "labels": {**labels, **({QUEUE_NAME_LABEL: queue} if queue else {})},
-        "annotations": {**template["metadata"]["annotations"], **(annotations or {})},
-    }
-    spec = {**template["spec"], "nodeSelector": {GROUP: here.name}}
-    if not gpus:
-        spec["containers"] = [{"name": "main", "image": "pause", "resources": {"requests": {"cpu": "1"}}}]
-    return {"metadata": metadata, "spec": spec}
-
-
-def said(gang: str, minimum: int) -> Texts:
-    """The gang in the coscheduling dialect."""
-    return {GANG_NAME: gang, GANG_MINIMUM: str(minimum)}
-
-
-async def create(here: Site, *pods: Any) -> None:
-    for pod in pods:
-        await here.make(PODS, pod)
-
-
-async def phases(here: Site, prefix: str = "") -> Counter[str]:
-    """How many pods whose names begin so are in which phase; those that are gated are Gated."""
-    found: Counter[str] = Counter()
-    for pod in (await here.kube.list(PODS, here.name)).items:
-        if pod["metadata"]["name"].startswith(prefix) and not pod["metadata"].get("deletionTimestamp"):
-            gated = bool(pod["spec"].get("schedulingGates"))
-            found["Gated" if gated else pod.get("status", {}).get("phase", "Pending")] += 1
-    return found
-
-
-async def are(here: Site, prefix: str, **wanted: int) -> None:
-    """Waits until the pods whose names begin so are in these phases."""
-
-    async def check() -> bool:
-        return await phases(here, prefix) == Counter(wanted)
-
-    try:
-        await eventually(f"{prefix}: {wanted}", check)
-    except AssertionError as late:
-        raise AssertionError(f"{late}; {await story(here)}") from None
-
-
-async def stays(here: Site, prefix: str, **wanted: int) -> None:
-    async def other() -> bool:
-        return await phases(here, prefix) != Counter(wanted)
-
-    await never(f"{prefix} is no more {wanted}", other)
-
-
-async def story(here: Site) -> str:
-    workloads = [
-        (
-            w["metadata"]["name"],
-            [(c["type"], c["status"], c["message"]) for c in w.get("status", {}).get("conditions", ())],
-        )
-        for w in (await here.kube.list(WORKLOADS, here.name)).items
-    ]
-    events = [f"{e['reason']}: {e.get('message', '')}" for e in (await here.kube.list(EVENTS, here.name)).items]
-    return f"{dict(await phases(here))}; workloads: {workloads}; events: {events[-12:]}"
-
-
-async def told(here: Site, gang: str, text: str, resource: Any = POD_GROUPS) -> None:
-    """Waits until the gang's PodGroup says why it waits."""
-    last = ""
-
-    async def check() -> bool:
-        nonlocal last
-        try:
-            group = await here.kube.get(resource, gang, here.name)
-        except NotFound:
-            return False
-        last = str(group.get("status"))
-        return any(text in c["message"] for c in group.get("status", {}).get("conditions", ()))
-
-    try:
-        await eventually(f"{gang} is told {text}", check)
-    except AssertionError as late:
-        raise AssertionError(f"{late}; {last}; {await story(here)}") from None
-
-
-async def members_are_told(here: Site, *texts: str, members: int) -> None:
-    """Waits until `kubectl describe` of each of so many pods says so. Issue 16, A5."""
-
-    async def check() -> bool:
-        events = (await here.kube.list(EVENTS, here.name)).items
-        said = [e for e in events if all(text in e.get("message", "") for text in texts)]
-        return len({e["involvedObject"]["name"] for e in said if e["involvedObject"]["kind"] == "Pod"}) == members
-
-    await eventually(f"{members} pods are told {texts}", check)
-
-
-async def phase(here: Site, gang: str, wanted: str, resource: Any = POD_GROUPS) -> dict[str, Any]:
-    async def check() -> dict[str, Any] | None:
-        try:
-            group = await here.kube.get(resource, gang, here.name)
-        except NotFound:
-            return None
-        return group if group.get("status", {}).get("phase") == wanted else None
-
-    try:
-        return await eventually(f"PodGroup {gang} is {wanted}", check)
-    except AssertionError as late:
-        raise AssertionError(f"{late}; {await story(here)}") from None
-
-
-async def end(here: Site, names: Iterable[str], how: str = "Succeeded") -> None:
-    for name in names:
-        body = {"status": {"phase": how}}
-        await here.kube.patch(PODS, name, body, here.name, kind=PatchKind.MERGE, subresource="status")
 
 
 # ---- the stories
@@ -182,21 +74,21 @@ async def test_a_parameter_server_and_its_workers_never_hold_half_of_the_gpus_fo
     await create(
         here, a_pod(here, "loose-server", {}, gpus=0), *(a_pod(here, f"loose-worker-{i}", {}) for i in range(4))
     )
-    await are(here, "loose-worker", Running=2, Pending=2)
-    await stays(here, "loose-worker", Running=2, Pending=2)
+    await expect_phases(here, "loose-worker", Running=2, Pending=2)
+    await expect_same_phases(here, "loose-worker", Running=2, Pending=2)
     for name in ("loose-server", *(f"loose-worker-{i}" for i in range(4))):
         await here.remove(PODS, name)
 
     gang = said("train", 5)
     await create(here, a_pod(here, "server", gang, gpus=0), *(a_pod(here, f"worker-{i}", gang) for i in range(3)))
-    await told(here, "train", "4 of 5 pods exist")
+    await expect_reason(here, "train", "4 of 5 pods exist")
     await create(here, a_pod(here, "worker-3", gang))
-    await told(here, "train", "allows to fit only")
-    await stays(here, "", Gated=5)
-    await members_are_told(here, "gang train waits: ", "allows to fit only", members=5)
+    await expect_reason(here, "train", "allows to fit only")
+    await expect_same_phases(here, "", Gated=5)
+    await expect_events_on_members(here, "gang train waits: ", "allows to fit only", members=5)
     await here.add_nodes({"b1": {"r2": 1}})
-    await are(here, "", Running=5)
-    group = await phase(here, "train", "Running")
+    await expect_phases(here, "", Running=5)
+    group = await expect_group_phase(here, "train", "Running")
     assert (group["status"]["running"], group["status"]["scheduled"]) == (5, 5)
     assert group["status"]["scheduleStartTime"]
 
@@ -208,9 +100,9 @@ async def test_without_gangs_two_jobs_submitted_pod_by_pod_hold_half_of_the_node
     await here.open({"b1": {"r1": 2}})
     for i in range(3):
         await create(here, a_pod(here, f"a-{i}", {}), a_pod(here, f"b-{i}", {}))
-    await are(here, "", Running=4, Pending=2)
-    await stays(here, "a-", Running=2, Pending=1)
-    await stays(here, "b-", Running=2, Pending=1)
+    await expect_phases(here, "", Running=4, Pending=2)
+    await expect_same_phases(here, "a-", Running=2, Pending=1)
+    await expect_same_phases(here, "b-", Running=2, Pending=1)
 
 
 async def test_of_two_gangs_submitted_pod_by_pod_one_runs_then_the_other(site: MakeSite) -> None:
@@ -218,14 +110,14 @@ async def test_of_two_gangs_submitted_pod_by_pod_one_runs_then_the_other(site: M
     await here.open({"b1": {"r1": 2}})
     for i in range(3):
         await create(here, a_pod(here, f"a-{i}", said("a", 3)), a_pod(here, f"b-{i}", said("b", 3)))
-    await are(here, "", Running=3, Gated=3)
+    await expect_phases(here, "", Running=3, Gated=3)
     first = "a" if (await phases(here, "a-"))["Running"] else "b"
     second = "b" if first == "a" else "a"
-    await are(here, f"{first}-", Running=3)
-    await stays(here, f"{second}-", Gated=3)
+    await expect_phases(here, f"{first}-", Running=3)
+    await expect_same_phases(here, f"{second}-", Gated=3)
     await end(here, [f"{first}-{i}" for i in range(3)])
-    await are(here, f"{second}-", Running=3)
-    await phase(here, first, "Finished")
+    await expect_phases(here, f"{second}-", Running=3)
+    await expect_group_phase(here, first, "Finished")
 
 
 async def test_roles_of_one_job_start_together_or_not_at_all_across_queues(site: MakeSite) -> None:
@@ -236,9 +128,9 @@ async def test_roles_of_one_job_start_together_or_not_at_all_across_queues(site:
     await create(here, a_pod(here, "master-0", said("master", 1), group, gpus=1, queue="lq"))
     await here.waits("master-0", "WaitingForGangs", f"gang {here.name}/workers of the group has too few pods yet")
     await create(here, *(a_pod(here, f"worker-{i}", said("workers", 2), group) for i in range(2)))
-    await stays(here, "", Gated=3)
+    await expect_same_phases(here, "", Gated=3)
     await here.add_nodes({"b1": {"r2": 1}})
-    await are(here, "", Running=3)
+    await expect_phases(here, "", Running=3)
 
 
 async def test_a_gang_waits_for_one_that_does_not_name_it_back(site: MakeSite) -> None:
@@ -246,9 +138,9 @@ async def test_a_gang_waits_for_one_that_does_not_name_it_back(site: MakeSite) -
     await here.open({"b1": {"r1": 1}})
     group = {KOORDINATOR_NAME: "a", KOORDINATOR_MINIMUM: "1", KOORDINATOR_GROUPS: json.dumps([f"{here.name}/b"])}
     await create(here, a_pod(here, "b-0", said("b", 1), gpus=1), a_pod(here, "a-0", {}, group, gpus=1))
-    await are(here, "b-", Running=1)
-    await told(here, "a", f"gang {here.name}/b of the group does not name it back")
-    await stays(here, "a-", Gated=1)
+    await expect_phases(here, "b-", Running=1)
+    await expect_reason(here, "a", f"gang {here.name}/b of the group does not name it back")
+    await expect_same_phases(here, "a-", Gated=1)
 
 
 # ---- the dialects
@@ -271,10 +163,10 @@ async def test_a_gang_in_each_dialect_gets_a_pod_group_that_goes_with_its_last_p
     )
     await here.open({"b1": {"r1": 1}})
     await create(here, a_pod(here, "p-0", labels, annotations, gpus=1))
-    await told(here, "g", "1 of 2 pods exist")
-    await stays(here, "", Gated=1)
+    await expect_reason(here, "g", "1 of 2 pods exist")
+    await expect_same_phases(here, "", Gated=1)
     await create(here, a_pod(here, "p-1", labels, annotations, gpus=1))
-    await are(here, "", Running=2)
+    await expect_phases(here, "", Running=2)
     for index in range(2):
         await here.remove(PODS, f"p-{index}")
 
@@ -296,15 +188,15 @@ async def test_the_minimum_of_a_pod_group_may_be_raised_and_lowered_while_its_po
     await here.open({"b1": {"r1": 1}})
     group = {"metadata": {"name": "g", "namespace": here.name}, "spec": {"minMember": 3}}
     await create(here, *(a_pod(here, f"p-{i}", {GANG_LABEL: "g"}, gpus=1) for i in range(2)))
-    await stays(here, "", Gated=2)
+    await expect_same_phases(here, "", Gated=2)
     await here.make(resource, group)
-    await told(here, "g", "2 of 3 pods exist", resource)
+    await expect_reason(here, "g", "2 of 3 pods exist", resource)
     await here.change(resource, "g", {"spec": {"minMember": 5}})
     await create(here, a_pod(here, "p-2", {GANG_LABEL: "g"}, gpus=1))
-    await told(here, "g", "3 of 5 pods exist", resource)
+    await expect_reason(here, "g", "3 of 5 pods exist", resource)
     await here.change(resource, "g", {"spec": {"minMember": 3}})
-    await are(here, "", Running=3)
-    await phase(here, "g", "Running", resource)
+    await expect_phases(here, "", Running=3)
+    await expect_group_phase(here, "g", "Running", resource)
 
 
 async def test_a_pod_group_deleted_under_its_pods_stops_none_of_them(site: MakeSite) -> None:
@@ -313,13 +205,13 @@ async def test_a_pod_group_deleted_under_its_pods_stops_none_of_them(site: MakeS
     group = {"metadata": {"name": "g", "namespace": here.name}, "spec": {"minMember": 2}}
     await here.make(POD_GROUPS, group)
     await create(here, *(a_pod(here, f"p-{i}", {GANG_LABEL: "g"}, gpus=1) for i in range(2)))
-    await are(here, "", Running=2)
+    await expect_phases(here, "", Running=2)
     await here.remove(POD_GROUPS, "g")
-    await stays(here, "", Running=2)
+    await expect_same_phases(here, "", Running=2)
     await create(here, a_pod(here, "p-2", {GANG_LABEL: "g"}, gpus=1))
-    await stays(here, "p-2", Gated=1)
+    await expect_same_phases(here, "p-2", Gated=1)
     await here.make(POD_GROUPS, group)
-    await are(here, "", Running=3)
+    await expect_phases(here, "", Running=3)
 
 
 # ---- members
@@ -329,12 +221,12 @@ async def test_late_members_join_one_by_one_while_there_is_room(site: MakeSite) 
     here = site("late")
     await here.open({"b1": {"r1": 2}}, quota=4)
     await create(here, *(a_pod(here, f"p-{i}", said("g", 2), gpus=1, queue="lq") for i in range(2)))
-    await are(here, "", Running=2)
+    await expect_phases(here, "", Running=2)
     await create(here, *(a_pod(here, f"late-{i}", said("g", 2), gpus=1, queue="lq") for i in range(3)))
-    await are(here, "late-", Running=2, Gated=1)
-    await stays(here, "p-", Running=2)
+    await expect_phases(here, "late-", Running=2, Gated=1)
+    await expect_same_phases(here, "p-", Running=2)
     await end(here, ["p-0"])
-    await are(here, "late-", Running=3)
+    await expect_phases(here, "late-", Running=3)
 
 
 async def test_with_only_waiting_late_members_wait_for_each_other(site: MakeSite) -> None:
@@ -342,20 +234,20 @@ async def test_with_only_waiting_late_members_wait_for_each_other(site: MakeSite
     await here.open({"b1": {"r1": 1}})
     labels = {**said("g", 2), SIGS_MATCH_POLICY: "only-waiting"}
     await create(here, *(a_pod(here, f"p-{i}", labels, gpus=1) for i in range(2)))
-    await are(here, "", Running=2)
+    await expect_phases(here, "", Running=2)
     await create(here, a_pod(here, "late-0", labels, gpus=1))
-    await stays(here, "late-", Gated=1)
+    await expect_same_phases(here, "late-", Gated=1)
     await create(here, a_pod(here, "late-1", labels, gpus=1))
-    await are(here, "", Running=4)
+    await expect_phases(here, "", Running=4)
 
 
 async def test_pods_deleted_one_by_one_while_gated_leave_nothing_behind(site: MakeSite) -> None:
     here = site("dwindling")
     await here.open({"b1": {"r1": 1}})
     await create(here, *(a_pod(here, f"p-{i}", said("g", 3), gpus=4) for i in range(3)))
-    await told(here, "g", "allows to fit only")
+    await expect_reason(here, "g", "allows to fit only")
     await here.remove(PODS, "p-0")
-    await told(here, "g", "2 of 3 pods exist")
+    await expect_reason(here, "g", "2 of 3 pods exist")
     await here.remove(PODS, "p-1")
     await here.remove(PODS, "p-2")
 
@@ -382,9 +274,9 @@ async def test_pods_that_come_in_the_place_of_all_that_were_deleted_stay_when_th
         await here.remove(PODS, f"old-{index}")
     await here.kube.delete(WORKLOADS, "g", here.name)  # as the collector does; the embedded API server has none
     await create(here, *(a_pod(here, f"new-{i}", said("g", 2), queue="lq") for i in range(2)))
-    await stays(here, "new-", Gated=2)
+    await expect_same_phases(here, "new-", Gated=2)
     await here.change(WORKLOADS, "g", {"metadata": {"finalizers": None}})
-    await are(here, "new-", Running=2)
+    await expect_phases(here, "new-", Running=2)
 
 
 async def test_a_gang_that_is_not_bound_in_time_goes_back_whole(site: MakeSite) -> None:
@@ -396,14 +288,14 @@ async def test_a_gang_that_is_not_bound_in_time_goes_back_whole(site: MakeSite) 
     # the queue cannot know of a rule that only the scheduler goes by
     pods[1]["spec"]["schedulerName"] = NOBODY
     await create(here, *pods)
-    await are(here, "p-0", Running=1)
+    await expect_phases(here, "p-0", Running=1)
 
     async def back() -> bool:
         events = (await here.kube.list(EVENTS, here.name)).items
         return any("1 of 2 pods were bound within 3s" in e["message"] for e in events)
 
     await eventually("an event tells why", back)
-    await are(here, "p-")
+    await expect_phases(here, "p-")
 
 
 async def test_gangs_and_plain_pods_of_one_queue_start_by_priority_then_by_time(site: MakeSite) -> None:
@@ -412,7 +304,7 @@ async def test_gangs_and_plain_pods_of_one_queue_start_by_priority_then_by_time(
     await here.open({"b1": {"r1": 1}}, quota=2, queueingStrategy="StrictFIFO")
     await here.make(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "between"}, "value": 5})
     await create(here, *(a_pod(here, f"first-{i}", said("first", 2), gpus=1, queue="lq") for i in range(2)))
-    await are(here, "first-", Running=2)
+    await expect_phases(here, "first-", Running=2)
     urgent = {PRIORITY_CLASS_LABEL: "between"}
 
     async def second_later(name: str) -> None:
@@ -441,7 +333,7 @@ async def test_gangs_and_plain_pods_of_one_queue_start_by_priority_then_by_time(
         for pod in (await here.kube.list(PODS, here.name)).items:
             if pod["metadata"]["name"].startswith(gone):
                 await here.kube.delete(PODS, pod["metadata"]["name"], here.name)
-        await are(here, then, Running=waiting.pop(then))
+        await expect_phases(here, then, Running=waiting.pop(then))
         for prefix, count in waiting.items():
             assert await phases(here, prefix) == Counter(Gated=count), f"{prefix} waits behind {then}"
 
@@ -491,7 +383,7 @@ async def test_a_job_whose_gang_goes_back_again_and_again_spends_nothing_of_its_
 
     await eventually("the gang is stopped three times", thrice)
     assert 9 < moments[1] - moments[0] < moments[2] - moments[1] - 5, moments
-    await are(here, "p-", Gated=3)
+    await expect_phases(here, "p-", Gated=3)
     status = (await here.get_job("p"))["status"]
     assert not status.get("failed")
     assert not any(c["type"] in ("Failed", "FailureTarget") for c in status.get("conditions") or ())

@@ -48,9 +48,9 @@ from api.names import (
     SIGS_GANG_MINIMUM,
     SIGS_GANG_NAME,
 )
+from tests.scenarios.gangs import a_pod, story
 from tests.scenarios.site import Site, eventually, never
 from tests.scenarios.stage import Stage
-from tests.scenarios.test_gangs import a_pod, story
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

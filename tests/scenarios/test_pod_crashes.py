@@ -13,9 +13,9 @@ from api.meta import is_true
 from api.names import ADMITTED, EVICTED, MANAGED_FINALIZER
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE
+from tests.scenarios.gangs import phases, story
 from tests.scenarios.site import Site, eventually
 from tests.scenarios.stage import Stage
-from tests.scenarios.test_gangs import phases, story
 from tests.scenarios.test_plain_pods import a_member, bound, gone
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -20,9 +20,9 @@ from api.names import (
     SAKKARA_STATUS,
 )
 from tests.scenarios.failures import SHORT_LEASE, down
+from tests.scenarios.gangs import a_pod, create, end, story
 from tests.scenarios.site import BLOCK, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
-from tests.scenarios.test_gangs import a_pod, create, end, story
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
