@@ -34,7 +34,7 @@ from admission.webhook.server import serving
 from admission.webhook.tls import Serving
 from api.admission_checks import AdmissionCheck
 from api.elastic import ElasticQuota, SigsElasticQuota
-from api.kube.access import Access
+from api.kube.access import Access, Permissions
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.process import Process
@@ -102,6 +102,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             lambda: missing() is None,
             observe=count_review,
             owners=Owners(kube),
+            permissions=Permissions(kube),
             clients=clients,
             tell=notices.tell,
         )

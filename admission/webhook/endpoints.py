@@ -37,6 +37,7 @@ from admission.webhook import (
     queues,
     reserved_queues,
     scaled,
+    starts,
     statefulset,
     workloads,
 )
@@ -59,6 +60,7 @@ class RequestUser(msgspec.Struct, frozen=True):
     """The user that sent the request (AdmissionReview.request.userInfo)."""
 
     username: str = ""
+    groups: tuple[str, ...] = ()
 
 
 class Request(msgspec.Struct, rename="camel"):
@@ -76,6 +78,8 @@ class Request(msgspec.Struct, rename="camel"):
     """The new object as the user sent it, if `object` already has defaults."""
     owner: Wire | None = None
     """The owner that `owner_to_read` names, as read from the API server; None if it does not exist."""
+    entitled: bool = True
+    """Whether the user has the right that the request takes (rights.py)."""
 
     @property
     def new(self) -> Wire:
@@ -97,7 +101,7 @@ class Endpoint:
     """How one kind is completed (`mutate`, in place) and validated (`validate`, on creation and update).
 
     `at_once` validates a new object in the call that completes it, for kinds with many objects. `updates` completes
-    objects on update too.
+    objects on update too. `started_by_hand` returns the errors of an update that takes the right to start what waits.
     """
 
     resource: Resource
@@ -106,6 +110,7 @@ class Endpoint:
     warn: Callable[[Wire, ReviewRules], list[str]] = lambda *_: []
     at_once: bool = False
     updates: bool = False
+    started_by_hand: Validator = lambda *_: []
 
     def path(self, verb: str) -> str:
         """Returns `/mutate-...` for the verb "mutate", `/validate-...` for "validate"."""
@@ -130,7 +135,7 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
         if request.operation == CREATE:
             errors = jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
             claimed = owners.claim(new, rules, pod=False)
-            errors += owners.validate(new, claimed, request.owner, request.user_info.username, rules)
+            errors += _owner_errors(request, claimed, rules)
             return errors if claimed else errors + _queue_errors(request, lookups, rules)
         again = jobs.requests_again(old, new, kind)
         known = jobs.queue_levels(new, request.namespace, lookups) if again else None
@@ -143,6 +148,22 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
         return [*errors, *_queue_errors(request, lookups, rules), *_stays_queued(request, lookups, rules)]
 
     return validate
+
+
+def _owner_errors(request: Request, claimed: owners.ControllerRef | None, rules: ReviewRules) -> Errors:
+    user, entitled = request.user_info.username, request.entitled
+    return owners.validate(request.new, claimed, request.owner, user, rules, entitled=entitled)
+
+
+def _job_started_by_hand(kind: jobs.ReviewedKind, resource: Resource) -> Validator:
+    def validate(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+        return starts.of_job(request.old, request.new, kind, resource, request.namespace, lookups, rules)
+
+    return validate
+
+
+def _pod_started_by_hand(request: Request, lookups: Lookups, rules: ReviewRules) -> Errors:
+    return starts.of_pod(request.old, request.new, request.namespace, lookups, rules)
 
 
 def _queue_errors(request: Request, lookups: Lookups, rules: ReviewRules, *, gang: bool = False) -> Errors:
@@ -236,7 +257,7 @@ def _validate_pod(request: Request, lookups: Lookups, rules: ReviewRules) -> Err
         if (claimed := owners.claim(request.new, rules, pod=True)) is not None:
             scaled_owner = SCALED.get(claimed.kind) is not None
             if scaled_owner or not pod.is_gated(request.new):
-                errors += owners.validate(request.new, claimed, request.owner, request.user_info.username, rules)
+                errors += _owner_errors(request, claimed, rules)
         if claimed is None or scaled_owner:
             gang = gangs.reading(request.new, request.namespace).gang is not None
             errors += _queue_errors(request, lookups, rules, gang=gang)
@@ -279,13 +300,25 @@ def _of_scaled(adapter: ScaledSet) -> Endpoint:
 @lru_cache(maxsize=256)
 def _of_declared(adapter: DeclaredJob) -> Endpoint:
     kind = kind_of(adapter)
-    return Endpoint(adapter.resource, _mutate_job(kind), _validate_job(kind))
+    return _job_endpoint(adapter.resource, kind)
+
+
+def _job_endpoint(resource: Resource, kind: jobs.ReviewedKind, *, at_once: bool = False) -> Endpoint:
+    by_hand = _job_started_by_hand(kind, resource)
+    return Endpoint(resource, _mutate_job(kind), _validate_job(kind), at_once=at_once, started_by_hand=by_hand)
 
 
 ENDPOINTS: Final = (
-    Endpoint(resources.JOBS, _mutate_job(JOB), _validate_job(JOB), at_once=True),
-    Endpoint(resources.JOBSETS, _mutate_job(JOBSET), _validate_job(JOBSET)),
-    Endpoint(resources.PODS, _completed_by(pod.set_defaults), _validate_pod, pod.warnings, at_once=True),
+    _job_endpoint(resources.JOBS, JOB, at_once=True),
+    _job_endpoint(resources.JOBSETS, JOBSET),
+    Endpoint(
+        resources.PODS,
+        _completed_by(pod.set_defaults),
+        _validate_pod,
+        pod.warnings,
+        at_once=True,
+        started_by_hand=_pod_started_by_hand,
+    ),
     Endpoint(resources.DEPLOYMENTS, _completed_by(deployment.set_defaults), _validate_deployment, updates=True),
     *(
         Endpoint(resource, _completed_by(kind.set_defaults), _set_judged_by(kind.validate), updates=True)

@@ -16,7 +16,9 @@ from admission.webhook.endpoints import NOTICE_UNMANAGED, Request, owner_to_read
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
 from admission.webhook.review import UNREADABLE, BadReview, decode, review
+from admission.webhook.rights import right_to_ask
 from admission.webhook.rules import ReviewRules
+from api.kube.access import Permissions, Subject
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -32,7 +34,8 @@ class RunFunction(Protocol):
 class Handlers:
     """The functions that answer requests.
 
-    `ready` reports whether the lookups have synced; `owners` reads owners that the lookups do not hold. `clients` lists the
+    `ready` reports whether the lookups have synced; `owners` reads owners that the lookups do not hold, and
+    `permissions` asks what a request's user may do. `clients` lists the
     common names that a client certificate must have one of; empty accepts every client that TLS accepts. `tell` receives
     each request that was answered with a warning about an unmanaged kind.
     """
@@ -42,13 +45,14 @@ class Handlers:
     ready: Callable[[], bool] = field(default=lambda: True)
     observe: Callable[[str, str], None] = field(default=lambda path, outcome: None)
     owners: Owners | None = None
+    permissions: Permissions | None = None
     clients: Collection[str] = ()
     tell: Callable[[Request], None] = field(default=lambda request: None)
 
     async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
         """Answers one AdmissionReview; never raises. `call` runs the slow steps, in a thread for a large body."""
         try:
-            asked = await self._with_owner(path, await call(decode, body))
+            asked = await self._completed(path, await call(decode, body))
             reply = await call(review, path, asked, self.lookups, self.rules)
             encoded = msgspec.json.encode(reply)
         except BadReview as bad:
@@ -76,15 +80,20 @@ class Handlers:
             return web.Response(body=pieces[0], content_type="application/json")
         return web.Response(body=_each(pieces), content_type="application/json")
 
-    async def _with_owner(self, path: str, request: Request) -> Request:
-        """Returns the request together with its owner, which few requests need."""
+    async def _completed(self, path: str, request: Request) -> Request:
+        """Returns the request with its owner and its user's right, which few requests need."""
         try:
             claimed = owner_to_read(path, request, self.rules)
+            right = right_to_ask(path, request, claimed, self.lookups, self.rules)
         except UNREADABLE:
-            return request  # the review reads the same references and denies the object with the error
-        if claimed is None or self.owners is None:
-            return request
-        return structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
+            return request  # the review reads the same fields and denies the object with the error
+        if claimed is not None and self.owners is not None:
+            request = structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
+        if right is not None and self.permissions is not None:
+            subject = Subject(request.user_info.username, request.user_info.groups)
+            entitled = await self.permissions.may_update(subject, right, request.namespace)
+            request = structs.replace(request, entitled=entitled)
+        return request
 
     def healthz(self) -> web.Response:
         """Always reports that the process is alive."""

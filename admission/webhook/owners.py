@@ -2,8 +2,8 @@
 
 A pod of a Job, and a Job of a JobSet, is not queued by itself, so its owner reference is checked. Either Kubernetes' Job
 controller created the pod (its users are `ReviewRules.job_controllers`), or the owner is read from the API server (`Owners`,
-called by server.py) and the object must be one that its controller would create (integrations/ownership.py). Other objects
-are rejected. `validate` is pure; endpoints.py calls it.
+called by handlers.py): the object must be one that its controller would create (integrations/ownership.py), and the user one
+who may update the owner's status (rights.py). Other objects are rejected. `validate` is pure; endpoints.py calls it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,13 @@ def is_to_be_read(found: ControllerRef | None, user: str, rules: ReviewRules) ->
     return found is not None and not (found.kind == JOB and user in rules.job_controllers)
 
 
-def validate(obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str, rules: ReviewRules) -> Errors:
-    """Returns the error of an owner reference that `owner`, the object of that name, does not confirm."""
+def validate(
+    obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str, rules: ReviewRules, *, entitled: bool = True
+) -> Errors:
+    """Returns the error of an owner reference that `owner`, the object of that name, does not confirm.
+
+    `entitled` says whether the user has the right of the owner's controller (rights.py).
+    """
     if found is None or not is_to_be_read(found, user, rules):
         return []
     what = f"the {found.kind[1]} {found.name}"
@@ -64,6 +69,8 @@ def validate(obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str
     if (owner.get("metadata") or {}).get("uid") != found.uid:
         return [forbidden(_REFERENCES.item(found.index).child("uid"), f"{what} has another UID")]
     fault = _fault(obj, found, owner)
+    if not fault and not entitled:
+        fault = f"is not controlled by {user}, who may not update its status"
     return [forbidden(_REFERENCES.item(found.index), f"{what} {fault}")] if fault else []
 
 

@@ -27,6 +27,7 @@ from api.fake.stream import Stream, WatchSettings
 from api.fake.table import StoredObject
 
 log = logging.getLogger(__name__)
+_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 # Called before each request; a response that it returns replaces the real one. Used to inject faults.
 Intercept = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 # Called with each response except watches before it is sent; returns the response to send. Used to inject faults.
@@ -35,12 +36,16 @@ OnAnswer = Callable[[web.Request, web.StreamResponse], Awaitable[web.StreamRespo
 
 @dataclass(frozen=True, slots=True)
 class RestSettings:
-    """`tokens` maps bearer tokens to user names; without tokens every client is an administrator."""
+    """`tokens` maps bearer tokens to user names; without tokens every client is an administrator.
+
+    A SubjectAccessReview answers no for the users of `tenants`, and yes for all others.
+    """
 
     tokens: Mapping[str, str] = field(default_factory=dict)
     watches: WatchSettings = field(default_factory=WatchSettings)
     intercept: Intercept | None = None
     on_answer: OnAnswer | None = None
+    tenants: frozenset[str] = frozenset()
 
 
 class RestApi:
@@ -87,10 +92,17 @@ class RestApi:
             known = discovery.answer(self._store, request.path)
             if known is not None:
                 return web.Response(text=known) if isinstance(known, str) else _json(known)
+        if request.method == "POST" and request.path == _ACCESS_REVIEWS:
+            return await self._access(request)
         target = routes.parse(request.raw_path.partition("?")[0]).target(self._store)
         if target.name is None:
             return await self._collection(request, target, context)
         return await self._object(request, target, context)
+
+    async def _access(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        allowed = body["spec"].get("user") not in self._settings.tenants
+        return _json({**body, "status": {"allowed": allowed}}, 201)
 
     async def _collection(self, request: web.Request, target: RequestTarget, context: Context) -> web.StreamResponse:
         match request.method:

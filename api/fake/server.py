@@ -33,9 +33,9 @@ class FakeSettings:
     """Settings of a FakeServer.
 
     `clock` returns epoch seconds for timestamps (bookmarks and timeouts use real time). `tokens` maps bearer tokens to user
-    names; `admin_token` is added if there are any. `services` maps "namespace/name" of a Service to the base URL of a webhook.
-    `history` is the number of events per kind that are kept for watches. `intercept`, `on_answer`, `on_send` and `on_review`
-    are hooks to inject faults (faults.py).
+    names; `admin_token` is added if there are any. Reviews of access answer no to the users of `tenants`. `services` maps
+    "namespace/name" of a Service to the base URL of a webhook. `history` is the number of events per kind that are kept for
+    watches. `intercept`, `on_answer`, `on_send` and `on_review` are hooks to inject faults (faults.py).
     """
 
     tls: bool = True
@@ -45,6 +45,7 @@ class FakeSettings:
     seed: int | None = None
     history: int = 50_000
     tokens: Mapping[str, str] = field(default_factory=dict)
+    tenants: frozenset[str] = frozenset()
     services: Services = field(default_factory=dict)
     bookmark_seconds: float = 10.0
     intercept: Intercept | None = None
@@ -70,7 +71,8 @@ class FakeServer:
         settings = self.settings
         tokens = {**settings.tokens, self.admin_token: "system:admin"} if settings.tokens else {}
         watches = WatchSettings(settings.bookmark_seconds, settings.on_send)
-        face = RestApi(self.store, self.calls, RestSettings(tokens, watches, settings.intercept, settings.on_answer))
+        rest = RestSettings(tokens, watches, settings.intercept, settings.on_answer, settings.tenants)
+        face = RestApi(self.store, self.calls, rest)
         app = web.Application(client_max_size=_LARGEST_BODY)
         app.router.add_route("*", "/{path:.*}", face.handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)

@@ -1,12 +1,15 @@
-"""Asks the API server whether a token may read a page of a process (TokenReview, SubjectAccessReview).
+"""Asks the API server what others may do (TokenReview, SubjectAccessReview).
 
-The process needs the role `system:auth-delegator` (the component config/metricsauth). A reader of the page needs a role with
-`nonResourceURLs: [/metrics]` and the verb `get`. health.py uses it.
+`Access`: whether a token may read a page of a process. The process needs the role `system:auth-delegator` (the component
+config/metricsauth), and a reader of the page a role with `nonResourceURLs: [/metrics]` and the verb `get`. health.py uses it.
+
+`Permissions`: whether the user of a review may update a resource. The webhook asks; its role lets it.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Final
 
 from cachetools import TTLCache
@@ -51,6 +54,45 @@ class Access:
         spec = {"user": user.get("username", ""), **subject, "nonResourceAttributes": {"path": path, "verb": "get"}}
         answer = await self._kube.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, spec))
         return PathAccess.MAY if (answer.get("status") or {}).get("allowed") else PathAccess.MAY_NOT
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """The right to update objects of a resource, or their subresource."""
+
+    resource: Resource
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A user as a review names it."""
+
+    username: str
+    groups: tuple[str, ...] = ()
+
+
+class Permissions:
+    """Answers whether users have rights, and caches each answer for a minute."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube.tuned(attempts=2, timeout=3.0, concurrency=8)
+        self._known: TTLCache[tuple[Subject, Right, str], bool] = TTLCache(4096, 60.0)
+
+    async def may_update(self, subject: Subject, right: Right, namespace: str) -> bool:
+        """Reports whether the user has the right in the namespace. Raises ApiError and TimeoutError."""
+        key = subject, right, namespace
+        if key not in self._known:
+            self._known[key] = await self._asked(subject, right, namespace)
+        return self._known[key]
+
+    async def _asked(self, subject: Subject, right: Right, namespace: str) -> bool:
+        what = {"group": right.resource.group, "resource": right.resource.plural, "subresource": right.subresource}
+        attributes = {"verb": "update", "namespace": namespace, **what}
+        spec: dict[str, object] = {"user": subject.username, "groups": list(subject.groups)}
+        spec["resourceAttributes"] = attributes
+        answer = await self._kube.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, spec))
+        return bool((answer.get("status") or {}).get("allowed"))
 
 
 def _body(resource: Resource, spec: dict[str, object]) -> dict[str, object]:

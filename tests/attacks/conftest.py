@@ -56,7 +56,7 @@ class Battlefield:
 
     @property
     def on_real_server(self) -> bool:
-        """The embedded server knows no rights, no policies and no quota of Kubernetes itself."""
+        """The embedded server knows no rights (but answers reviews of access), no policies and no quota of Kubernetes."""
         return self.stage.name == "real"
 
     async def create(self, resource: Resource, obj: dict[str, Any], namespace: str | None = None) -> dict[str, Any]:
@@ -91,7 +91,9 @@ async def battlefield(
     folder: Path = tmp_path_factory.mktemp(f"attacks-{request.param}")
     if request.param == "embedded":
         account = f"system:serviceaccount:{TENANT}:{ATTACKER}"
-        async with embedded(folder, settings=FakeSettings(tokens={ATTACKER: account})) as stage:
+        async with embedded(
+            folder, settings=FakeSettings(tokens={ATTACKER: account}, tenants=frozenset({account}))
+        ) as stage:
             server = stage.server
             assert server is not None
             kubeconfig = server.kubeconfig(folder / "attacker.kubeconfig", token=ATTACKER)

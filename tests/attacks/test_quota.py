@@ -14,6 +14,7 @@ from api.kube.client import PatchKind
 from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NAMESPACES, PODS, WORKLOADS
 from api.names import (
     ADMISSION_GATE,
+    ELASTIC_JOB,
     GANG,
     GANG_BOUND,
     GANG_MEMBER,
@@ -222,3 +223,70 @@ async def test_a_job_that_is_named_as_the_owner_must_own(battlefield: Battlefiel
             await battlefield.create(PODS, a_pod("child", dict(selected), ownerReferences=[owner]))
     await never_ran(battlefield, "child")
     await battlefield.site.remove(JOBS, "owner")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        pytest.param(PatchKind.MERGE, {"spec": {"schedulingGates": None}}, id="all-gates"),
+        pytest.param(
+            PatchKind.STRATEGIC,
+            {"spec": {"schedulingGates": [{"name": ADMISSION_GATE, "$patch": "delete"}]}},
+            id="strategic",
+        ),
+        pytest.param(
+            PatchKind.MERGE,
+            {"metadata": {"annotations": {"example.com/note": "x"}}, "spec": {"schedulingGates": None}},
+            id="beside-another-change",
+        ),
+    ],
+)
+async def test_a_tenant_opens_no_gate(battlefield: Battlefield, kind: PatchKind, body: dict[str, Any]) -> None:
+    """B5: the pod would be ended, but only after the grace period that it gives itself."""
+    name = "opener"
+    await held(battlefield, name)
+    with pytest.raises(Forbidden, match=r"spec.schedulingGates: Forbidden: .* only Stowage removes this gate"):
+        await battlefield.tenant.patch(PODS, name, body, battlefield.namespace, kind=kind)
+    await never_ran(battlefield, name)
+
+
+async def test_a_tenant_starts_no_job(battlefield: Battlefield) -> None:
+    """B5: Kubernetes would give the pods that started their own grace period, however soon the job is suspended again."""
+    await battlefield.create(JOBS, battlefield.site.job("starter", 1, queue=None))
+    for body in (
+        {"spec": {"suspend": False}},
+        {"spec": {"suspend": None}},
+        {"spec": {"suspend": False, "parallelism": 2}},
+    ):
+        await refused(battlefield, "starter", body, "only Stowage starts it", JOBS)
+    assert (await battlefield.site.get_job("starter"))["spec"]["suspend"]
+    await battlefield.site.remove(JOBS, "starter")
+
+
+async def test_a_running_job_gets_no_more_pods_than_were_admitted(battlefield: Battlefield) -> None:
+    """B5: a job that is admitted with one pod grows while it runs, or calls itself elastic first."""
+    body = battlefield.site.job("grower", 1)
+    body["spec"] |= {"completionMode": "NonIndexed", "completions": 4}
+    await battlefield.create(JOBS, body)
+    await battlefield.site.running("grower", 1)
+    grown: dict[str, Any] = {"spec": {"parallelism": 4}}
+    await refused(battlefield, "grower", grown, "more or other pods than were admitted", JOBS)
+    elastic = {"metadata": {"annotations": {ELASTIC_JOB: "true"}}}
+    await refused(battlefield, "grower", elastic, ELASTIC_JOB, JOBS)
+    await refused(battlefield, "grower", elastic | grown, ELASTIC_JOB, JOBS)
+    queued_anew = {"spec": {"parallelism": 2, "suspend": True}}
+    await battlefield.tenant.patch(JOBS, "grower", queued_anew, battlefield.namespace, kind=PatchKind.MERGE)
+    await battlefield.site.running("grower", 2)
+    await battlefield.site.remove(JOBS, "grower")
+
+
+async def test_pods_of_a_job_are_created_by_its_controller(battlefield: Battlefield) -> None:
+    """B7: a pod like those of one's own running job, with its UID, would run beside the quota."""
+    await battlefield.create(JOBS, battlefield.site.job("parent", 1))
+    (model,) = await battlefield.site.running("parent", 1)
+    spec = dict((await battlefield.site.get_job("parent"))["spec"]["template"]["spec"])
+    spec.pop("schedulingGates", None)
+    kept = {key: model["metadata"][key] for key in ("labels", "annotations", "ownerReferences")}
+    with pytest.raises(Forbidden, match=r"the Job parent is not controlled by .*attacker"):
+        await battlefield.create(PODS, {"metadata": {"name": "cuckoo", **kept}, "spec": spec})
+    await battlefield.site.remove(JOBS, "parent")

@@ -1,0 +1,36 @@
+"""Which right a request takes beyond those that the API server checks. Pure; handlers.py asks whether its user has it.
+
+An object that names a controller is created by that controller, who may update the owner's status. Whoever starts what waits
+may update Workloads (starts.py). For the owners of kinds that JobKinds declare no right is asked: such a kind may have no
+status of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from admission.integrations.registry import KINDS
+from admission.webhook.endpoints import PATHS, UPDATE, Request, endpoint_of
+from admission.webhook.lookups import Lookups
+from admission.webhook.owners import ControllerRef
+from admission.webhook.rules import ReviewRules
+from api.kube.access import Right
+from api.kube.resources import WORKLOADS
+
+STARTS: Final = Right(WORKLOADS)
+
+
+def right_to_ask(
+    path: str, request: Request, claimed: ControllerRef | None, lookups: Lookups, rules: ReviewRules
+) -> Right | None:
+    """Returns the right that the request takes, or None; `claimed` is the owner that is read for it."""
+    if claimed is not None:
+        return _right_of_controller(claimed)
+    if path not in PATHS or request.operation != UPDATE:
+        return None
+    return STARTS if endpoint_of(path, request).started_by_hand(request, lookups, rules) else None
+
+
+def _right_of_controller(claimed: ControllerRef) -> Right | None:
+    adapter = KINDS.get(claimed.kind) if KINDS.is_built_in(claimed.kind) else None
+    return Right(adapter.resource, "status") if adapter is not None else None

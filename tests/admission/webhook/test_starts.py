@@ -1,0 +1,140 @@
+"""Issue 16, B5 and B7: which updates start what waits, and which right a request takes beyond those of Kubernetes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from admission.webhook.endpoints import Request, owner_to_read
+from admission.webhook.lookups import Lookups
+from admission.webhook.review import review
+from admission.webhook.rights import STARTS, right_to_ask
+from admission.webhook.rules import ReviewRules
+from api import names
+from api.kube.access import Right
+from api.kube.resources import JOBS, JOBSETS
+from tests.admission.webhook.objects import QUEUE, job, jobset
+from tests.admission.webhook.test_owners import a_child, a_pod
+
+Obj = dict[str, Any]
+QUOTA = Lookups(elastic_quotas=lambda _: [("scheduling.x-k8s.io", "quota")])
+ANYWHERE = Lookups()
+RULES = ReviewRules()
+JOB, JOBSET, POD, DECLARED = (
+    "/validate-batch-v1-job",
+    "/validate-jobset-x-k8s-io-v1alpha2-jobset",
+    "/validate-core-v1-pod",
+    "/validate-declared-job",
+)
+
+
+def pytorchjob(**spec: Any) -> Obj:
+    replica = {"replicas": 2, "template": job()["spec"]["template"]}
+    meta = {"name": "train", "namespace": "ns", "labels": QUEUE}
+    inner = {"pytorchReplicaSpecs": {"Worker": replica}, **spec}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": meta, "spec": inner}
+
+
+def pod(*gates: str) -> Obj:
+    meta = {"name": "p", "labels": {**QUEUE, names.MANAGED_LABEL: "true"}}
+    return {"metadata": meta, "spec": {"schedulingGates": [{"name": gate} for gate in gates]}}
+
+
+def change(old: Obj, edit: Callable[[Obj], object]) -> tuple[Obj, Obj]:
+    new = copy.deepcopy(old)
+    edit(new)
+    return old, new
+
+
+def update(old: Obj, new: Obj) -> Request:
+    return Request("u", "UPDATE", "train", "ns", new, old)
+
+
+ELASTIC = {names.ELASTIC_JOB: "true"}
+OWNED = [{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": "1", "controller": True}]
+
+STARTED = (
+    pytest.param(JOB, job(suspend=True), lambda j: j["spec"].pop("suspend"), id="unsuspended"),
+    pytest.param(JOB, job(suspend=False), lambda j: j["spec"].update(parallelism=5), id="more-pods"),
+    pytest.param(
+        JOB, job(suspend=False), lambda j: j["metadata"].update(annotations=ELASTIC), id="becomes-elastic-while-it-runs"
+    ),
+    pytest.param(
+        JOBSET, jobset(None, w=(1, 1, {})), lambda j: j["spec"]["replicatedJobs"][0].update(replicas=2), id="jobset-grows"
+    ),
+    pytest.param(
+        DECLARED,
+        pytorchjob(runPolicy={"suspend": True}),
+        lambda j: j["spec"]["runPolicy"].update(suspend=False),
+        id="declared-unsuspended",
+    ),
+    pytest.param(
+        DECLARED,
+        pytorchjob(),
+        lambda j: j["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0].update(
+            resources={"requests": {"cpu": "9"}}
+        ),
+        id="declared-asks-for-more",
+    ),
+    pytest.param(
+        DECLARED,
+        pytorchjob(),
+        lambda j: j["spec"]["pytorchReplicaSpecs"].update(Master=j["spec"]["pytorchReplicaSpecs"]["Worker"]),
+        id="declared-gets-another-role",
+    ),
+    pytest.param(POD, pod(names.ADMISSION_GATE, names.TOPOLOGY_GATE), lambda p: p["spec"].pop("schedulingGates"), id="gate"),
+)  # fmt: skip
+
+NOT_STARTED = (
+    pytest.param(JOB, job(suspend=True), lambda j: j["spec"].update(parallelism=9), id="suspended-grows"),
+    pytest.param(JOB, job(suspend=False), lambda j: j["spec"].update(parallelism=9, suspend=True), id="queues-anew"),
+    pytest.param(JOB, job(suspend=False), lambda j: j["spec"].update(parallelism=2), id="fewer-pods"),
+    pytest.param(
+        JOB, job(annotations=ELASTIC, suspend=False), lambda j: j["spec"].update(parallelism=9), id="elastic-grows"
+    ),
+    pytest.param(JOB, job(suspend=False), lambda j: j["metadata"].update(annotations={"a": "b"}), id="annotated"),
+    pytest.param(
+        JOB,
+        job(suspend=True),
+        lambda j: (j["metadata"].update(ownerReferences=OWNED), j["spec"].update(suspend=False)),
+        id="part-of-a-jobset",
+    ),
+    pytest.param(JOB, job(labels={}, suspend=True), lambda j: j["spec"].update(suspend=False), id="queues-nowhere"),
+    pytest.param(POD, pod(names.TOPOLOGY_GATE), lambda p: p["spec"].pop("schedulingGates"), id="admitted-already"),
+)
+
+
+@pytest.mark.parametrize(("path", "old", "edit"), STARTED)
+def test_only_who_may_write_workloads_starts_what_waits(path: str, old: Obj, edit: Callable[[Obj], object]) -> None:
+    """B5: also by giving a running job more pods than were admitted."""
+    request = update(*change(old, edit))
+    assert right_to_ask(path, request, None, QUOTA, RULES) == STARTS
+    refused = review(path, structs.replace(request, entitled=False), QUOTA, RULES)["response"]
+    assert not refused["allowed"]
+    assert {cause["reason"] for cause in refused["status"]["details"]["causes"]} == {"FieldValueForbidden"}
+    assert review(path, request, QUOTA, RULES)["response"]["allowed"]
+    assert right_to_ask(path, request, None, ANYWHERE, RULES) is None, "elsewhere a user may leave the queue"
+
+
+@pytest.mark.parametrize(("path", "old", "edit"), NOT_STARTED)
+def test_other_updates_take_no_right(path: str, old: Obj, edit: Callable[[Obj], object]) -> None:
+    assert right_to_ask(path, update(*change(old, edit)), None, QUOTA, RULES) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "right"),
+    [
+        pytest.param("/mutate-core-v1-pod", a_pod(), Right(JOBS, "status"), id="pod-of-a-job"),
+        pytest.param("/mutate-batch-v1-job", a_child(), Right(JOBSETS, "status"), id="job-of-a-jobset"),
+        pytest.param("/mutate-core-v1-pod", a_pod(kind="apps/v1/ReplicaSet"), None, id="pod-of-a-replica-set"),
+        pytest.param("/mutate-batch-v1-job", job(), None, id="job-of-nobody"),
+    ],
+)
+def test_an_owner_is_named_by_who_may_update_its_status(path: str, obj: Obj, right: Right | None) -> None:
+    """B7: only the real controller counts."""
+    request = Request("u", "CREATE", "p", "ns", obj)
+    assert right_to_ask(path, request, owner_to_read(path, request, RULES), QUOTA, RULES) == right

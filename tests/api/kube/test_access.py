@@ -1,0 +1,33 @@
+"""Rights of other users, as the API server tells them (SubjectAccessReview)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from api.fake.server import FakeServer, FakeSettings
+from api.kube.access import Permissions, Right, Subject
+from api.kube.client import Kube
+from api.kube.resources import WORKLOADS
+from api.kube.settings import ClientSettings
+
+
+@pytest.mark.asyncio
+async def test_each_right_is_asked_for_once(tmp_path: Path) -> None:
+    """Answers are kept for a minute: what an operator creates in a burst costs one question."""
+    asked: list[str] = []
+
+    async def count(request: web.Request) -> None:
+        asked.append(request.path)
+
+    settings = FakeSettings(tenants=frozenset({"tenant"}), intercept=count)
+    async with FakeServer(settings) as server:
+        path = server.kubeconfig(tmp_path / "config")
+        async with await Kube.connect(ClientSettings(kubeconfig=path)) as kube:
+            permissions = Permissions(kube)
+            for _ in range(3):
+                assert not await permissions.may_update(Subject("tenant"), Right(WORKLOADS), "ns")
+                assert await permissions.may_update(Subject("operator"), Right(WORKLOADS), "ns")
+    assert len(asked) == 2
