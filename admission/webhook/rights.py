@@ -1,8 +1,8 @@
 """Which right a request takes beyond those that the API server checks. Pure; handlers.py asks whether its user has it.
 
-An object that names a controller is created by that controller, who may update the owner's status. Whoever starts what waits
-may update Workloads (starts.py). For the owners of kinds that JobKinds declare no right is asked: such a kind may have no
-status of its own.
+An object that names a controller is created by that controller, which may update the owner's status. A user that starts what
+waits may update Workloads (starts.py). For the owners of kinds that JobKinds declare no right is asked: such a kind may have
+no status of its own.
 """
 
 from __future__ import annotations
