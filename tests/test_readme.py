@@ -114,3 +114,24 @@ def test_the_readme_is_one_page() -> None:
 def test_every_page_is_reached_from_the_readme() -> None:
     readme = (PROJECT / "README.md").read_text()
     assert [page.name for page in PAGES[1:] if f"]({page.relative_to(PROJECT)})" not in readme] == []
+
+
+THREATS = [
+    line
+    for line in (PROJECT / "SECURITY.md").read_text().partition("## Threats")[2].partition("\n## ")[0].splitlines()
+    if line.startswith("| ") and not line.startswith("| threat ")
+]
+
+
+@pytest.mark.parametrize("line", THREATS, ids=lambda line: line[2:60])
+def test_each_threat_names_a_test_that_shows_its_defence(line: str) -> None:
+    """Issue 16, B10. `...::name` is of the file that was named before it."""
+    *_, shown, _ = line.split("|")
+    named = re.findall(r"`([^`]+)`", shown)
+    assert named, line
+    file = ""
+    for each in named:
+        path, _, function = each.partition("::")
+        file = path if path != "..." else file
+        text = (PROJECT / file).read_text()
+        assert not function or f"def {function}(" in text, each

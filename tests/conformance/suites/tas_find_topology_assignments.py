@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import pytest
 
-from admission.engine.decision import PlacementResult
+from admission.engine.cycle.second_pass import second_pass
+from admission.engine.decision import Admit, PlacementResult
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -29,6 +29,7 @@ from admission.engine.model import (
     Workload,
 )
 from api import pods as wire
+from api import workloads as stored
 from api.assignment import decode
 from api.quantity import parse_list
 from api.topology_assignment import TopologyAssignment
@@ -43,13 +44,13 @@ def run(case: Case) -> None:
     given, want = case["input"], case["want"]
     pod_sets = given.get("podSets") or [given]
     workload = given.get("workload")
-    if workload is not None and gates(case)["SkipReassignmentForPodOwnedWorkloads"] and _of_one_pod(workload):
-        pytest.skip("the second pass itself keeps these: tests/admission/engine/cycle/test_second_pass.py")
     ledger = ledger_of(case)
     if workload is None:
         elastic = gates(case)["ElasticJobsViaWorkloadSlicesWithTAS"]
         previous = [pod_set.get("previousAssignment") if elastic else None for pod_set in pod_sets]
         result = ledger.placement.place(list(map(_request, range(len(pod_sets)), pod_sets, previous)))
+    elif gates(case)["SkipReassignmentForPodOwnedWorkloads"] and stored.Workload.from_wire(workload).of_one_pod:
+        result = _of_one_pod(ledger, pod_sets, workload)
     else:
         requests = list(map(_request, range(len(pod_sets)), pod_sets, _admitted(workload, pod_sets)))
         result = ledger.placement.replace(requests, (workload["status"]["unhealthyNodes"][0]["name"],))
@@ -57,9 +58,21 @@ def run(case: Case) -> None:
     assert ledger.audit() == []
 
 
-def _of_one_pod(workload: dict[str, Any]) -> bool:
-    owners = workload["metadata"].get("ownerReferences") or ()
-    return [(owner["apiVersion"], owner["kind"]) for owner in owners] == [("v1", "Pod")]
+def _of_one_pod(ledger: Ledger, pod_sets: Sequence[dict[str, Any]], workload: dict[str, Any]) -> PlacementResult:
+    """What the second pass makes of the workload of a single pod."""
+    got = map(_decoded, _admitted(workload, pod_sets))
+    pairs = [
+        (
+            PodSet(str(i), given["count"], given["requests"]),
+            PodSetAdmission(str(i), {"cpu": FLAVOR}, {}, given["count"], assignment),
+        )
+        for i, (given, assignment) in enumerate(zip(pod_sets, got, strict=True))
+    ]
+    asked = Workload("ns/wl", "wl", "ns/lq", "cq", tuple(each for each, _ in pairs), one_pod=True)
+    ledger.charge(asked, Admission("cq", tuple(each for _, each in pairs)))
+    (decision,) = second_pass(ledger, "ns/wl", (workload["status"]["unhealthyNodes"][0]["name"],), fail_fast=False)
+    assert isinstance(decision, Admit)
+    return PlacementResult({each.name: each.assignment for each in decision.admission.pod_sets if each.assignment}, {})
 
 
 def _admitted(workload: dict[str, Any], pod_sets: Sequence[dict[str, Any]]) -> list[Any]:
