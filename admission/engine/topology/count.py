@@ -115,7 +115,7 @@ class Counter:
     def levels(self) -> list[Numbers]:
         """Returns the counts of each level, widest first."""
         tree, ask = self._tree, self._ask
-        numbers = self._rows()
+        numbers = self.rows()
         if tree.rows is not tree.levels[-1]:
             numbers = _sum(numbers, tree.rows.parent, tree.levels[-1].size, None)
         numbers = _sliced(numbers, ask, tree.depth - 1)
@@ -128,7 +128,7 @@ class Counter:
         found.reverse()
         return found
 
-    def _rows(self) -> Numbers:
+    def rows(self) -> Numbers:
         """Returns the counts of the rows, before slices are considered."""
         ask = self._ask
         pod = self._spread(self._fitting(ask.request, self._mask))

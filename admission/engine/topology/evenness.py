@@ -2,12 +2,14 @@
 
 With a required or preferred level, the gang gets the tightest domain of that level in which all pods can be spread evenly;
 without one, the pods are spread over all nodes that they may use. Pods with a leader, slices or placement constraints are
-placed by those rules alone, and the placement is refused if it violates a spread constraint.
+placed by those rules alone, and the placement is refused if it violates a spread constraint. So is one of several pod sets that
+violates one only together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -20,6 +22,7 @@ from admission.engine.topology.neighbours.even import Spread, evenly, evenly_at_
 from admission.engine.topology.neighbours.placed import PlacedPods
 from admission.engine.topology.neighbours.within import domains_of
 from admission.engine.topology.tree.level import Ints
+from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.tree import Tree
 
 _TRIES: Final = 64
@@ -92,12 +95,47 @@ def in_domains(tree: Tree, pods: Ints) -> Found:
 
 def broken(placed: PlacedPods, tree: Tree, ask: Ask, assignment: Assignment, *, empty: bool) -> str | None:
     """Returns the topology key of a spread constraint that the assignment violates; None if it violates none."""
-    pods, rows = np.zeros(tree.rows.size, dtype=np.int64), np.flatnonzero(tree.rows.alive)
+    part = Part(ask.wants, ask.level if ask.required else None, assignment)
+    return broken_together(placed, tree, [part], empty=empty)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A pod set's assignment, what its pods require of nodes, and the level of which one domain must hold them, if any."""
+
+    wants: Wants
+    level: int | None
+    assignment: Assignment
+
+
+def broken_together(placed: PlacedPods, tree: Tree, parts: Sequence[Part], *, empty: bool) -> str | None:
+    """Returns the topology key of a spread constraint that one of the parts violates beside the others, or None."""
+    by_row = [_by_row(tree, part.assignment) for part in parts]
+    for part, pods in zip(parts, by_row, strict=True):
+        rows = _rows(tree, part.level, pods)
+        for one in spreads(placed, tree, part.wants, empty=empty):
+            others = [
+                count
+                for other, count in zip(parts, by_row, strict=True)
+                if other is not part and other.wants.facts and placed.selects(one.term.term, other.wants.facts)
+            ]
+            beside = replace(one, there=sum(others, start=one.there)).of(rows)
+            if (key := next(uneven([beside], pods[rows]), None)) is not None:
+                return key
+    return None
+
+
+def _by_row(tree: Tree, assignment: Assignment) -> Ints:
+    pods = np.zeros(tree.rows.size, dtype=np.int64)
     for domain in assignment.domains:
         if named := tree.rows_named(domain.values):
             pods[named[0]] += domain.count
-    if ask.required:
-        domains = domains_of(tree, ask.level)
-        rows = np.flatnonzero(np.isin(domains, domains[pods > 0]) & tree.rows.alive)
-    spread: list[Spread] = [one.of(rows) for one in spreads(placed, tree, ask.wants, empty=empty)]
-    return next(uneven(spread, pods[rows]), None)
+    return pods
+
+
+def _rows(tree: Tree, level: int | None, pods: Ints) -> Ints:
+    """Returns the rows among which the pods are spread: those of their domain of the level, or all."""
+    if level is None:
+        return np.flatnonzero(tree.rows.alive)
+    domains = domains_of(tree, level)
+    return np.flatnonzero(np.isin(domains, domains[pods > 0]) & tree.rows.alive)

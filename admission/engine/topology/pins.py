@@ -14,6 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from admission.engine.model import HOSTNAME_LABEL, Assignment, DomainCount
+from admission.engine.topology.compatible.tree_search import Found
+from admission.engine.topology.count import Numbers
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
@@ -39,6 +41,22 @@ def _domains(tree: Tree, pods: Ints) -> Iterator[DomainCount | None]:
             yield None
         else:
             yield DomainCount((*tree.rows.paths[row][:-1], host), int(pods[row]))
+
+
+def beside_leader(tree: Tree, found: Found, rows: Numbers) -> tuple[Ints, Ints] | None:
+    """Returns the workers and the leader by row, given them by lowest domain; None if no row takes the leader.
+
+    `rows` are the counts of the rows. The row of the leader's domain that loses the fewest workers takes it, the first by name.
+    """
+    holds, leader = rows.pod.copy(), np.zeros(tree.rows.size, dtype=np.int64)
+    for domain in found.ids[found.leaders > 0].tolist():
+        some = [row for row in tree.rows_of_domain(domain) if rows.leader is not None and rows.leader[row] > 0]
+        if not some:
+            return None
+        row = min(some, key=lambda row: int(rows.pod[row] - rows.pod_l[row]))
+        leader[row], holds[row] = 1, rows.pod_l[row]
+    workers = filled(tree, found.ids, found.pods, holds)
+    return (workers, leader) if int(workers.sum()) == int(found.pods.sum()) else None
 
 
 def filled(tree: Tree, ids: Ints, pods: Ints, holds: Ints) -> Ints:

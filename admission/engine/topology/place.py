@@ -38,6 +38,8 @@ class Placer:
         result = self._together(first, simulate_empty)
         if others:
             result = self._beside(first, result, others, simulate_empty)
+        if result.fits and (refused := self._uneven(requests, result, simulate_empty)) is not None:
+            return refused
         if any(request.spare_hosts and request.previous is None for request in requests) and result.fits:
             return self._beside_spares(requests, result, simulate_empty)
         return result
@@ -58,6 +60,17 @@ class Placer:
             {name: failed for result in results for name, failed in result.failures.items()},
             {name: proved for result in results for name, proved in result.certificates.items()},
         )
+
+    def _uneven(
+        self, requests: Sequence[PlacementRequest], result: PlacementResult, simulate_empty: bool
+    ) -> PlacementResult | None:
+        """Returns the failure of several pod sets whose pods are spread evenly each, but not together; else None."""
+        for groups in _by_flavor(requests) if len(requests) > 1 else ():
+            members = [member for group in groups for member in group.members]
+            if (key := self._steps.uneven_term(members, result, empty=simulate_empty)) is not None:
+                text = f"pods of several pod sets lie less evenly by {key} than their topologySpreadConstraints ask"
+                return PlacementResult({}, {member.pod_set.name: NoPlacement(text) for member in members})
+        return None
 
     def _beside_spares(
         self, requests: Sequence[PlacementRequest], result: PlacementResult, simulate_empty: bool

@@ -114,6 +114,19 @@ class GroupPlacer:
         ]
         return broken(placed, self.capacity.trees[members[0].flavor], found)
 
+    def uneven_term(self, members: Sequence[PlacementRequest], result: PlacementResult, *, empty: bool) -> str | None:
+        """Returns the topology key of a spread constraint that pods of several pod sets violate together, or None."""
+        tree = self.capacity.trees.get(members[0].flavor)
+        if tree is None or not tree.by_node or not any(each.facts is not None and each.facts.even for each in members):
+            return None
+        flavor = self._flavors.get(members[0].flavor)
+        parts = [
+            evenness.Part(wants_of(each.pod_set, flavor, each.facts), _required(tree, each), assignment)
+            for each in members
+            if (assignment := result.assignments.get(each.pod_set.name)) is not None
+        ]
+        return evenness.broken_together(self.capacity.placed, tree, parts, empty=empty)
+
     def _several(self, tree: Tree, group: Group, simulate_empty: bool, within: Values | None) -> Placed | NoPlacement:
         """Returns assignments for a group of three or more pod sets, which only Profile Exact supports."""
         if (group.workers.profile or self.options.profile) is not Profile.EXACT:
@@ -222,6 +235,8 @@ class GroupPlacer:
             case Found() if group.leader is None and pins.names_hosts(tree):
                 rows = pins.filled(tree, outcome.ids, outcome.pods, counter.holds())
                 return self._on_rows(tree, group, ask, rows), solved.certificate
+            case Found() if group.leader is not None and pins.names_hosts(tree):
+                return self._beside_leader(tree, group, ask, outcome, counter), solved.certificate
             case Found():
                 return list(_assigned(tree, group, outcome)), solved.certificate
             case NoDomains(level):
@@ -230,10 +245,25 @@ class GroupPlacer:
                 problem = failure(tree, ask, numbers, outcome, counter.exclusions())
         return problem, solved.certificate
 
+    def _beside_leader(
+        self, tree: Tree, group: Group, ask: Ask, found: Found, counter: Counter
+    ) -> Placed | NoPlacement:
+        """Returns the assignments of workers and leader with their hosts, in the lowest domains that were found."""
+        by_row = pins.beside_leader(tree, found, counter.rows())
+        if by_row is None or group.leader is None:
+            return NoPlacement(f"topology {quoted(ask.topology)} has no host for the leader beside its workers")
+        placed = list[tuple[PlacementRequest, Assignment]]()
+        for member, pods in zip((group.workers, group.leader), by_row, strict=True):
+            part = self._on_rows(tree, Group(member), ask, pods)
+            if isinstance(part, NoPlacement):
+                return part
+            placed.extend(part)
+        return placed
+
     def _on_rows(self, tree: Tree, group: Group, ask: Ask, pods: Ints) -> Placed | NoPlacement:
-        """Returns the assignment of the group's only pod set, given its pods by row."""
+        """Returns the assignment of the group's workers, given their number by row."""
         if not pins.names_hosts(tree):
-            return list(_assigned(tree, group, evenness.in_domains(tree, pods)))
+            return list(_assigned(tree, Group(group.workers), evenness.in_domains(tree, pods)))
         found = pins.on_hosts(tree, pods)
         text = f"topology {quoted(ask.topology)} has a node without a hostname of its own, by which terms of pods are counted"
         return NoPlacement(text) if found is None else [(group.workers, found)]
@@ -245,6 +275,12 @@ class GroupPlacer:
         if ask.profile is Profile.EXACT:
             return exact.solve(tree, ask, numbers, self.options.exact_budget)
         return Solved(Search(tree, ask, numbers).run())
+
+
+def _required(tree: Tree, request: PlacementRequest) -> int | None:
+    """Returns the level that the request requires, or None."""
+    asked = request.pod_set.topology
+    return None if asked is None or asked.required is None else tree.level_of(asked.required)
 
 
 def _by_name(found: Placed) -> Iterator[tuple[str, Assignment]]:

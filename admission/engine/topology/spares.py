@@ -15,7 +15,6 @@ import numpy as np
 
 from admission.engine.decision import NoPlacement
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
-from admission.engine.topology.allocation.entries import by_host
 from admission.engine.topology.assignment_parts import home, stale
 from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.count import Counter
@@ -96,7 +95,7 @@ def _hosts(
     tree = steps.tree(group)
     if isinstance(tree, NoPlacement):
         return tree
-    if not by_host(assignment.levels):
+    if not tree.shape.by_host:
         return NoPlacement(
             f"spare hosts of pod set {request.pod_set.name}: the lowest level of the topology is no host"
         )

@@ -217,6 +217,9 @@ def uneven(spread: Sequence[Spread], pods: Ints) -> Iterator[str]:
     for one in spread:
         there, known = one.domains()
         at = np.flatnonzero((pods > 0) & (one.ids >= 0))
+        if one.term.min_domains > 1 and len(at) and int((one.there + pods * one.own)[at].max()) > one.term.max_skew:
+            yield one.term.term.key  # see `pinned`
+            continue
         total = there + np.bincount(one.ids[at], weights=pods[at] * one.own, minlength=len(there)).astype(np.int64)
         if len(at) and int(total[one.ids[at]].max()) - one.fewest(total, known) > one.term.max_skew:
             yield one.term.term.key
