@@ -1,4 +1,5 @@
-"""Properties of a node that only one pod can have: host ports, and the node itself among pods with required anti-affinity.
+"""Properties of a node that only one pod can have: host ports, disks that pods name themselves, and the node itself among pods
+with required anti-affinity.
 
 Both become amounts like resources: a pod uses 1 of each name, and a node has 1. Node capacity, usage of bound pods and
 placement of gangs then need no further rule.
@@ -20,8 +21,9 @@ from api.pods import PodAffinityTerm, PodSpec
 from api.quantity import Resources
 
 HOST_PORT: Final = "host port "
+DISK: Final = "disk "
 ANTI_AFFINITY: Final = "pod anti-affinity "
-PREFIXES: Final = (HOST_PORT, ANTI_AFFINITY)
+PREFIXES: Final = (HOST_PORT, DISK, ANTI_AFFINITY)
 """Prefixes of the names; no resource's name starts with one."""
 
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
@@ -31,7 +33,7 @@ _MOST, _LONGEST = 64, 120
 
 def exclusive(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Resources:
     """Returns 1 for each exclusive name that a pod with this namespace and these labels uses."""
-    return {**host_ports(spec), **_kept_away(spec, namespace, labels)}
+    return {**host_ports(spec), **disks(spec), **_kept_away(spec, namespace, labels)}
 
 
 def host_ports(spec: PodSpec) -> Resources:
@@ -46,6 +48,25 @@ def host_ports(spec: PodSpec) -> Resources:
         number, protocol = port.host_port or (port.container_port if spec.host_network else 0), port.protocol or "TCP"
         if 0 < number < 65536 and protocol in _PROTOCOLS and len(found) < _MOST:
             found[f"{HOST_PORT}{protocol}/{number}"] = 1
+    return found
+
+
+def disks(spec: PodSpec) -> Resources:
+    """Returns 1 for each disk that a pod names itself and writes to: kube-scheduler's filter VolumeRestrictions.
+
+    Disks that all pods mount read-only may be on one node together; only EBS volumes may not.
+    """
+    found: Resources = {}
+    for volume in spec.volumes[:_MOST]:
+        gce, iscsi, rbd = volume.gce_persistent_disk, volume.iscsi, volume.rbd
+        if gce is not None and not gce.read_only:
+            found[_short(f"{DISK}gcePersistentDisk {gce.pd_name}")] = 1
+        if volume.aws_elastic_block_store is not None:
+            found[_short(f"{DISK}awsElasticBlockStore {volume.aws_elastic_block_store.volume_id}")] = 1
+        if iscsi is not None and not iscsi.read_only:
+            found[_short(f"{DISK}iscsi {iscsi.iqn}")] = 1
+        if rbd is not None and not rbd.read_only:
+            found[_short(f"{DISK}rbd {rbd.pool}/{rbd.image}")] = 1
     return found
 
 
@@ -97,10 +118,14 @@ def _name(namespace: str, selector: Mapping[str, Any] | None) -> str:
     given = selector or {}
     words = [f"{key}={value}" for key, value in given.get("matchLabels", {}).items()]
     words += [_words(expression) for expression in given.get("matchExpressions", ())]
-    name = f"{ANTI_AFFINITY}{namespace}/{' and '.join(sorted(words))}"
+    return _short(f"{ANTI_AFFINITY}{namespace}/{' and '.join(sorted(words))}", json.dumps(sorted(words)))
+
+
+def _short(name: str, whole: str = "") -> str:
+    """Returns the name, or for a long one its beginning and a hash of `whole` (default: of the name)."""
     if len(name) <= _LONGEST:
         return name
-    return f"{name[: _LONGEST - 17]} {sha256(json.dumps(sorted(words)).encode()).hexdigest()[:16]}"
+    return f"{name[: _LONGEST - 17]} {sha256((whole or name).encode()).hexdigest()[:16]}"
 
 
 def _words(expression: Mapping[str, Any]) -> str:

@@ -173,12 +173,44 @@ class ClaimSource(_Wire, frozen=True):
     claim_name: str = ""
 
 
+class GcePersistentDisk(_Wire, frozen=True):
+    """A disk that a pod names itself, as the three types below."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class ElasticBlockStore(_Wire, frozen=True):
+    """A volume of AWS, by its ID."""
+
+    volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class Iscsi(_Wire, frozen=True):
+    """A disk of an iSCSI target."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class Rbd(_Wire, frozen=True):
+    """An image of a Ceph pool."""
+
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool = False
+
+
 class PodVolume(_Wire, frozen=True):
     """A volume of a pod. `ephemeral` means a claim that was created for this pod."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
     ephemeral: dict[str, Any] | None = None
+    gce_persistent_disk: GcePersistentDisk | None = None
+    aws_elastic_block_store: ElasticBlockStore | None = None
+    iscsi: Iscsi | None = None
+    rbd: Rbd | None = None
 
 
 class PodResourceClaim(_Wire, frozen=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.exclusive import ANTI_AFFINITY, exclusive
+from api.exclusive import ANTI_AFFINITY, DISK, disks, exclusive
 from api.names import HOSTNAME_LABEL
 from api.pods import pod_spec
 
@@ -76,3 +76,31 @@ def test_a_hostile_selector_gives_a_short_name_and_few_terms() -> None:
     assert name != other
     each = [term({"matchLabels": {f"k{n}": "v" * 60}}) for n in range(1000)]
     assert len(names(*each, labels=many)) <= 64
+
+
+@pytest.mark.parametrize(
+    ("volume", "expected"),
+    [
+        pytest.param({"gcePersistentDisk": {"pdName": "a"}}, ["gcePersistentDisk a"], id="gce"),
+        pytest.param({"gcePersistentDisk": {"pdName": "a", "readOnly": True}}, [], id="gce read-only"),
+        pytest.param(
+            {"awsElasticBlockStore": {"volumeID": "v", "readOnly": True}}, ["awsElasticBlockStore v"], id="ebs"
+        ),
+        pytest.param({"iscsi": {"iqn": "iqn.x", "lun": 1, "targetPortal": "p"}}, ["iscsi iqn.x"], id="iscsi"),
+        pytest.param({"rbd": {"image": "i", "monitors": ["m"]}}, ["rbd rbd/i"], id="rbd of the default pool"),
+        pytest.param({"emptyDir": {}}, [], id="no disk"),
+    ],
+)
+def test_a_disk_that_a_pod_names_itself(volume: dict[str, Any], expected: list[str]) -> None:
+    spec = pod_spec({"spec": {"containers": [], "volumes": [{"name": "v", **volume}]}})
+    assert [name.removeprefix(DISK) for name in disks(spec)] == expected
+
+
+def test_a_long_name_of_a_disk_is_shortened_and_stays_unique() -> None:
+    found = [
+        name
+        for end in "ab"
+        for name in disks(pod_spec({"spec": {"containers": [], "volumes": [{"rbd": {"image": "i" * 500 + end}}]}}))
+    ]
+    assert len(set(found)) == 2
+    assert max(map(len, found)) <= 120

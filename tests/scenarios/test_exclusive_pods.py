@@ -30,7 +30,16 @@ def with_anti_affinity(template: dict[str, Any]) -> None:
     template["spec"].update(ALONE)
 
 
-FORMS = [pytest.param(with_port, id="host-port"), pytest.param(with_anti_affinity, id="anti-affinity")]
+def with_disk(template: dict[str, Any]) -> None:
+    """All pods write to one disk that they name themselves."""
+    template["spec"]["volumes"] = [{"name": "data", "gcePersistentDisk": {"pdName": "shared", "fsType": "ext4"}}]
+
+
+FORMS = [
+    pytest.param(with_port, id="host-port"),
+    pytest.param(with_disk, id="disk"),
+    pytest.param(with_anti_affinity, id="anti-affinity"),
+]
 
 
 def nodes_of(pods: list[dict[str, Any]]) -> set[str]:

@@ -36,7 +36,7 @@ from admission.engine.model.topology import (
     TopologyAsk,
 )
 from admission.engine.model.workloads import Admission, Gang, PodSet, PodSetAdmission, Workload
-from api.exclusive import HOST_PORT
+from api.exclusive import DISK, HOST_PORT
 from api.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
 from api.names import HOSTNAME_LABEL
 from api.pod_terms import Labels, PodFacts, PodTerm, SpreadTerm
@@ -47,6 +47,7 @@ from api.queues import QueueingStrategy, StopPolicy
 __all__ = [
     "AUTO_LEVEL",
     "CPU",
+    "DISK",
     "EXCLUSIVE_PREFIXES",
     "HOSTNAME_LABEL",
     "HOST_PORT",

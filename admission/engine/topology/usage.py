@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from admission.engine.model import EXCLUSIVE_PREFIXES, HOST_PORT, Amounts, Node
+from admission.engine.model import DISK, EXCLUSIVE_PREFIXES, HOST_PORT, Amounts, Node
 
 Vector = tuple[tuple[int, int], ...]
 """Amounts as (column, amount) pairs."""
@@ -31,8 +31,8 @@ class Columns:
 
     Exclusive names (model.EXCLUSIVE_PREFIXES), such as host ports, which only one pod of a node can have, get columns too;
     `exclusive` has these columns. Beyond `_OWN` exclusive names, further host ports share columns: a free node may then count
-    as occupied, but never the reverse. Further anti-affinity terms are often unique to a job, and shared columns would refuse
-    free nodes to unrelated jobs; so they all get the column `uncounted`, which limits nothing.
+    as occupied, but never the reverse; further disks do too. Further anti-affinity terms are often unique to a job, and shared
+    columns would refuse free nodes to unrelated jobs; so they all get the column `uncounted`, which limits nothing.
     """
 
     def __init__(self) -> None:
@@ -58,8 +58,9 @@ class Columns:
     def _exclusive(self, name: str) -> int:
         if len(self.exclusive) < _OWN:
             return self._added(name)
-        if name.startswith(HOST_PORT):
-            column = self._added(f"{HOST_PORT}shared {crc32(name.encode()) % _SHARED}")
+        prefix = next((each for each in (HOST_PORT, DISK) if name.startswith(each)), None)
+        if prefix is not None:
+            column = self._added(f"{prefix}shared {crc32(name.encode()) % _SHARED}")
         else:
             column = self.uncounted = self._added(_UNCOUNTED)
         # Forgotten after _KEPT further names; a request calls `of` for its names before they are counted.
