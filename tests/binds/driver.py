@@ -18,7 +18,7 @@ from typing import Any
 
 from api.errors import NotFound
 from api.kube.client import Kube
-from api.kube.resources import EVENTS, JOBS, NODES, PODS, RESOURCE_SLICES, WORKLOADS
+from api.kube.resources import CLAIMS, EVENTS, JOBS, NODES, PODS, RESOURCE_SLICES, VOLUMES, WORKLOADS
 from api.meta import find_condition
 from api.names import QUOTA_RESERVED
 from tests.binds.drawn import Draw, Gang, Object
@@ -239,8 +239,10 @@ class Driver:
         depth = self.draw.levels.index(gang.required) + 1
         labels = [node["metadata"]["labels"] for node in page.items]
         domains = {tuple((key, each[key]) for key in self.draw.levels[:depth]) for each in labels}
-        for domain in sorted(domains):
-            if await self._shadow(gang, dict(domain)):
+        own = gang.template["spec"].get("nodeSelector", {})
+        for domain in map(dict, sorted(domains)):
+            against = any(own.get(key, value) != value for key, value in domain.items())
+            if not against and await self._shadow(gang, domain):
                 return True
         return False
 
@@ -258,6 +260,22 @@ class Driver:
         finally:
             for name in names:
                 await self._gone(name)
+            await self._free_volumes()
+
+    async def _free_volumes(self) -> None:
+        """Volumes whose claim went with its pod are free again: the gang finds what the copies found."""
+        for volume in (await self._kube.list(VOLUMES)).items:
+            claim = volume["spec"].get("claimRef") or {}
+            if claim.get("namespace") == self.site.name and claim.get("name", "").startswith("shadow-"):
+                await eventually(f"claim {claim['name']} gone", lambda claim=claim: self._has_no_claim(claim["name"]))  # type: ignore[misc]
+                await self.site.change(VOLUMES, volume["metadata"]["name"], {"spec": {"claimRef": None}}, cluster=True)
+
+    async def _has_no_claim(self, name: str) -> bool:
+        try:
+            await self._kube.get(CLAIMS, name, self.site.name)
+        except NotFound:
+            return True
+        return False
 
     async def _bound(self, names: Iterable[str]) -> bool:
         """Whether all are bound; not, once those that are not have been refused."""
