@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from api.pods import Meta, NodeSelector, ResourceRequirements, _Wire
+from api.pods import Meta, NodeSelector, NodeSelectorRequirement, ResourceRequirements, _Wire
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 """On PersistentVolumeClaims: the claim is bound for good."""
@@ -178,6 +178,39 @@ class CsiNode(_Wire, frozen=True):
         """Most volumes of each driver on the node; drivers without a limit are absent."""
         given = ((each.name, each.allocatable.count if each.allocatable else None) for each in self.spec.drivers)
         return {name: count for name, count in given if count is not None}
+
+
+class _CsiDriverSpec(_Wire, frozen=True):
+    storage_capacity: bool = False
+
+
+class CsiDriver(_Wire, frozen=True):
+    """A CSI driver of the cluster; `spec.storage_capacity`: it publishes how much it can still provision."""
+
+    metadata: Meta = Meta()
+    spec: _CsiDriverSpec = _CsiDriverSpec()
+
+    @property
+    def key(self) -> str:
+        """The driver's name."""
+        return self.metadata.name
+
+
+class NodeLabels(_Wire, frozen=True):
+    """A label selector of nodes."""
+
+    match_labels: dict[str, str] = msgspec.field(default_factory=dict)
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class CsiCapacity(_Wire, frozen=True):
+    """A CSIStorageCapacity: what a driver can still provision of a class for the nodes that `node_topology` selects."""
+
+    metadata: Meta = Meta()
+    node_topology: NodeLabels | None = None
+    storage_class_name: str = ""
+    capacity: str | int | float | None = None
+    maximum_volume_size: str | int | float | None = None
 
 
 class _ClaimTemplate(_Wire, frozen=True):

@@ -23,6 +23,7 @@ from admission.controllers.runtime_classes import RuntimeClass, refusal
 from admission.controllers.sakkara_trees import Trees
 from admission.controllers.slices import replaced_key, waits_for
 from admission.controllers.unreserved_usage import UnreservedUsage
+from admission.controllers.volumes.capacity import DriverCapacity
 from admission.controllers.volumes.view import VolumeView
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
 from api.admission_checks import AdmissionCheck
@@ -36,6 +37,8 @@ from api.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
     CONFIG_MAPS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
     CSI_NODES,
     DEVICE_CLASSES,
     LIMIT_RANGES,
@@ -63,7 +66,7 @@ from api.queues import ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.reading import read_workload
 from api.sakkara import TOPOLOGY_NAMESPACE, ConfigMap
 from api.topology import ResourceFlavor, Topology
-from api.volumes import Claim, CsiNode, StorageClass, Volume, read_claim, read_volume
+from api.volumes import Claim, CsiCapacity, CsiDriver, CsiNode, StorageClass, Volume, read_claim, read_volume
 from api.workloads import Workload
 
 T = TypeVar("T")
@@ -111,6 +114,8 @@ class ClusterView:
     persistent_volumes: Copy[Volume]
     storage_classes: Copy[StorageClass]
     csi_nodes: Copy[CsiNode]
+    csi_drivers: Copy[CsiDriver]
+    csi_capacities: Copy[CsiCapacity]
     resource_slices: Copy[ResourceSlice]
     device_classes: Copy[DeviceClass]
     claim_templates: Copy[ResourceClaimTemplate]
@@ -139,6 +144,7 @@ class ClusterView:
             self.persistent_volumes,
             self.storage_classes,
             self.csi_nodes,
+            DriverCapacity(self.csi_drivers, self.csi_capacities),
             self.nodes,
             self.workloads,
             self.pods,
@@ -224,6 +230,8 @@ class Views(ClusterView):
     persistent_volumes: Informer[Volume]
     storage_classes: Informer[StorageClass]
     csi_nodes: Informer[CsiNode]
+    csi_drivers: Informer[CsiDriver]
+    csi_capacities: Informer[CsiCapacity]
     resource_slices: Informer[ResourceSlice]
     device_classes: Informer[DeviceClass]
     claim_templates: Informer[ResourceClaimTemplate]
@@ -271,6 +279,8 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE, gates: 
         persistent_volumes=LazyInformer(kube, VOLUMES, read_volume),
         storage_classes=LazyInformer(kube, STORAGE_CLASSES, StorageClass),
         csi_nodes=LazyInformer(kube, CSI_NODES, CsiNode),
+        csi_drivers=LazyInformer(kube, CSI_DRIVERS, CsiDriver),
+        csi_capacities=LazyInformer(kube, CSI_CAPACITIES, CsiCapacity),
         resource_slices=LazyInformer(kube, RESOURCE_SLICES, ResourceSlice),
         device_classes=LazyInformer(kube, DEVICE_CLASSES, DeviceClass),
         claim_templates=LazyInformer(kube, RESOURCE_CLAIM_TEMPLATES, ResourceClaimTemplate),

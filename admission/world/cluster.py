@@ -27,6 +27,8 @@ from api.kube.client import Kube
 from api.kube.resources import (
     CLAIMS,
     CONFIG_MAPS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
     CSI_NODES,
     DEVICE_CLASSES,
     JOB_KINDS,
@@ -49,6 +51,8 @@ _DISPENSABLE = {
     VOLUMES: "the volumes of claims",
     STORAGE_CLASSES: "the classes of claims",
     CSI_NODES: "how many volumes nodes can have",
+    CSI_DRIVERS: "which drivers tell their capacity",
+    CSI_CAPACITIES: "how much drivers can provision",
     RESOURCE_SLICES: "devices",
     DEVICE_CLASSES: "the classes of devices",
     RESOURCE_CLAIM_TEMPLATES: "the devices that pods ask for",

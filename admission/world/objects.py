@@ -37,6 +37,8 @@ from api.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
     CONFIG_MAPS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
     CSI_NODES,
     DEVICE_CLASSES,
     LIMIT_RANGES,
@@ -63,7 +65,7 @@ from api.pods import Namespace, Node
 from api.queues import ClusterQueue, Cohort, LocalQueue, WorkloadPriorityClass
 from api.sakkara import ConfigMap
 from api.topology import ResourceFlavor, Topology
-from api.volumes import CsiNode, StorageClass, read_claim, read_volume
+from api.volumes import CsiCapacity, CsiDriver, CsiNode, StorageClass, read_claim, read_volume
 from api.workloads import Workload
 
 # Kinds come after those that they depend on, so that each object is fed only once.
@@ -80,6 +82,8 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
     VOLUMES: ("persistent_volumes", lambda: decoder_for(read_volume)),
     CLAIMS: ("claims", lambda: decoder_for(read_claim)),
     CSI_NODES: ("csi_nodes", lambda: decoder_for(CsiNode)),
+    CSI_DRIVERS: ("csi_drivers", lambda: decoder_for(CsiDriver)),
+    CSI_CAPACITIES: ("csi_capacities", lambda: decoder_for(CsiCapacity)),
     RESOURCE_SLICES: ("resource_slices", lambda: decoder_for(ResourceSlice)),
     DEVICE_CLASSES: ("device_classes", lambda: decoder_for(DeviceClass)),
     RESOURCE_CLAIM_TEMPLATES: ("claim_templates", lambda: decoder_for(ResourceClaimTemplate)),

@@ -97,6 +97,8 @@ BUILTIN: tuple[ServedKind, ...] = (
     ServedKind("", "v1", "persistentvolumes", "PersistentVolume", False, True, short_names=("pv",)),
     ServedKind("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, short_names=("sc",)),
     ServedKind("storage.k8s.io", "v1", "csinodes", "CSINode", False),
+    ServedKind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", False),
+    ServedKind("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"),
     ServedKind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False),
     ServedKind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False),
     ServedKind("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),

@@ -70,6 +70,8 @@ CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeCl
 VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 STORAGE_CLASSES: Final = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 CSI_NODES: Final = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+CSI_DRIVERS: Final = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+CSI_CAPACITIES: Final = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 RESOURCE_SLICES: Final = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
 DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 RESOURCE_CLAIM_TEMPLATES: Final = Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate")
@@ -141,6 +143,8 @@ ALL: Final[tuple[Resource, ...]] = (
     VOLUMES,
     STORAGE_CLASSES,
     CSI_NODES,
+    CSI_DRIVERS,
+    CSI_CAPACITIES,
     RESOURCE_SLICES,
     DEVICE_CLASSES,
     RESOURCE_CLAIM_TEMPLATES,

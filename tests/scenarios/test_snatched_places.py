@@ -36,33 +36,25 @@ from tests.scenarios.test_explain import explain
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-ENVIRONMENT = {"STOWAGE_CONTROLLER__UNSCHEDULABLE_TIMEOUT": "8s"}
+ENVIRONMENT = {"STOWAGE_CONTROLLER__UNSCHEDULABLE_TIMEOUT": "4s"}
 MakeSite = Callable[[str], Site]
 AT = "2026-01-01T00:00:00Z"
 
 
 class AJob:
-    """A Job that no failure may cost a retry, so none of its pods can be replaced alone."""
+    """A Job without retries, so none of its pods can be replaced alone (test_unbound.py: one whose pods can)."""
 
     resource = JOBS
-    backoff = 0
 
     def __init__(self, here: Site) -> None:
         self.here = here
 
     async def submit(self) -> None:
         job = self.here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)
-        job["spec"]["backoffLimit"] = self.backoff
         await self.here.submit(job)
 
     async def follow(self) -> None:
         """What the gang's owner does from time to time."""
-
-
-class AJobWithRetries(AJob):
-    """Its pods may be replaced one by one."""
-
-    backoff = 6
 
 
 class AJobSet(AJob):
@@ -128,40 +120,33 @@ class Declared(AJob):
         await kinds.says(self.here, self.adapter, "gang", "Working" if running else "Waiting", running)
 
 
-KINDS = [AJob, AJobWithRetries, AJobSet, BareGang, Declared]
+KINDS = [AJob, AJobSet, BareGang, Declared]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[each.__name__ for each in KINDS])
 async def test_a_gang_whose_place_is_snatched_says_so_and_becomes_whole(site: MakeSite, kind: type[AJob]) -> None:
     here = site(f"snatched-{kind.__name__.lower()}")
-    await _open(here)
+    await opened(here)
     gang = kind(here)
     await gang.submit()
-    workload = await eventually("its place is decided", lambda: _workload(here, QUOTA_RESERVED))
-    host, rack = _place(workload)
-    await _snatch(here, host)
-    await _approve(here, workload)
+    workload = await eventually("its place is decided", lambda: workload_with(here, QUOTA_RESERVED))
+    host, _ = await snatched(here, workload)
+    await approve(here, workload)
     said = await _until(here, gang, "the refused pod is named", lambda: _said(here, UNSCHEDULABLE))
     assert "no node takes 1 pod after the gate was opened (gang" in said
     assert "Insufficient nvidia.com/gpu" in said
     await eventually("an event names it", lambda: _event(here, "PodsUnschedulable"))
     if kind in (AJob, AJobSet):
         assert "no node takes 1 pod" in await explain(here, "gang", as_json=False)
-    if kind is AJobWithRetries:
-        await _until(here, gang, "the pod gets another host", lambda: _event(here, "PodsDisplaced"))
-        pods = await _until(here, gang, "all pods are bound", lambda: _bound(here))
-        assert await here.racks(pods) == {rack: 2}
-        assert not await _event(here, "EvictedDueToPodsUnschedulable")
-        return
     await _until(here, gang, "the gang goes back whole", lambda: _event(here, "EvictedDueToPodsUnschedulable"))
-    again = await _until(here, gang, "another place is decided", lambda: _workload(here, QUOTA_RESERVED))
-    await _approve(here, again)
+    again = await _until(here, gang, "another place is decided", lambda: workload_with(here, QUOTA_RESERVED))
+    await approve(here, again)
     pods = await _until(here, gang, "all pods are bound", lambda: _bound(here))
     assert len(await here.racks(pods)) == 1
     assert host not in {pod["spec"]["nodeName"] for pod in pods}
 
 
-async def _open(here: Site) -> None:
+async def opened(here: Site) -> None:
     """Two racks of three hosts; a queue with a check that nobody but the test answers."""
     await here.make(
         ADMISSION_CHECKS, {"metadata": {"name": here.name}, "spec": {"controllerName": "example.com/snatch"}}
@@ -173,7 +158,7 @@ async def _open(here: Site) -> None:
     await here.open({"b1": {"r1": 3, "r2": 3}}, admissionChecksStrategy={"admissionChecks": [{"name": here.name}]})
 
 
-async def _workload(here: Site, condition: str) -> Workload | None:
+async def workload_with(here: Site, condition: str) -> Workload | None:
     """The gang's Workload once it has the condition, and is not being evicted."""
     for item in (await here.kube.list(WORKLOADS, here.name)).items:
         found = Workload.from_wire(item)
@@ -182,7 +167,7 @@ async def _workload(here: Site, condition: str) -> Workload | None:
     return None
 
 
-def _place(workload: Workload) -> tuple[str, str]:
+def place(workload: Workload) -> tuple[str, str]:
     """A host of the decided place, and its rack."""
     assert workload.status.admission is not None
     [pod_set] = workload.status.admission.pod_set_assignments
@@ -192,7 +177,9 @@ def _place(workload: Workload) -> tuple[str, str]:
     return host, f"{block}/{rack}"
 
 
-async def _snatch(here: Site, host: str) -> None:
+async def snatched(here: Site, workload: Workload) -> tuple[str, str]:
+    """Binds a foreign pod to a host of the decided place; returns the host and its rack."""
+    host, rack = place(workload)
     spec = {**here.template(4)["spec"], "nodeSelector": {HOSTNAME_LABEL: host, GROUP: here.name}}
     await here.make(PODS, {"metadata": {"name": "foreign", "namespace": here.name}, "spec": spec})
 
@@ -200,9 +187,10 @@ async def _snatch(here: Site, host: str) -> None:
         return bool((await here.kube.get(PODS, "foreign", here.name))["spec"].get("nodeName"))
 
     await eventually("the foreign pod has the host", bound)
+    return host, rack
 
 
-async def _approve(here: Site, workload: Workload) -> None:
+async def approve(here: Site, workload: Workload) -> None:
     state = {"name": here.name, "state": "Ready", "message": "go", "lastTransitionTime": AT}
     body = {"status": {"admissionChecks": [state]}}
     while True:
@@ -232,7 +220,7 @@ async def _until(here: Site, gang: AJob, what: str, check: Callable[[], Any]) ->
 
 
 async def _said(here: Site, condition: str) -> str | None:
-    workload = await _workload(here, ADMITTED)
+    workload = await workload_with(here, ADMITTED)
     found = find_condition(workload.status.conditions, condition) if workload else None
     return found.message if found is not None and found.status == "True" else None
 

@@ -7,14 +7,14 @@ It follows kube-scheduler's filters VolumeBinding, VolumeZone and VolumeRestrict
     unbound, class does not wait   no pod that uses the claim is bound before the claim is
 
 Which volume an unbound claim gets depends on the node of the first pod that is bound. If several pods share the claim, all of
-them must be in one domain whose nodes reach the same volumes (`gathered`). Not considered are driver capacity
-(CSIStorageCapacity) and the topology of a volume that is provisioned without waiting for its pod. local.py counts the volumes
+them must be in one domain whose nodes reach the same volumes (`gathered`). Not considered is the topology of a volume that is
+provisioned without waiting for its pod. capacity.py has the nodes for which a driver can provision; local.py counts the volumes
 that a host has left; choosers.py lets one workload at a time choose among volumes that are not counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from admission.controllers.volumes import shared
@@ -23,7 +23,9 @@ from admission.controllers.volumes.pod_claims import ClaimUse
 from admission.controllers.volumes.reach import (
     BoundTo,
     CannotBind,
+    Selector,
     allowed,
+    both,
     named_node,
     one_of,
     reach,
@@ -54,6 +56,9 @@ class Storage(Protocol):
     def volumes_of_class(self, name: str) -> Sequence[Volume]:
         """Returns the class's volumes that are unclaimed or reserved for a claim."""
 
+    def capacity_nodes(self, found: StorageClass, spec: ClaimSpec) -> Selector | None:
+        """Returns the nodes for which the class's driver has capacity for the claim's volume; None for all."""
+
     def topology_keys(self, driver: str) -> tuple[str, ...]:
         """Returns the label keys of which one domain each reaches a volume of the driver; empty if every node does."""
 
@@ -78,8 +83,13 @@ def of_named(key: str, pods: int, storage: Storage, *, pod_sets: int = 1) -> Bou
     said = f"PersistentVolumeClaim {name}"
     fitting = _fitting(claim.spec, found, said, storage, key)
     if pods > 1:
-        return shared.one_volume(fitting, found, said, storage.topology_keys(found.provisioner), pod_sets=pod_sets)
-    return _to_be_bound(fitting, found)
+        made = _provisioned(found, claim.spec, storage, "" if fitting else said) if found.provisions else None
+        keys = storage.topology_keys(found.provisioner)
+        return shared.one_volume(fitting, found, said, made, keys, pod_sets=pod_sets)
+    reached = [reach(volume) for volume in fitting]
+    if found.provisions:
+        reached.append(_provisioned(found, claim.spec, storage, "" if fitting else said))
+    return one_of(reached, found.provisioner)
 
 
 def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
@@ -90,7 +100,8 @@ def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
     name = spec.storage_class_name
     found = storage.storage_class(name) if name != "" else None
     if found is not None and found.provisions:
-        return BoundTo(selectors(allowed(found)), found.provisioner)
+        said = "" if use.lasting else f"volume {use.volume}"
+        return BoundTo(selectors(_provisioned(found, spec, storage, said)), found.provisioner)
     if use.lasting:
         return BoundTo()
     if found is None and name is None:
@@ -127,12 +138,16 @@ def _fitting(spec: ClaimSpec, found: StorageClass, said: str, storage: Storage, 
     return fitting
 
 
-def _to_be_bound(fitting: Iterable[Volume], found: StorageClass) -> BoundTo:
-    """Returns the nodes of a claim of one pod."""
-    reached = [reach(volume) for volume in fitting]
-    if found.provisions:
-        reached.append(allowed(found))
-    return one_of(reached, found.provisioner)
+def _provisioned(found: StorageClass, spec: ClaimSpec, storage: Storage, said: str) -> Selector | None:
+    """Returns the nodes for which the class provisions the claim's volume; None for all.
+
+    Raises CannotBind if the driver has capacity for none, and `said` names the claim.
+    """
+    with_capacity, where = storage.capacity_nodes(found, spec), allowed(found)
+    if with_capacity == () and said:
+        asked = spec.resources.requests.get(_STORAGE)
+        raise CannotBind(f"{said}: no CSIStorageCapacity of StorageClass {found.key} has {asked} left")
+    return both(where, with_capacity)
 
 
 def _fits(volume: Volume, spec: ClaimSpec, key: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm
@@ -79,6 +80,21 @@ def allowed(found: StorageClass) -> Selector | None:
         for term in found.allowed_topologies[:_MOST_TERMS]
     )
     return terms or None
+
+
+def both(one: Selector | None, other: Selector | None) -> Selector | None:
+    """Returns the nodes that both selectors allow; None for all."""
+    if one is None or other is None:
+        return other if one is None else one
+    pairs = ((a, b) for a in one for b in other)
+    terms = (
+        NodeSelectorTerm(
+            match_expressions=(*a.match_expressions, *b.match_expressions),
+            match_fields=(*a.match_fields, *b.match_fields),
+        )
+        for a, b in pairs
+    )
+    return tuple(islice(terms, _MOST_TERMS))
 
 
 def named_node(name: str) -> NodeSelectorTerm:

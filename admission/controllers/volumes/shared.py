@@ -10,17 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from admission.controllers.volumes.reach import BoundTo, CannotBind, Selector, allowed, one_of, reach, selectors
+from admission.controllers.volumes.reach import BoundTo, CannotBind, Selector, one_of, reach, selectors
 from admission.engine.reasons import Reason
 from api.volumes import StorageClass, Volume
 
 
 def one_volume(
-    fitting: Sequence[Volume], found: StorageClass, said: str, driver_keys: Sequence[str], *, pod_sets: int
+    fitting: Sequence[Volume],
+    found: StorageClass,
+    said: str,
+    provisioned: Selector | None,
+    driver_keys: Sequence[str],
+    *,
+    pod_sets: int,
 ) -> BoundTo:
     """Returns the nodes, and the topology keys of which one domain must hold all pods. Raises CannotBind.
 
-    `fitting` are the volumes that may be chosen, in order, `driver_keys` the topology keys of the class's driver. Pods of
+    `fitting` are the volumes that may be chosen, in order; `provisioned` are the nodes for which the class provisions one.
+    `driver_keys` are the topology keys of the class's driver. Pods of
     several pod sets are not placed in one domain of a key, so they get the domain of the first volume.
     """
     reached = list(dict.fromkeys(map(reach, fitting)))
@@ -30,7 +37,7 @@ def one_volume(
     if found.provisions:
         keys |= dict.fromkeys(driver_keys)
         keys |= dict.fromkeys(_allowed_keys(found))
-        reached.append(allowed(found))
+        reached.append(provisioned)
     if pod_sets == 1:
         return BoundTo(one_of(reached, found.provisioner).selectors, found.provisioner, tuple(sorted(keys)))
     if found.provisions and keys:

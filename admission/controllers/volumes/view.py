@@ -16,24 +16,26 @@ from admission.controllers.node_amounts import with_amounts
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.volumes import binding
 from admission.controllers.volumes.attachments import PREFIX, Attachments
+from admission.controllers.volumes.capacity import DriverCapacity
 from admission.controllers.volumes.choosers import Choosers, has_quota
 from admission.controllers.volumes.copies import Copy
 from admission.controllers.volumes.local import PREFIX as LOCAL
 from admission.controllers.volumes.local import LocalVolumes
 from admission.controllers.volumes.pod_claims import ClaimUse, claim_keys, claim_uses, volumes_of
-from admission.controllers.volumes.reach import BoundTo, CannotBind
+from admission.controllers.volumes.reach import BoundTo, CannotBind, Selector
 from admission.engine import model
 from admission.engine.reasons import Reason
 from api.kube.lazy_informer import LazyInformer
 from api.kube.store import Change, ChangeType
 from api.meta import object_key
 from api.pods import Node
-from api.volumes import Claim, CsiNode, StorageClass, Volume
+from api.volumes import Claim, ClaimSpec, CsiNode, StorageClass, Volume
 from api.workloads import Workload
 
 _BY_CLAIM: Final = "claim"
 _BY_DRIVER: Final = "driver"
 _BY_CLASS: Final = "class"
+_OF_CLASS: Final = "class "
 _ANY: Final = "any"
 _ALONE: Final = "ReadWriteOncePod"
 _SHARED: Final = frozenset(("ReadWriteMany", "ReadOnlyMany"))
@@ -48,19 +50,22 @@ class VolumeView:
         volumes: Copy[Volume],
         classes: Copy[StorageClass],
         csi_nodes: Copy[CsiNode],
+        capacity: DriverCapacity,
         nodes: Copy[Node],
         workloads: Copy[Workload],
         pods: Copy[ProjectedPod],
     ) -> None:
         self._claims, self._volumes, self._classes = claims, volumes, classes
         self._workloads, self._pods = workloads, pods
-        self._copies: tuple[Copy[Any], ...] = (claims, volumes, classes, csi_nodes)
+        self._copies: tuple[Copy[Any], ...] = (claims, volumes, classes, csi_nodes, *capacity.copies)
         self._lazy = [each for each in self._copies if isinstance(each, LazyInformer)]
         self._handlers: list[Callable[[Collection[Workload]], None]] = []
         workloads.add_index(_BY_CLAIM, _filed)
         pods.add_index(_BY_CLAIM, lambda pod: (_ANY, *pod.claims) if pod.claims else ())
         csi_nodes.add_index(_BY_DRIVER, lambda node: [driver.name for driver in node.spec.drivers])
-        self._csi_nodes = csi_nodes
+        self._csi_nodes, self._capacity = csi_nodes, capacity
+        capacity.changed = self._class_changed
+        claims.add_index(_BY_CLASS, lambda claim: [] if claim.bound else [claim.spec.storage_class_name or ""])
         self._choosers = Choosers(self, volumes, workloads, pods)
         self.attachments = Attachments(csi_nodes, nodes, partial(pods.by_index, _BY_CLAIM, _ANY), self._driver_of)
         self.local = LocalVolumes(volumes, nodes, self._volume_of, partial(pods.by_index, _BY_CLAIM))
@@ -212,6 +217,10 @@ class VolumeView:
         """See binding.Storage."""
         return self._volumes.by_index(_BY_CLASS, name)
 
+    def capacity_nodes(self, found: StorageClass, spec: ClaimSpec) -> Selector | None:
+        """See binding.Storage."""
+        return self._capacity.nodes(found, spec)
+
     def topology_keys(self, driver: str) -> tuple[str, ...]:
         """See binding.Storage."""
         found = self._csi_nodes.by_index(_BY_DRIVER, driver)
@@ -223,6 +232,13 @@ class VolumeView:
     def _changed(self, value: str, but: str = "") -> None:
         found = [each for each in self._workloads.by_index(_BY_CLAIM, value) if each.key != but]
         self._tell(found)
+
+    def _class_changed(self, name: str) -> None:
+        """Reports the Workloads whose pods get volumes of the class."""
+        keys = (object_key(c.metadata.namespace, c.metadata.name) for c in self._claims.by_index(_BY_CLASS, name))
+        named = [each for key in keys for each in self._workloads.by_index(_BY_CLAIM, key)]
+        each_pod = self._workloads.by_index(_BY_CLAIM, f"{_OF_CLASS}{name}")
+        self._tell({each.key: each for each in (*named, *each_pod)}.values())
 
     def _tell_held(self) -> None:
         """Reports the Workloads that wait until another one has its volumes."""
@@ -277,6 +293,9 @@ def _filed(workload: Workload) -> Iterator[str]:
     if _has_claims(workload):
         yield _ANY
         yield from claim_keys(workload)
+        yield from {
+            f"{_OF_CLASS}{use.spec.storage_class_name or ''}" for use in claim_uses(workload) if use.spec is not None
+        }
 
 
 def _has_claims(workload: Workload) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from admission.controllers.volumes.binding import of_each_pod, of_named
 from admission.controllers.volumes.pod_claims import ClaimUse
-from admission.controllers.volumes.reach import BoundTo, CannotBind
+from admission.controllers.volumes.reach import BoundTo, CannotBind, Selector
 from admission.engine.model import Node
 from admission.engine.topology.tree.match import Matcher, Wants
 from api.volumes import Claim, ClaimSpec, StorageClass, Volume
@@ -38,6 +38,9 @@ class World:
 
     def storage_class(self, name: str | None) -> StorageClass | None:
         return self.classes.get(name or "standard")
+
+    def capacity_nodes(self, found: StorageClass, spec: ClaimSpec) -> Selector | None:
+        return None
 
     def topology_keys(self, driver: str) -> tuple[str, ...]:
         return (ZONE,) if driver == "zonal.example.com" else ()

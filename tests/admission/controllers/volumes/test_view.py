@@ -9,7 +9,17 @@ import pytest
 from admission.engine import convert
 from admission.engine.decision import Admit, Wait
 from admission.engine.queue.notices import NotEvaluated
-from api.kube.resources import CLAIMS, NODES, PODS, RESOURCE_FLAVORS, STORAGE_CLASSES, VOLUMES, WORKLOADS
+from api.kube.resources import (
+    CLAIMS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
+    NODES,
+    PODS,
+    RESOURCE_FLAVORS,
+    STORAGE_CLASSES,
+    VOLUMES,
+    WORKLOADS,
+)
 from api.names import HOSTNAME_LABEL, IS_GROUP_WORKLOAD
 from tests.admission.controllers.test_feed_resources import FeedCluster, reserved
 from tests.admission.controllers.test_runtime_classes import host_of
@@ -212,4 +222,48 @@ def test_two_workloads_do_not_count_on_the_same_volume() -> None:
     assert cluster.says() == f"WaitingForObjects: {text}"
     cluster.add(VOLUMES, volume("v", among(HOSTNAME_LABEL, "a", "b"), phase="Bound"))
     cluster.add(CLAIMS, claim("one", volume="v"))
+    assert isinstance(cluster.told(), Admit)
+
+
+def capacity(name: str, host: str, **more: Any) -> dict[str, Any]:
+    where = {"matchLabels": {HOSTNAME_LABEL: host}}
+    return {
+        "metadata": {"name": name, "namespace": "driver"},
+        "storageClassName": "fast",
+        "nodeTopology": where,
+        **more,
+    }
+
+
+def of_two_gi(name: str) -> dict[str, Any]:
+    spec = {"storageClassName": name, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
+    return {"ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
+
+
+@pytest.mark.parametrize("form", ["of-each-pod", "named"])
+def test_a_driver_that_tells_its_capacity_limits_the_nodes(form: str) -> None:
+    """kube-scheduler's rule for CSIStorageCapacity: the largest volume if given, else the capacity, for the nodes selected."""
+    cluster = VolumeCluster()
+    cluster.add(STORAGE_CLASSES, storage_class("fast"))
+    cluster.add(CSI_DRIVERS, {"metadata": {"name": "csi.example.com"}, "spec": {"storageCapacity": True}})
+    cluster.add(CSI_CAPACITIES, capacity("a", "a", capacity="1Gi"))
+    cluster.add(CSI_CAPACITIES, capacity("b", "b", capacity="9Gi", maximumVolumeSize="1Gi"))
+    if form == "named":
+        asked = {"requests": {"storage": "2Gi"}}
+        cluster.add(CLAIMS, claim(storageClassName="fast", resources=asked))
+    cluster.uses(DATA if form == "named" else of_two_gi("fast"))
+    what = "PersistentVolumeClaim data" if form == "named" else "volume v0"
+    assert cluster.says() == f"WaitingForObjects: {what}: no CSIStorageCapacity of StorageClass fast has 2Gi left"
+    cluster.add(CSI_CAPACITIES, capacity("c", "c", capacity="2Gi"))
+    told = cluster.told()
+    assert isinstance(told, Admit)
+    assert host_of(told) == "c"
+
+
+def test_a_driver_that_does_not_tell_its_capacity_limits_nothing() -> None:
+    cluster = VolumeCluster()
+    cluster.add(STORAGE_CLASSES, storage_class("fast"))
+    cluster.add(CSI_DRIVERS, {"metadata": {"name": "csi.example.com"}, "spec": {}})
+    cluster.add(CSI_CAPACITIES, capacity("a", "a", capacity="1Gi"))
+    cluster.uses(of_two_gi("fast"))
     assert isinstance(cluster.told(), Admit)
