@@ -16,7 +16,7 @@ import pytest
 from admission.engine import convert, model
 from admission.engine.model import HOSTNAME_LABEL, Assignment, ObjectRemoved, PlacementRequest, RemovedKind
 from api.workloads import Workload
-from tests.admission.engine.topology.test_drawn_gangs import FLAVOR, SITE, Cluster
+from tests.admission.engine.topology.test_drawn_gangs import FLAVOR, SITE, GangCluster
 from tests.binds.drawn import Draw, Object
 from tests.binds.filters import pinned
 from tests.budgets import examples
@@ -52,7 +52,7 @@ class Group:
         return convert.workload(Workload.from_wire(given), cluster_queue="cq")
 
 
-class Groups(Cluster):
+class Groups(GangCluster):
     """Places, binds and repairs groups."""
 
     def requests(self, of: Group, previous: Found | None = None) -> list[PlacementRequest]:
