@@ -40,6 +40,8 @@ log = logging.getLogger(__name__)
 
 _UNUSED = 10
 """Minutes without an admitted Workload after which a ClusterQueue's series are removed."""
+_REFUSED = 10.0
+"""Seconds until a gate is looked at again whose patch the API server refused."""
 _BY_WORKLOAD = "workload"
 _GATED = "workload of a gated pod"
 _BY_HOSTNAME = "hostname"
@@ -144,8 +146,9 @@ class Ungater:
         except InvalidObject as bad:
             log.warning("pods stay gated: %s", bad, extra={"workload": key})
             return None
-        if openings:
-            await self._open_all(key, workload, openings)
+        refused = await self._open_all(key, workload, openings) if openings else False
+        if refused:
+            return _REFUSED
         waits = any(pod.gated and awaits_rank(workload, pod, self._now()) for pod in pods)
         return self._settings.batch_period if waits else unclaimed
 
@@ -158,14 +161,18 @@ class Ungater:
             seconds_left, default=0.0
         ) or None
 
-    async def _open_all(self, key: str, workload: Workload, openings: list[GateChange]) -> None:
-        """Sends all patches of one reconcile concurrently. Raises the first failure after all have ended, for a retry."""
+    async def _open_all(self, key: str, workload: Workload, openings: list[GateChange]) -> bool:
+        """Sends all patches of one reconcile concurrently; reports whether the API server refused one of them.
+
+        Raises the first failure after all have ended, for a retry.
+        """
         self._expectations.expect(key, (opening.pod.metadata.uid for opening in openings))
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._open(key, workload, opening)) for opening in openings]
         failed = [error for task in tasks if (error := task.result()) is not None]
-        if failed:
-            raise failed[0]
+        if unknown := next((error for error in failed if not isinstance(error, (NotFound, Invalid))), None):
+            raise unknown
+        return bool(failed)
 
     async def _open(self, key: str, workload: Workload, opening: GateChange) -> StowageError | None:
         pod = opening.pod
@@ -186,11 +193,11 @@ class Ungater:
                     decode=_decode_pod,
                 )
         except (NotFound, Invalid) as gone:
-            # The pod was deleted, or another client opened its gate; the watch will show which.
+            # The pod was deleted, or another client opened its gate: the watch shows which, or the patch is sent again.
             OPENINGS.labels("refused").inc()
             log.info("a gate could not be opened: %s", gone, extra={"pod": pod.key, "workload": key})
             self._expectations.observed(key, pod.metadata.uid)
-            return None
+            return gone
         except (Unreachable, ServerError) as unknown:
             OPENINGS.labels("unknown").inc()
             return unknown  # the patch may have been applied: the expectation stays until a read or an event shows it

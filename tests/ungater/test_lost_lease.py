@@ -1,4 +1,4 @@
-"""The ungater when its Lease is lost in the middle of a pass: issue 19, 3."""
+"""The ungater when patches fail: its Lease is lost in the middle of a pass, or the API server refuses one (issue 19)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.errors import NotLeader
+from api.errors import Invalid, NotLeader
 from api.kube.store import Store
 from api.pods import Node, Pod
 from api.workloads import Workload
@@ -57,3 +57,36 @@ async def test_a_pass_that_the_fence_cuts_off_is_no_error_and_is_done_later(capl
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+class RefusingKube:
+    """A client whose first patch the API server refuses."""
+
+    def __init__(self) -> None:
+        self.refused, self.opened = list[str](), list[str]()
+
+    async def patch(self, _: Any, name: str, *args: Any, **more: Any) -> Pod:
+        await asyncio.sleep(0)
+        if not self.refused:
+            self.refused.append(name)
+            raise Invalid(422, "Invalid", "not now")
+        self.opened.append(name)
+        return pod(name, gated=False)
+
+
+async def test_a_pod_whose_patch_is_refused_and_that_stays_gated_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ungater.controller._REFUSED", 0.01)
+    client: Any = (kube := RefusingKube())
+    pods, workloads, nodes = Store[Pod]("pods"), Store[Workload]("workloads"), Store[Node]("nodes")
+    views: dict[str, Any] = {"workloads": workloads, "pods": pods, "nodes": nodes, "claims": Store[ClaimName]("claims")}
+    ungater = Ungater(client, **views, settings=UngaterSection())
+    for name in PODS:
+        pods.upsert(pod(name))
+    workloads.upsert(workload(count=3, domains=[(("n1",), 3)]))
+    task = asyncio.create_task(ungater.run())
+    await until(lambda: sorted(set(kube.opened)) == list(PODS))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert len(kube.refused) == 1
