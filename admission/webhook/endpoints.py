@@ -391,4 +391,4 @@ def owner_to_read(path: str, request: Request, rules: ReviewRules) -> owners.Con
     if resource != resources.PODS and KINDS.get((resource.group, resource.kind)) is None:
         return None  # only pods and jobs can be part of an owner that is admitted as a whole
     found = owners.claim(request.new, rules, pod=resource == resources.PODS)
-    return found if owners.is_to_be_read(found, request.user_info.username, rules) else None
+    return found if owners.is_to_be_read(found, request.user_info.username) else None

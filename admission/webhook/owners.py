@@ -1,7 +1,7 @@
 """Owners of new pods and Jobs: an object that claims to be part of a job admitted as a whole must be part of it.
 
 A pod of a Job, and a Job of a JobSet, is not queued by itself, so its owner reference is checked. Either Kubernetes' Job
-controller created the pod (its users are `ReviewRules.job_controllers`), or the owner is read from the API server (`Owners`,
+controller created the pod (its users are JOB_CONTROLLERS of rules.py), or the owner is read from the API server (`Owners`,
 called by handlers.py): the object must be one that its controller would create (integrations/ownership.py), and the user one
 who may update the owner's status (rights.py). Other objects are rejected. `validate` is pure; endpoints.py calls it.
 """
@@ -18,7 +18,7 @@ from admission.integrations.gang import is_subdomain
 from admission.integrations.registry import KINDS
 from admission.integrations.sets import SCALED
 from admission.webhook.fields import Errors, FieldPath, forbidden
-from admission.webhook.rules import JOB, GroupKind, ReviewRules
+from admission.webhook.rules import JOB, JOB_CONTROLLERS, GroupKind, ReviewRules
 from api.errors import NotFound
 from api.kube.client import Kube
 
@@ -49,9 +49,9 @@ def claim(obj: Obj, rules: ReviewRules, *, pod: bool) -> ControllerRef | None:
     return None
 
 
-def is_to_be_read(found: ControllerRef | None, user: str, rules: ReviewRules) -> bool:
+def is_to_be_read(found: ControllerRef | None, user: str) -> bool:
     """Reports whether the owner itself must confirm the reference."""
-    return found is not None and not (found.kind == JOB and user in rules.job_controllers)
+    return found is not None and not (found.kind == JOB and user in JOB_CONTROLLERS)
 
 
 def validate(
@@ -61,7 +61,7 @@ def validate(
 
     `entitled` says whether the user has the right of the owner's controller (rights.py).
     """
-    if found is None or not is_to_be_read(found, user, rules):
+    if found is None or not is_to_be_read(found, user):
         return []
     what = f"the {found.kind[1]} {found.name}"
     if owner is None:

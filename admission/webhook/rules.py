@@ -20,7 +20,8 @@ from admission.settings import AdmissionSettings
 from api.names import EXACT, NAMESPACE_NAME_LABEL
 from api.sakkara import HIGHEST_PRIORITY
 
-JOB_CONTROLLERS = ("system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager")
+JOB_CONTROLLERS = frozenset(("system:serviceaccount:kube-system:job-controller", "system:kube-controller-manager"))
+"""The users under which Kubernetes' Job controller creates pods."""
 # The schedulers of supported dialects: capacity scheduling, Sakkara, coscheduling, Koordinator's gangs.
 TAKEN_OVER_SCHEDULERS = (
     "capacityscheduler",
@@ -65,8 +66,6 @@ class ReviewRules:
     kept_schedulers: frozenset[str] = frozenset()
     # the highest priority that the ConfigMap of a Sakkara group may set
     highest_group_priority: int = HIGHEST_PRIORITY
-    # the users under which Kubernetes' Job controller creates pods
-    job_controllers: frozenset[str] = frozenset(JOB_CONTROLLERS)
 
     def is_managed_owner(self, kind: GroupKind) -> bool:
         """Reports whether objects controlled by this kind are part of it, and not queued themselves."""
