@@ -152,7 +152,7 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
 
 def _owner_errors(request: Request, claimed: owners.ControllerRef | None, rules: ReviewRules) -> Errors:
     user, entitled = request.user_info.username, request.entitled
-    return owners.validate(request.new, claimed, request.owner, user, rules, entitled=entitled)
+    return owners.validate(request.new, claimed, request.owner, user, entitled=entitled)
 
 
 def _job_started_by_hand(kind: jobs.ReviewedKind, resource: Resource) -> Validator:

@@ -54,9 +54,7 @@ def is_to_be_read(found: ControllerRef | None, user: str) -> bool:
     return found is not None and not (found.kind == JOB and user in JOB_CONTROLLERS)
 
 
-def validate(
-    obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str, rules: ReviewRules, *, entitled: bool = True
-) -> Errors:
+def validate(obj: Obj, found: ControllerRef | None, owner: Obj | None, user: str, *, entitled: bool = True) -> Errors:
     """Returns the error of an owner reference that `owner`, the object of that name, does not confirm.
 
     `entitled` says whether the user has the right of the owner's controller (rights.py).
