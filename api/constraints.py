@@ -2,7 +2,7 @@
 
 The annotation `stowage.dev/placement-constraints` (and a Sakkara group's ConfigMap) holds a JSON object keyed by level:
 `{"rack": {"type": "spread", "partitions": 2}, "node": {"min": 2, "max": 4, "hard": true}}`. A level is named by its label key
-or the key's last part. The levels depend on the flavor, so engine/topology/tree/levelnames.py resolves the names.
+or the key's last part. The levels depend on the flavor, so engine/topology/tree/tree_spec.py resolves the names.
 
 | word | value | meaning for the pods in a used domain of the level |
 |---|---|---|

@@ -15,7 +15,7 @@ from admission.controllers import conditions
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.cluster_view import Views
 from admission.controllers.status import patch_status, read_again
-from admission.engine import convert
+from admission.engine import convert_admissions
 from admission.engine.decision import Admit
 from api.errors import Conflict, NotFound, ServerError, Unreachable
 from api.kube.client import Kube
@@ -93,7 +93,7 @@ class AdmissionWriter:
 
     def _admitted(self, workload: Workload, decision: Admit) -> WorkloadStatus:
         now, generation = self._now(), workload.metadata.generation
-        admission = convert.admission(decision.admission)
+        admission = convert_admissions.to_status(decision.admission)
         status = conditions.reserved(workload.status, admission, now, generation, decision.note)
         status = conditions.placed(status, now, generation)
         queue = self._views.cluster_queues.objects.get(decision.admission.cluster_queue)
@@ -121,7 +121,10 @@ class AdmissionWriter:
 
 def _moved(status: WorkloadStatus, admission: Admission, decision: Admit) -> tuple[WorkloadStatus, list[str]]:
     """Returns the status with the new assignments, and the failed nodes that are no longer used."""
-    new = {psa.name: psa.topology_assignment for psa in convert.admission(decision.admission).pod_set_assignments}
+    new = {
+        psa.name: psa.topology_assignment
+        for psa in convert_admissions.to_status(decision.admission).pod_set_assignments
+    }
     assignments = tuple(
         psa.model_copy(update={"topology_assignment": new.get(psa.name) or psa.topology_assignment})
         for psa in admission.pod_set_assignments

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @contextmanager
 def about(kind: str, key: str) -> Iterator[None]:
-    """A context whose InvalidObject errors name this object."""
+    """Opens a context whose InvalidObject errors name this object."""
     try:
         yield
     except InvalidObject as bad:
@@ -24,7 +24,7 @@ def about(kind: str, key: str) -> Iterator[None]:
 
 @contextmanager
 def within(field: str) -> Iterator[None]:
-    """A context whose InvalidObject errors have this path before their field."""
+    """Opens a context whose InvalidObject errors have this path before their field."""
     try:
         yield
     except InvalidObject as bad:

@@ -1,9 +1,8 @@
-"""Converts Workloads to the engine's values, and the engine's admissions to API objects.
+"""Converts Workloads to the engine's values.
 
-convert_queues.py and convert_nodes.py do the same for other kinds. Conversion parses quantities, fills in defaults and drops
-fields that the engine does not read; it decides nothing and keeps no state. Invalid input raises `api.errors.InvalidObject`,
-which names object and field. The feed converts an object once for each change; the scheduler calls `admission` before it
-writes a status.
+convert_admissions.py, convert_queues.py and convert_nodes.py do the same for admissions and other kinds. Conversion parses
+quantities, fills in defaults and drops fields that the engine does not read; it decides nothing and keeps no state. Invalid
+input raises `api.errors.InvalidObject`, which names object and field. The feed converts an object once for each change.
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ import msgspec
 
 from admission.engine import model
 from admission.engine.conversion_errors import about, within
+from admission.engine.convert_admissions import from_status
 from admission.engine.convert_queues import profile_of
 from admission.engine.quota.charging import PLAIN, ResourceRules
-from admission.engine.topology.assignment_parts import first_pods
 from api import (
-    assignment,
     constraints,
     pods,
     quantity,
-    topology_assignment,
     topology_request,
     untrusted_text,
     workloads,
@@ -93,7 +90,7 @@ def workload(
             not_before=not_before,
             blocked=blocked,
             defect=defect,
-            admission=_admission(status.admission, w.spec, done) if reserved and status.admission else None,
+            admission=from_status(status.admission, w.spec, done) if reserved and status.admission else None,
             evicted=is_true(status.conditions, EVICTED),
             profile=profile_of(meta.annotations),
             reserved=_since(w, QUOTA_RESERVED) if reserved else None,
@@ -310,66 +307,3 @@ def _level_constraint(given: topology_request.PlacementConstraint) -> model.Leve
         for word in topology_request.PlacementConstraint.model_fields
     }
     return model.LevelConstraint(**words | {"spreading": model.Spreading(given.type)})
-
-
-def _admission(
-    admission: workloads.Admission, spec: workloads.WorkloadSpec, done: Mapping[str, int]
-) -> model.Admission:
-    place = "status.admission.podSetAssignments"
-    asked = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
-    given = enumerate(admission.pod_set_assignments)
-    return model.Admission(
-        admission.cluster_queue,
-        tuple(
-            _pod_set_admission(a, f"{place}[{i}]", asked.get(a.name, a.count or 0), done.get(a.name, 0))
-            for i, a in given
-        ),
-    )
-
-
-def _pod_set_admission(given: workloads.PodSetAssignment, field: str, asked: int, done: int) -> model.PodSetAdmission:
-    """Returns the admission of a pod set.
-
-    Quota is charged for the pods that the pod set still requests (`asked`) minus those that are `done`. If the pod set
-    shrank, pods are dropped from the end of its assignment.
-    """
-    usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
-    count = given.count or 0
-    left = max(0, min(count, asked) - done)
-    shrunk = asked if asked < count else None
-    if count and left < count:
-        usage = {resource: amount // count * left for resource, amount in usage.items()}
-    return model.PodSetAdmission(
-        name=given.name,
-        flavors=given.flavors,
-        usage={resource: amount for resource, amount in usage.items() if resource in given.flavors},
-        count=min(count, asked),
-        assignment=_assignment(given.topology_assignment, field, shrunk) if given.topology_assignment else None,
-    )
-
-
-def _assignment(given: topology_assignment.TopologyAssignment, field: str, most: int | None) -> model.Assignment:
-    with within(f"{field}."):
-        domains = assignment.decode(given)
-    placed = model.Assignment(given.levels, tuple(model.DomainCount(values, count) for values, count in domains))
-    return placed if most is None else first_pods(placed, most)
-
-
-def admission(decided: model.Admission) -> workloads.Admission:
-    """Returns the `status.admission` to write, with topology assignments in the compact form."""
-    return workloads.Admission(
-        cluster_queue=decided.cluster_queue,
-        pod_set_assignments=tuple(_wire_pod_set(pod_set) for pod_set in decided.pod_sets),
-    )
-
-
-def _wire_pod_set(pod_set: model.PodSetAdmission) -> workloads.PodSetAssignment:
-    placed = pod_set.assignment
-    domains = [(domain.values, domain.count) for domain in placed.domains] if placed else []
-    return workloads.PodSetAssignment(
-        name=pod_set.name,
-        flavors=dict(pod_set.flavors),
-        resource_usage=dict(quantity.to_texts(pod_set.usage)),
-        count=pod_set.count,
-        topology_assignment=assignment.encode(placed.levels, domains) if placed else None,
-    )

@@ -26,7 +26,7 @@ class Trial:
         self.kept = False
 
     def keep(self) -> None:
-        """Keep the changes when the trial ends; an outer trial may still revert them."""
+        """Keeps the changes when the trial ends; an outer trial may still revert them."""
         self.kept = True
 
 
@@ -44,13 +44,13 @@ class Journal:
         return self._open > 0 and not self._undoing
 
     def record(self, undo: Callable[[], None]) -> None:
-        """Record the inverse of a change; ignored unless `recording`."""
+        """Records the inverse of a change; ignored unless `recording`."""
         if self.recording:
             self._undo.append(undo)
 
     @contextmanager
     def trial(self) -> Iterator[Trial]:
-        """Open a trial for the duration of the context. An exception inside reverts its changes even if they were kept."""
+        """Opens a trial for the duration of the context. An exception inside reverts its changes even if they were kept."""
         trial, mark = Trial(), len(self._undo)
         self._open += 1
         try:
@@ -79,27 +79,27 @@ class Journal:
     # ---- changes of mappings and sets
 
     def put(self, mapping: MutableMapping[K, V], key: K, value: V) -> None:
-        """Set `mapping[key] = value`, and record the inverse."""
+        """Sets `mapping[key] = value`, and record the inverse."""
         if self.recording:
             self._undo.append(_restorer(mapping, key))
         mapping[key] = value
 
     def drop(self, mapping: MutableMapping[K, V], key: K) -> None:
-        """Delete `mapping[key]` if the key is present, and record the inverse."""
+        """Deletes `mapping[key]` if the key is present, and record the inverse."""
         if key in mapping:
             if self.recording:
                 self._undo.append(_restorer(mapping, key))
             del mapping[key]
 
     def add(self, members: MutableSet[K], member: K) -> None:
-        """Add the member to the set, and record the inverse."""
+        """Adds the member to the set, and record the inverse."""
         if member not in members:
             if self.recording:
                 self._undo.append(partial(members.discard, member))
             members.add(member)
 
     def discard(self, members: MutableSet[K], member: K) -> None:
-        """Remove the member from the set if it is present, and record the inverse."""
+        """Removes the member from the set if it is present, and record the inverse."""
         if member in members:
             if self.recording:
                 self._undo.append(partial(members.add, member))

@@ -38,7 +38,7 @@ from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.audit import differences
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import Allocation, Slot
-from admission.engine.topology.allocation.footprint import Cells, Footprint, footprint, free
+from admission.engine.topology.allocation.footprint import Footprint, SparseAmounts, footprint, free
 from admission.engine.topology.allocation.simulated_removal import shift, taken
 from admission.engine.topology.flavor_spares import FlavorSpares
 from admission.engine.topology.neighbours.counts import Steps
@@ -159,16 +159,16 @@ class Ledger:
     # ---- allocations
 
     def admission(self, key: str) -> Admission | None:
-        """The charged admission of the workload; None if it has none."""
+        """Returns the charged admission of the workload; None if it has none."""
         return self.admissions.get(key)
 
     def charged_to(self, queue: str) -> list[Allocation]:
-        """The workloads that are charged to the ClusterQueue, by key; without holds and without workloads in `away`."""
+        """Returns the workloads that are charged to the ClusterQueue, by key; without holds and without workloads in `away`."""
         keys = sorted(self._allocations.by_queue.get(queue, set()) - self._held - self._away)
         return [self._allocations.by_workload[key] for key in keys]
 
     def workload(self, key: str) -> Workload | None:
-        """The workload that is charged under this key, with its admission."""
+        """Returns the workload that is charged under this key, with its admission."""
         allocation = self._allocations.by_workload.get(key)
         return replace(allocation.workload, admission=allocation.admission) if allocation else None
 
@@ -183,7 +183,7 @@ class Ledger:
         self._capacity.placed.in_steps = steps
 
     def domains_exist(self, key: str) -> bool:
-        """Whether every domain of the admission under this key still exists."""
+        """Reports whether every domain of the admission under this key still exists."""
         admission = self.admissions.get(key)
         placed = [got for got in admission.pod_sets if got.assignment is not None] if admission is not None else []
         trees = [(self._capacity.trees.get(self._allocations.flavor_of(got)), got.assignment) for got in placed]
@@ -194,12 +194,12 @@ class Ledger:
         )
 
     def is_evicted(self, key: str) -> bool:
-        """Whether the workload that is charged under this key is being evicted."""
+        """Reports whether the workload that is charged under this key is being evicted."""
         allocation = self._allocations.by_workload.get(key)
         return allocation is not None and allocation.workload.evicted
 
     def trial(self) -> AbstractContextManager[Trial]:
-        """A context that reverts everything inside at its end, unless `trial.keep()` was called."""
+        """Opens a context that reverts everything inside at its end, unless `trial.keep()` was called."""
         return self.journal.trial()
 
     def charge(self, workload: Workload, admission: Admission) -> None:
@@ -268,7 +268,7 @@ class Ledger:
 
     @contextmanager
     def away(self, keys: frozenset[str], *, nodes: bool = True) -> Iterator[None]:
-        """A trial in which these workloads and their pods are off the nodes and hold nothing. Quota is not changed.
+        """Opens a trial in which these workloads and their pods are off the nodes and hold nothing. Quota is not changed.
 
         `nodes` False leaves the nodes as they are, if no caller will ask for capacity.
         """
@@ -292,22 +292,22 @@ class Ledger:
         shift(self._allocations, self._capacity, key, +1)
 
     def footprint(self, key: str) -> Footprint:
-        """The amounts that `simulate_removal` would free for the workload under this key."""
+        """Returns the amounts that `simulate_removal` would free for the workload under this key."""
         return footprint(self._capacity, taken(self._allocations, self._capacity, key))
 
     def claim(self, workload: Workload, admission: Admission) -> Footprint | None:
-        """The amounts that `hold` would take on the nodes; None if only `hold` itself can tell."""
+        """Returns the amounts that `hold` would take on the nodes; None if only `hold` itself can tell."""
         would_charge = self._allocations.would_charge(workload, admission)
         return None if would_charge is None else footprint(self._capacity, would_charge)
 
-    def shift_free(self, flavor: str, cells: Cells, sign: int) -> None:
+    def shift_free(self, flavor: str, cells: SparseAmounts, sign: int) -> None:
         """Frees these amounts (1) or takes them again (-1), on the nodes alone. A trial does not revert this."""
         free(self._capacity, flavor, cells, sign)
 
     # ---- generations, inputs and audit
 
     def generation(self, flavor: str) -> int:
-        """A number that grows whenever capacity on the flavor's nodes may have grown; 0 for an unknown flavor."""
+        """Returns a number that grows whenever capacity on the flavor's nodes may have grown; 0 for an unknown flavor."""
         return self._capacity.generation(flavor)
 
     @property
@@ -316,7 +316,7 @@ class Ledger:
         return self._capacity.openings
 
     def inputs(self) -> Iterator[Event]:
-        """All events on which the ledger depends, by kind and name. Applied to an empty ledger they give an equal one.
+        """Yields all events on which the ledger depends, by kind and name. Applied to an empty ledger they give an equal one.
 
         A workload comes with the admission that the ledger has for it. Holds are not included: each cycle makes its own, and
         holds spare hosts again.
@@ -330,7 +330,7 @@ class Ledger:
         yield from self._allocations.inputs()
 
     def assumed_pods(self) -> dict[Slot, dict[str, int]]:
-        """The capacity held for admitted pods that are not bound yet, by node: the only state that depends on history."""
+        """Returns the capacity held for admitted pods that are not bound yet, by node. No other state depends on history."""
         return self._allocations.assumed_pods()
 
     def set_assumed_pods(self, pods: Mapping[Slot, Mapping[str, int]]) -> None:
@@ -342,7 +342,9 @@ class Ledger:
         return list(chain.from_iterable(self.auditing()))
 
     def auditing(self) -> Iterator[list[str]]:
-        """The same in parts: between two parts the caller may do other work and apply changes to the ledger."""
+        """Yields the differences of `audit` in parts: between two parts the caller may do other work and apply changes to the
+        ledger.
+        """
         yield from differences(self._allocations, self._capacity)
         yield list(self._capacity.placed.differences())
         yield from self._capacity.differences()
@@ -350,7 +352,7 @@ class Ledger:
 
 
 def spare_key(key: str) -> str:
-    """The key under which the spare hosts of the workload are held; no Workload has such a name."""
+    """Returns the key under which the spare hosts of the workload are held; no Workload has such a name."""
     return key + _SPARE
 
 
@@ -365,12 +367,12 @@ def is_flavor_spare(key: str) -> bool:
 
 
 def owner_of(key: str) -> str:
-    """The workload that ends what is charged under this key: of its spare hosts the one that they are held for."""
+    """Returns the workload whose end releases the charge under this key; for spare hosts, the one that requested them."""
     return key.removesuffix(_SPARE)
 
 
 def _takes(workload: Workload) -> list[tuple[str, dict[str, int], PodFacts]]:
-    """The requests, exclusive names and facts of a workload's pods, on which its allocation depends."""
+    """Returns the requests, exclusive names and facts of a workload's pods, on which its allocation depends."""
     return [
         (pod_set.name, {**pod_set.requests, **pod_set.exclusive}, workload.facts_of(pod_set))
         for pod_set in workload.pod_sets

@@ -1,7 +1,7 @@
-"""What the queues should use by the admissions in force, compared with what the quota tree and the sums by priority say.
+"""Recomputes the usage of queues from the admissions in force, and compares it with the quota tree and the usage by priority.
 
-Called by Ledger.auditing, in parts between which everything may change. An admission never changes: those that came or went
-meanwhile are counted in the last part, in which the sums are compared.
+Called by `Ledger.auditing` in parts, between which the ledger may change. An admission itself never changes, so the last part,
+which compares the sums, adds and subtracts the admissions that came and went meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from admission.engine.topology.allocation.entries import Allocation
 
 
 def wrong_quota(allocations: Allocations, quota: QuotaTree, by_priority: UsageByPriority) -> Iterator[list[str]]:
-    """What does not agree with the admissions."""
+    """Yields, in parts, a message for each sum that does not agree with the admissions."""
     there, counted, sums = allocations.by_workload, dict[str, Allocation](), _AdmittedUsage()
     for keys in parts(list(there), PART):
         for key in keys:
@@ -38,14 +38,14 @@ def wrong_quota(allocations: Allocations, quota: QuotaTree, by_priority: UsageBy
 
 
 class _AdmittedUsage:
-    """Of admissions, by queue and by priority."""
+    """The usage of admissions, by queue and by priority."""
 
     def __init__(self) -> None:
         self._by_queue: dict[str, Counter[FlavorResource]] = {}
         self._by_priority = UsageByPriority(Journal())
 
     def count(self, allocation: Allocation, sign: int) -> None:
-        """One admission more, or less."""
+        """Adds one admission (sign 1), or subtracts it (-1)."""
         queue, usage = allocation.admission.cluster_queue, allocation.admission.usage()
         own = self._by_queue.setdefault(queue, Counter())
         for pair, amount in usage.items():
@@ -53,7 +53,7 @@ class _AdmittedUsage:
         self._by_priority.add(queue, allocation.workload.priority, usage, sign)
 
     def wrong(self, quota: QuotaTree, by_priority: UsageByPriority) -> Iterator[str]:
-        """What differs from the tree and from the sums by priority."""
+        """Yields a message for each difference from the tree and from the usage by priority."""
         for spec in quota.specs():
             if isinstance(spec, ClusterQueue):
                 self._by_queue.setdefault(spec.name, Counter()).update(outside_usage(spec))

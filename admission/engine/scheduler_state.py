@@ -94,7 +94,7 @@ class SchedulerState:
         return True
 
     def _requeue_if_less(self, before: Admission, now: Admission) -> bool:
-        """Finished pods return their quota: requeue the queue and its relatives."""
+        """Requeues the queue and its relatives if finished pods have returned quota."""
         left = now.usage()
         if all(amount <= left.get(fr, 0) for fr, amount in before.usage().items()):
             return False
@@ -136,7 +136,7 @@ class SchedulerState:
                 return False
 
     def _requeue_if_capacity_freed(self) -> bool:
-        """Requeue the queues of flavors whose free capacity may have grown since the last call."""
+        """Requeues the queues of flavors whose free capacity may have grown since the last call."""
         grown = []
         for name in self.ledger.flavors:
             generation = self.ledger.generation(name)

@@ -32,7 +32,7 @@ class RelaxedAsk:
     then: str | None = None
 
     def text(self, asked: TopologyAsk) -> str:
-        """The levels in force and next, for people; empty if nothing ever changes."""
+        """Returns the levels in force and next, for people; empty if nothing ever changes."""
         period = asked.relax_after
         if period is None or (self.next_at is None and not self.steps):
             return ""
@@ -46,7 +46,7 @@ class RelaxedAsk:
 
 
 def relaxed_ask(ask: TopologyAsk, levels: Sequence[str], waited: float) -> RelaxedAsk:
-    """The request after `waited` seconds on a topology with these levels, widest first.
+    """Returns the request after `waited` seconds on a topology with these levels, widest first.
 
     Unchanged if it has no period or its level is none of these.
     """

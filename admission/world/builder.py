@@ -19,7 +19,7 @@ from admission.world.api_defaults import arrive_at_once, as_created, settle_name
 from admission.world.documents import Document
 from admission.world.input_objects import GROUPS, InputObjects, addable_kinds, epoch_seconds
 from admission.world.jobs import (
-    NotOurs,
+    NotManaged,
     arrival,
     completed,
     duration,
@@ -32,7 +32,7 @@ from admission.world.objects import KINDS, Objects
 from admission.world.pod_units import Units
 from admission.world.rules import WorldRules
 from admission.world.template_pods import MAKERS
-from admission.world.workload_facts import about, take_states
+from admission.world.workload_facts import about, add_states
 from admission.world.world import Arrival, WorkloadFacts, World
 from api.errors import InvalidObject, StowageError
 from api.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, WORKLOADS, Resource
@@ -68,15 +68,15 @@ class Builder:
             if kind is NAMESPACES:
                 given.imply_namespaces()
             if kind is CONFIG_MAPS:
-                self._each(kind, self._take_map)
+                self._each(kind, self._add_map)
             elif kind is WORKLOADS:
                 self._world.now = given.start_time()
-                self._each(kind, self._take_workload)
+                self._each(kind, self._add_workload)
             else:
-                self._each(kind, self._take_pod if kind is PODS else self._take)
-        self._take_jobs()
+                self._each(kind, self._add_pod if kind is PODS else self._add)
+        self._add_jobs()
         self._world.arrivals.sort(key=lambda coming: coming.at)
-        take_states(self._world, self.objects.view.workloads.objects.values())
+        add_states(self._world, self.objects.view.workloads.objects.values())
         return self._world
 
     def add_jobs(self, found: Iterable[Document]) -> list[str]:
@@ -89,19 +89,19 @@ class Builder:
             for document in self._given.of(kind):
                 arrive_at_once(document.object)
         for document in self._given.group_maps():
-            self._try(document, self._take_map, CONFIG_MAPS)
-        self._each(WORKLOADS, self._take_workload)
-        self._each(PODS, self._take_pod)
-        self._take_jobs()
+            self._try(document, self._add_map, CONFIG_MAPS)
+        self._each(WORKLOADS, self._add_workload)
+        self._each(PODS, self._add_pod)
+        self._add_jobs()
         return [key for key in self._world.about if key not in known]
 
-    def _each(self, kind: Resource, take: Callable[[Document, Resource], None]) -> None:
+    def _each(self, kind: Resource, add: Callable[[Document, Resource], None]) -> None:
         for document in self._given.of(kind):
-            self._try(document, take, kind)
+            self._try(document, add, kind)
 
-    def _try(self, document: Document, take: Callable[[Document, Resource], None], kind: Resource) -> None:
+    def _try(self, document: Document, add: Callable[[Document, Resource], None], kind: Resource) -> None:
         try:
-            take(document, kind)
+            add(document, kind)
         except InvalidObject as bad:
             self._given.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
         except (StowageError, ValueError) as bad:
@@ -110,7 +110,7 @@ class Builder:
     def _decoded(self, kind: Resource, data: bytes) -> object:
         return self.objects.decoded(kind, data) if kind in KINDS else None
 
-    def _take(self, document: Document, kind: Resource) -> None:
+    def _add(self, document: Document, kind: Resource) -> None:
         obj = self._completed(kind, document.object)
         if kind is NODES:
             settle_node(obj)
@@ -118,7 +118,7 @@ class Builder:
             settle_namespace(obj)
         self.objects.add(kind, msgspec.json.encode(obj))
 
-    def _take_map(self, document: Document, kind: Resource) -> None:
+    def _add_map(self, document: Document, kind: Resource) -> None:
         self.objects.add(kind, msgspec.json.encode(self._identified(kind, document)))
 
     def _completed(self, kind: Resource, obj: dict[str, Any]) -> dict[str, Any]:
@@ -128,34 +128,34 @@ class Builder:
         """Returns the object with defaults, a UID and a creation timestamp, as it would be stored."""
         return self._given.identified(self._completed(kind, document.object), self._world.now)
 
-    def _take_jobs(self) -> None:
+    def _add_jobs(self) -> None:
         for kind in job_kinds():
-            self._each(kind, self._take_job)
+            self._each(kind, self._add_job)
         for kind in GROUPS:
-            self._each(kind, self._take_pod_group)
+            self._each(kind, self._add_pod_group)
         kinds = sets.set_kinds()
         for kind in dict.fromkeys((*kinds, *MAKERS)):
-            self._each(kind, self._take_set if kind in kinds else self._take_maker)
+            self._each(kind, self._add_set if kind in kinds else self._add_maker)
         for members in self._units.all():
-            self._try(members.documents[0], self._take_unit_of(members), PODS)
+            self._try(members.documents[0], self._add_unit_of(members), PODS)
         self._name_empty_groups()
         self._name_map_problems()
 
-    def _take_workload(self, document: Document, kind: Resource) -> None:
+    def _add_workload(self, document: Document, kind: Resource) -> None:
         obj = self._identified(kind, document)
         workload: Workload = self.objects.decoded(kind, msgspec.json.encode(obj))
         if not is_true(workload.status.conditions, FINISHED):
             self._enter(workload, about(workload, run_for=duration(obj)), self._arrival(obj))
 
-    def _take_job(self, document: Document, kind: Resource) -> None:
+    def _add_job(self, document: Document, kind: Resource) -> None:
         adapter = job_kinds()[kind]
         obj = self._identified(kind, document)
         title = document.name
-        if self._runs_for(title, duration(obj)):  # the files have its Workload
+        if self._set_run_time(title, duration(obj)):  # the files have its Workload
             return
         context, rules = self.objects.context(), self.objects.rules.webhook
         if left_to_gangs(obj, adapter, context, rules):
-            self._take_job_of_gangs(document, kind)
+            self._add_job_of_gangs(document, kind)
             return
         made = workload_of(obj, adapter, context, rules)
         if made is None:
@@ -164,14 +164,14 @@ class Builder:
         workload = as_created(made, obj["metadata"]["creationTimestamp"], obj["metadata"]["uid"])
         self._enter(workload, about(workload, title, duration(obj)), self._arrival(obj))
 
-    def _take_job_of_gangs(self, document: Document, kind: Resource) -> None:
+    def _add_job_of_gangs(self, document: Document, kind: Resource) -> None:
         if kind is not JOBS_KIND:
-            raise NotOurs("names no queue, and pods of its gangs are simulated only if the files contain them")
+            raise NotManaged("names no queue, and pods of its gangs are simulated only if the files contain them")
         if job_kinds()[kind].is_suspended(document.object):
-            raise NotOurs("is suspended, and names no queue that would start it")
-        self._take_pods_of(kind, document)
+            raise NotManaged("is suspended, and names no queue that would start it")
+        self._add_pods_of(kind, document)
 
-    def _runs_for(self, title: str, run_for: float | None) -> bool:
+    def _set_run_time(self, title: str, run_for: float | None) -> bool:
         """Reports whether a Workload of this title exists, and sets its run time if one is given."""
         known = self._titles.get(title)
         if known is not None and run_for is not None:
@@ -180,38 +180,38 @@ class Builder:
 
     # ---- pods and their owners
 
-    def _take_pod(self, document: Document, kind: Resource) -> None:
+    def _add_pod(self, document: Document, kind: Resource) -> None:
         pod = document.object
         if pod_units.is_bound(pod):
             self.objects.add(kind, msgspec.json.encode(pod))
         elif pod_units.is_over(pod):
             return
         elif (job := pod_units.job_of(pod)) is not None and not pod_units.in_gang(pod):
-            if not self._plays(document, *job):
-                raise NotOurs(f"is part of {job[0]} {job[1]}, which is not there, and no node holds it")
+            if not self._job_exists(document, *job):
+                raise NotManaged(f"is part of {job[0]} {job[1]}, which is not there, and no node holds it")
         elif pod_units.in_set(pod):
             self._given.is_part(document)
         else:
-            self._take_unbound(document, kind)
+            self._add_unbound(document, kind)
 
-    def _plays(self, document: Document, kind: str, name: str) -> bool:
+    def _job_exists(self, document: Document, kind: str, name: str) -> bool:
         """Reports whether a job of that name, or its Workload, exists."""
         title = f"{kind} {object_key(document.object['metadata']['namespace'], name)}"
         return title in self._titles or self._given.has_object(document, kind, name)
 
-    def _take_unbound(self, document: Document, kind: Resource) -> None:
+    def _add_unbound(self, document: Document, kind: Resource) -> None:
         pod = document.object
         stored = pod if pod_units.is_known(pod) else self._completed(kind, pod)
         self._units.add(Document(document.where, self._given.identified(stored, self._world.now)))
 
-    def _take_pod_group(self, document: Document, kind: Resource) -> None:
+    def _add_pod_group(self, document: Document, kind: Resource) -> None:
         self.objects.add_pod_group(kind, self._identified(kind, document))
 
-    def _take_set(self, document: Document, kind: Resource) -> None:
+    def _add_set(self, document: Document, kind: Resource) -> None:
         if not sets.is_whole(document.object, self.objects):
             if kind not in MAKERS:
-                raise NotOurs("names no queue, so nothing holds its pods back")
-            self._take_maker(document, kind)
+                raise NotManaged("names no queue, so nothing holds its pods back")
+            self._add_maker(document, kind)
             return
         obj = self._identified(kind, document)
         said = duration(obj)
@@ -223,22 +223,22 @@ class Builder:
             )
             self._enter(stored, about(stored, title, sets.RUN_FOR if said is None else said), self._arrival(obj))
 
-    def _take_maker(self, document: Document, kind: Resource) -> None:
+    def _add_maker(self, document: Document, kind: Resource) -> None:
         if self._given.is_part(document):
             return
-        self._take_pods_of(kind, Document(document.where, self._completed(kind, document.object)))
+        self._add_pods_of(kind, Document(document.where, self._completed(kind, document.object)))
 
-    def _take_pods_of(self, kind: Resource, maker: Document) -> None:
+    def _add_pods_of(self, kind: Resource, maker: Document) -> None:
         for pod in list(template_pods.missing_pods(kind, maker, self._given.of(PODS))):
-            self._take_unbound(pod, PODS)
+            self._add_unbound(pod, PODS)
 
-    def _take_unit_of(self, members: pod_units.UnitPods) -> Callable[[Document, Resource], None]:
-        return lambda _, __: self._take_unit(members)
+    def _add_unit_of(self, members: pod_units.UnitPods) -> Callable[[Document, Resource], None]:
+        return lambda _, __: self._add_unit(members)
 
-    def _take_unit(self, members: pod_units.UnitPods) -> None:
+    def _add_unit(self, members: pod_units.UnitPods) -> None:
         said = [duration(document.object) for document in members.documents]
         run_for = max((seconds for seconds in said if seconds is not None), default=None)
-        self._runs_for(members.title, run_for)
+        self._set_run_time(members.title, run_for)
         at = max(self._arrival(document.object) for document in members.documents)
         for made in self._units.workloads(members, self._world.now):
             first = members.documents[0].object["metadata"]

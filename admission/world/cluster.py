@@ -20,7 +20,7 @@ from admission.integrations.registry import REFERENCED_KINDS
 from admission.world.objects import KINDS, Objects
 from admission.world.rules import WorldRules
 from admission.world.sakkara_maps import waiting
-from admission.world.workload_facts import about, take_gangs, take_states
+from admission.world.workload_facts import about, add_gangs, add_states
 from admission.world.world import RejectedObject, World
 from api.errors import Forbidden, InvalidObject, NotFound
 from api.kube.client import Kube
@@ -45,7 +45,7 @@ from api.names import SAKKARA_GROUP, SAKKARA_TOPOLOGY
 
 CLUSTER = "the cluster"
 _PAGE = 500
-_DISPENSABLE = {
+_OPTIONAL_KINDS = {
     CONFIG_MAPS: "Sakkara's trees and groups",
     CLAIMS: "claims of pods",
     VOLUMES: "the volumes of claims",
@@ -81,11 +81,11 @@ async def load_cluster(
     for kind in (*KINDS, POD_GROUPS, SIGS_POD_GROUPS):
         for selection in _selections(kind, rules.trees):
             try:
-                await _take(kube, kind, selection, world, objects)
+                await _add(kube, kind, selection, world, objects)
             except Forbidden as refused:
-                if kind not in _DISPENSABLE:
+                if kind not in _OPTIONAL_KINDS:
                     raise
-                message = f"{_DISPENSABLE[kind]} are not known: {refused.message}"
+                message = f"{_OPTIONAL_KINDS[kind]} are not known: {refused.message}"
                 world.faults.append(RejectedObject(CLUSTER, f"{kind.kind}s", message))
                 break
     workloads = objects.view.workloads.objects.values()
@@ -93,8 +93,8 @@ async def load_cluster(
         world.about[workload.key] = about(workload)
         if (validation_error := objects.validation_error(workload)) is not None:
             world.faults.append(RejectedObject(CLUSTER, f"Workload {workload.key}", validation_error))
-    take_states(world, workloads)
-    take_gangs(world, objects.pod_groups.values(), waiting(objects.group_maps))
+    add_states(world, workloads)
+    add_gangs(world, objects.pod_groups.values(), waiting(objects.group_maps))
     for found in (*objects.view.topology_maps.objects, *objects.group_maps.objects):
         if (problem := objects.map_problem(found)) is not None:
             world.faults.append(RejectedObject(CLUSTER, f"ConfigMap {found}", problem))
@@ -139,7 +139,7 @@ def _selections(kind: Resource, trees: str) -> tuple[Mapping[str, str], ...]:
     return ({"field_selector": BOUND_PODS} if kind is PODS else {},)
 
 
-async def _take(kube: Kube, kind: Resource, selection: Mapping[str, str], world: World, objects: Objects) -> None:
+async def _add(kube: Kube, kind: Resource, selection: Mapping[str, str], world: World, objects: Objects) -> None:
     async for raw in _all(kube, kind, selection):
         try:
             if kind in KINDS:

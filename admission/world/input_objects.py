@@ -16,7 +16,7 @@ from admission.integrations.registry import REFERENCED_KINDS
 from admission.integrations.unmanaged import notice
 from admission.world import elastic, pod_units
 from admission.world.documents import Document
-from admission.world.jobs import NotOurs, job_kinds
+from admission.world.jobs import NotManaged, job_kinds
 from admission.world.objects import KINDS
 from admission.world.sakkara_maps import describes_group
 from admission.world.sets import set_kinds
@@ -38,7 +38,7 @@ from api.meta import object_key, parse_time, rfc3339
 GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
 _OTHERS: Final = frozenset((*GROUPS, *MAKERS, WORKLOADS, PODS))
 
-_SILENT: Final = frozenset(("Kustomization",))  # stored beside manifests, but not part of a cluster
+_IGNORED_KINDS: Final = frozenset(("Kustomization",))  # stored beside manifests, but not part of a cluster
 _READ: Final = frozenset((*KINDS, *elastic.KINDS))
 
 
@@ -70,10 +70,10 @@ class InputObjects:
                     self.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
         self._addable_kinds = addable_kinds()
         keep_referenced(REFERENCED_KINDS, [document.object for document in found], beside=beside)
-        silent = _SILENT | {kind.kind for kind in REFERENCED_KINDS}
+        ignored = _IGNORED_KINDS | {kind.kind for kind in REFERENCED_KINDS}
         for document in found:
             if (
-                document.kind not in silent
+                document.kind not in ignored
                 and document.resource != JOB_KINDS
                 and (text := self._sorted(document)) is not None
             ):
@@ -124,7 +124,7 @@ class InputObjects:
         if by is None:
             return False
         if not self.has_object(document, by["kind"], by["name"]):
-            raise NotOurs(f"is part of {by['kind']} {by['name']}, which is not there")
+            raise NotManaged(f"is part of {by['kind']} {by['name']}, which is not there")
         return True
 
     def fault(self, document: Document, message: str) -> None:
@@ -158,16 +158,16 @@ class InputObjects:
 
     def start_time(self) -> float:
         """Returns the start time in epoch seconds, as files.py defines it."""
-        told, came = [0.0], []
+        written, creation_times = [0.0], []
         for document in self.of(WORKLOADS):
             conditions = (document.object.get("status") or {}).get("conditions") or ()
             with suppress(ValueError):  # reported when the Workload is decoded
-                told += [epoch_seconds(condition.get("lastTransitionTime")) for condition in conditions]
-            came.append(created(document))
+                written += [epoch_seconds(condition.get("lastTransitionTime")) for condition in conditions]
+            creation_times.append(created(document))
         for kind in (*job_kinds(), *MAKERS, *set_kinds()):
-            came += [created(document) for document in self.of(kind)]
-        came += [created(pod) for pod in self.of(PODS) if not pod_units.is_bound(pod.object)]
-        return max(told) or min((at for at in came if at), default=0.0)
+            creation_times += [created(document) for document in self.of(kind)]
+        creation_times += [created(pod) for pod in self.of(PODS) if not pod_units.is_bound(pod.object)]
+        return max(written) or min((at for at in creation_times if at), default=0.0)
 
     def identified(self, obj: dict[str, Any], now: float) -> dict[str, Any]:
         """Sets a missing UID and creation timestamp in place, and returns the object."""
@@ -195,4 +195,4 @@ def _unknown(document: Document) -> str:
     version, expected_version = document.object.get("apiVersion"), document.expected_version
     if expected_version is None or version == expected_version:
         return "not read: a kind that has no part in admission"
-    return f"not read: its apiVersion is {version!r}, only {expected_version} is spoken"
+    return f"not read: its apiVersion is {version!r}, only {expected_version} is supported"

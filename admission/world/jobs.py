@@ -42,7 +42,7 @@ def job_kinds() -> dict[Resource, JobIntegration]:
     return {adapter.resource: adapter for adapter in KINDS.adapters()}
 
 
-class NotOurs(StowageError):
+class NotManaged(StowageError):
     """Stowage would not manage the object; the message says why."""
 
 
@@ -105,8 +105,8 @@ def workload_of(job: Object, kind: JobIntegration, context: JobContext, rules: R
     if not is_managed(job, context):
         namespace = job["metadata"].get("namespace") or ""
         if not context.options.namespace_managed(namespace):
-            raise NotOurs(f"jobs of namespace {namespace} are not managed, so nothing holds it back")
-        raise NotOurs(f"names no queue (label {QUEUE_NAME_LABEL}), so nothing holds it back")
+            raise NotManaged(f"jobs of namespace {namespace} are not managed, so nothing holds it back")
+        raise NotManaged(f"names no queue (label {QUEUE_NAME_LABEL}), so nothing holds it back")
     return composed(job, kind, context)
 
 

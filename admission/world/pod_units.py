@@ -27,7 +27,7 @@ from admission.integrations.sets import all_sets
 from admission.webhook import gangs
 from admission.webhook.gang_pods import GangPod, read_member
 from admission.world.documents import Document
-from admission.world.jobs import NotOurs
+from admission.world.jobs import NotManaged
 from admission.world.objects import Objects
 from admission.world.template_pods import FOREVER, owner
 from admission.world.workload_facts import group_title
@@ -128,12 +128,12 @@ class Units:
             raise undecodable(PODS.kind, data, bad) from None
         key = unit_key(pod)
         if key is None:
-            raise NotOurs(
+            raise NotManaged(
                 f"names no queue (label {names.QUEUE_NAME_LABEL}) and no gang, so nothing holds it back, and no node holds it"
             )
         unit = self._members.setdefault(key, UnitPods(key))
         if any(other.metadata.name == pod.metadata.name for other in unit.pods):
-            raise NotOurs("another pod of its name is there")
+            raise NotManaged("another pod of its name is there")
         unit.pods.append(pod)
         unit.documents.append(document)
         if member.gang is not None:

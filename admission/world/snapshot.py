@@ -237,12 +237,12 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.queues.reserve_capacity(one.workload, reservation_of(one))
     world.queues.preemptors.update((one.workload, reservation_of(one)) for one in snapshot.claims)
     short = {one.workload: (one.reason, hint_of(one.lack)) for one in snapshot.short}
-    world.queues.recall(
+    world.queues.restore(
         QueueMemory(
             {}, short, frozenset(snapshot.untold), frozenset(snapshot.returning), frozenset(snapshot.unforeseen)
         )
     )
-    world.queues.evictions.recall(snapshot.evictions)
+    world.queues.evictions.restore(snapshot.evictions)
     world.queues.take_notices()  # the original has reported them
     world.failed, world.one_by_one, world.unready = dict(snapshot.failed), snapshot.one_by_one, set(snapshot.unready)
     world.arrivals = list(snapshot.arrivals)

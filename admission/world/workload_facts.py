@@ -55,16 +55,19 @@ def _checks(workload: Workload) -> str:
     return named([check for check in workload.status.admission_checks if check.state != names.CheckState.READY])
 
 
-def take_gangs(world: World, groups: Iterable[PodGroup], told: Iterable[tuple[str, str]]) -> None:
-    """Adds the gangs without a Workload, with the reason in their PodGroup or ConfigMap (`told`: pairs of key and reason)."""
-    world.gangs.update((key, message) for key, message in told if key not in world.about)
+def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[str, str]]) -> None:
+    """Adds the gangs without a Workload, with the reason in their PodGroup or ConfigMap.
+
+    `reasons` has pairs of key and reason.
+    """
+    world.gangs.update((key, message) for key, message in reasons if key not in world.about)
     for group in groups:
         said = find_condition(group.status.conditions, GANG_STARTED)
         if group.key not in world.about and said is not None and said.status == "False":
             world.gangs[group.key] = said.message
 
 
-def take_states(world: World, workloads: Iterable[Workload]) -> None:
+def add_states(world: World, workloads: Iterable[Workload]) -> None:
     """Adds which workloads lost a node, which have pods that are not ready, and which have pods that no node accepts."""
     for workload in workloads:
         said = find_condition(workload.status.conditions, UNSCHEDULABLE)

@@ -81,6 +81,6 @@ def cannot_run(ledger: Ledger, workload: Workload) -> AttemptResult | None:
 
 
 def fewest(workload: Workload) -> Workload:
-    """The workload with the fewest pods that it can start with; unchanged if it needs all of them."""
+    """Returns the workload with the fewest pods that it can start with; unchanged if it needs all of them."""
     pod_sets = (p if p.min_count is None else replace(p, count=min(p.count, p.min_count)) for p in workload.pod_sets)
     return replace(workload, pod_sets=tuple(pod_sets))

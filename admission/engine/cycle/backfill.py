@@ -66,12 +66,12 @@ _SEARCHES = 2
 
 
 def rfc3339(start: float) -> str:
-    """Epoch seconds as RFC 3339: whole seconds, rounded up."""
+    """Returns a time (epoch seconds) in RFC 3339: whole seconds, rounded up."""
     return datetime.fromtimestamp(ceil(start), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def expected(start: float) -> str:
-    """The message for a workload whose start (epoch seconds) is reserved."""
+    """Returns the message for a workload whose start (epoch seconds) is reserved."""
     return f"expected to start at {rfc3339(start)} or before"
 
 
@@ -86,18 +86,20 @@ class ReservedStart:
     overtaken: bool = False
 
     def with_start(self, message: str) -> str:
-        """The message of the wait with the moment added."""
+        """Returns the message of the wait with the moment added."""
         return message if self.start is None else f"{message}; {expected(self.start)}"
 
     def requeue_at(self, again: float | None, now: float) -> float | None:
-        """When time alone requeues it: at `again` or at its reserved start, whichever is first; possibly now."""
+        """Returns when time alone requeues the workload: at `again` or at its reserved start, whichever is first."""
         if self.start is None or self.start <= now:
             return again
         return self.start if again is None else min(again, self.start)
 
 
 def running(workload: Workload, queue: ClusterQueue, now: float) -> Workload:
-    """The workload as charged when it is admitted now. With admission checks its start, and so its end, is unknown."""
+    """Returns the workload as it is charged when it is admitted now. With admission checks its start, and so its end, is
+    unknown.
+    """
     return workload if workload.time_limit is None or queue.checks else replace(workload, admitted=now)
 
 
@@ -115,8 +117,8 @@ class Backfill:
         self._leaving: dict[float, dict[str, dict[FlavorResource, int]]] = {}
         self._searches = _SEARCHES
 
-    def taken(self, workload: Workload, admission: Admission, level: int) -> bool:
-        """Record an admission, which changes the ends. Returns whether the workload had the reservation of its queue.
+    def record_admission(self, workload: Workload, admission: Admission, level: int) -> bool:
+        """Records an admission, which changes the ends. Returns whether the workload had the reservation of its queue.
 
         A workload that comes before a head was not checked against its reservation, so that reservation is no longer firm.
         """
@@ -136,7 +138,7 @@ class Backfill:
         return held is not None and held[0].key == workload.key
 
     def _record_start(self, workload: Workload, admission: Admission) -> None:
-        """From now on it is one of those that run."""
+        """Counts a workload that this cycle has admitted among the running ones."""
         if workload.replaces:
             self._departures = None
         if self._departures is None:
@@ -150,7 +152,7 @@ class Backfill:
     def refused(
         self, workload: Workload, queue: ClusterQueue, reason: Reason, level: int, *, fits_nowhere: bool = False
     ) -> ReservedStart:
-        """Reserve a start for a refused workload of a backfill queue if it is the first that waits.
+        """Reserves a start for a refused workload of a backfill queue if it is the first that waits.
 
         `level`: how far it would borrow. `fits_nowhere`: not even an empty cluster would hold it.
         """
@@ -177,11 +179,11 @@ class Backfill:
         return ReservedStart(start, overtaken=True)
 
     def _still_holds(self, reservation: StartReservation) -> bool:
-        """Whether the reservation still holds, so that no new search is needed."""
+        """Reports whether the reservation still holds, so that no new search is needed."""
         return reservation.firm and reservation.start > self._now and self._now - reservation.found < _KEPT
 
     def _earliest(self, workload: Workload, queue: ClusterQueue, level: int) -> tuple[float, Nomination] | None:
-        """The first end (epoch seconds) after which the workload fits, and what it gets then."""
+        """Returns the first end (epoch seconds) after which the workload fits, and its nomination at that moment."""
         with self._future(workload, level) as future:
             shape = shape_of(workload)
             last, stride = self._guesses.get(shape, (self._last, 1))
@@ -197,7 +199,9 @@ class Backfill:
     def _first_fit(
         self, workload: Workload, queue: ClusterQueue, future: ProjectedLedger, guess: int
     ) -> tuple[int, Nomination] | None:
-        """The first position at which it fits: often the first at which free resources alone do not rule it out."""
+        """Returns the first position at which the workload fits, and its nomination: often the first at which free resources
+        alone do not rule it out.
+        """
         bound = self._ledger.placement.capacity_bound(possible_requests(workload, queue, self._ledger.flavors))
 
         def possible(position: int) -> bool | None:
@@ -216,7 +220,7 @@ class Backfill:
     # ---- those behind
 
     def delays(self, queue: ClusterQueue, found: Nomination) -> str | None:
-        """The message that names the head this workload would delay if it started now; None if it delays none."""
+        """Returns the message that names the head that this workload would delay if it started now; None if it delays none."""
         level = found.assignment.level
         for one in sorted(self._order.all(), key=lambda one: (one.reservation.start, one.head.key)):
             head, reservation = one.head, one.reservation
@@ -259,7 +263,7 @@ class Backfill:
     def _quota_suffices(
         self, head: Workload, reservation: StartReservation, admission: Admission, steps: Sequence[Step]
     ) -> bool:
-        """Whether the quota of the head's reservation is free at its start although `admission` is charged."""
+        """Reports whether the quota of the head's reservation is free at its start although `admission` is charged."""
         with self._ledger.trial():
             self._ledger.quota.add(admission.cluster_queue, admission.usage())
             for other in self._order.ahead(head, reservation.level):
@@ -275,7 +279,9 @@ class Backfill:
 
     @contextmanager
     def _future(self, workload: Workload, level: int, besides: str = "") -> Iterator[ProjectedLedger]:
-        """The ledger at later moments for this workload: the reservations that bind it are charged until they end."""
+        """Opens a context with the ledger at later moments for this workload: the reservations that bind it are charged until
+        they end.
+        """
         ahead = self._order.ahead(workload, level, besides)
         departures, started = self._departing()
         with self._ledger.trial():
@@ -294,13 +300,13 @@ class Backfill:
                 yield future
 
     def _packed(self, one: BindingStart) -> FutureReservation:
-        """In a trial: it is held, since only that tells which nodes it takes."""
+        """In a trial: holds the reserved capacity, since only the packing determines the nodes, and returns it."""
         head, admission = one.head, one.reservation.admission
         self._ledger.hold(head, admission)
         return future_of(self._ledger, head, admission, self._ledger.footprint(head.key), one.end)
 
     def _steps(self) -> list[Step]:
-        """The workloads by their end, first to end first; an end in the past counts as now."""
+        """Returns the running workloads by end, the earliest end first; an end in the past counts as now."""
         if self._known is None:
             at: dict[float, set[str]] = {}
             for key, allocation in self._ledger.allocations.by_workload.items():
@@ -310,7 +316,8 @@ class Backfill:
         return self._known
 
     def _departing(self) -> tuple[Departures, list[FutureReservation]]:
-        """The departures of admitted workloads, and those of workloads that this cycle has started since they were sorted.
+        """Returns the departures of admitted workloads, and those of the workloads that this cycle has started since they were
+        sorted.
 
         A caller that has victims leave in a trial gets them without these.
         """
@@ -339,7 +346,7 @@ class Backfill:
         return total
 
     def _fit(self, workload: Workload, at: float) -> Nomination | None:
-        """What the workload would get in the ledger as it is, without preemption."""
+        """Returns the nomination of the workload on the ledger as it is, without preemption; None if it does not fit."""
         found = solve(self._ledger, (workload,), at, fair=self._fair)
         return None if isinstance(found, Unsolved) else found[0]
 
@@ -349,7 +356,7 @@ def _keys(steps: Sequence[Step]) -> frozenset[str]:
 
 
 def _share_no_domain(one: Admission, other: Admission) -> bool:
-    """Whether the two have no topology domain in common. Ignores quota."""
+    """Reports whether the two have no topology domain in common. Ignores quota."""
     return _places(one).isdisjoint(_places(other))
 
 
@@ -368,5 +375,5 @@ def _flavors(admission: Admission) -> set[str]:
 
 
 def _share_flavor(reservation: StartReservation, found: Nomination) -> bool:
-    """Whether both use a common flavor."""
+    """Reports whether both use a common flavor."""
     return not _flavors(reservation.admission).isdisjoint(_flavors(found.admission()))

@@ -22,12 +22,12 @@ from admission.engine.quota.cohorts import QuotaNode
 
 
 def settled(workload: Workload, found: FlavorAssignment) -> bool:
-    """Whether the flavors stay the same while the amounts that they take are free."""
-    return workload.gang is None and found.mode is Mode.FIT and all(map(_one_way, found.pod_sets))
+    """Reports whether the flavors stay the same while the amounts that they take are free."""
+    return workload.gang is None and found.mode is Mode.FIT and all(map(_single_choice, found.pod_sets))
 
 
-def _one_way(pod_set: PodSetFlavors) -> bool:
-    """Whether exactly one flavor of each resource group fits and no other could."""
+def _single_choice(pod_set: PodSetFlavors) -> bool:
+    """Reports whether exactly one flavor of each resource group fits and no other could."""
     fitting = [attempt.flavor for attempt in pod_set.attempts if attempt.mode is Mode.FIT]
     others = (attempt.mode for attempt in pod_set.attempts if attempt.mode is not Mode.FIT)
     chosen = {pick.flavor for pick in pod_set.picks.values()}
@@ -66,7 +66,7 @@ class Borrowers:
         return known
 
     def current(self, queue: str) -> bool:
-        """Whether nothing was admitted in the tree since the flavors of this head were found."""
+        """Reports whether nothing was admitted in the tree since the flavors of this head were found."""
         return self._since.get(queue, self.taken) == self.taken
 
     def take(self, queue: str, *, reserved: bool) -> list[str]:
@@ -75,11 +75,11 @@ class Borrowers:
         `reserved`: workloads of this tree hold capacity reservations.
         """
         self.taken += 1
-        outdated = {queue, *self._unsettled, *(self._since if reserved else ()), *self._short()}
+        outdated = {queue, *self._unsettled, *(self._since if reserved else ()), *self._short_of_quota()}
         return [name for name in sorted(outdated) if self.discard(name)]
 
-    def _short(self) -> Iterator[str]:
-        """The queues whose heads no longer have enough free quota at one of these parents."""
+    def _short_of_quota(self) -> Iterator[str]:
+        """Yields the queues whose heads no longer have enough free quota at one of these parents."""
         for parent, needs in self._needs.items():
             for fr, heap in needs.items():
                 free = cohorts.available(parent, fr) if heap else 0

@@ -151,7 +151,7 @@ class _Cycle:
                 if head.first is None and (keepers := self._kept.hold_until(head.level, head.order)):
                     self._order.again(head)  # with less quota left, other heads may come first
                     for name in keepers:
-                        self._order.taken(name)
+                        self._order.usage_grown(name)
                     continue
                 self._reservations.keep_until(self._level(head), head.order)
                 self._reservations.keep_from(head.workload)
@@ -183,7 +183,8 @@ class _Cycle:
             self._outcomes.settle(head)
 
     def _level(self, head: Head) -> int:
-        """The borrowing level up to which this head's turn counts: that of its reservation if it comes first because of it.
+        """Returns the borrowing level up to which this head's turn counts: that of its reservation if the head comes first
+        because of it.
 
         Its turn does not bar owners that were queued later and come before it: they evicted workloads for the same capacity,
         so barring their reservations would make these evictions useless.
@@ -213,7 +214,7 @@ class _Cycle:
         if (cannot_evaluate := self._cannot_evaluate(workload, queue)) is not None:
             return self._outcomes.wait(head, queue, *cannot_evaluate, hint=NOTHING_HELPS)
         if is_grouped(workload):
-            return self._together(head, queue)
+            return self._decide_group(head, queue)
         if self._ledger.admission(workload.replaces) is not None:
             return self._grow(head, queue)
         if self._queues.stays_inadmissible(workload.key, self._hints.free(queue)):
@@ -244,7 +245,7 @@ class _Cycle:
                 self._assign(head, queue)
 
     def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:
-        """The flavors of the head on the ledger as it stands.
+        """Returns the flavors of the head on the ledger as it stands.
 
         They are kept until its turn, or until `HeadOrder.taken` drops them.
         """
@@ -279,7 +280,7 @@ class _Cycle:
 
     # ---- step 5: admit
 
-    def _together(self, head: Head, queue: ClusterQueue) -> Decision:
+    def _decide_group(self, head: Head, queue: ClusterQueue) -> Decision:
         """Starts the whole group of the head, or none of it. Decisions on other members go into `_member_decisions`."""
         key = head.workload.key
         if self._outcomes.startable is not None and self._outcomes.startable <= 0:
@@ -297,14 +298,14 @@ class _Cycle:
             self._member_decisions += (Evict(one, INCOMPLETE, found.message_for(one)) for one in found.stranded)
             return self._outcomes.wait(head, queue, found.reason, found.message_for(key))
         if isinstance(found, GangPreemption):
-            return self._preempt_together(head, queue, found)
+            return self._preempt_for_group(head, queue, found)
         if self._outcomes.startable is not None:
             self._outcomes.startable -= 1  # together they are one
         admits = {each.workload.key: self._outcomes.start_member(each) for each in found}
         self._member_decisions += (admit for other, admit in admits.items() if other != key)
         return admits[key]
 
-    def _preempt_together(self, head: Head, queue: ClusterQueue, preemption: GangPreemption) -> Decision:
+    def _preempt_for_group(self, head: Head, queue: ClusterQueue, preemption: GangPreemption) -> Decision:
         """Reserves capacity for all members of the group; the other members get their decision at their turn."""
         key = head.workload.key
         own, *others = sorted(preemption.nominations, key=lambda each: each.workload.key != key)
@@ -328,7 +329,7 @@ class _Cycle:
         may_help = queue.preemption.evicts and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:
             hint = self._hints.of(workload, queue, assignment) or (USAGE_MAY_HELP if queue.preemption.evicts else None)
-            keep = self._quota_alone(head, queue, assignment)
+            keep = self._flavors_to_keep(head, queue, assignment)
             return self._outcomes.wait(head, queue, assignment.reason, assignment.message(), hint=hint, keep=keep)
         known, beyond = None, False
         if queue.preemption.evicts and not head.refused:
@@ -342,12 +343,12 @@ class _Cycle:
             reason = Reason.TOPOLOGY_PLACEMENT_FAILED if found.fits_nowhere else reported.reason
             hint = None
             if known is not None and not fewer and not found.fits_nowhere:
-                hint = self._hints.in_vain(workload, queue, known, beyond)
-            keep = None if found.fits_nowhere else self._quota_alone(head, queue, assignment)
+                hint = self._hints.hint_without_victims(workload, queue, known, beyond)
+            keep = None if found.fits_nowhere else self._flavors_to_keep(head, queue, assignment)
             return self._outcomes.wait(head, queue, reason, reported.message(), hint=hint, keep=keep)
         if self._order.goes_back(head, found.assignment.level):
             return None
-        needs = None if head.refused or fewer else self._hints.until_then(queue, assignment)
+        needs = None if head.refused or fewer else self._hints.hint_before_victims_leave(queue, assignment)
         if found.victims:
             return self._preempt(head, queue, found, needs)
         if self._reservations.must_wait(found):
@@ -355,12 +356,12 @@ class _Cycle:
         return self._outcomes.start(head, queue, found)
 
     def _defer(self, head: Head, queue: ClusterQueue, found: Nomination, needs: QueueingHint | None = None) -> Wait:
-        """The head fits once the victims of other preemptors have left, and waits for that."""
+        """Makes a head wait that fits once the victims of other preemptors have left."""
         self._outcomes.reserve(head, found, self._reservations.leaving, needs=needs)
         return Wait(head.workload.key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, requested(head.workload, queue))
 
     def _start_reserved(self, head: Head, queue: ClusterQueue) -> Decision | None:
-        """The victims of this head have left: it starts with what fits now, without further evictions."""
+        """Starts a head whose victims have left with what fits now, without further evictions; None if it does not fit."""
         if self._reservations.free(head.workload) is None:
             return None
         nominator = Nominator(self._ledger, self._no_preemption, self._now, thorough=True)
@@ -376,9 +377,11 @@ class _Cycle:
             found = fewer
         return self._outcomes.start(head, queue, found)
 
-    def _quota_alone(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> FlavorAssignment | None:
-        """The flavors in which a refused head keeps quota. Includes flavors whose nodes are full now but could hold it when
-        workloads leave.
+    def _flavors_to_keep(
+        self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment
+    ) -> FlavorAssignment | None:
+        """Returns the flavors in which a refused head keeps quota. Includes flavors whose nodes are full now but could hold it
+        when workloads leave.
         """
         if not head.refused or not keeps(queue):
             return assignment

@@ -28,7 +28,7 @@ NOTHING_MORE = "it asks for no pod more than {} has"
 
 @contextmanager
 def slice_released(ledger: Ledger, workload: Workload) -> Iterator[Admission | None]:
-    """A trial in which the replaced slice holds nothing; yields the admission that the replaced slice had."""
+    """Opens a trial in which the replaced slice holds nothing; yields the admission that the replaced slice had."""
     held = ledger.admission(workload.replaces)
     if held is None:
         yield None
@@ -74,8 +74,8 @@ def grow(
 
 
 def one_pod_more(workload: Workload, held: Admission) -> Workload:
-    """The slice with one pod more than the slice that it replaces: the least that would let it start. It replaces no other
-    workload.
+    """Returns the slice with one pod more than the slice that it replaces: the least that would let it start. It replaces no
+    other workload.
     """
     had = {pod_set.name: pod_set.count for pod_set in held.pod_sets}
     more = [max(0, pod_set.count - had.get(pod_set.name, 0)) for pod_set in workload.pod_sets]
@@ -83,7 +83,7 @@ def one_pod_more(workload: Workload, held: Admission) -> Workload:
 
 
 def _without(workload: Workload, more: list[int], left_out: int) -> Workload:
-    """The slice without this many of its new pods, taken from the pod sets in proportion to their requests."""
+    """Returns the slice without this many of its new pods, taken from the pod sets in proportion to their requests."""
     total, cut = sum(more), list[int]()
     for each in more:
         share = -(-left_out * each // total) if total else 0
@@ -120,7 +120,7 @@ def _fit(
 
 
 def _places(ledger: Ledger, requests: Sequence[PlacementRequest]) -> dict[str, Assignment] | str:
-    """The places of each pod set, or why one has none. Each is placed beside the pods that the others keep and got."""
+    """Returns the domains of each pod set, or why one has none. Each is placed beside the pods that the others keep and got."""
     found: dict[str, Assignment] = {}
     for request in requests:
         if request.previous is None:

@@ -31,7 +31,7 @@ class GroupNotStarted:
     stranded: tuple[str, ...] = ()
 
     def message_for(self, key: str) -> str:
-        """The message for this member."""
+        """Returns the message for this member."""
         return self.message if key == self.member else f"gang {self.member} of the group: {self.message}"
 
 

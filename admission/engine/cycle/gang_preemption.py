@@ -71,7 +71,7 @@ class GangPreemptor:
         self._nominator = Nominator(ledger, preemptions, now, partial=False)
 
     def choose(self, members: Sequence[Workload], *, others_leave: bool) -> GangPreemption | None:
-        """The preemption for the waiting members; None if no eviction would help.
+        """Returns the preemption for the waiting members; None if no eviction would help.
 
         `others_leave`: victims of other preemptors free more capacity than there was.
         """
@@ -89,7 +89,9 @@ class GangPreemptor:
     def _preemption(
         self, groups: VictimGroups, found: Fitting, members: Sequence[Workload], *, alone: bool
     ) -> GangPreemption:
-        """`alone`: the victims were chosen as the cheapest for all members at once."""
+        """Returns the preemption without unneeded victims. `alone`: the victims were chosen as the cheapest for all members at
+        once.
+        """
         if not alone or any(len(group) > 1 for group in groups):
             fewer = self._without_unneeded(groups, members)
             fitted = self._without(fewer, members)
@@ -98,7 +100,7 @@ class GangPreemptor:
         return GangPreemption(found, tuple(victim for group in groups.values() for victim in group))
 
     def _parts(self, members: Iterable[Workload]) -> list[Part]:
-        """One workload for each queue, with the pod sets of all its members."""
+        """Returns one workload for each queue, with the pod sets of all its members."""
         by_queue: dict[str, list[Workload]] = {}
         line = sorted(members, key=order_of)
         for member in line:
@@ -112,7 +114,7 @@ class GangPreemptor:
     # ---- chosen
 
     def _chosen(self, parts: Sequence[Part]) -> VictimGroups | None:
-        """The victims, each with the workloads that leave with it.
+        """Returns the victims, each with the workloads that leave with it.
 
         A workload whose group may not be evicted is protected, and the search is repeated without it. The part that finds no
         victims goes first in the next try, as in gang_fit.py.
@@ -132,7 +134,7 @@ class GangPreemptor:
             line.sort(key=lambda part: part is not found)
 
     def _all(self, parts: Sequence[Part]) -> VictimGroups | None:
-        """Every workload that the members may evict in their own queues, because one part may take the capacity of another."""
+        """Returns every workload that the members may evict in their own queues: one part may take the capacity of another."""
         if len(parts) < 2:
             return None
         groups: VictimGroups = {}
@@ -147,7 +149,9 @@ class GangPreemptor:
         return groups
 
     def _attempt(self, parts: Sequence[Part]) -> VictimGroups | Part | str:
-        """The parties; or the part for which nothing can leave, or the key of a workload that is to stay."""
+        """Returns the victim groups; or the part for which no workload can leave, or the key of a workload that must be
+        protected.
+        """
         groups: VictimGroups = {}
         with self._ledger.trial():
             for each in parts:
@@ -167,7 +171,7 @@ class GangPreemptor:
         return groups
 
     def _victim_group(self, victim: Victim, parts: Sequence[Part]) -> tuple[Victim, ...] | None:
-        """The workloads that leave with the victim, the victim first; None if one of them may not be evicted."""
+        """Returns the workloads that leave with the victim, the victim first; None if one of them may not be evicted."""
         first = self._ledger.workload(victim.workload)
         if first is None or first.gang is None or first.gang.joins:
             return (victim,)
@@ -191,7 +195,7 @@ class GangPreemptor:
         )
 
     def _policy(self, queue: ClusterQueue, holder: str) -> str | None:
-        """The policy that lets this queue evict workloads of the holder's queue."""
+        """Returns the policy that lets this queue evict workloads of the holder's queue."""
         policy = queue.preemption
         if holder == queue.name:
             return policy.within_cluster_queue
@@ -206,7 +210,7 @@ class GangPreemptor:
                 self._ledger.remove_with_pods(key)
 
     def _without(self, groups: Collection[Iterable[str]], members: Sequence[Workload]) -> Fitting | None:
-        """The nominations of the members with these victims removed; None if they do not all fit."""
+        """Returns the nominations of the members with these victims removed; None if they do not all fit."""
         with self._ledger.trial():
             self._leave(groups)
             found = self._fit(members)
@@ -243,12 +247,12 @@ class GangPreemptor:
 
 
 def _combined(members: Sequence[Workload], line: Sequence[Workload]) -> Workload:
-    """One workload with all pod sets of the members, and the priority and age of the last of the group."""
+    """Returns one workload with all pod sets of the members, and the priority and age of the last of the group."""
     pod_sets = tuple(_renamed(index, pod_set) for index, one in enumerate(members) for pod_set in one.pod_sets)
     last = line[-1]
     return replace(members[0], pod_sets=pod_sets, priority=last.priority, queued=max(each.queued for each in line))
 
 
 def _renamed(index: int, pod_set: PodSet) -> PodSet:
-    """The pod set under a name that no other member has; it starts with all its pods."""
+    """Returns the pod set under a name that no other member has; it starts with all its pods."""
     return replace(pod_set, name=f"{index}.{pod_set.name}", min_count=None)

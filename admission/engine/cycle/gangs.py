@@ -39,12 +39,12 @@ _LEAVING = "others are still to leave for the whole group"
 
 
 def is_grouped(workload: Workload) -> bool:
-    """Whether the workload starts together with other workloads."""
+    """Reports whether the workload starts together with other workloads."""
     return workload.gang is not None and bool(workload.gang.together)
 
 
 def group_order(workload: Workload, queues: PendingQueues) -> Order:
-    """The place of the workload in the order of a cycle: that of the last member of its group."""
+    """Returns the sort key of the workload in a cycle: that of the last member of its group."""
     own = order_of(workload)
     if workload.gang is None:
         return own
@@ -115,7 +115,7 @@ class GangGroups:
         return found
 
     def _preemption(self, pending: list[Workload]) -> GangPreemption | None:
-        """The victims for the group, after the victims of others have left and all reservations are used."""
+        """Returns the victims for the group, after the victims of others have left and all reservations are used."""
         queues = (self._ledger.quota.spec(member.cluster_queue) for member in pending)
         if any(member.gated for member in pending) or not any(
             queue is not None and queue.preemption.evicts for queue in queues
@@ -125,7 +125,7 @@ class GangGroups:
             return self._preemptor.choose(pending, others_leave=bool(self._reservations.leaving))
 
     def _pending_and_stranded(self, together: tuple[str, ...]) -> tuple[list[Workload], tuple[str, ...]]:
-        """The pending members, and the keys of members that have quota but have not started.
+        """Returns the pending members, and the keys of members that have quota but have not started.
 
         Leaves out members that name another group.
         """

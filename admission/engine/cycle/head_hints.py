@@ -32,7 +32,7 @@ class HeadHints:
         self._ledger, self._reservations, self._preemptions, self._fair = ledger, reservations, preemptions, fair
 
     def free(self, queue: ClusterQueue) -> Free:
-        """The free quota of the queue; if it may preempt, after all victims have left and all reservations are used."""
+        """Returns the free quota of the queue; if it may preempt, after all victims have left and all reservations are used."""
 
         def free(fr: FlavorResource, priority: int | None) -> int:
             if priority is None or not self._reservations:
@@ -43,7 +43,7 @@ class HeadHints:
         return free
 
     def of(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
-        """The hint for a failed flavor search; None means that any change may help."""
+        """Returns the hint for a failed flavor search; None means that any change may help."""
         if not queue.preemption.evicts:
             return queueing_hint(queue, found)
         return None if self._fair else queueing_hint_of_preemptor(queue, found, workload.priority)
@@ -51,8 +51,8 @@ class HeadHints:
     def beside_reservations(
         self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment
     ) -> tuple[FlavorAssignment, bool]:
-        """The flavors beside all capacity reservations (`found` if there are none), and whether quota would be short even
-        after every eligible victim is evicted.
+        """Returns the flavors beside all capacity reservations (`found` if there are none), and whether quota would be short
+        even after every eligible victim is evicted.
         """
         with self._reservations.afterwards(queue.name, nodes=False):
             if self._reservations:
@@ -63,10 +63,10 @@ class HeadHints:
                 partial(reclaimable_bound, self._ledger, queue.name)
             )
 
-    def in_vain(
+    def hint_without_victims(
         self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment, beyond: bool
     ) -> QueueingHint | None:
-        """The hint for a workload without enough victims, however full the nodes are.
+        """Returns the hint for a workload without enough victims, however full the nodes are.
 
         `found` and `beyond` are the results of `beside_reservations`.
         """
@@ -75,6 +75,6 @@ class HeadHints:
             return hint or USAGE_MAY_HELP
         return hint if beyond else None
 
-    def until_then(self, queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
-        """The quota without which the workload cannot start before the victims of its reservation have left."""
+    def hint_before_victims_leave(self, queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
+        """Returns the quota without which the workload cannot start before the victims of its reservation have left."""
         return None if self._fair else queueing_hint(queue, found)

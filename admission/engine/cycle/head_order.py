@@ -45,7 +45,7 @@ class Head:
 
     @classmethod
     def of(cls, workload: Workload) -> Head:
-        """A head that was not evaluated yet."""
+        """Returns a head that was not evaluated yet."""
         return cls(workload, order_of(workload))
 
     @property
@@ -70,16 +70,16 @@ class HeadOrder(Protocol):
         """
 
     def next(self) -> Head | None:
-        """The next head to evaluate; None if there is none."""
+        """Returns the next head to evaluate; None if there is none."""
 
     def goes_back(self, head: Head, level: int) -> bool:
-        """Whether other heads come first now that this head borrows up to `level`; if so, it is back in the order."""
+        """Reports whether other heads come first now that this head borrows up to `level`; if so, it is back in the order."""
 
-    def taken(self, queue: str) -> None:
-        """The usage of the queue has grown: drops the flavors of heads in its tree that may have changed."""
+    def usage_grown(self, queue: str) -> None:
+        """Records that the usage of the queue has grown: drops the flavors of heads in its tree that may have changed."""
 
     def __len__(self) -> int:
-        """The number of heads."""
+        """Returns the number of heads."""
 
 
 class ClassicalOrder:
@@ -94,7 +94,7 @@ class ClassicalOrder:
         self._line: list[tuple[int, Order, str]] = []
 
     def __len__(self) -> int:
-        """The number of heads."""
+        """Returns the number of heads."""
         return len(self._heads)
 
     def enter(self, head: Head) -> None:
@@ -113,7 +113,7 @@ class ClassicalOrder:
         self._heads.pop(head.queue, None)
 
     def next(self) -> Head | None:
-        """The first head; outdated entries are dropped on the way."""
+        """Returns the first head, and drops outdated entries before it."""
         while self._line:
             level, order, queue = heappop(self._line)
             head = self._heads.get(queue)
@@ -127,7 +127,7 @@ class ClassicalOrder:
         return self._borrowers.setdefault(self._ledger.quota.tree_of(queue), Borrowers())
 
     def goes_back(self, head: Head, level: int) -> bool:
-        """Whether the head goes back because it borrows more than was known."""
+        """Reports whether the head goes back into the order because it borrows more than was known."""
         if level <= head.level or (head.first is not None and level <= head.first):
             return False
         head.first = None
@@ -137,8 +137,8 @@ class ClassicalOrder:
         self.again(head)
         return True
 
-    def taken(self, queue: str) -> None:
-        """Less quota is left in the tree: a head that meant to borrow may fit better in another flavor."""
+    def usage_grown(self, queue: str) -> None:
+        """Evaluates the borrowing heads of the tree again: with less quota left they may fit better in another flavor."""
         tree = self._ledger.quota.tree_of(queue)
         if (borrowers := self._borrowers.get(tree)) is None:
             return
@@ -161,7 +161,7 @@ class FairOrder:
         self._winners: dict[str, Head] = {}
 
     def __len__(self) -> int:
-        """The number of heads."""
+        """Returns the number of heads."""
         return sum(map(len, self._trees.values()))
 
     def enter(self, head: Head) -> None:
@@ -184,7 +184,7 @@ class FairOrder:
             self._trees.pop(tree, None)
 
     def next(self) -> Head | None:
-        """The first of the winners of all trees."""
+        """Returns the first of the winners of all trees."""
         for tree, heads in self._trees.items():
             if tree not in self._winners:
                 self._winners[tree] = self._winner(heads)
@@ -204,11 +204,11 @@ class FairOrder:
         return heads[winner(candidates, self._ledger).workload.cluster_queue]
 
     def goes_back(self, head: Head, level: int) -> bool:
-        """Always False: the tournament has counted the borrowing level already."""
+        """Returns False always: the tournament has counted the borrowing level already."""
         head.level = level
         return False
 
-    def taken(self, queue: str) -> None:
+    def usage_grown(self, queue: str) -> None:
         """Drops the winner and the flavors of all heads in the tree."""
         tree = self._ledger.quota.tree_of(queue)
         self._winners.pop(tree, None)

@@ -26,7 +26,7 @@ from admission.engine.queue.queues import PendingQueues
 
 
 def keepable(ledger: Ledger, queue: str, level: int, usage: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:
-    """The part of the usage that unused nominal quota covers; with borrowable quota up to `level`."""
+    """Returns the part of the usage that unused nominal quota covers; with borrowable quota up to `level`."""
     used, found = ledger.quota.usage(queue), {}
     for fr, amount in usage.items():
         limit = ledger.quota.borrowing_limit(queue, fr) if level > 0 else 0
@@ -36,7 +36,7 @@ def keepable(ledger: Ledger, queue: str, level: int, usage: Mapping[FlavorResour
 
 
 def limited(admission: Admission, amounts: Mapping[FlavorResource, int]) -> Admission:
-    """The admission with its total usage reduced to at most these amounts."""
+    """Returns the admission with its total usage reduced to at most these amounts."""
     left = dict(amounts)
     pod_sets = []
     for pod_set in admission.pod_sets:
@@ -50,7 +50,7 @@ def limited(admission: Admission, amounts: Mapping[FlavorResource, int]) -> Admi
 
 
 def keeps(queue: ClusterQueue) -> bool:
-    """Whether the refused head of this queue keeps quota."""
+    """Reports whether the refused head of this queue keeps quota."""
     strict = queue.strategy is QueueingStrategy.STRICT_FIFO and not queue.backfill
     return strict and queue.cohort is not None and queue.preemption.reclaim_within_cohort != "Any"
 
@@ -85,7 +85,7 @@ class KeptQuota:
         return names
 
     def keep(self, workload: Workload, queue: ClusterQueue, found: FlavorAssignment | None) -> None:
-        """The head was refused; with these flavors it would fit if workloads left. It keeps their quota from now on."""
+        """Keeps the quota of these flavors for a refused head, which would fit if workloads left."""
         if found is None or found.mode is Mode.NO_FIT or not keeps(queue):
             return
         kept = KeptRequest(Nomination(workload, found).admission(), found.level)
@@ -93,7 +93,7 @@ class KeptQuota:
         self._wait(workload, kept)
 
     def replaced(self, head: Workload) -> bool:
-        """Whether another workload kept quota as the head of this queue.
+        """Reports whether another workload kept quota as the head of this queue.
 
         Only the head keeps quota, so the other one stops.
         """
@@ -106,7 +106,7 @@ class KeptQuota:
         return True
 
     def drop(self, key: str) -> None:
-        """The workload is evaluated again: releases the quota that it keeps."""
+        """Releases the quota that the workload keeps, because it is evaluated again."""
         self._waiting.pop(key, None)
         if (held := self._held.pop(key, None)) is not None:
             self._ledger.unhold(held)

@@ -17,7 +17,7 @@ from admission.engine.topology.tree.tree_spec import Values
 
 
 def beside_its_gang(workload: Workload, ledger: Ledger) -> Workload:
-    """The workload with the domain of its gang as `near`; unchanged where no level is required."""
+    """Returns the workload with the domain of its gang as `near`; unchanged where no level is required."""
     if workload.gang is None or not workload.gang.joins:
         return workload
     gang = ledger.workload(workload.gang.joins)
@@ -37,7 +37,7 @@ def _with_near(pod_set: PodSet, gang: Workload, ledger: Ledger) -> PodSet:
 
 
 def _paths(role: PodSetAdmission, ledger: Ledger) -> Iterator[Values]:
-    """The full path of a pod of the role, if it is placed."""
+    """Yields the full path of a pod of the role, if it is placed."""
     if role.assignment is None or not role.assignment.domains:
         return
     for flavor in sorted(set(role.flavors.values())):

@@ -56,7 +56,7 @@ class Nominator:
         scope: Scope = EVERYWHERE,
         known: FlavorAssignment | None = None,
     ) -> Nomination:
-        """The best nomination for all pods; else for the most pods that can start; else again the one for all pods.
+        """Returns the best nomination for all pods; else for the most pods that can start; else again the one for all pods.
 
         `known` is the result of a search for all pods in this scope, if it was made before.
         """
@@ -83,7 +83,7 @@ class Nominator:
         return None
 
     def at_once(self, workload: Workload, queue: ClusterQueue, known: FlavorAssignment) -> Nomination | None:
-        """The nomination with these flavors on nodes as they are; None if they have no room or the flavors do not fit."""
+        """Returns the nomination with these flavors on nodes as they are; None if quota or nodes have too little capacity."""
         if known.mode is not Mode.FIT:
             return None
         requests = placement_requests(workload, queue, known, self._ledger.flavors, self._now)
@@ -91,7 +91,7 @@ class Nominator:
         return Nomination(workload, known, placed.assignments) if placed.fits else None
 
     def fewer(self, workload: Workload, queue: ClusterQueue, scope: Scope = EVERYWHERE) -> Nomination | None:
-        """The nomination for the largest number of pods, below all, that can start; None if there is none."""
+        """Returns the nomination for the largest number of pods, below all, that can start; None if there is none."""
         deltas = [0 if p.min_count is None else max(0, p.count - p.min_count) for p in workload.pod_sets]
         total = sum(deltas)
         best = None
@@ -131,7 +131,7 @@ class Nominator:
         requests: Sequence[PlacementRequest],
         preemption: VictimFinder,
     ) -> Nomination:
-        """The nomination after evictions: the victims, and the domains that the workload would take then."""
+        """Returns the nomination after evictions: the victims, and the domains that the workload would take then."""
         failed = _failed(found)
         empty = place(self._ledger, requests, empty=True)
         if not empty.fits:
@@ -148,11 +148,13 @@ class Nominator:
         with self._ledger.trial():
             for victim in victims:
                 self._ledger.simulate_removal(victim.workload)
-            return self._ledger.placement.place(requests).assignments
+            return place(self._ledger, requests).assignments
 
 
 def _failed(found: FlavorAssignment) -> dict[tuple[str, str], str]:
-    """The flavors that cannot fit without victims; empty if quota has no candidates, since then no other flavor has any."""
+    """Returns the flavors that cannot fit without victims; empty if quota has no candidates, since then no other flavor has
+    any.
+    """
     if found.mode is Mode.NO_CANDIDATES:
         return {}
     return {
@@ -164,7 +166,7 @@ def _failed(found: FlavorAssignment) -> dict[tuple[str, str], str]:
 
 
 def _unplaced(found: FlavorAssignment, failures: Mapping[str, NoPlacement], mode: Mode) -> FlavorAssignment:
-    """The message for the first pod set without a place, and whether it fits nowhere.
+    """Returns the assignment with the message for the first pod set without a place, at most in this mode.
 
     If an empty cluster has no room either, the message counts the capacity of an empty cluster, because that shortage lasts.
     """

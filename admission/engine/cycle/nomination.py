@@ -37,7 +37,7 @@ class Nomination:
         return self.mode is Mode.FIT or bool(self.victims)
 
     def admission(self) -> Admission:
-        """The admission in the form that the ledger charges."""
+        """Returns the admission in the form that the ledger charges."""
         got = {pod_set.name: pod_set for pod_set in self.assignment.pod_sets}
         return Admission(
             self.workload.cluster_queue,

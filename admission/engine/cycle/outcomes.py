@@ -29,7 +29,7 @@ from admission.engine.reasons import Reason
 from admission.engine.requests import next_step, relaxation, relaxed
 
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
-_MAY_BE_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
+_MAY_LAST_FOREVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
 
 
 class Outcomes:
@@ -81,8 +81,8 @@ class Outcomes:
         """
         if (why := self._backfill.delays(queue, found)) is not None:
             return self.wait(head, queue, BEHIND, why)
-        if (lacking := spare_hosts.lacking_quota(self._ledger, (found,))) is not None:
-            return self.wait(head, queue, Reason.WAITING_FOR_QUOTA, lacking[1])
+        if (shortage := spare_hosts.quota_shortage(self._ledger, (found,))) is not None:
+            return self.wait(head, queue, Reason.WAITING_FOR_QUOTA, shortage[1])
         if self.startable is not None:
             if self.startable <= 0:
                 return self.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
@@ -93,17 +93,17 @@ class Outcomes:
             self._ledger.charge_instead(workload.replaces, admitted, admission)
             spare_hosts.hold(self._ledger, workload.key)
             trial.keep()
-        self.requeued |= self._backfill.taken(admitted, admission, found.assignment.level)
+        self.requeued |= self._backfill.record_admission(admitted, admission, found.assignment.level)
         self._queues.keep(workload.key, None)
         self._queues.remove(workload.key)
         self.settle(head)
-        self._taken(found)
+        self._record_usage(found)
         note = relaxed(workload, queue, self._ledger.flavors, found.assignment, self._now)
         return Admit(workload.key, admission, note, found.assignment.considered())
 
-    def _taken(self, found: Nomination) -> None:
+    def _record_usage(self, found: Nomination) -> None:
         """Records an admission: if it borrows, other queues of the cohort tree may reclaim from its queue."""
-        self._order.taken(found.workload.cluster_queue)
+        self._order.usage_grown(found.workload.cluster_queue)
         if found.assignment.level:
             self.borrowers.add(found.workload.cluster_queue)
 
@@ -113,7 +113,7 @@ class Outcomes:
         spare_hosts.hold(self._ledger, workload.key)
         if (queue := self._ledger.quota.spec(name)) is not None:
             admitted = running(workload, queue, self._now)
-            self.requeued |= self._backfill.taken(admitted, found.admission(), found.assignment.level)
+            self.requeued |= self._backfill.record_admission(admitted, found.admission(), found.assignment.level)
         first = self._queues.head(name)
         self._queues.remove(workload.key)
         if first is not None and first.key == workload.key:
@@ -122,7 +122,7 @@ class Outcomes:
             following = self._queues.head(name)
             if following is not None:
                 self.enter(following)
-        self._taken(found)
+        self._record_usage(found)
         return Admit(workload.key, found.admission(), considered=found.assignment.considered())
 
     def too_often(self, head: Head, queue: ClusterQueue, victims: Sequence[Victim]) -> Wait | None:
@@ -152,7 +152,7 @@ class Outcomes:
         evicted = victims if evicts else frozenset()
         self._reservations.make(head.workload.key, found, victims, others, needs, evicted, self._now)
         self.settle(head)
-        self._order.taken(head.queue)
+        self._order.usage_grown(head.queue)
 
     def wait(
         self,
@@ -191,7 +191,7 @@ class Outcomes:
         if stays:
             self._release_behind(workload)
         self.settle(head)
-        never = reason in _MAY_BE_FOR_EVER and head.fits_nowhere and cannot_run(self._ledger, workload) is not None
+        never = reason in _MAY_LAST_FOREVER and head.fits_nowhere and cannot_run(self._ledger, workload) is not None
         return Wait(workload.key, reason, message, stays, requested(workload, queue), never)
 
     def release(self, workload: Workload) -> None:
@@ -211,12 +211,12 @@ class Outcomes:
                 self.release(owner)
 
     def _requeue_others(self, name: str) -> None:
-        """The reservation of a workload of this queue has ended: requeues the workloads that were refused because of it."""
+        """Requeues the workloads that were refused because of a reservation of this queue, which has ended."""
         self._queues.lines.requeue_others(name)
         self.requeued = True
 
 
 def requested(workload: Workload, queue: ClusterQueue | None) -> dict[str, dict[str, int]]:
-    """The requested resources of each pod set, for the status."""
+    """Returns the requested resources of each pod set, for the status."""
     target = queue or ClusterQueue(workload.cluster_queue)
     return {pod_set.name: total_requests(target, pod_set) for pod_set in workload.pod_sets}

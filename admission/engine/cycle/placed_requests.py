@@ -11,7 +11,7 @@ from admission.engine.requests import in_force
 
 
 def placed_requests(ledger: Ledger, workload: Workload, admission: Admission) -> Iterator[PlacementRequest]:
-    """The requests of the placed pod sets of an admitted workload, with their present places."""
+    """Yields the requests of the placed pod sets of an admitted workload, with their present places."""
     pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
     queue = ledger.quota.spec(admission.cluster_queue) or ClusterQueue(admission.cluster_queue)
     implied = topology_implied(queue, ledger.flavors)

@@ -54,14 +54,14 @@ class _CumulativeUsage:
         self._sums: dict[FlavorResource, list[int]] = {}
 
     def add(self, index: int, usage: Usage) -> None:
-        """The next end."""
+        """Adds the usage that the next end returns."""
         for fr in usage.keys() | self._sums.keys():
             sums = self._sums.setdefault(fr, [0] * (len(self._at) + 1))
             sums.append(sums[-1] + usage.get(fr, 0))
         self._at.append(index)
 
     def between(self, first: int, last: int) -> dict[FlavorResource, int]:
-        """The sum from the moment `first` up to, and without, `last`; of nothing: empty."""
+        """Returns the sum from the moment `first` up to, and without, `last`; empty if nothing ends between them."""
         low, high = bisect_left(self._at, first), bisect_left(self._at, last)
         return {} if low == high else {fr: sums[high] - sums[low] for fr, sums in self._sums.items()}
 
@@ -98,7 +98,7 @@ class Departures:
             self._ledger.shift_free(flavor, part, sign)
 
     def usage(self, queue: str, first: int, last: int) -> Iterator[_Change]:
-        """The quota in the queue's cohort tree that these ends free, as the queue sees it: node, amounts, sign."""
+        """Yields the quota in the cohort tree that these ends free, as the queue counts it: node, amounts, sign."""
         quota = self._ledger.quota
         for node, given in self._of_node.get(quota.tree_of(queue), {}).items():
             yield node, given.between(first, last), 1
@@ -143,19 +143,19 @@ class ProjectedLedger:
         return len(self._departures.times) + len(self._ending)
 
     def time(self, position: int) -> float:
-        """The time of a position of at least 1, in epoch seconds."""
+        """Returns the time of a position of at least 1, in epoch seconds."""
         index = bisect_left(self._places, position - 1)
         if index < len(self._places) and self._places[index] == position - 1:
             return self._ends[index]
         return self._departures.times[position - 1 - index]
 
     def position(self, moment: float) -> int:
-        """The number of ends up to this time."""
+        """Returns the number of ends up to this time."""
         return bisect_right(self._departures.times, moment) + bisect_right(self._ends, moment)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """A context in which the reservations of other heads are charged."""
+        """Opens a context in which the reservations of other heads are charged."""
         self._free(self._taken, -1)
         self._shift(self._usage_of([one for one in self._in_tree if one.key not in self._charged], -1))
         try:
@@ -168,7 +168,7 @@ class ProjectedLedger:
             self._shift([(node, usage, -1) for node, usage in self._usage.items()])
 
     def move_after(self, position: int) -> float:
-        """Stand where all ends of the position's moment are over; that moment (epoch seconds)."""
+        """Moves the ledger behind all ends of the position's moment, and returns that moment (epoch seconds)."""
         moment = self.time(position)
         self.move_to(self.position(moment))
         return moment
@@ -207,7 +207,7 @@ class ProjectedLedger:
             yield quota.charged_node(one.queue, self._queue), one.usage, sign
 
     def _shift(self, changes: Iterable[_Change]) -> None:
-        """Give back these amounts (sign 1), or charge them (-1)."""
+        """Returns these amounts to the quota (sign 1), or charges them (-1)."""
         net: dict[QuotaNode, dict[FlavorResource, int]] = {}
         for node, usage, sign in changes:
             amounts = net.setdefault(node, {})

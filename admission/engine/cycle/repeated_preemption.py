@@ -41,6 +41,6 @@ def may_not_evict(
 
 
 def _evicts_as(workload: Workload) -> str:
-    """The key under which evictions are recorded: the same for every member of a group."""
+    """Returns the key under which evictions are recorded: the same for every member of a group."""
     gang = workload.gang
     return min(gang.together) if gang is not None and gang.together else workload.key

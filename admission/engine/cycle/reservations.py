@@ -33,7 +33,7 @@ FURTHEST: Final = sys.maxsize
 
 
 def starting_together(workload: Workload) -> tuple[str, ...]:
-    """The keys of the workloads that start together with this one, its own included."""
+    """Returns the keys of the workloads that start together with this one, its own included."""
     together = () if workload.gang is None else workload.gang.together
     return together if workload.key in together else (workload.key, *together)
 
@@ -68,18 +68,18 @@ class Reservations:
         self._due.sort(key=lambda each: each[:2], reverse=True)
 
     def _of_preemptors(self) -> Iterator[tuple[Workload, CapacityReservation]]:
-        """The reservations of preemptors whose victims have all left and that will be evaluated again."""
+        """Yields the reservations of preemptors whose victims have all left and that will be evaluated again."""
         for key, reservation in self._queues.preemptors.items():
             owner = self._queues.workload(key)
             if owner is not None and not self._queues.holds_reservation(key):
                 yield owner, reservation
 
     def __bool__(self) -> bool:
-        """Whether there is a reservation; without one the ledger `afterwards` is the ledger of now."""
+        """Reports whether there is a reservation; without one the ledger `afterwards` is the present ledger."""
         return bool(self.projected_quota)
 
     def concerns(self, tree: str) -> bool:
-        """Whether a reservation of this tree (`QuotaTree.tree_of`) is charged, or may be charged later in the cycle."""
+        """Reports whether a reservation of this tree (`QuotaTree.tree_of`) is charged, or may be charged later in the cycle."""
         return tree in self._trees or self.projected_quota.concerns(tree)
 
     @property
@@ -88,14 +88,14 @@ class Reservations:
         return self.projected_quota.leaving
 
     def free(self, workload: Workload) -> CapacityReservation | None:
-        """The reservation of the workload or its group, if all victims that were evicted for it have left; else None."""
+        """Returns the reservation of the workload or its group if all victims evicted for it have left, else None."""
         held = self._queues.preemptors
         reservation = next((held[key] for key in starting_together(workload) if key in held), None)
         return None if reservation is None or reservation.victims else reservation
 
     def first(self, workload: Workload, *, fair: bool) -> int | None:
-        """The borrowing level up to which the workload comes before other heads, because all its victims have left; None if
-        it does not.
+        """Returns the borrowing level up to which the workload comes before other heads, because all its victims have left;
+        None if it does not.
 
         A workload with a higher priority that was queued since comes first as well and may still go before it.
         """
@@ -130,7 +130,9 @@ class Reservations:
                 self._keep(workload, admission)
 
     def bars(self, owner: Workload, reservation: CapacityReservation, other: Workload) -> bool:
-        """Whether `other` may not use the capacity of the owner's reservation, even if `other` comes first in the order."""
+        """Reports whether `other` may not use the capacity of the owner's reservation, even if `other` comes first in the
+        order.
+        """
         queue = self._ledger.quota.spec(owner.cluster_queue)
         strict = queue is not None and queue.strategy is QueueingStrategy.STRICT_FIFO
         return reservation.bars(owner, other, strict=strict)
@@ -202,7 +204,7 @@ class Reservations:
 
     @contextmanager
     def afterwards(self, queue: str | None = None, *, nodes: bool = True) -> Iterator[None]:
-        """A context with the ledger as it will be when all victims have left and all reservations are used.
+        """Opens a context with the ledger as it will be when all victims have left and all reservations are used.
 
         `queue` restricts this to the quota of that queue's cohort tree. `nodes` False leaves node capacity as it is.
         """
@@ -211,14 +213,14 @@ class Reservations:
             yield
 
     def leave_quota_for(self, queue: str, assignment: FlavorAssignment) -> bool:
-        """Whether the quota suffices afterwards, too."""
+        """Reports whether the quota suffices afterwards, too."""
         if not self:
             return True
         with self.projected_quota.held(queue):
             return self._ledger.quota.fits(queue, assignment.usage)
 
     def must_wait(self, found: Nomination) -> bool:
-        """Whether a nomination that fits afterwards does not fit now, because victims have not left yet."""
+        """Reports whether a nomination that fits afterwards does not fit now, because victims have not left yet."""
         if not self:
             return False
         if not self._ledger.quota.fits(found.workload.cluster_queue, found.assignment.usage):
@@ -232,5 +234,5 @@ class Reservations:
 
 
 def _beside(workload: Workload) -> Workload:
-    """The workload under a key of its own, so that what is held for it is not mistaken for an admission."""
-    return replace(workload, key=f"{workload.key} (promised)")
+    """Returns the workload under a key of its own, so that what is held for it is not mistaken for an admission."""
+    return replace(workload, key=f"{workload.key} (reserved)")

@@ -26,7 +26,7 @@ Lost = Mapping[tuple[str, str], int]
 def second_pass(
     ledger: Ledger, key: str, nodes: Sequence[str], fail_fast: bool, alive: Container[str] = ()
 ) -> list[Decision]:
-    """The decision on a workload that lost these nodes (hostnames), none if it has no place on them.
+    """Returns the decision on a workload that lost these nodes (hostnames); none if it has no pods on them.
 
     `alive`: hosts whose pods run on, though no topology has them at the moment.
     """
@@ -53,7 +53,8 @@ def second_pass(
 def moved_pods(
     ledger: Ledger, key: str, lost: Lost, avoid: Collection[str], alive: Container[str] = ()
 ) -> list[Decision]:
-    """Other places for pods of a running workload that no node took where they were sent, on none of the hosts `avoid`.
+    """Returns the decision that moves pods to other places, on none of the hosts `avoid`, because no node took them where they
+    were sent.
 
     All others keep theirs; `alive` as in `second_pass`. Where there is no place the workload is not evicted: it waits for
     one of these hosts.

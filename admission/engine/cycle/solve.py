@@ -8,7 +8,8 @@
 
 The cycle runs steps 1 and 2 separately, because other heads may come first between them; so does preemption, which tests in
 between which victims would help (nominate.py). Groups of gangs (gang_fit.py), expected starts (backfill.py) and explanations
-(admission_attempt.py) call `solve`. The ledger is not charged. Source: cycle.md 4.2.
+(admission_attempt.py) call `solve`. Only the search for victims (preemption/removal.py, a layer below) asks the ledger for
+places itself. The ledger is not charged. Source: cycle.md 4.2.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from admission.engine.requests import placement_requests
 Refused = dict[tuple[str, str], str]
 """Flavors that a pod set cannot use: (pod set, flavor), with the reason."""
 LeavesQuota = Callable[[str, FlavorAssignment], bool]
-"""Whether the quota of that ClusterQueue is enough for these flavors beside what was promised to others."""
+"""Whether the quota of that ClusterQueue is enough for these flavors beside the quota that is reserved for others."""
 
-RESERVED: Final = "others were promised the quota that it needs"
+RESERVED: Final = "the quota that it needs is reserved for other workloads"
 _NOTHING_TO_PLACE: Final = PlacementResult({}, {})
 
 
@@ -63,7 +64,7 @@ def flavors_of(
     scope: Scope = EVERYWHERE,
     preemption: PreemptionOracle | None = None,
 ) -> FlavorAssignment:
-    """The flavors that quota allows.
+    """Returns the flavors that quota allows.
 
     `preemption` is asked whether evictions would help; None means that nothing is evicted.
     """
@@ -77,7 +78,7 @@ def place(ledger: Ledger, requests: Sequence[PlacementRequest], *, empty: bool =
 
 
 def refusals(requests: Sequence[PlacementRequest], failures: Mapping[str, NoPlacement]) -> Refused:
-    """The flavors whose nodes have no room for a pod set, with the message of the placement."""
+    """Returns the flavors whose nodes have no room for a pod set, with the message of the placement."""
     names = ((request.pod_set.name, request.flavor) for request in requests)
     return {(name, flavor): failures[name].message for name, flavor in names if name in failures}
 
@@ -104,8 +105,8 @@ def solve(
         places, more = _places(ledger, found, now, empty=nodes is Nodes.EMPTY)
         if not more:
             nominations = tuple(Nomination(member, got, places.get(member.key, {})) for member, _, got in found)
-            if (lacking := spare_hosts.lacking_quota(ledger, nominations)) is not None:
-                return Unsolved(lacking[0], Reason.WAITING_FOR_QUOTA, lacking[1])
+            if (shortage := spare_hosts.quota_shortage(ledger, nominations)) is not None:
+                return Unsolved(shortage[0], Reason.WAITING_FOR_QUOTA, shortage[1])
             return nominations
         for key, flavors in more.items():
             refused[key].update(flavors)
@@ -146,13 +147,13 @@ def _flavors(
 
 
 def _group_names(member: Workload) -> dict[str, str]:
-    """The placement group of each pod set that has one."""
+    """Returns the placement group of each pod set that has one."""
     asks = ((pod_set.name, pod_set.topology) for pod_set in member.pod_sets)
     return {name: ask.group for name, ask in asks if ask is not None and ask.group is not None}
 
 
 def _elsewhere(member: Workload, queue: ClusterQueue, flavor_by_group: Mapping[str, str]) -> Refused:
-    """The flavors that its pod sets cannot use, because their placement group is on another flavor."""
+    """Returns the flavors that its pod sets cannot use, because their placement group is on another flavor."""
     if not flavor_by_group:
         return {}
     return {
@@ -177,7 +178,7 @@ def _settle(member: Workload, got: FlavorAssignment, flavor_by_group: dict[str, 
 def _places(
     ledger: Ledger, found: _Found, now: float, *, empty: bool
 ) -> tuple[dict[str, Mapping[str, Assignment]], dict[str, Refused]]:
-    """By workload: its places, and the flavors whose nodes have no room for a pod set."""
+    """Returns, by workload, its domains, and the flavors whose nodes have no capacity for a pod set."""
     asked = {member.key: placement_requests(member, queue, got, ledger.flavors, now) for member, queue, got in found}
     if len(found) == 1:
         ((key, requests),) = asked.items()
@@ -202,5 +203,5 @@ def _places(
 
 
 def _named(name: str, request: PlacementRequest) -> PlacementRequest:
-    """The request under a name that is unique across workloads."""
+    """Returns the request under a name that is unique across workloads."""
     return replace(request, pod_set=replace(request.pod_set, name=name))

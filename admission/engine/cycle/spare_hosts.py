@@ -32,8 +32,8 @@ class HeldHosts:
         """Returns a text such as `main: h3, h4`, with the number that is missing."""
         said = [f"{pod_set}: {', '.join(hosts)}" for pod_set, hosts in self.hosts.items()]
         missing = self.asked - len(self.names)
-        lack = f"{missing} of {self.asked} spare host(s) not held: no other host of the domain has room"
-        return "; ".join([*said, *([lack] if missing else [])])
+        missing_text = f"{missing} of {self.asked} spare host(s) not held: no other host of the domain has room"
+        return "; ".join([*said, *([missing_text] if missing else [])])
 
 
 def asked(workload: Workload) -> int:
@@ -73,8 +73,8 @@ def hold(ledger: Ledger, key: str) -> str:
         own = replace(workload, key=spare_key(key), pod_sets=pod_sets, admission=None, gang=None)
         ledger.hold(own, Admission(admission.cluster_queue, holds))
     if key in ledger.spare_host_owners:
-        ledger.journal.put(ledger.spare_host_owners, key, 0 if found.lacking is None else _generation(ledger, key))
-    return "" if found.lacking is None else found.lacking.message
+        ledger.journal.put(ledger.spare_host_owners, key, 0 if found.shortage is None else _generation(ledger, key))
+    return "" if found.shortage is None else found.shortage.message
 
 
 def release(ledger: Ledger, key: str) -> list[str]:
@@ -88,11 +88,11 @@ def release(ledger: Ledger, key: str) -> list[str]:
 def hold_missing(ledger: Ledger) -> None:
     """Holds spare hosts for workloads that have lost some, or that lack some while capacity may have become free."""
     for key in sorted(ledger.spare_host_owners):
-        if _lacks(ledger, key):
+        if _is_short(ledger, key):
             hold(ledger, key)
 
 
-def _lacks(ledger: Ledger, key: str) -> bool:
+def _is_short(ledger: Ledger, key: str) -> bool:
     if not ledger.domains_exist(spare_key(key)):
         return True
     now = held(ledger, key)
@@ -106,7 +106,7 @@ def _generation(ledger: Ledger, key: str) -> int:
     return 1 + sum(ledger.generation(ledger.allocations.flavor_of(got)) for got in placed)
 
 
-def lacking_quota(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple[str, str] | None:
+def quota_shortage(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple[str, str] | None:
     """Returns the first of these, which start together, whose spare hosts exceed the quota, and why; None if none."""
     if not any(asked(each.workload) for each in nominations):
         return None

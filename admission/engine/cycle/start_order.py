@@ -1,7 +1,7 @@
-"""The start reservations in the order of the cycle, and what those before a workload take. Called by backfill.py.
+"""The start reservations in the order of the cycle, and the capacity of the reservations before a workload.
 
-Kept sorted while one head after the other gets its reservation, and so is what they take of the nodes: each head is
-bound by those of the head before it and by that head's own, mostly.
+The order and the joint footprint are kept while one head after the other gets its reservation: a head is usually bound by the
+reservations that bind the head before it, and by the reservation of that head. Called by backfill.py.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _turn = attrgetter("turn")
 
 @dataclass(frozen=True, slots=True)
 class BindingStart:
-    """A head with its reservation, and what the reservation takes once it starts.
+    """A head with its reservation, and the capacity that it uses from its start on.
 
-    `future`: None where only holding it can tell which nodes it takes.
+    `future` is None if only a hold determines the nodes.
     """
 
     turn: _Turn
@@ -37,14 +37,14 @@ class BindingStart:
 
     @property
     def end(self) -> float | None:
-        """When it gives its capacity back; None: unknown."""
+        """When the head frees its capacity (epoch seconds); None if that is unknown."""
         return None if self.head.time_limit is None else self.reservation.start + self.head.time_limit
 
 
 def future_of(
     ledger: Ledger, workload: Workload, admission: Admission, taken: Footprint, end: float | None
 ) -> FutureReservation:
-    """What the admission takes, with these amounts of the nodes, until `end`."""
+    """Returns the reservation of the admission, with this footprint on the nodes, until `end` (epoch seconds)."""
     name = admission.cluster_queue
     return FutureReservation(workload.key, name, ledger.quota.tree_of(name), admission.usage(), taken, end)
 
@@ -60,7 +60,7 @@ class StartOrder:
         self._joined: tuple[list[BindingStart], Footprint] = ([], {})
 
     def reserve(self, key: str, reservation: StartReservation | None) -> None:
-        """As `StartReservations.reserve`."""
+        """Stores a reservation as `StartReservations.reserve` does, and keeps the order."""
         if self._version != self._starts.version:
             self._starts.reserve(key, reservation)
             return
@@ -71,7 +71,7 @@ class StartOrder:
             insort(self._sorted, self._entry(*held), key=_turn)
 
     def all(self) -> Sequence[BindingStart]:
-        """By level of borrowing, then in the order of workloads."""
+        """Returns all reservations, by borrowing level, then in the order of workloads."""
         if self._version != self._starts.version:
             self._sorted = sorted((self._entry(*held) for held in self._starts.all()), key=_turn)
             self._version = self._starts.version
@@ -89,7 +89,7 @@ class StartOrder:
         return known
 
     def binds(self, one: BindingStart, workload: Workload, level: int) -> bool:
-        """Whether a workload that would borrow so far comes after this head."""
+        """Reports whether a workload that would borrow so far comes after this head."""
         if one.head.key == workload.key:
             return False
         if one.head.cluster_queue == workload.cluster_queue:
@@ -97,7 +97,7 @@ class StartOrder:
         return self._fair or one.turn < (level, order_of(workload))
 
     def ahead(self, workload: Workload, level: int, besides: str = "") -> list[BindingStart]:
-        """Those that bind the workload, in order; without that of the workload `besides`."""
+        """Returns the reservations that bind the workload, in order, except that of the workload `besides`."""
         held = self.all()
         first = len(held) if self._fair else bisect_left(held, (level, order_of(workload)), key=_turn)
         name = workload.cluster_queue
@@ -108,7 +108,9 @@ class StartOrder:
         return found
 
     def footprint(self, ahead: list[BindingStart]) -> Footprint:
-        """What they take of the nodes together, those left out of which only holding them can tell."""
+        """Returns the capacity that these reservations use on the nodes together, without those whose nodes only a hold
+        determines.
+        """
         known, before = self._joined
         if known != ahead[: len(known)]:
             known, before = [], {}

@@ -20,7 +20,7 @@ Score = tuple[bool, Share, Order]
 
 
 def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool = True) -> Nomination:
-    """The candidate that is next in the cohort tree of the first queue by name.
+    """Returns the candidate that is next in the cohort tree of the first queue by name.
 
     `left` maps each queue to its candidate and must not be empty.
     """
@@ -40,7 +40,7 @@ def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool =
 
 
 def _scores(queue: QuotaNode, candidate: Nomination, ledger: Ledger) -> Iterator[tuple[QuotaNode, Score]]:
-    """The score of the candidate in each cohort above its queue, with its usage added."""
+    """Yields the score of the candidate in each cohort above its queue, with its usage added."""
     usage, order = candidate.assignment.usage, order_of(candidate.workload)
     found: list[tuple[QuotaNode, Score]] = []
     with ledger.trial():

@@ -45,7 +45,7 @@ def missing_quota(trying: Trials) -> tuple[tuple[RaiseQuota, ...], bool]:
         frs = [fr for fr in _quotas(trying.queue) if flavor in (None, fr[0])]
         boundless = tuple(_raise(trying, fr, BOUNDLESS) for fr in frs)
         found = _usage(trying, boundless)
-        changes = tuple(_raise(trying, fr, lack) for fr, lack in _lacking(trying, found))
+        changes = tuple(_raise(trying, fr, amount_missing) for fr, amount_missing in _missing_quota(trying, found))
         if found.fits and changes and trying.admits(*changes):
             return changes, True
         kept = kept or changes
@@ -85,7 +85,7 @@ def _quotas(queue: ClusterQueue) -> Iterator[FlavorResource]:
             yield from ((quotas.flavor, resource) for resource in sorted(quotas.quotas))
 
 
-def _lacking(trying: Trials, found: AttemptResult) -> list[tuple[FlavorResource, int]]:
+def _missing_quota(trying: Trials, found: AttemptResult) -> list[tuple[FlavorResource, int]]:
     with trying.changed():
         available = {fr: trying.ledger.quota.available(trying.queue.name, fr) for fr in found.usage}
     return [(fr, amount - available[fr]) for fr, amount in sorted(found.usage.items()) if amount > available[fr]]

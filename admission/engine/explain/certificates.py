@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from admission.engine.cycle.solve import place
 from admission.engine.explain.apply_changes import leave
 from admission.engine.explain.explanation import Proved
 from admission.engine.flavors.assign import FlavorAssignment, PodSetFlavors
@@ -33,8 +34,6 @@ def proofs(ledger: Ledger, workload: Workload, admission: Admission, now: float)
     with ledger.trial():
         leave(ledger, workload.key)
         requests = placement_requests(asked, queue, FlavorAssignment(tuple(where), {}), ledger.flavors, now)
-        result = ledger.placement.place(requests) if requests else None
-    if result is None:
-        return ()
+        result = place(ledger, requests)
     same = (name for name, got in placed.items() if result.assignments.get(name) == got.assignment)
     return tuple(Proved(name, result.certificates[name]) for name in same if name in result.certificates)

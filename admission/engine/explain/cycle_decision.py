@@ -143,7 +143,7 @@ def _line(
             line.set_queue(spec)
     for one in everybody:
         line.put(one)
-    line.evictions.recall(there.evictions.pairs())
+    line.evictions.restore(there.evictions.pairs())
     for head, reservation in reservations:
         line.starts.reserve(head.key, reservation)
         if others is None:

@@ -27,7 +27,7 @@ from admission.engine.model import FlavorResource, Workload
 ROUNDS = 5
 """How many times a quota is raised further by what other workloads used of it."""
 
-_ROOM = (Finish, RaiseQuota, AddNodes, LetEvict, LetReclaim)
+_FREES_CAPACITY = (Finish, RaiseQuota, AddNodes, LetEvict, LetReclaim)
 """Changes that other workloads can use too; all other changes concern the workload alone."""
 
 
@@ -60,7 +60,7 @@ class CycleTrials(Trials):
             if report is None:
                 break
             own = self._own(report)
-            sure = self.known or not any(isinstance(change, _ROOM) for change in remedy.changes)
+            sure = self.known or not any(isinstance(change, _FREES_CAPACITY) for change in remedy.changes)
             if sure and (holds := self._holds(remedy, own)) is not None:
                 held.append(holds)
                 continue

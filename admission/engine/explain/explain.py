@@ -13,6 +13,7 @@ from math import floor, inf
 from admission.engine.cycle.admission_attempt import attempt, cannot_run, fewest
 from admission.engine.cycle.backfill import rfc3339
 from admission.engine.cycle.elastic import one_pod_more, slice_released
+from admission.engine.cycle.solve import place
 from admission.engine.decision import Admit, Decision, Preempt, Wait
 from admission.engine.explain.capacity_changes import raised
 from admission.engine.explain.certificates import proofs
@@ -328,7 +329,7 @@ class _FlavorViews:
 
     def _pod_sets(self, flavor: str, requests: Sequence[PlacementRequest]) -> Iterator[PodSetView]:
         """Yields a view of each group that was not placed, beside the groups that were."""
-        result = self._ledger.placement.place(requests)
+        result = place(self._ledger, requests)
         if result.fits:
             return
         with self._ledger.trial():

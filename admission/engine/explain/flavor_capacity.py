@@ -81,8 +81,8 @@ class FlavorCapacity:
             return view
         counts, slot = self.counts(ask, level, numbers), best[0]
         fits, rows = int(counts[slot]), rows_below(self.tree, level, [slot])
-        lacking = tuple(self._lacking(ask, rows))
-        shortages = tuple(one for one in lacking if one.free < one.asked)
+        insufficient = tuple(self._insufficient(ask, rows))
+        shortages = tuple(one for one in insufficient if one.free < one.asked)
         leader = not ask.leaders or (numbers.leader is not None and bool(numbers.leader[slot]))
         own = tuple(self._apart(ask, rows))
         return replace(
@@ -91,7 +91,7 @@ class FlavorCapacity:
             fits=fits,
             everywhere=int(counts[self.tree.levels[level].ids()].sum()),
             shortages=shortages,
-            torn=tuple(one for one in lacking if one.free >= one.asked),
+            torn=tuple(one for one in insufficient if one.free >= one.asked),
             exclusions=(*self._exclusions(ask, rows), *own),
             fragmented=fits < wanted and leader and not shortages and not own,
             leader=leader,
@@ -113,7 +113,7 @@ class FlavorCapacity:
         feasible = self.tree.usable(ask.wants)
         return alive if feasible is None else alive & feasible
 
-    def _lacking(self, ask: Ask, rows: Bools) -> Iterator[Shortage]:
+    def _insufficient(self, ask: Ask, rows: Bools) -> Iterator[Shortage]:
         """Yields each resource that by itself keeps some pods off the nodes of the domain, where a pod needs one whole node."""
         pods, usable = ask.need * ask.slice_size, rows & self.usable(ask)
         for resource, amount in sorted(ask.request.items()):

@@ -120,8 +120,8 @@ class FlavorSearch:
             if group is None:
                 if not total[resource] or self.queue.ignores_uncovered:
                     continue
-                lacking = f"resource {resource} unavailable in ClusterQueue"
-                return self._failed(members, requests, FlavorTrial.refusal(lacking, Reason.NO_MATCHING_FLAVOR))
+                missing = f"resource {resource} unavailable in ClusterQueue"
+                return self._failed(members, requests, FlavorTrial.refusal(missing, Reason.NO_MATCHING_FLAVOR))
             outcome = self._search(group, resource, members, total, usage)
             if not outcome.picks:
                 return self._failed(members, requests, outcome)
@@ -250,10 +250,10 @@ class FlavorSearch:
                 Reason.EXCEEDS_MAX_QUOTA,
             )
         borrowing = self.quota.borrowing(queue, fr, needed)
-        lacking = needed - self.quota.available(queue, fr)
-        if lacking <= 0:
+        missing = needed - self.quota.available(queue, fr)
+        if missing <= 0:
             return FlavorTrial(Mode.FIT, borrowing.level)
-        more = to_text(resource, lacking)
+        more = to_text(resource, missing)
         text = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if not (self.quota.nominal(queue, fr) >= needed or borrowing.below_root or self._preempts_while_borrowing()):
             return FlavorTrial(

@@ -60,7 +60,9 @@ class BranchAndBound:
         if not (missing or quota or self._quota_givers):
             return FREE, True
         members = self._victim_search.open if self._quota_givers else self._inside
-        least = max(top_by_quota, _top_by_room([(c.workload.priority, self._gain(c)) for c in self._inside], missing))
+        least = max(
+            top_by_quota, _top_by_capacity([(c.workload.priority, self._gain(c)) for c in self._inside], missing)
+        )
         for top in sorted({c.workload.priority for c in members}):
             if top >= least and (cost := self._cheapest_up_to(top, missing, quota)) is not None:
                 return cost, True
@@ -99,7 +101,7 @@ class BranchAndBound:
         with self._victim_search.removal.only(self._domain):
             if not best.spent:
                 self._victim_search.try_kueue_choice(self._members)
-                if self._domain is not None or not self._victim_search.asks_for_room:
+                if self._domain is not None or not self._victim_search.needs_capacity:
                     self._greedy()
             if best.beaten_by(self.floor):
                 if best.spent or self.floor.gangs > MOST:
@@ -129,12 +131,12 @@ class BranchAndBound:
         chosen: list[Candidate] = []
         for candidate in self._greedy_order():
             missing = self._victim_search.removal.quota_shortages()
-            lacks_room = self._domain is not None and self._domain.missing > 0
-            if not (missing or lacks_room):
+            needs_more = self._domain is not None and self._domain.missing > 0
+            if not (missing or needs_more):
                 break
             self._victim_search.best.expanded += 1
             if (
-                (lacks_room and self._gain(candidate)) or any(candidate.usage.get(fr, 0) for fr, _ in missing)
+                (needs_more and self._gain(candidate)) or any(candidate.usage.get(fr, 0) for fr, _ in missing)
             ) and self._victim_search.may_evict(candidate):
                 self._victim_search.removal.remove(candidate)
                 chosen.append(candidate)
@@ -242,7 +244,7 @@ def _giving(fr: FlavorResource) -> Share:
     return share
 
 
-def _top_by_room(shares: Sequence[tuple[int, int]], missing: int) -> int:
+def _top_by_capacity(shares: Sequence[tuple[int, int]], missing: int) -> int:
     """Returns the lowest priority p such that evicting all candidates up to p frees enough capacity.
 
     `shares` holds pairs (priority, units of capacity).

@@ -130,7 +130,7 @@ class VictimSearch:
         return True
 
     @property
-    def asks_for_room(self) -> bool:
+    def needs_capacity(self) -> bool:
         """Reports whether pods have to be placed on a topology."""
         return bool(self._context.requests)
 
@@ -150,8 +150,8 @@ class VictimSearch:
 
     def quota_givers(self) -> dict[str, None]:
         """Returns the keys of the open candidates that use any of the quota that is short."""
-        lacking = [fr for fr, _ in self.removal.quota_shortages()]
-        return {c.key: None for c in self.open if any(c.usage.get(fr, 0) for fr in lacking)}
+        short_of = [fr for fr, _ in self.removal.quota_shortages()]
+        return {c.key: None for c in self.open if any(c.usage.get(fr, 0) for fr in short_of)}
 
     def pool_of_all(self, top: int) -> CandidatePool:
         """Returns the pool of all open candidates."""

@@ -29,11 +29,11 @@ class ReservationIndex:
         self._returning: dict[str, set[str]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is a reservation."""
+        """Reports whether there is a reservation."""
         return bool(self._ends)
 
     def make(self, item: PendingWorkload, reservation: CapacityReservation) -> None:
-        """Store the reservation of a workload."""
+        """Stores the reservation of a workload."""
         item.reservation, item.lapsed = reservation, False
         for name in _ending(item, reservation):
             self._ends.setdefault(name, set()).add(item.workload.key)
@@ -41,7 +41,7 @@ class ReservationIndex:
             self._waiting.setdefault(victim, set()).add(item.workload.key)
 
     def forget(self, item: PendingWorkload) -> bool:
-        """Remove the workload's reservation; True if it had one."""
+        """Removes the workload's reservation; True if it had one."""
         if item.reservation is None:
             return False
         for name in _ending(item, item.reservation):
@@ -51,7 +51,7 @@ class ReservationIndex:
         return True
 
     def end(self, names: Collection[str], free: FreeOf | None = None) -> Iterator[PendingWorkload]:
-        """End the reservations of these queues; yields the owners by key.
+        """Ends the reservations of these queues; yields the owners by key.
 
         With `free` (usage or capacity was freed), reservations whose owner is still short of quota stay.
         """
@@ -60,7 +60,7 @@ class ReservationIndex:
                 yield self._broken(self._items[key])
 
     def left(self, victim: str) -> Iterator[PendingWorkload]:
-        """A victim has left: end the reservations that waited for no other victim; yields the owners by key."""
+        """Ends the reservations that waited only for this victim, which has left; yields the owners by key."""
         for key in sorted(self._waiting.pop(victim, ())):
             item = self._items[key]
             if item.reservation is None:
@@ -70,7 +70,7 @@ class ReservationIndex:
                 yield self._broken(item)
 
     def stays(self, victim: str) -> Iterator[PendingWorkload]:
-        """The eviction of a victim was cancelled: end the reservations that waited for it; yields the owners by key."""
+        """Ends the reservations that waited for this victim, whose eviction was cancelled; yields the owners by key."""
         for key in sorted(self._waiting.get(victim, ())):
             yield self._broken(self._items[key])
 
@@ -91,12 +91,12 @@ class ReservationIndex:
         return item
 
     def mark_lapsed(self, item: PendingWorkload) -> None:
-        """Its reservation ended and it was not evaluated since."""
+        """Marks a workload whose reservation ended and that was not evaluated since."""
         item.lapsed = True
         self._returning.setdefault(item.workload.cluster_queue, set()).add(item.workload.key)
 
     def returned(self, queue: str) -> Workload | None:
-        """The first active workload of the queue whose reservation ended."""
+        """Returns the first active workload of the queue whose reservation ended."""
         if not self._returning.get(queue):
             return None
         found = {
@@ -107,11 +107,11 @@ class ReservationIndex:
         return min(ready, key=order_of, default=None)
 
     def count(self, queue: str) -> int:
-        """How many workloads of the queue wait for victims."""
+        """Returns how many workloads of the queue wait for victims."""
         return sum(self._items[key].workload.cluster_queue == queue for key in self._ends.get(queue, ()))
 
     def all(self) -> Iterator[tuple[Workload, CapacityReservation]]:
-        """All owners and reservations, in no particular order."""
+        """Yields all owners and reservations, in no particular order."""
         for name, keys in self._ends.items():
             for key in keys:
                 item = self._items[key]
@@ -123,7 +123,7 @@ class Preemptors(dict[str, CapacityReservation]):
     """By key of the preemptor. An entry stays after its victims have left, until the preemptor starts or gives up."""
 
     def victim_left(self, key: str) -> list[str]:
-        """Record that a workload has left. Returns the preemptors for which it was evicted."""
+        """Records that a workload has left. Returns the preemptors for which it was evicted."""
         evicted_for = []
         for owner, reservation in self.items():
             self[owner] = replace(reservation, victims=reservation.victims - {key})
@@ -132,7 +132,7 @@ class Preemptors(dict[str, CapacityReservation]):
         return evicted_for
 
     def victim_stays(self, key: str) -> None:
-        """Record that the eviction of a workload was cancelled. A preemptor without any other victim is dropped."""
+        """Records that the eviction of a workload was cancelled. A preemptor without any other victim is dropped."""
         for owner, reservation in [item for item in self.items() if key in item[1].evicted]:
             evicted = reservation.evicted - {key}
             if evicted:
@@ -152,7 +152,7 @@ class Preemptors(dict[str, CapacityReservation]):
 
 
 def _still_holds(item: PendingWorkload, free: FreeOf) -> bool:
-    """Whether the workload still cannot start before its victims leave."""
+    """Reports whether the workload still cannot start before its victims leave."""
     reservation, queue = item.reservation, item.workload.cluster_queue
     if reservation is None or reservation.hint is None or not reservation.victims:
         return False
@@ -167,5 +167,5 @@ def _discard(keys: dict[str, set[str]], name: str, key: str) -> None:
 
 
 def _ending(item: PendingWorkload, reservation: CapacityReservation) -> set[str]:
-    """The queues that end the reservation when they are requeued."""
+    """Returns the queues that end the reservation when they are requeued."""
     return {item.workload.cluster_queue, *(admission.cluster_queue for _, admission in reservation.beside)}

@@ -40,7 +40,7 @@ _CAPACITY_MAY_HELP = frozenset(
 
 
 def order_of(workload: Workload) -> Order:
-    """Priority descending, time ascending, UID ascending, key ascending.
+    """Returns the sort key: priority descending, time ascending, UID ascending, key ascending.
 
     A member of a gang sorts by the UID of the gang, so a late joiner is next to its gang.
     """
@@ -102,20 +102,20 @@ class EquivalenceClass:
     short: tuple[Reason, QueueingHint] | None = None
 
     def first(self) -> Order | None:
-        """The first member in order. Drops entries of members that left when they reach the top of the heap."""
+        """Returns the first member in order. Drops entries of members that left when they reach the top of the heap."""
         while self.heap and self.members.get(self.heap[0][-1]) != self.heap[0]:
             heappop(self.heap)
         return self.heap[0] if self.heap else None
 
     def add(self, order: Order) -> bool:
-        """Add a member; True if it is the first now."""
+        """Adds a member; True if it is the first now."""
         self.members[order[-1]] = order
         self.unevaluated.add(order[-1])
         heappush(self.heap, order)
         return self.heap[0] == order
 
     def discard(self, key: str) -> bool:
-        """Remove a member; True if it was the first."""
+        """Removes a member; True if it was the first."""
         was = self.heap[0][-1] == key if self.heap else False
         self.members.pop(key, None)
         self.unevaluated.discard(key)
@@ -148,7 +148,7 @@ class QueueLine:
     _by_capacity: dict[EquivalenceClass, None] = field(default_factory=dict)
 
     def head(self) -> Order | None:
-        """The next workload to evaluate; None if all classes are inadmissible or the refused head blocks the queue."""
+        """Returns the next workload to evaluate; None if all classes are inadmissible or the refused head blocks the queue."""
         while self.active:
             order, _, found = self.active[0]
             if found.refused is None and found.first() == order:
@@ -157,7 +157,7 @@ class QueueLine:
         return None
 
     def join(self, workload: Workload) -> EquivalenceClass:
-        """Add a workload that is not in the line; returns its class."""
+        """Adds a workload that is not in the line; returns its class."""
         shape = shape_of(workload, timed=self.timed)
         group = self.classes.get(shape)
         if group is None:
@@ -170,7 +170,7 @@ class QueueLine:
         return group
 
     def leave(self, key: str, group: EquivalenceClass) -> None:
-        """Remove a member. If it comes back it counts as new: earlier refusals no longer apply."""
+        """Removes a member. If it comes back it counts as new: earlier refusals no longer apply."""
         if self.inadmissible_head is not None and self.inadmissible_head[0][-1] == key:
             self.inadmissible_head = None
         if group.discard(key):
@@ -188,7 +188,7 @@ class QueueLine:
         overtaken: bool = False,
         hint: QueueingHint | None = None,
     ) -> set[str]:
-        """Record that the head does not fit. Returns the keys of its class that become inadmissible without an evaluation.
+        """Records that the head does not fit. Returns the keys of its class that become inadmissible without an evaluation.
 
         `overtaken`: later workloads may be evaluated before it even in a StrictFIFO queue.
         """
@@ -203,25 +203,25 @@ class QueueLine:
         return unevaluated
 
     def hold_head(self, order: Order, group: EquivalenceClass, hint: QueueingHint | None) -> None:
-        """The head of a StrictFIFO queue waits for its victims; `hint`: what lets it start before they leave."""
+        """Keeps the head of a StrictFIFO queue inadmissible while its victims leave; `hint`: what lets it start before that."""
         group.unevaluated.discard(order[-1])
         group.short = None
         self.inadmissible_head, self.inadmissible_head_hint = (order, Reason.WAITING_FOR_PREEMPTED), hint
 
     def release_head(self, key: str) -> None:
-        """Requeue the workload if it is the inadmissible head."""
+        """Requeues the workload if it is the inadmissible head."""
         if self.inadmissible_head is not None and self.inadmissible_head[0][-1] == key:
             self.inadmissible_head = None
 
     def reservation_ended(self) -> bool:
-        """Requeue workloads that may be inadmissible because of others' reservations. True if there is one."""
+        """Requeues workloads that may be inadmissible because of others' reservations. Returns True if there is one."""
         if not self.beside_reservations:
             return False
         self.beside_reservations = False
         return self._requeue_satisfied(lambda fr, priority: LARGEST, evicting=True)
 
     def requeue(self, capacity_only: bool) -> None:
-        """Requeue all workloads; with `capacity_only` only those that more quota or capacity could help."""
+        """Requeues all workloads; with `capacity_only` only those that more quota or capacity could help."""
         self.requeues += 1
         if self.inadmissible_head is not None and (
             not capacity_only or self.inadmissible_head[1] in _CAPACITY_MAY_HELP
@@ -233,12 +233,15 @@ class QueueLine:
                 self._requeue(group)
 
     def quota_freed(self, free: Free) -> bool:
-        """Requeue classes after usage in the cohort tree fell. True if there is one. `free`: what is free for the queue now."""
+        """Requeues classes after usage in the cohort tree fell. Returns True if there is one.
+
+        `free` gives the quota that is free for the queue now.
+        """
         self.requeues += 1
         return self._requeue_satisfied(free, evicting=False)
 
     def quota_taken(self, free: Free) -> bool:
-        """Requeue classes that may preempt, after another queue of the cohort tree borrowed. True if there is one."""
+        """Requeues classes that may preempt, after another queue of the cohort tree borrowed. Returns True if there is one."""
         return self._requeue_satisfied(free, evicting=True)
 
     def _requeue_satisfied(self, free: Free, *, evicting: bool) -> bool:
@@ -259,7 +262,7 @@ class QueueLine:
         return True
 
     def capacity_freed(self, flavors: Collection[str]) -> bool:
-        """Requeue classes that wait for node capacity of these flavors. True if there is one."""
+        """Requeues classes that wait for node capacity of these flavors. Returns True if there is one."""
         self.requeues += 1
         if not self._by_capacity and self.inadmissible_head is None:
             return False
@@ -272,7 +275,7 @@ class QueueLine:
         return True
 
     def requeue_class(self, group: EquivalenceClass) -> None:
-        """Requeue the class because its own requests changed with time."""
+        """Requeues the class because its own requests changed with time."""
         group.again = group.short = None
         if self.inadmissible_head is not None and self.inadmissible_head[0][-1] in group.members:
             self.inadmissible_head = None
@@ -310,7 +313,7 @@ class QueueLine:
 
 
 def _outdated(entry: tuple[int, int, EquivalenceClass, QueueingHint]) -> bool:
-    """Whether the class was requeued or removed since this hint was stored."""
+    """Reports whether the class was requeued or removed since this hint was stored."""
     return entry[2].hint is not entry[3]
 
 

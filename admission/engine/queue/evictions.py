@@ -65,7 +65,7 @@ class Evictions:
         self._victims: dict[str, set[str]] = {}
 
     def evict(self, preemptor: str, victims: Iterable[str], now: float) -> None:
-        """Record that the preemptor evicts these victims."""
+        """Records that the preemptor evicts these victims."""
         for victim in victims:
             known = self._pairs.pop((preemptor, victim), None)
             if known is None or (not known.leaving and known.forgotten <= now):
@@ -77,17 +77,18 @@ class Evictions:
             self._forget(self._oldest())
 
     def pending(self, victim: str) -> None:
-        """The victim is pending again: its next eviction counts as a new one."""
+        """Records that the victim is pending again, so that its next eviction counts as a new one."""
         for preemptor in sorted(self._leaving.pop(victim, ())):
             pair = self._pairs[preemptor, victim]
             self._pairs[preemptor, victim] = replace(pair, leaving=False)
 
     def pause(self, preemptor: str, victim: str) -> float:
-        """How long (seconds) the preemptor's evictions of this victim count. KeyError if there are none."""
+        """Returns how long (seconds) the preemptor's evictions of this victim count. KeyError if there are none."""
         return self._pairs[preemptor, victim].pause
 
     def too_often(self, preemptor: str, victims: Collection[str], now: float) -> tuple[str, float] | None:
-        """The victim that the preemptor may not evict again yet, and until when (epoch seconds); None if it may evict all.
+        """Returns the victim that the preemptor may not evict again yet, and until when (epoch seconds); None if it may evict
+        all.
 
         Of several the one with the longest wait.
         """
@@ -102,7 +103,8 @@ class Evictions:
         return found
 
     def evicted_for(self, evicted: Collection[str], victims: Mapping[str, str], now: float) -> tuple[str, float] | None:
-        """The victim for which one of `evicted` was recently evicted, directly or through others, and until when that counts.
+        """Returns the victim for which one of `evicted` was recently evicted, directly or through others, and until when that
+        counts.
 
         `victims`: by key, the key under which each of them evicts others. None: there is no such victim.
         """
@@ -114,7 +116,9 @@ class Evictions:
         return found
 
     def _since_evicted(self, preemptor: str, evicted: frozenset[str], now: float) -> float | None:
-        """Until when it counts that one of `evicted` left for the preemptor: the earliest end along the chain of evictions."""
+        """Returns until when it counts that one of `evicted` left for the preemptor: the earliest end along the chain of
+        evictions.
+        """
         ends, line = {preemptor: inf}, [preemptor]
         for one in line:
             for victim in sorted(self._victims.get(one, ())):
@@ -126,16 +130,16 @@ class Evictions:
         return max((ends[key] for key in evicted if key in ends and key != preemptor), default=None)
 
     def forget(self, key: str) -> None:
-        """Forget all evictions by and of this workload."""
+        """Forgets all evictions by and of this workload."""
         for pair in [pair for pair in self._pairs.values() if key in (pair.preemptor, pair.victim)]:
             self._forget(pair)
 
     def pairs(self) -> tuple[EvictedPair, ...]:
-        """All that is remembered, in order."""
+        """Returns all pairs, those evicted longest ago first."""
         return tuple(self._pairs.values())
 
-    def recall(self, pairs: Iterable[EvictedPair]) -> None:
-        """Remember these, in order."""
+    def restore(self, pairs: Iterable[EvictedPair]) -> None:
+        """Restores these pairs, in order."""
         for pair in pairs:
             self._keep(pair)
 

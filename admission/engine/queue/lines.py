@@ -58,7 +58,7 @@ class QueueLines:
             self._notices.add(item.workload, item.group.refused, BYPASSED)
 
     def rebuild(self, name: str, *, timed: bool) -> None:
-        """Rebuild the line after `timed` changed: shapes include the time limit, or no longer do."""
+        """Rebuilds the line after `timed` changed: shapes include the time limit, or no longer do."""
         line = self.line(name)
         enlisted = [i for i in self._items.values() if i.workload.cluster_queue == name and i.group is not None]
         for item in enlisted:
@@ -69,7 +69,7 @@ class QueueLines:
             self.enlist(item)
 
     def requeue(self, names: Collection[str], *, capacity_only: bool = False) -> None:
-        """Requeue the workloads of these queues after a change that could help them.
+        """Requeues the workloads of these queues after a change that could help them.
 
         `capacity_only`: only quota or node capacity was freed or added. Workloads that no flavor matches, or that request more
         than the maximum, stay inadmissible.
@@ -81,7 +81,7 @@ class QueueLines:
         self._end_reservations(self._reservations.end(names))
 
     def requeue_group(self, workload: Workload) -> None:
-        """Requeue the workloads that start together with it: their reason to wait may have changed."""
+        """Requeues the workloads that start together with it: their reason to wait may have changed."""
         for key in workload.gang.together if workload.gang is not None else ():
             item = self._items.get(key)
             if key != workload.key and item is not None and item.group is not None and item.group.refused is not None:
@@ -89,17 +89,19 @@ class QueueLines:
                 self.ready.add(item.workload.cluster_queue)
 
     def requeue_others(self, name: str) -> None:
-        """Requeue all other queues: quota and nodes reserved in this queue are free again (nodes maybe in other flavors)."""
+        """Requeues all other queues: quota and nodes reserved in this queue are free again (nodes maybe in other flavors)."""
         self.requeue([other for other in self.by_queue if other != name])
 
     def stays(self, workload: Workload) -> None:
-        """The eviction of an admitted workload was cancelled: requeue the workloads that wait for it, or start with it."""
+        """Requeues the workloads that wait for this admitted workload, or start with it: its eviction was cancelled."""
         self.requeue_group(workload)
         self._preemptors.victim_stays(workload.key)
         self._end_reservations(self._reservations.stays(workload.key))
 
     def quota_freed(self, names: Collection[str], beside: Beside, left: str = "") -> None:
-        """Usage fell in these queues of one cohort tree. `left`: key of the admitted workload that has left, if one has."""
+        """Requeues workloads after usage fell in these queues of one cohort tree. `left`: key of the admitted workload that has
+        left, if one has.
+        """
         self._victim_left(left)
         for item in self._reservations.left(left):
             # an owner of another cohort tree waited for its nodes; requeue what was inadmissible there because of it
@@ -108,7 +110,7 @@ class QueueLines:
         self._requeue_beside(names, beside, QueueLine.quota_freed)
 
     def _victim_left(self, left: str) -> None:
-        """Requeue the preemptors for which this workload was evicted."""
+        """Requeues the preemptors for which this workload was evicted."""
         for key in self._preemptors.victim_left(left):
             item = self._items.get(key)
             if item is not None and item.reservation is None and item.group is not None:
@@ -116,14 +118,14 @@ class QueueLines:
                 self.ready.add(item.workload.cluster_queue)
 
     def quota_taken(self, names: Collection[str], beside: Beside) -> bool:
-        """A queue of this cohort tree borrows more than before, so others may evict its workloads.
+        """Requeues workloads that may evict others of a queue in this cohort tree, because it borrows more than before.
 
         True if a workload was requeued.
         """
         return self._requeue_beside(names, beside, QueueLine.quota_taken)
 
     def capacity_freed(self, flavors: Collection[str], beside: Beside) -> None:
-        """The nodes of these flavors may have more free capacity than before."""
+        """Requeues workloads after the nodes of these flavors may have gained free capacity."""
         names = self.queues_of(flavors)
         for name in names:
             if (line := self.by_queue.get(name)) is not None and line.capacity_freed(flavors):
@@ -131,15 +133,18 @@ class QueueLines:
         self._end_reservations(self._reservations.end(names, beside(())))
 
     def queues_of(self, flavors: Iterable[str]) -> set[str]:
-        """The queues with quota of any of these flavors: freed capacity of a flavor could help them."""
+        """Returns the queues with quota of any of these flavors: freed capacity of a flavor could help them."""
         return self._flavors.of(flavors)
 
     def sharing_flavors(self, name: str) -> set[str]:
-        """The queues that share a flavor with this one, itself included."""
+        """Returns the queues that share a flavor with this one, itself included."""
         return self._flavors.beside(name)
 
     def _requeue_beside(self, names: Collection[str], beside: Beside, how: Callable[[QueueLine, Free], bool]) -> bool:
-        """Call `how` on each of these queues with the quota that is free beside the reservations. True if it requeued one."""
+        """Calls `how` on each of these queues with the quota that is free beside the reservations.
+
+        Returns True if a workload was requeued.
+        """
         reservations, requeued = list(self._reservations.of(names)), False
         free = beside(reservations)
         for name in names:
@@ -151,12 +156,12 @@ class QueueLines:
         return requeued
 
     def _end_reservations(self, broken: Iterable[PendingWorkload]) -> None:
-        """Requeue the owners of ended reservations, and the workloads that were inadmissible because of them."""
+        """Requeues the owners of ended reservations, and the workloads that were inadmissible because of them."""
         if self._requeue_owners(broken):
             self.ready.update(name for name, line in self.by_queue.items() if line.reservation_ended())
 
     def _requeue_owners(self, broken: Iterable[PendingWorkload]) -> bool:
-        """Requeue the owners of ended reservations. True if there is one."""
+        """Requeues the owners of ended reservations. Returns True if there is one."""
         found = False
         for item in broken:
             found = True

@@ -1,6 +1,6 @@
 """The results of earlier evaluations that a snapshot has to keep: refusals, queueing hints, what was never evaluated.
 
-Called by queues.py, whose `recall` restores them.
+Called by queues.py, whose `restore` restores them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class QueueMemory:
 def refusals(
     items: Mapping[str, PendingWorkload], lines: Mapping[str, QueueLine]
 ) -> dict[str, tuple[Reason, float | None]]:
-    """The inadmissible workloads by key: the reason, and when time alone requeues them (epoch seconds)."""
+    """Returns the inadmissible workloads by key: the reason, and when time alone requeues them (epoch seconds)."""
     found = {}
     for key, item in items.items():
         if item.group is not None and (reason := _refusal(item, item.group, lines)) is not None:

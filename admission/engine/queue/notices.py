@@ -29,7 +29,7 @@ class EvaluationNotices:
         self._by_key[workload.key] = NotEvaluated(workload, reason, message)
 
     def drop(self, key: str) -> None:
-        """Drop the notice of a workload that is no longer pending."""
+        """Drops the notice of a workload that is no longer pending."""
         self._by_key.pop(key, None)
 
     def take(self) -> list[NotEvaluated]:

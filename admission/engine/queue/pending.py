@@ -28,7 +28,7 @@ class CapacityReservation:
     since: float = 0.0
 
     def bars(self, owner: Workload, other: Workload, *, strict: bool) -> bool:
-        """Whether `other` may not use the reserved capacity, even if the cycle evaluates it before the owner.
+        """Reports whether `other` may not use the reserved capacity, even if the cycle evaluates it before the owner.
 
         Victims may not. In the same queue a workload before the owner may if the queue is StrictFIFO (`strict`) or if it was
         queued after `since`. In another queue a workload may if it has a higher priority and was queued after `since`. The
@@ -82,7 +82,7 @@ class PendingWorkload:
 
 
 def same_place(old: Workload, new: Workload, *, timed: bool = False) -> bool:
-    """Whether the update keeps the workload's position: same queue, order, shape, block and backoff.
+    """Reports whether the update keeps the workload's position: same queue, order, shape, block and backoff.
 
     `timed`: see `shape_of`.
     """

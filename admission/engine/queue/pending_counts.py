@@ -25,7 +25,9 @@ class PendingCounts:
 
 
 def pending_counts(line: QueueLine, total: int, reserved: int, find: Callable[[str], Workload]) -> PendingCounts:
-    """The counts of a line. `total`: all pending workloads of the queue; `reserved`: those that wait for their victims."""
+    """Returns the counts of a line. `total` is the number of all pending workloads of the queue, `reserved` of those
+    that wait for their victims.
+    """
     classes = list(line.classes.values())
     inadmissible = [group for group in classes if group.refused is not None]
     active = sum(len(group.members) for group in classes) - sum(len(group.members) for group in inadmissible) + reserved

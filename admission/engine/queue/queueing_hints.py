@@ -30,7 +30,7 @@ Free = Callable[[FlavorResource, int | None], int]
 FreeOf = Callable[[str, FlavorResource, int | None], int]
 """`Free` for the queue of this name."""
 
-_FOR_EVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA)
+_PERMANENT = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class QueueingHint:
     priority: int | None = None
 
     def satisfied_by(self, free: Free) -> bool:
-        """Whether the free quota of the queue may be enough."""
+        """Reports whether the free quota of the queue may be enough."""
         return self.quota is None or any(free(fr, self.priority) >= amount for fr, amount in self.quota)
 
 
@@ -57,7 +57,8 @@ USAGE_MAY_HELP = QueueingHint(None, frozenset())
 
 
 def queueing_hint_of_preemptor(queue: ClusterQueue, found: FlavorAssignment, priority: int) -> QueueingHint | None:
-    """The hint for a workload of this priority in a queue that may preempt; None: any change may help, or nodes are too full.
+    """Returns the hint for a workload of this priority in a queue that may preempt; None: any change may help, or nodes are too
+    full.
 
     The quota is necessary but not sufficient: there must also be victims that free it.
     """
@@ -66,19 +67,19 @@ def queueing_hint_of_preemptor(queue: ClusterQueue, found: FlavorAssignment, pri
 
 
 def queueing_hint(queue: ClusterQueue, found: FlavorAssignment) -> QueueingHint | None:
-    """The hint for a failed search in a queue that never preempts; None: any change may help."""
+    """Returns the hint for a failed search in a queue that never preempts; None: any change may help."""
     first = next(iter(found.pod_sets), None)
     if first is None or first.mode is Mode.FIT or first.error is not None:
         return None
     if not first.attempts:
         return NOTHING_HELPS if first.reason is Reason.NO_MATCHING_FLAVOR else None
-    for group in _in_vain(queue, first.attempts):
-        return _hint(group)
+    for group in _failed_groups(queue, first.attempts):
+        return _hint_of_attempts(group)
     return None
 
 
-def _in_vain(queue: ClusterQueue, attempts: Sequence[Attempt]) -> Iterator[list[Attempt]]:
-    """The attempts of each resource group in which every flavor failed."""
+def _failed_groups(queue: ClusterQueue, attempts: Sequence[Attempt]) -> Iterator[list[Attempt]]:
+    """Yields the attempts of each resource group in which every flavor failed."""
     for group in queue.groups:
         names = {quotas.flavor for quotas in group.flavors}
         own = [attempt for attempt in attempts if attempt.flavor in names]
@@ -86,7 +87,7 @@ def _in_vain(queue: ClusterQueue, attempts: Sequence[Attempt]) -> Iterator[list[
             yield own
 
 
-def _hint(attempts: Sequence[Attempt]) -> QueueingHint | None:
+def _hint_of_attempts(attempts: Sequence[Attempt]) -> QueueingHint | None:
     quota: list[tuple[FlavorResource, int]] = []
     capacity: set[str] = set()
     for attempt in attempts:
@@ -94,6 +95,6 @@ def _hint(attempts: Sequence[Attempt]) -> QueueingHint | None:
             capacity.add(attempt.flavor)
         elif attempt.needed_quota is not None and attempt.reason is Reason.WAITING_FOR_QUOTA:
             quota.append(attempt.needed_quota)
-        elif attempt.reason not in _FOR_EVER:
+        elif attempt.reason not in _PERMANENT:
             return None
     return QueueingHint(tuple(quota), frozenset(capacity))

@@ -67,7 +67,7 @@ class PendingQueues:
     # ---- queues and workloads that come, change and go
 
     def set_queue(self, spec: ClusterQueue) -> None:
-        """Add or change a queue; requeues its workloads."""
+        """Adds or change a queue; requeues its workloads."""
         self.lines.set_flavors(spec.name, frozenset(spec.flavors))
         line = self.lines.line(spec.name)
         line.strict = spec.strategy is QueueingStrategy.STRICT_FIFO
@@ -78,12 +78,12 @@ class PendingQueues:
         self.lines.requeue((spec.name,))
 
     def drop_queue(self, name: str) -> None:
-        """Forget a queue's strategy and flavors; its workloads stay until the shell moves or removes them."""
+        """Forgets a queue's strategy and flavors; its workloads stay until the shell moves or removes them."""
         self.lines.set_flavors(name, frozenset())
         self.lines.line(name).strict = False
 
     def put(self, workload: Workload) -> None:
-        """Add or update a workload. One with an admission is not pending and is removed.
+        """Adds or update a workload. One with an admission is not pending and is removed.
 
         An update that changes neither the order nor the shape nor the block keeps its position, so that our own writes to its
         status never requeue it.
@@ -113,7 +113,7 @@ class PendingQueues:
         self.lines.requeue_group(workload)
 
     def remove(self, key: str) -> None:
-        """Forget a workload (admitted, finished, deleted)."""
+        """Forgets a workload (admitted, finished, deleted)."""
         item = self._items.pop(key, None)
         self._notices.drop(key)
         self.preemptors.pop(key, None)
@@ -140,7 +140,7 @@ class PendingQueues:
     # ---- heads, refusals and reservations of a cycle
 
     def due(self, now: float) -> None:
-        """Activate workloads whose backoff is over, and requeue classes whose requests are relaxed by now (epoch seconds)."""
+        """Activates workloads whose backoff is over, and requeue classes whose requests are relaxed by now (epoch seconds)."""
         while self._steps and self._steps[0][0] <= now:
             again, _, name, group = heappop(self._steps)
             if group.again == again:
@@ -153,11 +153,11 @@ class PendingQueues:
                 self.lines.enlist(item)
 
     def next_due(self) -> float | None:
-        """When `due` next has work (epoch seconds), possibly for a workload that has left since."""
+        """Returns when `due` next has work (epoch seconds), possibly for a workload that has left since."""
         return min((heap[0][0] for heap in (self._timers, self._steps) if heap), default=None)
 
     def head(self, queue: str) -> Workload | None:
-        """The next workload of the queue to evaluate, None if there is none.
+        """Returns the next workload of the queue to evaluate, None if there is none.
 
         In a BestEffortFIFO queue a preemptor whose reservation ended comes first. Otherwise a workload behind it could take the
         freed capacity, be evicted for it again, and so on without end.
@@ -187,7 +187,7 @@ class PendingQueues:
         overtaken: bool = False,
         hint: QueueingHint | None = None,
     ) -> bool:
-        """Record that the workload, head of its queue, does not fit. True if it stays the head.
+        """Records that the workload, head of its queue, does not fit. Returns True if it stays the head.
 
         In a BestEffortFIFO queue its class becomes inadmissible. `again`: when time alone requeues it (epoch seconds), for
         example because a required level is relaxed. `overtaken`: the next workloads are evaluated even in a StrictFIFO queue.
@@ -207,9 +207,10 @@ class PendingQueues:
         return line.strict and not overtaken
 
     def stays_inadmissible(self, key: str, free: Free) -> bool:
-        """True if the head of its queue still lacks the quota that its class was refused for; its class stays inadmissible.
+        """Reports whether a head is still short of the quota that its class was refused for, and refuses its class again if so.
 
-        The same is done for the next heads while it holds. A workload that was never evaluated is not skipped.
+        The next heads of the queue are refused likewise while they are short. A workload that was never evaluated is not
+        refused.
         """
         line, found, free = self.lines.by_queue[self._items[key].workload.cluster_queue], False, _memoized(free)
         while (order := line.head()) is not None:
@@ -227,7 +228,7 @@ class PendingQueues:
         return found
 
     def mark_start_unknown(self, key: str) -> None:
-        """The start of the waiting workload is unknown: meanwhile no start is reserved in its queue.
+        """Records that the start of the waiting workload is unknown: meanwhile no start is reserved in its queue.
 
         Removes the start reservation of a workload behind it. One per queue; it holds as long as a reservation would.
         """
@@ -238,7 +239,7 @@ class PendingQueues:
                 self._notices.add(self._items[lost].workload, Reason.PENDING_EVALUATION, f"waits behind {key}")
 
     def reserve_capacity(self, key: str, reservation: CapacityReservation) -> None:
-        """Reserve capacity for the head of a queue until its victims leave; until the reservation ends it is not a head.
+        """Reserves capacity for the head of a queue until its victims leave; until the reservation ends it is not a head.
 
         In a StrictFIFO queue no workload overtakes it; in a BestEffortFIFO queue the next workloads are evaluated. Requeueing
         the queue of a workload that starts together with it ends the reservation too.
@@ -258,11 +259,11 @@ class PendingQueues:
         self._reservations.make(item, self.preemptors.renewed(key, reservation))
 
     def drop_preemptor(self, key: str) -> None:
-        """Drop the reservation of a preemptor that can no longer use it."""
+        """Drops the reservation of a preemptor that can no longer use it."""
         self.preemptors.pop(key, None)
 
     def keep(self, key: str, kept: KeptRequest | None) -> None:
-        """Keep quota of the queue for a pending workload (cycle/kept_quota.py); None stops that.
+        """Keeps quota of the queue for a pending workload (cycle/kept_quota.py); None stops that.
 
         It holds until the workload leaves, which requeues others, or gets a capacity reservation.
         """
@@ -272,30 +273,32 @@ class PendingQueues:
             self._kept[key] = kept
 
     def keeps(self, key: str) -> bool:
-        """Whether the workload keeps quota."""
+        """Reports whether the workload keeps quota."""
         return key in self._kept
 
     def kept(self) -> Iterator[tuple[Workload, KeptRequest]]:
-        """The workloads that keep quota, in no particular order."""
+        """Yields the workloads that keep quota, in no particular order."""
         return ((self._items[key].workload, kept) for key, kept in self._kept.items())
 
     def holds_reservation(self, key: str) -> bool:
-        """Whether the workload waits for victims to leave."""
+        """Reports whether the workload waits for victims to leave."""
         item = self._items.get(key)
         return item is not None and item.reservation is not None
 
     def capacity_reservations(self) -> Iterator[tuple[Workload, CapacityReservation]]:
-        """The workloads that wait for victims to leave, in no particular order."""
+        """Yields the workloads that wait for victims to leave, in no particular order."""
         return self._reservations.all()
 
     def lapsed(self, key: str) -> bool:
-        """Whether the workload's capacity reservation ended and was not renewed; True only once."""
+        """Reports whether the workload's capacity reservation ended and was not renewed; True only once."""
         item = self._items[key]
         lapsed, item.lapsed = item.lapsed, False
         return lapsed
 
     def tried(self, key: str) -> Mapping[tuple[str, str], int]:
-        """Where the workload's last flavor search ended (`FlavorAssignment.tried`); empty if its queue was requeued since."""
+        """Returns where the workload's last flavor search ended (`FlavorAssignment.tried`); empty if its queue was requeued
+        since.
+        """
         item = self._items.get(key)
         if item is None or item.tried is None:
             return {}
@@ -303,56 +306,56 @@ class PendingQueues:
         return tried if requeues == self.lines.line(item.workload.cluster_queue).requeues else {}
 
     def remember(self, key: str, tried: Mapping[tuple[str, str], int]) -> None:
-        """Store where the workload's flavor search ended; empty: it starts at the first flavor again."""
+        """Stores where the workload's flavor search ended; empty: it starts at the first flavor again."""
         item = self._items[key]
         item.tried = (self.lines.line(item.workload.cluster_queue).requeues, tried) if tried else None
 
     def take_notices(self) -> list[NotEvaluated]:
-        """The notices for workloads that were not evaluated, in order; each is returned once."""
+        """Returns the notices for workloads that were not evaluated, in order; each is returned once."""
         return self._notices.take()
 
     # ---- lists and counts for statuses and metrics
 
     def active(self, queue: str) -> list[Workload]:
-        """The workloads that will be evaluated, in order, including the refused head of a StrictFIFO queue."""
+        """Returns the workloads that will be evaluated, in order, including the refused head of a StrictFIFO queue."""
         return self._sorted(queue, lambda item: item.active)
 
     def inadmissible(self, queue: str) -> list[Workload]:
-        """The workloads that are inadmissible, in backoff or blocked, in order."""
+        """Returns the workloads that are inadmissible, in backoff or blocked, in order."""
         return self._sorted(queue, lambda item: not item.active)
 
     def pending_counts(self, queue: str) -> PendingCounts:
-        """The counts of its active and inadmissible workloads."""
+        """Returns the counts of its active and inadmissible workloads."""
         line = self.lines.by_queue.get(queue) or QueueLine()
         return pending_counts(
             line, self._counts[queue], self._reservations.count(queue), lambda key: self._items[key].workload
         )
 
     def count(self, queue: str) -> int:
-        """How many workloads of the queue are pending."""
+        """Returns how many workloads of the queue are pending."""
         return self._counts[queue]
 
     # ---- snapshots
 
     def workloads(self) -> Iterator[Workload]:
-        """All that are pending, in no particular order."""
+        """Yields all that are pending, in no particular order."""
         return (item.workload for item in self._items.values())
 
     def workload(self, key: str) -> Workload | None:
-        """The pending workload of that key."""
+        """Returns the pending workload of that key."""
         item = self._items.get(key)
         return item.workload if item else None
 
     def refusals(self) -> dict[str, tuple[Reason, float | None]]:
-        """The inadmissible workloads by key: reason and `again` as `refuse` got them for it or its class."""
+        """Returns the inadmissible workloads by key: reason and `again` as `refuse` got them for it or its class."""
         return refusals(self._items, self.lines.by_queue)
 
     def memory(self) -> QueueMemory:
-        """The other results of earlier evaluations, for a snapshot."""
+        """Returns the other results of earlier evaluations, for a snapshot."""
         return replace(remembered(self._items, self.lines.by_queue), unforeseen=self.starts.all_with_unknown_start())
 
-    def recall(self, memory: QueueMemory) -> None:
-        """Restore the memory of a snapshot. `refuse` (with the hints) must have been called before."""
+    def restore(self, memory: QueueMemory) -> None:
+        """Restores the memory of a snapshot. `refuse` (with the hints) must have been called before."""
         for key, item in self._items.items():
             if item.group is not None:
                 item.group.unevaluated = {one for one in item.group.members if one in memory.unevaluated}
@@ -374,7 +377,7 @@ class PendingQueues:
 
 
 def _memoized(free: Free) -> Free:
-    """The same function with memoized results; valid while usage does not change."""
+    """Returns the same function with memoized results; valid while usage does not change."""
     known: dict[tuple[FlavorResource, int | None], int] = {}
 
     def look_up(fr: FlavorResource, priority: int | None) -> int:

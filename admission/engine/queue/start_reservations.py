@@ -1,7 +1,6 @@
-"""When the first waiting workload of each backfill queue starts, as far as that is known. PendingQueues keeps it current.
+"""The reserved start of the first waiting workload of each backfill queue, if it is known. PendingQueues keeps it current.
 
-A queue has one start reservation, or one workload whose start is unknown. What is reserved, and why, is decided in
-cycle/backfill.py.
+A queue has one start reservation, or one workload whose start is unknown. cycle/backfill.py decides what is reserved.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ class StartReservations:
         self.version = 0
 
     def reserve(self, key: str, reservation: StartReservation | None) -> str:
-        """Store the start reservation of the first workload of a backfill queue that does not fit; None removes it.
+        """Stores the start reservation of the first workload of a backfill queue that does not fit; None removes it.
 
         Returns the name of the queue.
 
-        One per queue. It holds until the workload leaves or gets a capacity reservation, or another workload of the queue
+        A queue has one. It holds until the workload leaves or gets a capacity reservation, or another workload of the queue
         gets a start reservation.
         """
         name = self._items[key].workload.cluster_queue
@@ -41,19 +40,21 @@ class StartReservations:
         return name
 
     def _drop(self, name: str) -> str | None:
-        """The queue's reservation is gone; the key of the workload that had it."""
+        """Removes the queue's reservation. Returns the key of the workload that had it, None if there was none."""
         key, _ = self._held.pop(name, (None, None))
         self.version += key is not None
         return key
 
     def mark_start_unknown(self, key: str) -> str | None:
-        """The start of this waiting workload is unknown. Returns the key of the workload that lost its reservation to it."""
+        """Records that the start of this waiting workload is unknown. Returns the key of the workload that lost its reservation
+        to it.
+        """
         name = self._items[key].workload.cluster_queue
         self._unknown_start[name] = key
         return self._drop(name)
 
     def leave(self, name: str, key: str) -> tuple[bool, bool]:
-        """The workload left this queue: whether it had a reservation, and whether its start was unknown."""
+        """Removes the workload from this queue. Returns whether it had a reservation, and whether its start was unknown."""
         held, unforeseen = self._held.get(name, ("",))[0] == key, self._unknown_start.get(name) == key
         if held:
             self._drop(name)
@@ -62,24 +63,24 @@ class StartReservations:
         return held, unforeseen
 
     def forget(self, name: str) -> None:
-        """The queue does not backfill any more, or only now."""
+        """Removes what is known of the queue, because it no longer backfills, or begins to."""
         self._drop(name)
         self._unknown_start.pop(name, None)
 
     def unforeseen(self, queue: str) -> Workload | None:
-        """The first waiting workload of this queue whose start is unknown."""
+        """Returns the first waiting workload of this queue whose start is unknown."""
         key = self._unknown_start.get(queue)
         return None if key is None else self._items[key].workload
 
     def all_with_unknown_start(self) -> frozenset[str]:
-        """The keys of the workloads whose start is unknown."""
+        """Returns the keys of the workloads whose start is unknown."""
         return frozenset(self._unknown_start.values())
 
     def of(self, queue: str) -> tuple[Workload, StartReservation] | None:
-        """The workload of this queue with a start reservation, and that reservation."""
+        """Returns the workload of this queue with a start reservation, and that reservation."""
         found = self._held.get(queue)
         return None if found is None else (self._items[found[0]].workload, found[1])
 
     def all(self) -> Iterator[tuple[Workload, StartReservation]]:
-        """All workloads with a start reservation, in no particular order."""
+        """Yields all workloads with a start reservation, in no particular order."""
         return ((self._items[key].workload, reservation) for key, reservation in self._held.values())

@@ -179,17 +179,17 @@ class QuotaTree:
         return self._queues.get(queue)
 
     def charged_node(self, queue: str, seen_from: str = "") -> QuotaNode:
-        """The lowest node at which usage of the queue counts for the queue `seen_from`.
+        """Returns the lowest node at which usage of the queue counts for the queue `seen_from`.
 
-        That is its cohort, to which it passes all of its usage on; the queue itself where it holds quota back, or has no
-        cohort, or is `seen_from`.
+        That is its cohort, to which it passes on all of its usage. It is the queue itself if a lending limit withholds quota,
+        if the queue has no cohort, or if it is `seen_from`.
         """
         node = self._queues.get(queue) or QuotaNode(queue)
         holds_back = any(quota.lending_limit is not None for quota in node.quotas.values())
         return node if node.parent is None or holds_back or queue == seen_from else node.parent
 
     def shift(self, node: QuotaNode, usage: Usage, sign: int) -> None:
-        """Charge usage to the node itself (sign 1), or give it back (-1). Not taken back by a trial."""
+        """Charges usage to the node itself (sign 1), or releases it (-1). A trial does not revert this."""
         for fr, amount in usage.items():
             cohorts.use(node, fr, sign * amount)
 

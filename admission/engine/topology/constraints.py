@@ -1,6 +1,6 @@
 """Resolves placement requests against a tree: level names become level numbers, and slices become layers (placement.md 5.4).
 
-`build` returns an Ask, or the message of the first rule that the request breaks. place.py finds domains for an Ask. A
+`build` returns an Ask, or the message of the first rule that the request breaks. place_group.py finds domains for an Ask. A
 group's workers determine the Ask; its leader contributes only the requests and node requirements of one leader pod.
 """
 
@@ -24,11 +24,10 @@ from admission.engine.model import (
     SliceLayer,
     TopologyAsk,
 )
-from admission.engine.topology.tree.levelnames import resolve
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.node_affinity import malformed
 from admission.engine.topology.tree.tree import Tree
-from admission.engine.topology.tree.tree_spec import Values
+from admission.engine.topology.tree.tree_spec import Values, resolve
 from admission.engine.topology.usage import LIMIT
 
 NOTHING = TopologyAsk(explicit=False)

@@ -1,7 +1,7 @@
 """Counts how many pods fit into every domain, bottom up: placement.md 5.2, 5.3 and 5.5.
 
 Each row's free amounts are divided by the requests of one pod, vectorized over all rows, one resource at a time; the
-counts of children are then added up for their parents. Removed domains count zero. Called by place.py and the solvers.
+counts of children are then added up for their parents. Removed domains count zero. Called by place_group.py and the solvers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Places a gang whose pods have topologySpreadConstraints with DoNotSchedule. Called by place.py; the rule is in even.py.
+"""Places a gang whose pods have topologySpreadConstraints with DoNotSchedule. Called by place_group.py; the rule is in even.py.
 
 With a required or preferred level, the gang gets the tightest domain of that level in which all pods can be spread evenly;
 without one, the pods are spread over all nodes that they may use. Pods with a leader, slices or placement constraints are

@@ -58,11 +58,11 @@ class CandidateDomain:
         return max(0, self.want - self.holds)
 
     def evict(self, key: str) -> None:
-        """Count the workload as evicted."""
+        """Counts the workload as evicted."""
         self._shift(key, add)
 
     def bring_back(self, key: str) -> None:
-        """Count the workload as running again."""
+        """Counts the workload as running again."""
         self._shift(key, sub)
 
     def _shift(self, key: str, step: Callable[[int, int], int]) -> None:
@@ -101,14 +101,14 @@ class EvictionGains:
         return self._enough > 0
 
     def evict(self, key: str) -> None:
-        """Count the workload as evicted."""
+        """Counts the workload as evicted."""
         for domain in self._of.get(key, ()):
             short = domain.missing > 0
             domain.evict(key)
             self._enough += short and not domain.missing
 
     def bring_back(self, key: str) -> None:
-        """Count the workload as running again."""
+        """Counts the workload as running again."""
         for domain in self._of.get(key, ()):
             held = not domain.missing
             domain.bring_back(key)

@@ -4,7 +4,7 @@ Below a lowest level such as the rack, kube-scheduler chooses the host, which is
 It is not once any pod has a term: terms of other gangs depend on the host that the scheduler chooses, a spread constraint
 considers only hosts of the rack, full and cordoned ones included, and pods with affinity to each other must all be in the
 same zone. So from then on the domains of every assignment have the hostname after the path of the lowest level. Called by
-place.py.
+place_group.py.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from admission.engine.model import Assignment, PlacementRequest
 from admission.engine.topology import pins, spares
 from admission.engine.topology.constraints import Group, groups_of
 from admission.engine.topology.joint import joint
-from admission.engine.topology.place_group import GroupPlacer, Placed
+from admission.engine.topology.joint.colocated import Placed
+from admission.engine.topology.place_group import GroupPlacer
 
 
 class Placer:
@@ -77,15 +78,15 @@ class Placer:
     ) -> PlacementResult:
         """Returns `result` if it leaves capacity for the spare hosts, else another placement that does, else the failure."""
         placed = [(request, result.assignments[request.pod_set.name]) for request in requests]
-        lacking = self.spare_hosts(placed, assumed=False, simulate_empty=simulate_empty).lacking
-        if lacking is None:
+        shortage = self.spare_hosts(placed, assumed=False, simulate_empty=simulate_empty).shortage
+        if shortage is None:
             return result
         groups = groups_of(requests)
         other = spares.elsewhere(self._steps, groups[0], simulate_empty) if len(groups) == 1 else None
         if other is not None:
             return PlacementResult({request.pod_set.name: assignment for request, assignment in other}, {})
         names = [request.pod_set.name for request in requests if request.spare_hosts]
-        return PlacementResult({}, dict.fromkeys(names, lacking))
+        return PlacementResult({}, dict.fromkeys(names, shortage))
 
     def spare_hosts(self, placed: Placed, *, assumed: bool, simulate_empty: bool = False) -> spares.SpareHosts:
         """Returns the spare hosts that can be held for these pods. `assumed`: the pods are charged already."""

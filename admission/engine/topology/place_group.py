@@ -32,6 +32,7 @@ from admission.engine.topology.compatible.tree_search import Found, NoDomains, N
 from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.joint import colocated
+from admission.engine.topology.joint.colocated import Placed
 from admission.engine.topology.messages import exclusion_text, failure, quoted
 from admission.engine.topology.neighbours.placed import of_domain
 from admission.engine.topology.neighbours.within import broken
@@ -42,8 +43,6 @@ from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
 
-Placed = Sequence[tuple[PlacementRequest, Assignment]]
-"""The assignment of each pod set of a group."""
 _TRIES = 64
 """The number of domains of a topology key that are tried for pods that must be in one of them."""
 
@@ -61,12 +60,12 @@ class GroupPlacer:
         self.journal = journal
 
     def watch_terms(self, requests: Sequence[PlacementRequest]) -> None:
-        """Start to count pods if a request has terms (affinity, spread), so that its pod sets see each other's pods."""
+        """Starts to count pods if a request has terms (affinity, spread), so that its pod sets see each other's pods."""
         if any(self.capacity.placed.has_terms(request.facts) for request in requests):
             self.capacity.placed.watch()
 
     def assume(self, found: Placed) -> None:
-        """Charge these assignments, and count their pods for terms, until the open trial ends."""
+        """Charges these assignments, and count their pods for terms, until the open trial ends."""
         for request, assignment in found:
             vector = self.capacity.columns.vector(pod_amounts(request.pod_set))
             wants = wants_of(request.pod_set, self._flavors.get(request.flavor))
@@ -269,7 +268,7 @@ class GroupPlacer:
         return NoPlacement(text) if found is None else [(group.workers, found)]
 
     def _solve(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Solved:
-        """Solve with the algorithm for placement constraints, the exact algorithm, or Kueue's algorithm."""
+        """Solves with the algorithm for placement constraints, the exact algorithm, or Kueue's algorithm."""
         if ask.shaped:
             return shaping.solve(tree, ask, numbers, self.options.exact_budget)
         if ask.profile is Profile.EXACT:

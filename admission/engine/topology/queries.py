@@ -25,9 +25,10 @@ from admission.engine.topology.allocation.simulated_removal import PlacementChec
 from admission.engine.topology.capacity_bound import CapacityBound
 from admission.engine.topology.empty_cluster import EmptyAnswers
 from admission.engine.topology.eviction_gains import EvictionGains, eviction_gains
+from admission.engine.topology.joint.colocated import Placed
 from admission.engine.topology.level_check import BrokenLevel, broken_levels
 from admission.engine.topology.place import Placer
-from admission.engine.topology.place_group import GroupPlacer, Placed
+from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.replace import Replacer, on_hosts
 from admission.engine.topology.spares import SpareHosts
 from admission.engine.topology.tree.level import Bools
@@ -53,23 +54,26 @@ class PlacementQueries:
         self._empty = EmptyAnswers(self._placer, capacity)
 
     def check(self, requests: Sequence[PlacementRequest], found: Mapping[str, Assignment]) -> PlacementCheck:
-        """A quick check, later in a trial, whether places found by `place` still have capacity."""
+        """Returns a quick check, for use later in a trial, whether assignments found by `place` still have capacity."""
         return PlacementCheck(self._capacity, requests, found)
 
     def capacity_bound(self, pod_sets: Iterable[Sequence[PlacementRequest]]) -> CapacityBound:
-        """Tells quickly, later in a trial too, that a pod set has no place; each comes as one request for every flavor."""
+        """Returns a quick proof, for use later in a trial too, that a pod set fits nowhere.
+
+        Each pod set comes as one request for every flavor.
+        """
         return CapacityBound(self._capacity.trees, pod_sets)
 
     def eviction_gains(self, requests: Sequence[PlacementRequest], keys: Iterable[str]) -> EvictionGains | None:
-        """The domains in which the pods would fit without these workloads, and the capacity that each of them frees there;
-        None if unknown.
+        """Returns the domains in which the pods would fit without these workloads, and the capacity that each workload frees
+        there; None if unknown.
         """
         if any(request.spare_hosts for request in requests):
             return None
         return eviction_gains(self._steps, self._allocations, self._capacity, requests, keys)
 
     def place(self, requests: Sequence[PlacementRequest], *, simulate_empty: bool = False) -> PlacementResult:
-        """Domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.
+        """Returns domains for the pod sets of one workload, together. `simulate_empty`: as if no workload were admitted.
 
         Requests with `previous` keep those places as far as possible (placement.md 5.11): release the older slice first.
         """
@@ -87,10 +91,11 @@ class PlacementQueries:
         lost: Mapping[tuple[str, str], int] | None = None,
         first: Sequence[Collection[str]] = (),
     ) -> PlacementResult:
-        """Other places for the pods on failed nodes (hostnames); all else of `previous` stays: placement.md 5.10.
+        """Returns assignments in which the pods on failed nodes (hostnames) move and all other pods of `previous` stay
+        (placement.md 5.10).
 
-        `alive`: hosts that are in no tree now, but whose pods run on. `lost`: only so many pods of each (pod set, node) move.
-        `first`: sets of hosts, the first of which that has room for all lost pods is used.
+        `alive` has hosts that are in no tree now, but whose pods run on. With `lost`, only that number of pods of each
+        (pod set, node) moves. `first` has sets of hosts; the first set with capacity for all lost pods is used.
 
         The workload's allocation stays meanwhile: its healthy pods keep their capacity.
         """
@@ -101,16 +106,18 @@ class PlacementQueries:
         return self._replacer.replace(requests, nodes, alive, lost)
 
     def spare_hosts(self, requests: Sequence[PlacementRequest]) -> SpareHosts:
-        """The hosts that can be held free beside the charged pods of `previous`."""
+        """Returns the hosts that can be held free beside the charged pods of `previous`."""
         placed = [(request, request.previous) for request in requests if request.previous is not None]
         return self._placer.spare_hosts(placed, assumed=True)
 
     def broken_levels(self, requests: Sequence[PlacementRequest]) -> list[BrokenLevel]:
-        """The levels that no longer hold for the pods of `previous` because nodes changed their labels."""
+        """Returns the levels that no longer hold for the pods of `previous` because nodes changed their labels."""
         return broken_levels(self._steps, requests)
 
     def fits(self, workload: Workload, admission: Admission) -> bool:
-        """Whether each domain still exists and, counted alone, has room for its pods (placement.md 5.14). Ignores quota."""
+        """Reports whether each domain still exists and, counted alone, has capacity for its pods (placement.md 5.14). Ignores
+        quota.
+        """
         pod_sets = {pod_set.name: pod_set for pod_set in workload.pod_sets}
         return all(
             self._holds(self._allocations.flavor_of(got), got.assignment, pod_sets[got.name], workload)
@@ -123,10 +130,12 @@ class PlacementQueries:
         if tree is None or not tree.names(assignment.levels):
             return False
         near = self._capacity.placed.open_rows(workload.facts_of(pod_set), tree, empty=False)
-        return all(self._room(tree, domain.values, pod_set, near) >= domain.count for domain in assignment.domains)
+        return all(
+            self._pods_that_fit_in(tree, domain.values, pod_set, near) >= domain.count for domain in assignment.domains
+        )
 
-    def _room(self, tree: Tree, values: Values, pod_set: PodSet, near: Bools | None) -> int:
-        """The number of pods for which the domain has room, without counting the `pods` slots; -1 if it does not exist."""
+    def _pods_that_fit_in(self, tree: Tree, values: Values, pod_set: PodSet, near: Bools | None) -> int:
+        """Returns how many of the pods fit into the domain, without counting the `pods` slots; -1 if it does not exist."""
         domain = tree.domain_row(values)
         if domain is None:
             return -1

@@ -128,7 +128,7 @@ class Replacer:
             level = tree.shape.levels[ask.level]
             return NoPlacement(f"nodes were relabelled, and no domain of level {level} has most of the pods that stay")
         if len(nodes) > 1 and not ask.shaped:
-            found = self._refilled(tree, request, ask, known, others, lost)
+            found = self._complete_slices(tree, request, ask, known, others, lost)
         else:
             narrowed = _narrowed(tree, ask, known, others)
             found = self._found(tree, request, replace(narrowed, kept=by_path(tree, known)) if ask.shaped else narrowed)
@@ -149,7 +149,7 @@ class Replacer:
         ((_, new),) = found
         return new
 
-    def _refilled(
+    def _complete_slices(
         self,
         tree: Tree,
         request: PlacementRequest,
@@ -240,8 +240,8 @@ def _narrowed(tree: Tree, ask: Ask, rest: Assignment, others: Sequence[Assignmen
         return ask if within is None else replace(ask, within=within, layers=(whole[-1],), inner={})
     if not ask.required:
         return ask
-    homes = (home(tree, part, ask.level) for part in (rest, *others))
-    return replace(ask, within=next((where for where in homes if where), None))
+    domains = (home(tree, part, ask.level) for part in (rest, *others))
+    return replace(ask, within=next((where for where in domains if where), None))
 
 
 def _incomplete(tree: Tree, layer: ResolvedLayer, rest: Sequence[DomainCount], lost: int) -> Values | None:

@@ -6,7 +6,7 @@ end of the assignment. If the tree no longer has a domain of the older slice, th
 level holds for old and new pods together. Dropping pods ignores placement slices, so only an unconstrained job may shrink
 (the webhook ensures that).
 
-This module separates the pods that stay from those still to be placed; place.py places the latter. The caller has
+This module separates the pods that stay from those still to be placed; place_group.py places the latter. The caller has
 released the older slice.
 """
 

@@ -18,7 +18,8 @@ from admission.engine.model import Assignment, DomainCount, PlacementRequest
 from admission.engine.topology.assignment_parts import home, stale
 from admission.engine.topology.constraints import Ask, Group
 from admission.engine.topology.count import Counter
-from admission.engine.topology.place_group import GroupPlacer, Placed
+from admission.engine.topology.joint.colocated import Placed
+from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
@@ -31,33 +32,33 @@ _TRIES: Final = 64
 class SpareHosts:
     """The spare hosts of each pod set, each with the number of pods that it is held for.
 
-    `lacking` says why there are fewer hosts than requested; None if there are enough.
+    `shortage` says why there are fewer hosts than requested; None if there are enough.
     """
 
     held: Mapping[str, Assignment]
-    lacking: NoPlacement | None = None
+    shortage: NoPlacement | None = None
 
 
 def find(steps: GroupPlacer, placed: Placed, simulate_empty: bool) -> SpareHosts:
     """Returns the spare hosts for pods that are charged already: as many as requested, or as many as there are."""
     used = {domain.values[-1] for _, assignment in placed for domain in assignment.domains}
     held: dict[str, Assignment] = {}
-    lacking: NoPlacement | None = None
+    shortage: NoPlacement | None = None
     with steps.journal.trial():
         for request, assignment in placed:
             if not (asked := request.spare_hosts):
                 continue
             found = _hosts(steps, request, assignment, used, simulate_empty)
             if isinstance(found, NoPlacement):
-                lacking = lacking or found
+                shortage = shortage or found
                 continue
             if len(found.domains) < asked:
-                lacking = lacking or _too_few(request, found, assignment)
+                shortage = shortage or _too_few(request, found, assignment)
             if found.domains:
                 held[request.pod_set.name] = found
                 used.update(domain.values[-1] for domain in found.domains)
                 steps.assume([(request, found)])
-    return SpareHosts(held, lacking)
+    return SpareHosts(held, shortage)
 
 
 def elsewhere(steps: GroupPlacer, group: Group, simulate_empty: bool) -> Placed | None:
@@ -75,7 +76,7 @@ def elsewhere(steps: GroupPlacer, group: Group, simulate_empty: bool) -> Placed 
             continue
         with steps.journal.trial():
             steps.assume(found)
-            if find(steps, found, simulate_empty).lacking is None:
+            if find(steps, found, simulate_empty).shortage is None:
                 return found
     return None
 

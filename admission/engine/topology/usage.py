@@ -91,7 +91,7 @@ def times(vector: Vector, count: int) -> Vector:
 
 
 def add(into: dict[int, int], vector: Vector) -> None:
-    """Add the vector to `into`, in place; entries that become zero are removed."""
+    """Adds the vector to `into`, in place; entries that become zero are removed."""
     for column, amount in vector:
         total = into.get(column, 0) + amount
         if total:
@@ -114,7 +114,7 @@ UsageTable = dict[Hashable, dict[int, int]]
 
 
 def add_usage(table: UsageTable, key: Hashable, vector: Vector) -> None:
-    """Add the vector to the usage of the key; an entry that becomes empty is removed."""
+    """Adds the vector to the usage of the key; an entry that becomes empty is removed."""
     entry = table.setdefault(key, {})
     add(entry, vector)
     if not entry:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine import convert, convert_nodes, convert_queues, model
+from admission.engine import convert, convert_admissions, convert_nodes, convert_queues, model
 from admission.engine.quota.charging import ResourceRules, Transformation
 from api import pods, queues, topology, workloads
 from api.errors import InvalidObject
@@ -159,7 +159,7 @@ ADMITTED = model.Admission(
 
 
 def test_an_admission_reads_back_as_it_was_decided() -> None:
-    wire = convert.admission(ADMITTED).to_wire()
+    wire = convert_admissions.to_status(ADMITTED).to_wire()
     first = wire["podSetAssignments"][0]
     assert (first["resourceUsage"], first["count"]) == ({"cpu": "4500m", "memory": "3Gi"}, 3)
     assert "topologyAssignment" not in wire["podSetAssignments"][1]
@@ -182,7 +182,7 @@ def test_any_admission_reads_back(usage: dict[str, int], places: list[tuple[str,
         "main", dict.fromkeys(usage, "f"), usage, 1, model.Assignment(("block", "rack"), domains)
     )
     decided = model.Admission("cq", (pod_set,))
-    wire = convert.admission(decided).to_wire()
+    wire = convert_admissions.to_status(decided).to_wire()
     status = {"conditions": [condition(QUOTA_RESERVED)], "admission": wire}
     assert convert.workload(wire_workload(status=status), cluster_queue="cq").admission == decided
 

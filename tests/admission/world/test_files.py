@@ -182,7 +182,7 @@ def broken_queue() -> Manifest:
         pytest.param(
             queue("old")[0] | {"apiVersion": "kueue.x-k8s.io/v1beta1"},
             "made.yaml: ClusterQueue old: not read: its apiVersion is 'kueue.x-k8s.io/v1beta1', "
-            "only kueue.x-k8s.io/v1beta2 is spoken",
+            "only kueue.x-k8s.io/v1beta2 is supported",
             id="another version",
         ),
         pytest.param(

@@ -15,7 +15,7 @@ import msgspec
 from admission.controllers import conditions
 from admission.controllers.active_conditions import checks_of, cluster_queue_activity
 from admission.controllers.resources import Limit, defect
-from admission.engine import convert, convert_nodes, convert_queues
+from admission.engine import convert, convert_admissions, convert_nodes, convert_queues
 from admission.engine.cycle.outcomes import requested
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Wait
 from admission.engine.ledger import Ledger
@@ -175,7 +175,7 @@ class CycleCase:
     def _admit(self, decision: Admit) -> None:
         key, queue = decision.workload, decision.admission.cluster_queue
         workload = self.workloads[key]
-        status = conditions.reserved(workload.status, convert.admission(decision.admission), self.now)
+        status = conditions.reserved(workload.status, convert_admissions.to_status(decision.admission), self.now)
         if set(checks_of(self._cluster_queues[queue])) <= {check.name for check in status.admission_checks}:
             status = conditions.synced_admitted(status, self.now)
         self._set(key, status)
@@ -237,7 +237,7 @@ class CycleCase:
     def assignments(self) -> dict[str, Any]:
         """The admissions in the book, by workload."""
         return {
-            key: shown_admission(convert.admission(admission).to_wire())
+            key: shown_admission(convert_admissions.to_status(admission).to_wire())
             for key, admission in self.ledger.admissions.items()
         }
 

@@ -48,7 +48,7 @@ class Allocations:
     # ---- admissions
 
     def charge(self, workload: Workload, admission: Admission) -> None:
-        """Charge an admission and cover the workload's bound pods. The workload must have no admission in force."""
+        """Charges an admission and cover the workload's bound pods. The workload must have no admission in force."""
         allocation = Allocation(workload, admission, dict(self._entries(workload, admission)))
         if any(entry.facts is not None and entry.facts.has_terms for entry in allocation.entries.values()):
             self._placed.watch(borne=True)
@@ -82,13 +82,13 @@ class Allocations:
         return [(entry.spot, times(entry.vector, entry.count)) for entry in entries]
 
     def renew(self, workload: Workload) -> None:
-        """Replace the workload object of an admission in force. Its usage is unchanged."""
+        """Replaces the workload object of an admission in force. Its usage is unchanged."""
         allocation = self.by_workload[workload.key]
         if allocation.workload != workload:
             self._journal.put(self.by_workload, workload.key, replace(allocation, workload=workload))
 
     def release(self, key: str) -> Admission | None:
-        """Release the workload's admission and return it; None if it has none. Its bound pods become foreign."""
+        """Releases the workload's admission and return it; None if it has none. Its bound pods become foreign."""
         allocation = self.by_workload.get(key)
         if allocation is None:
             return None
@@ -158,7 +158,7 @@ class Allocations:
         return {entry.slot: dict(sorted(entry.assumed.items())) for entry in entries if entry.assumed}
 
     def set_assumed_pods(self, pods: Mapping[Slot, Mapping[str, int]]) -> None:
-        """Move the assumed pods to these nodes."""
+        """Moves the assumed pods to these nodes."""
         entries = [
             entry for allocation in self.by_workload.values() for entry in allocation.entries.values() if entry.by_node
         ]
@@ -184,7 +184,7 @@ class Allocations:
         return sorted(self._with_surplus.get(key, ()))
 
     def set_pod(self, pod: BoundPod) -> None:
-        """Record a bound pod, or its changed state, and charge it."""
+        """Records a bound pod, or its changed state, and charge it."""
         if self.pods.get(pod.key) == pod:
             return
         if pod.facts is not None and pod.facts.has_terms:
@@ -197,7 +197,7 @@ class Allocations:
         self._settle(pod.key)
 
     def drop_pod(self, key: str) -> None:
-        """Forget a bound pod and release its charge."""
+        """Forgets a bound pod and release its charge."""
         pod = self.pods.get(key)
         if pod is None:
             return
@@ -233,7 +233,7 @@ class Allocations:
         return None if allocation is None else allocation.entries.get(slot[1:])
 
     def _settle(self, key: str) -> None:
-        """Cover the pod if its workload's admission includes a pod there that is not bound yet; else charge it as foreign."""
+        """Covers the pod if its workload's admission includes a pod there that is not bound yet; else charge it as foreign."""
         pod = self.pods[key]
         slot = self.slot_for(pod)
         entry = None if slot is None else self.entry_of(slot)
@@ -258,7 +258,7 @@ class Allocations:
         self.assumed.move_from_overcommitted(pod.node)
 
     def _charge_covered(self, entry: EntryUsage, pod: BoundPod, count: int) -> None:
-        """Charge the pod on its node if nodes are counted one by one; otherwise charge only its surplus."""
+        """Charges the pod on its node if nodes are counted one by one; otherwise charge only its surplus."""
         if entry.by_node:
             taken = self._capacity.columns.vector(held(pod))
             self._capacity.charge(Spot(SpotKind.NODE, entry.flavor, (pod.node,)), taken, count)
@@ -268,7 +268,7 @@ class Allocations:
             self._capacity.add_foreign(pod.node, surplus, count)
 
     def _mark_surplus(self, pod: BoundPod, apart: bool) -> None:
-        """Record whether the pod, or what it uses beyond its entry, is charged on its node."""
+        """Records whether the pod, or what it uses beyond its entry, is charged on its node."""
         if pod.workload is not None:
             (self._journal.add if apart else self._journal.discard)(
                 self._with_surplus.setdefault(pod.workload, set()), pod.key
@@ -283,7 +283,7 @@ class Allocations:
         )
 
     def _unsettle(self, key: str) -> None:
-        """Undo `_settle`."""
+        """Undoes `_settle`."""
         pod = self.pods[key]
         slot = self.slot_of.get(key)
         if slot is None:
@@ -329,7 +329,7 @@ class Allocations:
     # ---- nodes
 
     def node_moved(self, name: str) -> None:
-        """Handle a node that was added, removed or relabelled.
+        """Handles a node that was added, removed or relabelled.
 
         The domains of its pods are determined again, and its assumed pods move to other nodes.
         """
@@ -345,10 +345,10 @@ class Allocations:
         self.assumed.place_unplaced_on(name)
 
     def node_changed(self, name: str) -> None:
-        """Handle a node whose allocatable amounts changed."""
+        """Handles a node whose allocatable amounts changed."""
         self.assumed.move_from_overcommitted(name)
         self.assumed.place_unplaced_on(name)
 
     def flavor_rebuilt(self) -> None:
-        """Handle a rebuilt flavor tree: try to place the assumed pods that fit on no node."""
+        """Handles a rebuilt flavor tree: try to place the assumed pods that fit on no node."""
         self.assumed.place_all_unplaced()

@@ -13,7 +13,7 @@ from functools import partial
 
 from admission.engine.journal import Journal
 from admission.engine.topology.allocation.capacity import Capacity, Spot, SpotKind
-from admission.engine.topology.allocation.entries import Domain, EntryUsage, Slot, nodes_with_room
+from admission.engine.topology.allocation.entries import Domain, EntryUsage, Slot, nodes_with_capacity
 
 
 class AssumedPods:
@@ -27,12 +27,12 @@ class AssumedPods:
         self._unplaced: dict[Domain, set[Slot]] = {}
 
     def pack(self, entry: EntryUsage) -> None:
-        """Hold capacity on nodes for the entry's unplaced pods, as far as they fit."""
+        """Holds capacity on nodes for the entry's unplaced pods, as far as they fit."""
         if not entry.by_node:
             return
         rest = entry.unplaced
         if rest > 0:
-            nodes = list(nodes_with_room(self._capacity, entry.flavor, entry.domain, entry.vector, entry.wants))
+            nodes = list(nodes_with_capacity(self._capacity, entry.flavor, entry.domain, entry.vector, entry.wants))
             for node, fit in nodes:
                 count = min(fit, rest)
                 if count:
@@ -41,7 +41,7 @@ class AssumedPods:
         self.track_unplaced(entry)
 
     def shift(self, entry: EntryUsage, node: str, count: int) -> None:
-        """Add `count` assumed pods of the entry to the node (negative: remove)."""
+        """Adds `count` assumed pods of the entry to the node (negative: remove)."""
         total = entry.assumed.get(node, 0) + count
         if total:
             self._journal.put(entry.assumed, node, total)
@@ -52,19 +52,19 @@ class AssumedPods:
         self._capacity.charge(Spot(SpotKind.NODE, entry.flavor, (node,)), entry.vector, count)
 
     def track_unplaced(self, entry: EntryUsage) -> None:
-        """Record whether the entry has pods that are neither bound nor assumed."""
+        """Records whether the entry has pods that are neither bound nor assumed."""
         if entry.unplaced > 0:
             self._journal.add(self._unplaced.setdefault(entry.domain, set()), entry.slot)
         elif entry.domain in self._unplaced:
             self._journal.discard(self._unplaced[entry.domain], entry.slot)
 
     def place_unplaced(self, domain: Domain) -> None:
-        """Try again to place the domain's unplaced pods, since capacity may have been freed there."""
+        """Tries again to place the domain's unplaced pods, since capacity may have been freed there."""
         for slot in sorted(self._unplaced.get(domain, ())):
             self._act_on(slot, self.pack)
 
     def place_unplaced_on(self, node: str) -> None:
-        """Try again to place unplaced pods of every domain that contains the node."""
+        """Tries again to place unplaced pods of every domain that contains the node."""
         if self._unplaced:
             for levels in sorted({tree.shape.levels for tree in self._capacity.trees.values()}):
                 values = self._capacity.domain_of(node, levels)
@@ -72,12 +72,12 @@ class AssumedPods:
                     self.place_unplaced((levels, values))
 
     def place_all_unplaced(self) -> None:
-        """Try again to place the unplaced pods of every domain."""
+        """Tries again to place the unplaced pods of every domain."""
         for domain in sorted(self._unplaced):
             self.place_unplaced(domain)
 
     def leave(self, node: str) -> None:
-        """Move the node's assumed pods to other nodes of their domains."""
+        """Moves the node's assumed pods to other nodes of their domains."""
         for slot in sorted(self._on.get(node, ())):
             self._act_on(slot, partial(self._move, node))
 
@@ -86,14 +86,14 @@ class AssumedPods:
         self.pack(entry)
 
     def clear(self, entry: EntryUsage) -> None:
-        """Remove all assumed pods of the entry."""
+        """Removes all assumed pods of the entry."""
         for node in sorted(entry.assumed):
             self.shift(entry, node, -entry.assumed[node])
         if entry.domain in self._unplaced:
             self._journal.discard(self._unplaced[entry.domain], entry.slot)
 
     def replace_by_bound(self, entry: EntryUsage, node: str) -> None:
-        """Remove one assumed pod after a pod of the entry was bound to the node, preferably an assumed pod on this node."""
+        """Removes one assumed pod after a pod of the entry was bound to the node, preferably an assumed pod on this node."""
         if entry.unplaced < 0:
             self.shift(entry, node if node in entry.assumed else max(entry.assumed), -1)
 
@@ -103,7 +103,7 @@ class AssumedPods:
             act(entry)
 
     def move_from_overcommitted(self, name: str) -> None:
-        """Move assumed pods to other nodes while this node is overcommitted."""
+        """Moves assumed pods to other nodes while this node is overcommitted."""
         for slot in sorted(self._on.get(name, ()), reverse=True):
             self._act_on(slot, partial(self._move_while_overcommitted, name))
 

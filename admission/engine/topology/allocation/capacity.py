@@ -91,7 +91,7 @@ class Capacity:
         return dict(self._generations)
 
     def keep_generations(self, generations: Mapping[str, int]) -> None:
-        """Restore generations that were read before. The caller has used again all capacity that was freed since then."""
+        """Restores generations that were read before. The caller has used again all capacity that was freed since then."""
         for flavor in self._generations.keys() | generations.keys():
             if flavor in generations:
                 self._journal.put(self._generations, flavor, generations[flavor])
@@ -117,7 +117,7 @@ class Capacity:
     # ---- flavors
 
     def set_flavor(self, name: str, flavor: Flavor | None) -> bool:
-        """Set the flavor (None: remove it). Reports whether its tree was rebuilt, because levels or node labels changed."""
+        """Sets the flavor (None: remove it). Reports whether its tree was rebuilt, because levels or node labels changed."""
         shape = None if flavor is None else TreeSpec.of(flavor, self._options.counting)
         old = self.trees.get(name)
         self._capacity_freed(name)
@@ -159,7 +159,7 @@ class Capacity:
         return [record.node for record in self.nodes.values() if record.node is not None]
 
     def set_node(self, name: str, node: Node | None) -> bool:
-        """Set the node (None: remove it). Reports whether more than its amounts changed: it was added, removed or relabelled,
+        """Sets the node (None: remove it). Reports whether more than its amounts changed: it was added, removed or relabelled,
         or its taints or readiness changed.
         """
         record = self.nodes.get(name)
@@ -210,7 +210,7 @@ class Capacity:
             del self.nodes[name]
 
     def add_foreign(self, name: str, vector: Vector, count: int = 1) -> None:
-        """Add `count` foreign pods that use `vector` each to the node (negative: remove them)."""
+        """Adds `count` foreign pods that use `vector` each to the node (negative: remove them)."""
         amount = times(vector, count)
         if self._journal.recording:
             self._journal.record(partial(self._add_foreign, name, times(amount, -1)))
@@ -247,25 +247,25 @@ class Capacity:
     # ---- usage of admitted workloads
 
     def charge(self, spot: Spot, vector: Vector, count: int) -> None:
-        """Charge `count` pods that use `vector` each to the spot (negative: release them)."""
+        """Charges `count` pods that use `vector` each to the spot (negative: release them)."""
         if count:
             amount = times(vector, count)
             if self._journal.recording:
                 self._journal.record(partial(self._charge, spot, vector if count == -1 else times(amount, -1)))
-            self._charge(spot, amount, grew=count < 0)
+            self._charge(spot, amount, freed=count < 0)
 
-    def _charge(self, spot: Spot, vector: Vector, *, grew: bool = False) -> None:
+    def _charge(self, spot: Spot, vector: Vector, *, freed: bool = False) -> None:
         table = self.usage_table(spot)
         add_usage(table, usage_key(spot), vector)
         for touched in self._touched:
             touched.spots.add((id(table), usage_key(spot)))
         for flavor, tree, row in self._rows(spot):
             tree.shift_used(row, vector)
-            if grew:
+            if freed:
                 self._capacity_freed(flavor)
 
     def assume(self, spot: Spot, vector: Vector, count: int) -> None:
-        """Subtract `count` pods from free amounts only, for pod sets that are placed in the same call. Usage stays."""
+        """Subtracts `count` pods from free amounts only, for pod sets that are placed in the same call. Usage stays."""
         amount = times(vector, -count)
         for _, tree, row in list(self._rows(spot)):
             self._journal.record(partial(tree.shift_free, row, amount, -1))
@@ -321,7 +321,7 @@ class Capacity:
 
     @contextmanager
     def touching(self) -> Iterator[Touched]:
-        """Collect the spots and nodes that are charged during the context.
+        """Collects the spots and nodes that are charged during the context.
 
         A sum that was computed in several steps meanwhile is not reliable for these.
         """

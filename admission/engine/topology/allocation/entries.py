@@ -109,13 +109,13 @@ def spots(
             yield spot_of(flavor, assignment.levels, domain.values), domain.count
             continue
         rest = domain.count
-        for node, fit in nodes_with_room(capacity, flavor, (assignment.levels, domain.values), vector, wants):
+        for node, fit in nodes_with_capacity(capacity, flavor, (assignment.levels, domain.values), vector, wants):
             if rest and (count := min(fit, rest)):
                 rest -= count
                 yield Spot(SpotKind.NODE, flavor, (node,)), count
 
 
-def nodes_with_room(
+def nodes_with_capacity(
     capacity: Capacity, flavor: str, where: Domain, vector: Vector, wants: Wants
 ) -> Iterator[tuple[str, int]]:
     """Yields the nodes of the domain that the pods may use, by name, each with the number of pods that still fit."""

@@ -18,19 +18,19 @@ from admission.engine.topology.usage import Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class SparseAmounts:
     """Amounts used in one tree: three int64 arrays of equal length. A cell may occur several times."""
 
     columns: Ints
     rows: Ints
     amounts: Ints
 
-    def part(self, first: int, last: int) -> Cells:
+    def part(self, first: int, last: int) -> SparseAmounts:
         """Returns the cells from `first` up to, but without, `last`."""
-        return Cells(self.columns[first:last], self.rows[first:last], self.amounts[first:last])
+        return SparseAmounts(self.columns[first:last], self.rows[first:last], self.amounts[first:last])
 
 
-Footprint = Mapping[str, Cells]
+Footprint = Mapping[str, SparseAmounts]
 """The cells that a workload uses, by the flavor of their tree."""
 
 
@@ -41,30 +41,32 @@ def footprint(capacity: Capacity, taken: Iterable[tuple[Spot, Vector]]) -> Footp
         for flavor in capacity.trees:
             if (row := capacity.row(flavor, spot)) is not None:
                 found.setdefault(flavor, []).extend((column, row, amount) for column, amount in vector)
-    return {flavor: _cells(entries) for flavor, entries in found.items()}
+    return {flavor: _sparse(entries) for flavor, entries in found.items()}
 
 
-def _cells(entries: Sequence[tuple[int, int, int]]) -> Cells:
+def _sparse(entries: Sequence[tuple[int, int, int]]) -> SparseAmounts:
     columns, rows, amounts = np.array(entries, dtype=np.int64).reshape(-1, 3).T
-    return Cells(columns, rows, amounts)
+    return SparseAmounts(columns, rows, amounts)
 
 
-def joined(footprints: Sequence[Footprint], flavor: str) -> tuple[Cells, Ints]:
+def joined(footprints: Sequence[Footprint], flavor: str) -> tuple[SparseAmounts, Ints]:
     """Returns the cells of all footprints in one tree, concatenated, and the len(footprints) + 1 offsets of the parts."""
     parts = [each.get(flavor, _NOTHING) for each in footprints]
     offsets = np.zeros(len(parts) + 1, dtype=np.int64)
     if not parts:
         return _NOTHING, offsets
     np.cumsum([len(part.amounts) for part in parts], out=offsets[1:])
-    return Cells(*(np.concatenate([getattr(part, name) for part in parts]) for name in Cells.__slots__)), offsets
+    return SparseAmounts(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in SparseAmounts.__slots__)
+    ), offsets
 
 
 _NONE = np.zeros(0, dtype=np.int64)
-_NOTHING = Cells(_NONE, _NONE, _NONE)
+_NOTHING = SparseAmounts(_NONE, _NONE, _NONE)
 
 
-def free(capacity: Capacity, flavor: str, cells: Cells, sign: int) -> None:
-    """Add these amounts to the free amounts of the flavor's tree (`sign` 1), or subtract them again (-1)."""
+def free(capacity: Capacity, flavor: str, cells: SparseAmounts, sign: int) -> None:
+    """Adds these amounts to the free amounts of the flavor's tree (`sign` 1), or subtract them again (-1)."""
     tree = capacity.trees.get(flavor)
     if tree is not None and len(cells.amounts):
-        tree.shift_cells(cells.columns, cells.rows, sign * cells.amounts)
+        tree.shift_many(cells.columns, cells.rows, sign * cells.amounts)

@@ -26,7 +26,7 @@ from admission.engine.topology.usage import Vector, times
 
 
 def shift(allocations: Allocations, capacity: Capacity, key: str, sign: int) -> None:
-    """Subtract the usage of the workload and its bound pods (`sign` -1), or add it again (+1).
+    """Subtracts the usage of the workload and its bound pods (`sign` -1), or add it again (+1).
 
     The workload must have an admission in force.
     """

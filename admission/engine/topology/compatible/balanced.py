@@ -29,7 +29,7 @@ class Start:
     """The domains from which the descent starts, with their shares, and their level."""
 
     level: int
-    doms: list[PickedDomain]
+    domains: list[PickedDomain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Greedy:
 class SiblingSet:
     """A pruned set of siblings, each of which can hold `share` slices; `count` of them are needed."""
 
-    doms: list[PickedDomain]
+    domains: list[PickedDomain]
     share: int
     count: int
 
@@ -72,13 +72,13 @@ class Balance:
                 best = self._better(best, slots)
         if best is None or best.share <= 0:
             return None
-        doms, level = best.doms, self._ask.level
+        domains, level = best.domains, self._ask.level
         if level < self._ask.slice_level:
-            chosen = self._optimal(doms, self._by_entropy(doms))
+            chosen = self._optimal(domains, self._by_entropy(domains))
             if chosen is None:
                 return None
-            doms, level = _children(chosen), level + 1
-        shared = self._share_out(doms, best.share)
+            domains, level = _children(chosen), level + 1
+        shared = self._share_out(domains, best.share)
         return None if shared is None else Start(level, shared)
 
     def _sibling_sets(self) -> list[list[int]]:
@@ -133,123 +133,123 @@ class Balance:
 
     def _better(self, best: SiblingSet | None, slots: list[int]) -> SiblingSet | None:
         ask = self._ask
-        doms = self._cloner(ask.level, slots)
-        found = self._greedy(_children(doms) if ask.level < ask.slice_level else doms)
+        domains = self._cloner(ask.level, slots)
+        found = self._greedy(_children(domains) if ask.level < ask.slice_level else domains)
         if not found.fits or not found.count:
             return best
         share = _least(ask.need // found.count, _beside(found.last_leader), _slices(found.last))
         floor = best.share if best else 0
         if share < floor:
             return best
-        count = self._pruned(doms, share)
+        count = self._pruned(domains, share)
         with_leader = min(share, found.last.slice_l) if ask.leaders and found.last else share
         if count is None and with_leader < share:
             if with_leader <= 0 or with_leader < floor:
                 return best
-            share, doms = with_leader, self._cloner(ask.level, slots)
-            count = self._pruned(doms, share)
+            share, domains = with_leader, self._cloner(ask.level, slots)
+            count = self._pruned(domains, share)
         if count is None:
             return best
         if best is None or share > best.share or (share == best.share and count < best.count):
-            return SiblingSet(doms, share, count)
+            return SiblingSet(domains, share, count)
         return best
 
-    def _greedy(self, doms: Sequence[PickedDomain]) -> Greedy:
+    def _greedy(self, domains: Sequence[PickedDomain]) -> Greedy:
         rest, leaders, count = self._ask.need, self._ask.leaders, 0
         last_leader: PickedDomain | None = None
         last: PickedDomain | None = None
-        ordered = self._profile.with_leader(doms)
+        ordered = self._profile.with_leader(domains)
         at = 0
         while leaders > 0 and at < len(ordered) and ordered[at].leader > 0:
             last_leader = ordered[at]
             leaders, rest, count, at = leaders - last_leader.leader, rest - last_leader.slice_l, count + 1, at + 1
-        for dom in self._profile.plain(ordered[at:]):
-            if rest <= 0 or dom.slice <= 0:
+        for domain in self._profile.plain(ordered[at:]):
+            if rest <= 0 or domain.slice <= 0:
                 break
-            last, rest, count = dom, rest - dom.slice, count + 1
+            last, rest, count = domain, rest - domain.slice, count + 1
         return Greedy(rest <= 0 and leaders <= 0, count, last_leader, last)
 
-    def _pruned(self, doms: list[PickedDomain], share: int) -> int | None:
-        """Prune domains below the share. Returns how many are needed; None if the rest does not hold all slices."""
-        for dom in doms:
-            for child in dom.children or ():
+    def _pruned(self, domains: list[PickedDomain], share: int) -> int | None:
+        """Prunes domains below the share. Returns how many are needed; None if the rest does not hold all slices."""
+        for domain in domains:
+            for child in domain.children or ():
                 self._test(child, share)
-        for dom in doms:
-            self._roll_up(dom, self._ask.level)
-            self._test(dom, share)
-        found = self._greedy(doms)
+        for domain in domains:
+            self._roll_up(domain, self._ask.level)
+            self._test(domain, share)
+        found = self._greedy(domains)
         return found.count if found.fits else None
 
-    def _test(self, dom: PickedDomain, share: int) -> None:
-        if dom.slice < share:
-            _empty(dom)
-        elif self._ask.leaders and dom.leader > 0 and dom.slice_l < share:
-            _no_leader(dom)
+    def _test(self, domain: PickedDomain, share: int) -> None:
+        if domain.slice < share:
+            _empty(domain)
+        elif self._ask.leaders and domain.leader > 0 and domain.slice_l < share:
+            _no_leader(domain)
 
-    def _roll_up(self, dom: PickedDomain, level: int) -> None:
-        """Recompute the counts of a subtree from its lowest domains, ignoring inner slice layers."""
-        children = dom.children
+    def _roll_up(self, domain: PickedDomain, level: int) -> None:
+        """Recomputes the counts of a subtree from its lowest domains, ignoring inner slice layers."""
+        children = domain.children
         if children:
             # A domain without children keeps its counts.
             if children[0].children:
                 for child in children:
                     self._roll_up(child, level + 1)
-            self._sum(dom, children)
+            self._sum(domain, children)
         if level == self._ask.slice_level:
-            dom.slice, dom.slice_l = dom.pod // self._ask.slice_size, dom.pod_l // self._ask.slice_size
+            domain.slice, domain.slice_l = domain.pod // self._ask.slice_size, domain.pod_l // self._ask.slice_size
 
-    def _sum(self, dom: PickedDomain, children: list[PickedDomain]) -> None:
+    def _sum(self, domain: PickedDomain, children: list[PickedDomain]) -> None:
         hosts = [child for child in children if not self._ask.leaders or child.leader > 0]
-        dom.pod, dom.slice = sum(child.pod for child in children), sum(child.slice for child in children)
-        dom.leader = max(child.leader for child in children)
-        dom.affinity = sum(child.affinity for child in children)
-        dom.pod_l = dom.pod - min(child.pod - child.pod_l for child in hosts) if hosts else 0
-        dom.slice_l = dom.slice - min(child.slice - child.slice_l for child in hosts) if hosts else 0
+        domain.pod, domain.slice = sum(child.pod for child in children), sum(child.slice for child in children)
+        domain.leader = max(child.leader for child in children)
+        domain.affinity = sum(child.affinity for child in children)
+        domain.pod_l = domain.pod - min(child.pod - child.pod_l for child in hosts) if hosts else 0
+        domain.slice_l = domain.slice - min(child.slice - child.slice_l for child in hosts) if hosts else 0
 
     # ---- which domains of the set
 
-    def _by_entropy(self, doms: list[PickedDomain]) -> list[PickedDomain]:
-        return sorted(doms, key=lambda d: (-d.leader, -d.slice_l, -_entropy(d), d.label))
+    def _by_entropy(self, domains: list[PickedDomain]) -> list[PickedDomain]:
+        return sorted(domains, key=lambda d: (-d.leader, -d.slice_l, -_entropy(d), d.label))
 
-    def _optimal(self, doms: list[PickedDomain], ordered: list[PickedDomain]) -> list[PickedDomain] | None:
+    def _optimal(self, domains: list[PickedDomain], ordered: list[PickedDomain]) -> list[PickedDomain] | None:
         """Returns the fewest domains that hold all slices, with the least excess; the first found wins a tie."""
-        ask, most = self._ask, self._greedy(doms).count
+        ask, most = self._ask, self._greedy(domains).count
         states: list[dict[tuple[int, int], tuple[PickedDomain, ...]]] = [{} for _ in range(most + 1)]
         states[0][ask.leaders, ask.need * ask.slice_size] = ()
-        for dom in ordered:
+        for domain in ordered:
             for used in range(most - 1, -1, -1):
                 for leaders, pods in sorted(states[used]):
                     if leaders <= 0 and pods <= 0:
                         continue
                     before = states[used][leaders, pods]
-                    if leaders > 0 and dom.leader > 0:
-                        states[used + 1].setdefault((leaders - dom.leader, pods - dom.pod_l), (*before, dom))
-                    if dom.slice > 0:
-                        states[used + 1].setdefault((leaders, pods - dom.pod), (*before, dom))
+                    if leaders > 0 and domain.leader > 0:
+                        states[used + 1].setdefault((leaders - domain.leader, pods - domain.pod_l), (*before, domain))
+                    if domain.slice > 0:
+                        states[used + 1].setdefault((leaders, pods - domain.pod), (*before, domain))
         ends = [pods for leaders, pods in states[most] if leaders == 0 and pods <= 0]
         return list(states[most][0, max(ends)]) if ends else None
 
-    def _share_out(self, doms: list[PickedDomain], share: int) -> list[PickedDomain] | None:
-        """Give each domain the share, and the first domains as much of the remainder as fits. None if a remainder is left."""
+    def _share_out(self, domains: list[PickedDomain], share: int) -> list[PickedDomain] | None:
+        """Gives each domain the share, and the first domains as much of the remainder as fits. None if a remainder is left."""
         ask = self._ask
-        chosen = self._optimal(doms, sorted(doms, key=lambda d: d.label))
+        chosen = self._optimal(domains, sorted(domains, key=lambda d: d.label))
         if chosen is None or ask.need < len(chosen) * share:
             return None
         extra, leaders = ask.need - len(chosen) * share, ask.leaders
         ordered = self._profile.with_leader(chosen)
-        for dom in ordered:
-            capacity = dom.slice_l if leaders > 0 else dom.slice
+        for domain in ordered:
+            capacity = domain.slice_l if leaders > 0 else domain.slice
             more = min(capacity - share, extra) if extra > 0 else 0
-            dom.leader = 1 if leaders > 0 else 0
-            extra, leaders = extra - more, leaders - dom.leader
-            dom.slice = dom.slice_l = share + more
-            dom.pod = dom.slice * ask.slice_size
-            dom.pod_l = dom.pod - dom.leader
+            domain.leader = 1 if leaders > 0 else 0
+            extra, leaders = extra - more, leaders - domain.leader
+            domain.slice = domain.slice_l = share + more
+            domain.pod = domain.slice * ask.slice_size
+            domain.pod_l = domain.pod - domain.leader
         return ordered if extra <= 0 and leaders <= 0 else None
 
 
-def _children(doms: Iterable[PickedDomain]) -> list[PickedDomain]:
-    return [child for dom in doms for child in dom.children or ()]
+def _children(domains: Iterable[PickedDomain]) -> list[PickedDomain]:
+    return [child for domain in domains for child in domain.children or ()]
 
 
 def _fewest(sizes: Ints, need: int) -> int:
@@ -262,31 +262,31 @@ def _least(first: int, *others: int | None) -> int:
     return min([first, *(other for other in others if other is not None)])
 
 
-def _slices(dom: PickedDomain | None) -> int | None:
-    return None if dom is None else dom.slice
+def _slices(domain: PickedDomain | None) -> int | None:
+    return None if domain is None else domain.slice
 
 
-def _beside(dom: PickedDomain | None) -> int | None:
-    return None if dom is None else dom.slice_l
+def _beside(domain: PickedDomain | None) -> int | None:
+    return None if domain is None else domain.slice_l
 
 
-def _empty(dom: PickedDomain) -> None:
-    dom.pod = dom.pod_l = dom.slice = dom.slice_l = dom.leader = 0
-    for child in dom.children or ():
+def _empty(domain: PickedDomain) -> None:
+    domain.pod = domain.pod_l = domain.slice = domain.slice_l = domain.leader = 0
+    for child in domain.children or ():
         _empty(child)
 
 
-def _no_leader(dom: PickedDomain) -> None:
-    dom.leader = dom.pod_l = dom.slice_l = 0
-    for child in dom.children or ():
+def _no_leader(domain: PickedDomain) -> None:
+    domain.leader = domain.pod_l = domain.slice_l = 0
+    for child in domain.children or ():
         _no_leader(child)
 
 
-def _entropy(dom: PickedDomain) -> float:
+def _entropy(domain: PickedDomain) -> float:
     """Returns the entropy of the pods' distribution over the children: larger is more even.
 
     The counts are sorted before they are summed, so that equal distributions have exactly equal floats.
     """
-    counts = sorted(child.pod for child in dom.children or () if child.pod > 0)
+    counts = sorted(child.pod for child in domain.children or () if child.pod > 0)
     total = sum(counts)
     return -sum(count / total * log2(count / total) for count in counts) if total else 0.0

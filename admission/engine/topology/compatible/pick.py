@@ -40,36 +40,36 @@ class PickOrder:
     least: bool
     by_affinity: bool
 
-    def with_leader(self, doms: Sequence[PickedDomain]) -> list[PickedDomain]:
+    def with_leader(self, domains: Sequence[PickedDomain]) -> list[PickedDomain]:
         """Returns the domains sorted for picking with a leader: those with capacity for a leader first."""
         sign = 1 if self.least else -1
-        return sorted(doms, key=lambda d: (-d.leader, self._affinity(d), sign * d.slice_l, d.pod_l, d.label))
+        return sorted(domains, key=lambda d: (-d.leader, self._affinity(d), sign * d.slice_l, d.pod_l, d.label))
 
-    def plain(self, doms: Sequence[PickedDomain]) -> list[PickedDomain]:
+    def plain(self, domains: Sequence[PickedDomain]) -> list[PickedDomain]:
         """Returns the domains sorted by slices in the order of the profile, then by ascending pods."""
         sign = 1 if self.least else -1
-        return sorted(doms, key=lambda d: (self._affinity(d), sign * d.slice, d.pod, d.label))
+        return sorted(domains, key=lambda d: (self._affinity(d), sign * d.slice, d.pod, d.label))
 
-    def _affinity(self, dom: PickedDomain) -> int:
-        return -dom.affinity if self.by_affinity else 0
+    def _affinity(self, domain: PickedDomain) -> int:
+        return -domain.affinity if self.by_affinity else 0
 
-    def tightest(self, doms: Sequence[PickedDomain], need: int, leaders: int, *, slices: bool) -> PickedDomain:
+    def tightest(self, domains: Sequence[PickedDomain], need: int, leaders: int, *, slices: bool) -> PickedDomain:
         """Returns the first domain with the fewest slices (or pods) that holds `need`; the first of all if none does."""
         beside, alone = _sizes(slices)
         size = beside if leaders else alone
-        among = takewhile(lambda d: d.affinity == doms[0].affinity, doms) if self.by_affinity else doms
+        among = takewhile(lambda d: d.affinity == domains[0].affinity, domains) if self.by_affinity else domains
         fitting = [d for d in among if d.leader >= leaders and size(d) >= need]
-        return min(fitting, key=size) if fitting else doms[0]
+        return min(fitting, key=size) if fitting else domains[0]
 
     def minimize(
-        self, doms: Sequence[PickedDomain], count: int, leaders: int, size: int, *, slices: bool
+        self, domains: Sequence[PickedDomain], count: int, leaders: int, size: int, *, slices: bool
     ) -> list[PickedDomain]:
         """Returns the needed domains of a sorted list, each with the pods that it gets; empty if they do not hold all pods."""
-        doms = prioritize_leader(doms, count, leaders, size, slices=slices)
+        domains = prioritize_leader(domains, count, leaders, size, slices=slices)
         taker = _Taker(self, size if slices else 1, slices)
         taker.rest, taker.leaders = (count // size if slices else count), leaders
-        for index in range(len(doms)):
-            if taker.take(doms[index:]):
+        for index in range(len(domains)):
+            if taker.take(domains[index:]):
                 return taker.out
         return []
 
@@ -84,37 +84,37 @@ class _Taker:
         self._factor = factor
         self._slices = slices
 
-    def take(self, doms: Sequence[PickedDomain]) -> bool:
-        """Take from the first domain, or from the tightest if that holds the rest. Reports whether all pods are placed."""
-        return self._with_leader(doms) if self.leaders > 0 else self._alone(doms)
+    def take(self, domains: Sequence[PickedDomain]) -> bool:
+        """Takes from the first domain, or from the tightest if that holds the rest. Reports whether all pods are placed."""
+        return self._with_leader(domains) if self.leaders > 0 else self._alone(domains)
 
-    def _with_leader(self, doms: Sequence[PickedDomain]) -> bool:
+    def _with_leader(self, domains: Sequence[PickedDomain]) -> bool:
         beside, _ = _sizes(self._slices)
-        dom = doms[0]
-        if not self._profile.least and beside(dom) >= self.rest and dom.leader >= self.leaders:
-            dom = self._profile.tightest(doms, self.rest, self.leaders, slices=self._slices)
-        done = beside(dom) >= self.rest and dom.leader >= self.leaders
-        dom.leader = min(dom.leader, self.leaders)
-        self._give(dom, min(beside(dom), self.rest))
-        self.leaders -= dom.leader
+        domain = domains[0]
+        if not self._profile.least and beside(domain) >= self.rest and domain.leader >= self.leaders:
+            domain = self._profile.tightest(domains, self.rest, self.leaders, slices=self._slices)
+        done = beside(domain) >= self.rest and domain.leader >= self.leaders
+        domain.leader = min(domain.leader, self.leaders)
+        self._give(domain, min(beside(domain), self.rest))
+        self.leaders -= domain.leader
         return done
 
-    def _alone(self, doms: Sequence[PickedDomain]) -> bool:
+    def _alone(self, domains: Sequence[PickedDomain]) -> bool:
         _, alone = _sizes(self._slices)
-        dom = doms[0]
-        if not self._profile.least and alone(dom) >= self.rest:
-            dom = self._profile.tightest(doms, self.rest, 0, slices=self._slices)
-        dom.leader = 0
-        done = alone(dom) >= self.rest
-        self._give(dom, min(alone(dom), self.rest))
+        domain = domains[0]
+        if not self._profile.least and alone(domain) >= self.rest:
+            domain = self._profile.tightest(domains, self.rest, 0, slices=self._slices)
+        domain.leader = 0
+        done = alone(domain) >= self.rest
+        self._give(domain, min(alone(domain), self.rest))
         return done
 
-    def _give(self, dom: PickedDomain, amount: int) -> None:
+    def _give(self, domain: PickedDomain, amount: int) -> None:
         if self._slices:
-            dom.slice = dom.slice_l = amount
-        dom.pod = amount * self._factor
+            domain.slice = domain.slice_l = amount
+        domain.pod = amount * self._factor
         self.rest -= amount
-        self.out.append(dom)
+        self.out.append(domain)
 
 
 def _sizes(slices: bool) -> tuple[Sizes, Sizes]:
@@ -125,16 +125,16 @@ def _sizes(slices: bool) -> tuple[Sizes, Sizes]:
 
 
 def prioritize_leader(
-    doms: Sequence[PickedDomain], count: int, leaders: int, size: int, *, slices: bool
+    domains: Sequence[PickedDomain], count: int, leaders: int, size: int, *, slices: bool
 ) -> list[PickedDomain]:
     """Returns the domains with the first one in front that can hold the leader and still leaves enough capacity in total."""
-    doms = list(doms)
-    if leaders == 0 or len(doms) < 2:
-        return doms
+    domains = list(domains)
+    if leaders == 0 or len(domains) < 2:
+        return domains
     beside, alone = _sizes(slices)
     need = count // size if slices else count
-    spare = sum(alone(d) for d in doms) - need
-    for index, dom in enumerate(doms):
-        if dom.leader >= leaders and alone(dom) - beside(dom) <= spare:
-            return [dom, *doms[:index], *doms[index + 1 :]]
-    return doms
+    spare = sum(alone(d) for d in domains) - need
+    for index, domain in enumerate(domains):
+        if domain.leader >= leaders and alone(domain) - beside(domain) <= spare:
+            return [domain, *domains[:index], *domains[index + 1 :]]
+    return domains

@@ -2,7 +2,7 @@
 
 Plain requests (without leader and affinity) use arrays and read few domains (select.py). Other requests, and all levels
 below the slice level, pick domain by domain (pick.py). The outcome is the chosen lowest domains with their pods, or a
-NoFit. Called by place.py and optimum/exact.py.
+NoFit. Called by place_group.py and optimum/exact.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Picked:
     """Domains of one level that hold all slices and leaders."""
 
     level: int
-    doms: list[PickedDomain]
+    domains: list[PickedDomain]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +143,18 @@ class Search:
         """Returns the lowest domains, given domains of the slice level with the number of slices in each."""
         level = self._ask.slice_level
         if level < self._last:
-            return self._finish(self._below_slices(level, self._doms_of(level, taken)))
+            return self._finish(self._below_slices(level, self._domains_of(level, taken)))
         return self._ordered(taken.ids, taken.slices * self._ask.slice_size, np.zeros_like(taken.ids))
 
-    def _doms_of(self, level: int, taken: Selection) -> list[PickedDomain]:
-        doms = self._doms(level, taken.ids)
-        for dom, slices in zip(doms, taken.slices.tolist(), strict=True):
-            dom.slice, dom.pod, dom.leader = slices, slices * self._ask.slice_size, 0
-        return doms
+    def _domains_of(self, level: int, taken: Selection) -> list[PickedDomain]:
+        domains = self._domains(level, taken.ids)
+        for domain, slices in zip(domains, taken.slices.tolist(), strict=True):
+            domain.slice, domain.pod, domain.leader = slices, slices * self._ask.slice_size, 0
+        return domains
 
     # ---- domain by domain
 
-    def _doms(self, level: int, ids: Ints) -> list[PickedDomain]:
+    def _domains(self, level: int, ids: Ints) -> list[PickedDomain]:
         numbers, label = self._numbers[level], self._tree.levels[level].label
         none = np.zeros(len(ids), dtype=np.int64)
         columns = (
@@ -169,106 +169,110 @@ class Search:
         )
         return list(map(PickedDomain, *(column.tolist() for column in columns)))
 
-    def _children(self, level: int, doms: Sequence[PickedDomain]) -> list[PickedDomain]:
-        if doms and doms[0].children is not None:
-            return [child for dom in doms for child in dom.children or ()]
-        ids = self._tree.levels[level].children_of(np.array([dom.id for dom in doms], dtype=np.int64))
-        return self._doms(level + 1, ids)
+    def _children(self, level: int, domains: Sequence[PickedDomain]) -> list[PickedDomain]:
+        if domains and domains[0].children is not None:
+            return [child for domain in domains for child in domain.children or ()]
+        ids = self._tree.levels[level].children_of(np.array([domain.id for domain in domains], dtype=np.int64))
+        return self._domains(level + 1, ids)
 
     def _find(self, level: int) -> Picked | NoFit | NoDomains:
         ask, profile = self._ask, self._profile
-        doms = profile.with_leader(self._doms(level, self._tree.levels[level].ids()))
-        if not doms:
+        domains = profile.with_leader(self._domains(level, self._tree.levels[level].ids()))
+        if not domains:
             return NoDomains(level)
         if ask.least:
-            return self._find_least(level, doms)
-        top = doms[0]
+            return self._find_least(level, domains)
+        top = domains[0]
         if _holds(top, ask.need, ask.leaders):
-            return Picked(level, [profile.tightest(doms, ask.need, ask.leaders, slices=True)])
+            return Picked(level, [profile.tightest(domains, ask.need, ask.leaders, slices=True)])
         if ask.required:
-            return self._required_by_affinity(level, doms)
+            return self._required_by_affinity(level, domains)
         if level > 0 and not ask.unconstrained:
             return self._find(level - 1)
-        return self._several(level, doms)
+        return self._several(level, domains)
 
-    def _find_least(self, level: int, doms: list[PickedDomain]) -> Picked | NoFit | NoDomains:
+    def _find_least(self, level: int, domains: list[PickedDomain]) -> Picked | NoFit | NoDomains:
         ask = self._ask
-        for dom in doms:
-            if dom.leader >= ask.leaders and (dom.slice_l if ask.leaders else dom.slice) >= ask.need:
-                return Picked(level, [dom])
+        for domain in domains:
+            if domain.leader >= ask.leaders and (domain.slice_l if ask.leaders else domain.slice) >= ask.need:
+                return Picked(level, [domain])
         if ask.required:
-            return NoFit(level, doms[-1].pod, ask.need)
-        if _holds(doms[0], ask.need, ask.leaders):
-            return Picked(level, [doms[0]])
+            return NoFit(level, domains[-1].pod, ask.need)
+        if _holds(domains[0], ask.need, ask.leaders):
+            return Picked(level, [domains[0]])
         if level > 0 and not ask.unconstrained:
             return self._find(level - 1)
-        return self._several(level, doms)
+        return self._several(level, domains)
 
-    def _required_by_affinity(self, level: int, doms: list[PickedDomain]) -> Picked | NoFit:
+    def _required_by_affinity(self, level: int, domains: list[PickedDomain]) -> Picked | NoFit:
         """Returns one domain that holds the request, or a NoFit.
 
         With affinity the first domain need not be the largest, so a later domain may still hold the request.
         """
         ask = self._ask
         if self._profile.by_affinity:
-            for index, dom in enumerate(doms):
-                if _holds(dom, ask.need, ask.leaders):
-                    found = self._profile.tightest(doms[index:], ask.need, ask.leaders, slices=True)
+            for index, domain in enumerate(domains):
+                if _holds(domain, ask.need, ask.leaders):
+                    found = self._profile.tightest(domains[index:], ask.need, ask.leaders, slices=True)
                     return Picked(level, [found])
-        return NoFit(level, doms[0].slice, ask.need)
+        return NoFit(level, domains[0].slice, ask.need)
 
-    def _several(self, level: int, doms: list[PickedDomain]) -> Picked | NoFit:
+    def _several(self, level: int, domains: list[PickedDomain]) -> Picked | NoFit:
         """Returns several domains of the level that hold the request together: first those with leaders, then the others."""
         ask, profile, out = self._ask, self._profile, list[PickedDomain]()
-        doms = prioritize_leader(doms, ask.count, ask.leaders, ask.slice_size, slices=True)
+        domains = prioritize_leader(domains, ask.count, ask.leaders, ask.slice_size, slices=True)
         at, rest, leaders = 0, ask.need, ask.leaders
-        while leaders > 0 and at < len(doms) and doms[at].leader > 0:
-            dom = doms[at]
-            if not ask.least and dom.slice_l >= rest:
-                dom = profile.tightest(doms[at:], rest, leaders, slices=True)
-            out.append(dom)
-            leaders, rest, at = leaders - dom.leader, rest - dom.slice_l, at + 1
+        while leaders > 0 and at < len(domains) and domains[at].leader > 0:
+            domain = domains[at]
+            if not ask.least and domain.slice_l >= rest:
+                domain = profile.tightest(domains[at:], rest, leaders, slices=True)
+            out.append(domain)
+            leaders, rest, at = leaders - domain.leader, rest - domain.slice_l, at + 1
         if leaders > 0:
             return NoFit(level, ask.leaders - leaders, ask.need)
-        doms = profile.plain(doms[at:])
-        for index, dom in enumerate(doms):
+        domains = profile.plain(domains[at:])
+        for index, domain in enumerate(domains):
             if rest <= 0:
                 break
-            if not ask.least and dom.slice >= rest:
-                dom = profile.tightest(doms[index:], rest, 0, slices=True)
-            out.append(dom)
-            rest -= dom.slice
+            if not ask.least and domain.slice >= rest:
+                domain = profile.tightest(domains[index:], rest, 0, slices=True)
+            out.append(domain)
+            rest -= domain.slice
         return NoFit(level, ask.need - rest, ask.need) if rest > 0 else Picked(level, out)
 
     # ---- the descent
 
     def _descend(self, picked: Picked, *, is_balanced: bool = False) -> Found:
         ask, profile, level = self._ask, self._profile, picked.level
-        doms = profile.minimize(picked.doms, ask.count, ask.leaders, ask.slice_size, slices=True)
+        domains = profile.minimize(picked.domains, ask.count, ask.leaders, ask.slice_size, slices=True)
         while level < ask.slice_level and not is_balanced:
-            children = profile.plain(self._children(level, doms))
-            doms = profile.minimize(children, ask.count, ask.leaders, ask.slice_size, slices=True)
+            children = profile.plain(self._children(level, domains))
+            domains = profile.minimize(children, ask.count, ask.leaders, ask.slice_size, slices=True)
             level += 1
-        return self._finish(self._below_slices(level, doms))
+        return self._finish(self._below_slices(level, domains))
 
-    def _below_slices(self, level: int, doms: list[PickedDomain]) -> list[PickedDomain]:
+    def _below_slices(self, level: int, domains: list[PickedDomain]) -> list[PickedDomain]:
         """Returns the lowest domains: in each domain separately, the children that hold its pods."""
         ask = self._ask
         while level < self._last:
             size = ask.slice_size if level < ask.slice_level else ask.inner.get(level + 1, 1)
-            doms = [child for dom in doms for child in self._inside(level, dom, size)]
+            domains = [child for domain in domains for child in self._inside(level, domain, size)]
             level += 1
-        return doms
+        return domains
 
-    def _inside(self, level: int, dom: PickedDomain, size: int) -> list[PickedDomain]:
-        children = self._profile.plain(self._children(level, [dom]))
+    def _inside(self, level: int, domain: PickedDomain, size: int) -> list[PickedDomain]:
+        children = self._profile.plain(self._children(level, [domain]))
         if size > 1:
             for child in children:
                 child.slice, child.slice_l = child.pod // size, child.pod_l // size
-        return self._profile.minimize(children, dom.pod, dom.leader, size, slices=size > 1)
+        return self._profile.minimize(children, domain.pod, domain.leader, size, slices=size > 1)
 
-    def _finish(self, doms: Sequence[PickedDomain]) -> Found:
-        columns = ([dom.id for dom in doms], [dom.pod for dom in doms], [dom.leader for dom in doms])
+    def _finish(self, domains: Sequence[PickedDomain]) -> Found:
+        columns = (
+            [domain.id for domain in domains],
+            [domain.pod for domain in domains],
+            [domain.leader for domain in domains],
+        )
         ids, pods, leaders = (np.array(column, dtype=np.int64) for column in columns)
         return self._ordered(ids, pods, leaders)
 
@@ -288,18 +292,18 @@ class Search:
         start = balanced.Balance(self._tree, self._ask, self._numbers, self._profile, self._clones).find()
         if start is None:
             return None
-        found = self._descend(Picked(start.level, start.doms), is_balanced=True)
+        found = self._descend(Picked(start.level, start.domains), is_balanced=True)
         whole = int(found.pods.sum()) >= self._ask.need * self._ask.slice_size
         return found if whole else None
 
     def _clones(self, level: int, slots: Iterable[int]) -> list[PickedDomain]:
         """Returns copies of domains with their subtrees."""
-        doms = self._doms(level, np.fromiter(slots, dtype=np.int64))
+        domains = self._domains(level, np.fromiter(slots, dtype=np.int64))
         if level < self._last:
-            for dom in doms:
-                dom.children = self._clones(level + 1, self._tree.levels[level].children[dom.id])
-        return doms
+            for domain in domains:
+                domain.children = self._clones(level + 1, self._tree.levels[level].children[domain.id])
+        return domains
 
 
-def _holds(dom: PickedDomain, need: int, leaders: int) -> bool:
-    return dom.slice_l >= need and dom.leader >= leaders
+def _holds(domain: PickedDomain, need: int, leaders: int) -> bool:
+    return domain.slice_l >= need and domain.leader >= leaders

@@ -36,7 +36,7 @@ class _Lists:
 
 
 class CapacityView:
-    """One flavor's tree as it is now. `cared` are the levels at which some item requests a domain or slices."""
+    """One flavor's tree as it is now. `requested_levels` are the levels at which some item requests a domain or slices."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class CapacityView:
         free: Sequence[Ints],
         vectors: Sequence[Vec],
         masks: Sequence[Bools | None],
-        cared: Collection[int],
+        requested_levels: Collection[int],
     ) -> None:
         """`free` is indexed by resource and row; `vectors` (one pod's amounts) and `masks` (usable rows, None: all) by item."""
         self.tree = tree
@@ -54,7 +54,7 @@ class CapacityView:
         self.shapes = list(dict.fromkeys(self.shape_of))
         self._free = free
         self._masks = masks
-        self._cared = cared
+        self._requested_levels = requested_levels
         self._lists: _Lists | None = None
         self._rows: dict[DomainRef, list[int]] = {}
         self._row: dict[int, LimitRow] = {}
@@ -132,7 +132,7 @@ class CapacityView:
         if place not in self._signs:
             level, slot = place
             shapes: object
-            if any(cared > level for cared in self._cared) and 0 <= level < self.tree.depth - 1:
+            if any(requested > level for requested in self._requested_levels) and 0 <= level < self.tree.depth - 1:
                 shapes = tuple(
                     sorted(self.signature((level + 1, child)) for child in self.tree.levels[level].children[slot])
                 )

@@ -3,7 +3,7 @@
 The largest pod set represents the group. If its level is required, the algorithm tries each domain of that level that
 could hold every member by itself, the tightest domain first, and places the members one after the other, the largest
 first. If its level is preferred, the levels above follow, and finally the whole tree. This greedy search can miss an
-answer in which members share hosts in one particular way; joint.py finds such answers. Called by place.py.
+answer in which members share hosts in one particular way; joint.py finds such answers. Called by place_group.py.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
 
 Placed = Sequence[tuple[PlacementRequest, Assignment]]
+"""The assignment of each pod set of a group."""
 
 
 class PlacementSteps(Protocol):
-    """The functions of place.py that this module calls."""
+    """The functions of place_group.py that this module calls."""
 
     journal: Journal
 
@@ -36,7 +37,7 @@ class PlacementSteps(Protocol):
         """Returns the group's request with level names resolved, or why the request is invalid."""
 
     def assume(self, found: Placed) -> None:
-        """Charge these assignments until the open trial ends."""
+        """Charges these assignments until the open trial ends."""
 
     def place_group(
         self, group: Group, simulate_empty: bool, within: Values | None = None

@@ -130,7 +130,7 @@ class DomainSearch:
     # ---- choices
 
     def _put(self, group_item: GroupItem, choice: Choice) -> bool:
-        """Assign these domains to the item. Returns False, without a change, if the items there would not fit."""
+        """Assigns these domains to the item. Returns False, without a change, if the items there would not fit."""
         if not self._budget.take():
             self.open = True
             return False
@@ -223,7 +223,7 @@ class DomainSearch:
     # ---- several domains
 
     def _next_several(self, position: int) -> bool:
-        """Assign the items with several domains from this position on; items with any number are left to `accept`."""
+        """Assigns the items with several domains from this position on; items with any number are left to `accept`."""
         if position == len(self._several) or self._numbers[self._several[position].index] == ANY:
             anywhere = [(group_item, group_item.possible) for group_item in self._several[position:]]
             accepted = self._accept([*self._chosen, *anywhere])

@@ -17,7 +17,7 @@ others, and then any number for every group without a required level. Once an an
 tried from the lower bound up (with a fraction of the budget if groups need several domains). A total is refuted only by
 a search that gave up no branch. If every level is required, there is nothing to sum and the first search decides.
 
-The pods inside the chosen domains are placed group by group with the steps of place.py (`Ask.within`). If these steps
+The pods inside the chosen domains are placed group by group with the steps of place_group.py (`Ask.within`). If these steps
 fail, which happens when pod shapes must share hosts in one particular way, the packing that the search found is used.
 Requests with placement constraints, and trees that count nodes below a wider lowest level (an assignment does not name
 nodes), rely on the steps alone, so a failure is no proof there. Groups that keep an older slice's assignment are placed
@@ -54,7 +54,7 @@ search all of them."""
 
 
 class JointSteps(colocated.PlacementSteps, Protocol):
-    """The functions of place.py that this module calls."""
+    """The functions of place_group.py that this module calls."""
 
     options: PlacementOptions
 
@@ -138,7 +138,7 @@ class _JointSearch:
         return replace(answer, assignments={**self._kept, **found})
 
     def _improved(self, least: Sequence[int]) -> int:
-        """Search for answers with fewer domains than the best. Returns a proved lower bound of the number of domains."""
+        """Searches for answers with fewer domains than the best. Returns a proved lower bound of the number of domains."""
         total = bound = self._problem.fewest()
         self._reordered(bound)
         if max(least) > 1:
@@ -150,7 +150,7 @@ class _JointSearch:
         return bound
 
     def _reordered(self, bound: int) -> None:
-        """Place the groups one after the other again, from the largest to the smallest and in reverse."""
+        """Places the groups one after the other again, from the largest to the smallest and in reverse."""
         order = sorted(self._group_items, key=lambda group_item: (-group_item.need, group_item.index))
         for group_items in (order, order[::-1]):
             if self._best is None or self._best[0] <= bound:
@@ -160,7 +160,7 @@ class _JointSearch:
                 self._keep(found)
 
     def _keep(self, found: Found) -> None:
-        """Keep the answer if it opens fewer domains than the best so far."""
+        """Keeps the answer if it opens fewer domains than the best so far."""
         cost = sum(_opened(self._tree, group, members, found) for group, members in self._move)
         if self._best is None or cost < self._best[0]:
             self._best = cost, found
@@ -189,7 +189,7 @@ class _JointSearch:
                 yield [least[index] + extra, *rest]
 
     def _attempt(self, numbers: Sequence[int]) -> bool:
-        """Search with these numbers of domains and keep a better answer. Reports whether it is proved that there is none."""
+        """Searches with these numbers of domains and keep a better answer. Reports whether it is proved that there is none."""
         if not self._budget.take():
             return False
         given = {group_item.index: number for group_item, number in zip(self._group_items, numbers, strict=True)}
@@ -211,7 +211,9 @@ class _JointSearch:
         return True
 
     def _by_steps(self, chosen: Sequence[Chosen], numbers: Mapping[int, int]) -> Found | None:
-        """Place the groups inside the chosen domains with the steps of place.py, in the search's order, then the request's."""
+        """Places the groups inside the chosen domains with the steps of place_group.py: in the order of the search, then of the
+        request.
+        """
         orders = [list(chosen), sorted(chosen, key=lambda one: one[0].index)]
         for order in orders[: 1 if orders[0] == orders[1] else 2]:
             found = _placed(
@@ -231,7 +233,7 @@ class _JointSearch:
         return None if place == EVERYWHERE else self._tree.levels[place[0]].paths[place[1]]
 
     def _by_packing(self, chosen: Sequence[Chosen]) -> Found | NoPacking:
-        """Take the assignments from packings, domain by domain; a domain inside another chosen domain is packed with it."""
+        """Takes the assignments from packings, domain by domain; a domain inside another chosen domain is packed with it."""
         assignments: dict[str, Assignment] = {}
         for place, inside in self._separate(chosen).items():
             if self._problem.exceeds(place, inside):

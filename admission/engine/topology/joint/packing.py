@@ -34,7 +34,7 @@ class NodeBudget:
     used: int = 0
 
     def take(self) -> bool:
-        """Count one search node. Returns False if the budget is spent."""
+        """Counts one search node. Returns False if the budget is spent."""
         if self.left <= 0:
             return False
         self.left -= 1
@@ -154,7 +154,7 @@ class _Packer:
         return False
 
     def _branch(self) -> bool:
-        """Try only the first pattern of each row, since there are too many rows to search. Reports success."""
+        """Tries only the first pattern of each row, since there are too many rows to search. Reports success."""
         state = self._start
         for index in range(len(self._rows)):
             if self._complete(state):
@@ -244,7 +244,7 @@ class _Packer:
         return list(zip(*columns, strict=True)) if columns else self._counts
 
     def _trim(self, column: list[int], level: int, size: int) -> None:
-        """Drop the pods beyond whole slices from the last rows of each domain of the level."""
+        """Drops the pods beyond whole slices from the last rows of each domain of the level."""
         domains: dict[Vec, list[int]] = {}
         for index, row in enumerate(self._rows):
             domains.setdefault(row.path[: level + 1], []).append(index)

@@ -95,9 +95,9 @@ class JointProblem:
         self._items = [_item(member, names) for member in members]
         self._resources = len(names)
         levels = {some[0].ask.level for _, some in groups}
-        cared = levels | {level for item in self._items for level, _ in item.layers}
+        requested_levels = levels | {level for item in self._items for level, _ in item.layers}
         free = free_of(tree, names, simulate_empty)
-        self.capacity_view = CapacityView(tree, free, [item.vector for item in self._items], masks, cared)
+        self.capacity_view = CapacityView(tree, free, [item.vector for item in self._items], masks, requested_levels)
         self._kinds: dict[object, int] = {}
         self._verdicts: dict[object, bool | None] = {}
         self._two_shapes: dict[object, _TwoShapes | None] = {}

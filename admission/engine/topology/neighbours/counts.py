@@ -63,7 +63,7 @@ class TermCounts:
     # ---- the first count
 
     def watch(self, *, borne: bool = False, asks: Iterable[PodFacts] = ()) -> None:
-        """Start to count, since a pod (`borne`) or workload with terms exists.
+        """Starts to count, since a pod (`borne`) or workload with terms exists.
 
         Inside a trial, an immediate count lasts until the trial ends, and a count in steps is not started.
         The terms of `asks`, the pods to be placed next, get their tallies during the first count.
@@ -79,7 +79,7 @@ class TermCounts:
             self._build()
 
     def _build(self) -> None:
-        """Count all pods, at once or in steps."""
+        """Counts all pods, at once or in steps."""
         if self.in_steps is None:
             for _ in self._count_all():
                 pass
@@ -89,7 +89,7 @@ class TermCounts:
             self.in_steps(self._count_all())
 
     def _count_all(self) -> Iterator[None]:
-        """Count nodes, then the pods as of one moment. Later changes are applied as they arrive."""
+        """Counts nodes, then the pods as of one moment. Later changes are applied as they arrive."""
         self._clear()
         self.counting = True
         self._expect()
@@ -108,7 +108,7 @@ class TermCounts:
             self.opened()  # workloads with terms have waited for the end of the count
 
     def _expect(self) -> None:
-        """Create the tallies of the first terms before pods are counted, so that they need no scan later."""
+        """Creates the tallies of the first terms before pods are counted, so that they need no scan later."""
         for facts in self._first[:_KEYS]:
             for table, terms in (
                 (self._asked, [*facts.apart, *(one.term for one in facts.even)]),
@@ -126,7 +126,7 @@ class TermCounts:
     # ---- what changes
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Set the labels of a namespace (None: it was deleted)."""
+        """Sets the labels of a namespace (None: it was deleted)."""
         if self.namespaces.get(name) == labels:
             return
         self._journal.record(partial(self._recount, name))
@@ -138,14 +138,14 @@ class TermCounts:
         self.opened()
 
     def _recount(self, namespace: str) -> None:
-        """Count all pods again if a term selects namespaces by label and this namespace has pods."""
+        """Counts all pods again if a term selects namespaces by label and this namespace has pods."""
         if any(facts.namespace == namespace for facts in self._at) and any(
             term.by_labels for table in self._tables for term in table.tallies
         ):
             self._build()
 
     def shift(self, facts: PodFacts | None, place: Place, foreign: int, admitted: int) -> None:
-        """Add pods at the place (negative: remove): pods of no admitted workload, and pods of admitted workloads."""
+        """Adds pods at the place (negative: remove): pods of no admitted workload, and pods of admitted workloads."""
         if facts is None or not self.takes:
             return
         if self._journal.recording:
@@ -188,7 +188,7 @@ class TermCounts:
         return left
 
     def _shift_near(self, tally: Tally, place: Place, foreign: int, admitted: int) -> bool:
-        """Apply the change to the tally of an affinity term. Reports whether the domains that satisfy the term changed."""
+        """Applies the change to the tally of an affinity term. Reports whether the domains that satisfy the term changed."""
         if place.kind != NODE:
             tally.elsewhere += foreign + admitted
             return not tally.elsewhere

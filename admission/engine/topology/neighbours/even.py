@@ -146,7 +146,7 @@ def _passes(one: Spread) -> Bools:
 
 
 def _water_filled(one: Spread, room: Ints, order: Ints, count: int) -> tuple[Ints, int]:
-    """Distribute by one constraint: water filling, which raises the domains with the fewest pods to one level first."""
+    """Distributes by one constraint: water filling, which raises the domains with the fewest pods to one level first."""
     pods, known = one.domains()
     usable = room * (one.ids >= 0)
     hold = np.bincount(one.ids[one.ids >= 0], weights=usable[one.ids >= 0], minlength=len(pods)).astype(np.int64)
@@ -182,7 +182,7 @@ def _on_rows(ids: Ints, share: Ints, room: Ints, order: Ints) -> Ints:
 
 
 def _one_by_one(spread: Sequence[Spread], room: Ints, order: Ints, count: int) -> tuple[Ints, int]:
-    """Distribute by several constraints like the scheduler: one pod after the other, each to the domains with the fewest pods.
+    """Distributes by several constraints like the scheduler: one pod after the other, each to the domains with the fewest pods.
 
     Pods that share no domain are placed in one step.
     """

@@ -70,7 +70,7 @@ class Tally:
         self.by_value: dict[str, tuple[int, int]] = {}
 
     def shift(self, place: Place, value: str | None, foreign: int, admitted: int) -> bool:
-        """Add pods at the place, whose node has this value of the key. Reports whether a domain lost its last pod."""
+        """Adds pods at the place, whose node has this value of the key. Reports whether a domain lost its last pod."""
         self._version += 1
         step = _add(self.at, place, foreign, admitted)
         if place.kind == DOMAIN:
@@ -80,7 +80,7 @@ class Tally:
         return step < 0
 
     def move(self, place: Place, old: str | None, new: str | None) -> None:
-        """Handle a place whose node got another value of the key."""
+        """Handles a place whose node got another value of the key."""
         foreign, admitted = self.at.get(place, (0, 0))
         self._moved(old, -foreign, -admitted)
         self._moved(new, foreign, admitted)
@@ -137,7 +137,7 @@ def _row(tree: Tree, place: Place) -> int | None:
 
 
 def _add(counts: dict[K, tuple[int, int]], key: K, foreign: int, admitted: int) -> int:
-    """Add to the count of the key. Returns 1 if the key is new, -1 if its count became zero, else 0."""
+    """Adds to the count of the key. Returns 1 if the key is new, -1 if its count became zero, else 0."""
     have = counts.get(key, (0, 0))
     total = (have[0] + foreign, have[1] + admitted)
     if total == (0, 0):
@@ -174,7 +174,7 @@ class TermTable:
         return tally
 
     def drop(self, term: PodTerm) -> None:
-        """Remove the term and its tally."""
+        """Removes the term and its tally."""
         if self.tallies.pop(term, None) is None:
             return
         pairs, scope = term.pairs(), _scope(term)

@@ -6,7 +6,7 @@ must be in one domain of a required level, one row is kept for each pair of such
 no answer if domains of the key nest with domains of the level, as racks and zones do; if they overlap, it may.
 
 `broken` checks a whole answer, since pod sets that are placed jointly do not see each other's pods. Called by count.py and
-place.py.
+place_group.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 objective.py defines the objective, solver.py solves it. If one domain holds the gang, the answer is that of Profile
 Compatible. Below the slice level the pods of each domain are placed as by Compatible. Requests beyond the objective (with a
 leader, preferred node affinity or balanced placement) get the answer of Compatible, with no proof unless the gang is in one
-domain. Called by place.py.
+domain. Called by place_group.py.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class KnapsackTable:
         options: Sequence[_Option],
         floor: int,
     ) -> None:
-        """Extend one state by the options of a child, the most valuable option first."""
+        """Extends one state by the options of a child, the most valuable option first."""
         worth, domains, parents = state
         wanted, enough = self._wanted, self._enough
         for more, number, opened, cost, choice in options:

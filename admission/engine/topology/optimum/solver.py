@@ -104,7 +104,7 @@ class _Steps:
     # ---- a quick answer
 
     def _try_largest(self) -> None:
-        """Try the largest domains, as fewest_parents.py chose them: they may need fewer domains below."""
+        """Tries the largest domains, as fewest_parents.py chose them: they may need fewer domains below."""
         if self._problem.last > self._problem.asked:
             slots, figures = self._answer(self._fewest.slots)
             if figures < self._figures:
@@ -163,7 +163,7 @@ class _Steps:
     # ---- elimination of domains that no better answer can use
 
     def _eliminate_small_parents(self) -> bool:
-        """Drop parents with too few domains or too little capacity for an answer with as few parents as the known one.
+        """Drops parents with too few domains or too little capacity for an answer with as few parents as the known one.
 
         Reports whether any were dropped.
         """
@@ -181,7 +181,7 @@ class _Steps:
         return len(self._among) < len(among)
 
     def _eliminate_by_costs(self) -> None:
-        """Drop domains by reduced costs, and take the best answer that the table finds among the others.
+        """Drops domains by reduced costs, and take the best answer that the table finds among the others.
 
         The table includes the levels below if every opened domain opens all domains below it; otherwise it includes only the
         levels down to the requested one.
@@ -201,7 +201,7 @@ class _Steps:
             self._bound = max(self._bound, proved)
 
     def _by_table(self, reduced: ReducedCosts, waste: int, last: int) -> Figures | None:
-        """Take the best answer among the remaining domains.
+        """Takes the best answer among the remaining domains.
 
         Returns a lower bound of every answer among them; None if the budget is spent.
         """
@@ -251,7 +251,7 @@ class _Steps:
         return FigureScale(self._problem, values)
 
     def _raise_bounds(self) -> None:
-        """Recompute the lower bounds for the remaining domains, including the levels below."""
+        """Recomputes the lower bounds for the remaining domains, including the levels below."""
         if any(name == "count" and level > self._problem.asked for name, level in self._gap()):
             self._below = list(map(max, self._below, fewest_below(self._problem, self._among, self._top.k)))
         self._bound = max(self._bound, self._floor())
@@ -264,7 +264,7 @@ class _Steps:
         return [name for name, figure, bound in figures if figure > bound][:1]
 
     def _search(self) -> None:
-        """Search the parents of the known answer first, which may improve it cheaply; then all parents, which proves it."""
+        """Searches the parents of the known answer first, which may improve it cheaply; then all parents, which proves it."""
         problem, among = self._problem, self._among
         if problem.asked:
             parent = problem.parent[problem.asked]
@@ -276,7 +276,7 @@ class _Steps:
             self._bound = self._figures
 
     def _labels(self, among: Ints, budget: int) -> bool:
-        """Take the best answer among these domains. Reports whether the search was complete."""
+        """Takes the best answer among these domains. Reports whether the search was complete."""
         problem = self._problem
         some = self._candidates(among)
         top = fewest(capacities_of(self._capacity[among]), problem.need)

@@ -26,8 +26,8 @@ def greedy_shares(kind: DomainKind, order: Sequence[DomainKind], share: int) -> 
             break
     shares, left = [0] * len(order), share
     for at, place in enumerate(places):
-        aim = order[place].cap if rule.packs else (left // (units - at) if at < units else 0)
-        shares[place] = _nearest(min(aim, left), left, options[at], ahead[at + 1])
+        wanted = order[place].cap if rule.packs else (left // (units - at) if at < units else 0)
+        shares[place] = _nearest(min(wanted, left), left, options[at], ahead[at + 1])
         left -= shares[place]
     return shares
 
@@ -55,7 +55,7 @@ def _even(kind: DomainKind, order: Sequence[DomainKind], share: int) -> list[int
 def _distribute(
     places: Sequence[int], able: Sequence[Sequence[int]], counts: dict[int, int], shares: list[int]
 ) -> None:
-    """Give each of these children the first remaining size that it can have."""
+    """Gives each of these children the first remaining size that it can have."""
     for place in places:
         size = next((size for size in able[place] if counts[size]), None)
         if size is not None:
@@ -86,10 +86,10 @@ def _ahead(options: Sequence[int], share: int) -> list[int]:
     return sums
 
 
-def _nearest(aim: int, left: int, options: int, ahead: int) -> int:
+def _nearest(wanted: int, left: int, options: int, ahead: int) -> int:
     """Returns the possible share nearest to the target such that the other children can take the rest; the larger in a tie."""
     for away in range(left + 1):
-        for size in (aim + away, aim - away):
+        for size in (wanted + away, wanted - away):
             if 0 <= size <= left and options >> size & 1 and ahead >> (left - size) & 1:
                 return size
     return 0

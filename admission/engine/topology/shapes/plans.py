@@ -43,7 +43,7 @@ class StateBudget:
         self.spent = 0
 
     def spend(self, states: int) -> None:
-        """Count these states. Raises BudgetSpent if the limit is exceeded."""
+        """Counts these states. Raises BudgetSpent if the limit is exceeded."""
         wanted = self.spent + states
         self.spent = min(wanted, self._limit)
         if wanted > self._limit:

@@ -1,6 +1,6 @@
 """Places one gang under placement constraints (pack, spread, partition, range, factor) at any levels: sakkara.md.
 
-Called by place.py for requests with constraints, under every profile. Levels without a constraint pack.
+Called by place_group.py for requests with constraints, under every profile. Levels without a constraint pack.
 
 Feasibility: all pods are placed and all hard constraints hold. A `required` level confines the pods to one domain of the
 level; a `preferred` level to one domain if a domain can hold them, otherwise to one of the next wider level, and so on up

@@ -74,7 +74,7 @@ class Level:
         return np.flatnonzero(self.alive)
 
     def add(self, path: Key, parent: int) -> int:
-        """Create a domain under the parent's slot and return its slot."""
+        """Creates a domain under the parent's slot and return its slot."""
         slot = self._spare.pop() if self._spare else self._extend()
         self.slots[path] = slot
         self.paths[slot] = path
@@ -84,7 +84,7 @@ class Level:
         return slot
 
     def remove(self, slot: int) -> None:
-        """Remove a domain."""
+        """Removes a domain."""
         path = self.paths[slot]
         self._order.remove(path)
         del self.slots[path]
@@ -94,7 +94,7 @@ class Level:
         self._spare.append(slot)
 
     def adopt(self, slot: int, child: int) -> None:
-        """Add the child to the domain."""
+        """Adds the child to the domain."""
         children = self.children[slot]
         if isinstance(children, set):
             children.add(child)
@@ -102,7 +102,7 @@ class Level:
             self.children[slot] = {child}
 
     def disown(self, slot: int, child: int) -> bool:
-        """Remove the child from the domain. Reports whether the domain still has children."""
+        """Removes the child from the domain. Reports whether the domain still has children."""
         children = self.children[slot]
         if isinstance(children, set):
             children.discard(child)

@@ -173,7 +173,7 @@ class Matcher:
         self._names: _LabelColumn | None = None
 
     def set(self, row: int, node: Node | None) -> None:
-        """Set the row's node (None: no node)."""
+        """Sets the row's node (None: no node)."""
         self.changes += 1
         while row >= len(self._nodes):
             self._nodes.append(None)

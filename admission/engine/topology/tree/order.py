@@ -22,7 +22,7 @@ class Order:
         self._labels: list[int] = []
 
     def insert(self, key: Key, slot: int) -> int | None:
-        """Insert a key and return its label, or None if all labels have changed (then read them from `labels`)."""
+        """Inserts a key and return its label, or None if all labels have changed (then read them from `labels`)."""
         at = bisect_left(self._keys, key)
         low = self._labels[at - 1] if at else 0
         high = self._labels[at] if at < len(self._keys) else low + 2 * STEP
@@ -36,7 +36,7 @@ class Order:
         return None
 
     def remove(self, key: Key) -> None:
-        """Remove a key."""
+        """Removes a key."""
         at = bisect_left(self._keys, key)
         del self._keys[at], self._slots[at], self._labels[at]
 

@@ -6,7 +6,7 @@ the nodes form a hidden level below the lowest. For each row, `free` is allocata
 admitted workloads, and `used` is that usage; without admitted workloads `free + used` would be free.
 
 The tree is updated incrementally: a node, a pod or an admission changes only its rows. The tree knows no workloads and no
-pods: capacity.py applies changes, count.py and place.py read the tree. Rules: placement.md 5.1.
+pods: capacity.py applies changes, count.py and place_group.py read the tree. Rules: placement.md 5.1.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Tree:
     # ---- nodes come and go
 
     def put(self, name: str) -> None:
-        """Add the node from its record if it belongs to the flavor. It must not be in the tree."""
+        """Adds the node from its record if it belongs to the flavor. It must not be in the tree."""
         node = self._nodes[name].node
         if node is None or not self.shape.accepts(node):
             return
@@ -173,7 +173,7 @@ class Tree:
         self._replace(key, row, names)
 
     def drop(self, name: str) -> None:
-        """Remove the node if it is in the tree. Its record must be unchanged since the node was added."""
+        """Removes the node if it is in the tree. Its record must be unchanged since the node was added."""
         row = self.row_of_node.get(name)
         if row is None:
             return
@@ -182,14 +182,14 @@ class Tree:
         self._replace(self.shape.row_key(node), row, names)
 
     def refill(self, name: str) -> bool:
-        """Recompute the row of a node of which only amounts changed. Reports whether the node is in this tree."""
+        """Recomputes the row of a node of which only amounts changed. Reports whether the node is in this tree."""
         row = self.row_of_node.get(name)
         if row is not None:
             self._fill(row)
         return row is not None
 
     def _replace(self, key: Hashable, row: int | None, names: list[str]) -> None:
-        """Set the nodes of the row with this key; the first of them determines the row's path, labels and taints."""
+        """Sets the nodes of the row with this key; the first of them determines the row's path, labels and taints."""
         if row is not None and (not names or self._path(names[0]) != self.rows.paths[row]):
             self._remove_row(key, row)
             row = None
@@ -305,18 +305,18 @@ class Tree:
             yield self._usage_tables.nodes.get(name, {})
 
     def shift_free(self, row: int, vector: Vector, sign: int = 1) -> None:
-        """Add the amounts to the row's free amounts (`sign` -1: subtract). Usage stays."""
+        """Adds the amounts to the row's free amounts (`sign` -1: subtract). Usage stays."""
         for column, amount in vector:
             self._ensure_column(column)
             self._free[column, row] += sign * amount
 
-    def shift_cells(self, columns: Ints, rows: Ints, amounts: Ints) -> None:
-        """Add the amounts to the free amounts of these cells; a cell may occur several times. Usage stays."""
+    def shift_many(self, columns: Ints, rows: Ints, amounts: Ints) -> None:
+        """Adds the amounts to the free amounts of these cells; a cell may occur several times. Usage stays."""
         self._ensure_column(int(columns.max()))
         np.add.at(self._free, (columns, rows), amounts)
 
     def shift_used(self, row: int, vector: Vector) -> None:
-        """Add the amounts to the row's usage and subtract them from its free amounts."""
+        """Adds the amounts to the row's usage and subtract them from its free amounts."""
         for column, amount in vector:
             self._ensure_column(column)
             self._free[column, row] -= amount

@@ -1,14 +1,25 @@
-"""The parts of a flavor that determine its tree, and the place of a node in it. Called by tree.py and capacity.py."""
+"""The parts of a flavor that determine its tree, the place of a node in it, and the names of its levels.
+
+A user may write `rack` for the level `example.com/rack`, or `hostname` for `kubernetes.io/hostname`; `node` also means the
+level of single hosts, as in the examples of sakkara.md. A full label key always takes precedence. Names are resolved for each
+tree, since one workload may be tried on flavors with different levels.
+
+Called by tree.py and capacity.py, and by constraints.py for the levels of placement constraints (required and preferred levels
+are always full keys).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from admission.engine.model import HOSTNAME_LABEL, Counting, Flavor, Node
 
 Values = tuple[str, ...]
 """Level values, widest first."""
+
+NODE = "node"
+"""The name of the level of single hosts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +65,17 @@ class TreeSpec:
         if self.by_host:
             return node.labels[HOSTNAME_LABEL]
         return node.name if self.hidden_nodes else self.path(node)
+
+
+def resolve(name: str, levels: Sequence[str]) -> int | str:
+    """Returns the index of the named level in `levels` (label keys, widest first), or why the name is unknown or ambiguous."""
+    if name in levels:
+        return levels.index(name)
+    named = [level for level in levels if level.rpartition("/")[2] == name]
+    if not named and name == NODE:
+        named = [level for level in levels if level == HOSTNAME_LABEL]
+    if len(named) == 1:
+        return levels.index(named[0])
+    if named:
+        return f"level {name} could be any of: {', '.join(named)}"
+    return f"no level {name}: there are {', '.join(levels)}"

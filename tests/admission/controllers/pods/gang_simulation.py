@@ -24,7 +24,7 @@ from admission.controllers.pods.gangs import plan_gang
 from admission.controllers.pods.plan import plan_gone
 from admission.controllers.pods.pod_indexes import pod_keys
 from admission.controllers.pods.podgroups import PodGroups
-from admission.engine import convert, convert_queues, model
+from admission.engine import convert, convert_admissions, convert_queues, model
 from admission.engine.cycle.decide import decide
 from admission.engine.decision import Admit, Evict, Preempt
 from admission.engine.ledger import Ledger
@@ -311,7 +311,7 @@ class GangSimulation:
 
     def _admit(self, decision: Admit) -> None:
         workload = self.workloads[decision.workload]
-        status = conditions.reserved(workload.status, convert.admission(decision.admission), self.now)
+        status = conditions.reserved(workload.status, convert_admissions.to_status(decision.admission), self.now)
         status = conditions.with_checks(status, own_checks(workload), self.now)
         self._status(decision.workload, conditions.synced_admitted(status, self.now))
 

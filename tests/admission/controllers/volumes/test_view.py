@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert
+from admission.engine import convert_admissions
 from admission.engine.decision import Admit, Wait
 from admission.engine.queue.notices import NotEvaluated
 from api.kube.resources import (
@@ -59,7 +59,7 @@ class VolumeCluster(FeedCluster):
         status: dict[str, Any] = {}
         if admitted is not None:
             status["conditions"] = reserved()
-            status["admission"] = convert.admission(admitted.admission).to_wire()
+            status["admission"] = convert_admissions.to_status(admitted.admission).to_wire()
         body: dict[str, Any] = {"queueName": "lq", "podSets": [pod_set]}
         self.add(WORKLOADS, {"metadata": {**meta, "annotations": annotations}, "spec": body, "status": status})
 

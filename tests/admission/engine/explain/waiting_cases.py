@@ -239,7 +239,7 @@ def evicted_too_often() -> Made:
     """It had the same ones evicted twice a moment ago."""
     made = evicting()
     often = (EvictedPair(W, low, (-2.0, -1.0), leaving=False) for low in ("ns/low", "ns/low2"))
-    made.cluster.queues.evictions.recall(often)
+    made.cluster.queues.evictions.restore(often)
     return made
 
 

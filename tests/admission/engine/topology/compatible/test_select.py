@@ -24,7 +24,7 @@ def field(rows: list[tuple[int, int]], *, same: bool) -> CandidateSet:
     return CandidateSet(np.arange(100, 100 + len(rows), dtype=np.int64), slices, pods, label)
 
 
-def doms(some: CandidateSet) -> list[PickedDomain]:
+def domains(some: CandidateSet) -> list[PickedDomain]:
     return [
         PickedDomain(*row)
         for row in zip(
@@ -53,8 +53,8 @@ def test_take_is_minimize_over_the_sorted_domains(least: bool, same: bool) -> No
             assert taken == total
             return
         assert not isinstance(taken, int)
-        wanted = profile.minimize(profile.plain(doms(some)), need, 0, 1, slices=True)
-        pairs = [(dom.id, dom.slice) for dom in wanted if dom.slice]
+        wanted = profile.minimize(profile.plain(domains(some)), need, 0, 1, slices=True)
+        pairs = [(domain.id, domain.slice) for domain in wanted if domain.slice]
         got = zip(taken.ids.tolist(), taken.slices.tolist(), strict=True)
         assert [(slot, count) for slot, count in got if count] == pairs
 
@@ -67,8 +67,8 @@ def test_tightest_is_the_first_of_the_smallest_that_hold_it(rows: list[tuple[int
     some = field(rows, same=False)
     found = tightest(some, need)
     profile = PickOrder(least=False, by_affinity=False)
-    ordered = profile.plain(doms(some))
+    ordered = profile.plain(domains(some))
     if found is None:
-        assert all(dom.slice < need for dom in ordered)
+        assert all(domain.slice < need for domain in ordered)
     else:
         assert int(some.ids[found]) == profile.tightest(ordered, need, 0, slices=True).id

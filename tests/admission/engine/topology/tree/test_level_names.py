@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from admission.engine.topology.tree.levelnames import resolve
+from admission.engine.topology.tree.tree_spec import resolve
 
 LEVELS = ("example.com/block", "example.com/rack", "other.io/rack", "kubernetes.io/hostname")
 
