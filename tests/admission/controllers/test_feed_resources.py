@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admission.engine import convert
+from admission.engine import convert_admissions
 from admission.engine.decision import Admit, Wait
 from admission.engine.quota.charging import PLAIN, ResourceRules, Transformation
 from admission.world.objects import Objects
@@ -67,7 +67,7 @@ class FeedCluster:
         """The Workload `w` with the admission in its status."""
         spec = {"containers": [{"name": "c", "resources": {"requests": requests, "limits": {}}}], **more}
         pod_set = {"name": "main", "count": 1, "template": {"spec": spec}}
-        status = {"conditions": reserved(), "admission": convert.admission(told.admission).to_wire()}
+        status = {"conditions": reserved(), "admission": convert_admissions.to_status(told.admission).to_wire()}
         self.add(WORKLOADS, {**self._named("w"), "spec": {"queueName": "lq", "podSets": [pod_set]}, "status": status})
 
     @staticmethod
