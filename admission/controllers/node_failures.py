@@ -107,7 +107,7 @@ def find(
     rules: FailureRules,
     now: float,
 ) -> FailureVerdict:
-    """Returns the verdict for the workload and its `pods`; call it only when `patience` returns None."""
+    """Returns the verdict for the workload, with what its RuntimeClasses give its pods; only when `patience` returns None."""
     stranded = tuple(pod for pod in pods if _is_ungated_and_unbound(pod, host))
     if not is_assigned_to(workload, host.name):
         return FailureVerdict(False, stranded)

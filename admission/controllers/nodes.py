@@ -36,6 +36,7 @@ from admission.controllers.node_failures import (
 )
 from admission.controllers.node_replacement import hostnames
 from admission.controllers.projection import ProjectedPod
+from admission.controllers.runtime_classes import scheduled
 from admission.controllers.status import patch_status
 from admission.engine.ledger import Ledger
 from api.errors import NotFound
@@ -144,7 +145,8 @@ class NodeController:
             workload = self._views.workloads.objects.get(key)
             if workload is not None:
                 now, host = self._now(), self._find_host(name)
-                found = find(workload, host, pods.get(key, ()), self._views.flavors.objects, self._rules, now)
+                as_run = scheduled(workload, self._views.runtime_classes.objects)
+                found = find(as_run, host, pods.get(key, ()), self._views.flavors.objects, self._rules, now)
                 if workload.of_one_pod:
                     # No controller replaces its pod, so another assignment would stay unused.
                     found = replace(found, failed=False)
