@@ -150,10 +150,18 @@ def job_key(framework: str, key: str) -> str:
     return f"{framework}:{key}"
 
 
+def group_of(owner: OwnerReference) -> str:
+    """Returns the API group of the owner."""
+    return owner.api_version.rpartition("/")[0]
+
+
 def owner_key(workload: Workload, frameworks: Mapping[tuple[str, str], str]) -> str | None:
-    """Returns the key of the job that controls the Workload; `frameworks` is keyed by (apiVersion, kind)."""
+    """Returns the key of the job that controls the Workload; `frameworks` is keyed by (API group, kind).
+
+    The version does not count: the same object may be served in several, and its kind be declared in another later.
+    """
     owner = controller_of(workload.metadata.owner_references)
-    framework = frameworks.get((owner.api_version, owner.kind)) if owner else None
+    framework = frameworks.get((group_of(owner), owner.kind)) if owner else None
     if owner is None or framework is None:
         return None
     return job_key(framework, object_key(workload.metadata.namespace, owner.name))

@@ -1,4 +1,4 @@
-"""A declared kind whose CRD goes while its jobs run, and comes back (issue 18, Must show 5)."""
+"""A declared kind whose CRD goes, comes back, or serves another version while its jobs run (issue 18, Must show 5)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from admission.integrations.declared import DeclaredJob
 from api.errors import ApiError
-from api.kube.resources import CRDS
-from api.names import ADMITTED
+from api.job_kinds import JobKind
+from api.kube.client import PatchKind
+from api.kube.resources import CRDS, JOB_KINDS
+from api.names import ADMITTED, QUOTA_RESERVED
 from tests.crds import crd_of
 from tests.scenarios.site import Site, eventually
-from tests.scenarios.test_job_kinds import active, declared, kind, run, state, submit, suspended
+from tests.scenarios.test_job_kinds import active, declared, kind, pods_of, run, state, submit, suspended
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHARES_STAGE = True
@@ -53,3 +56,30 @@ async def test_a_crd_that_is_deleted_gives_quota_back_and_one_made_anew_is_manag
     await submit(here, adapter, "second", spec)
     await state(here, "second", ADMITTED)
     await suspended(here, adapter, "second", wanted=False)
+
+
+async def test_a_job_runs_on_when_its_kind_is_served_and_declared_in_another_version(site: MakeSite) -> None:
+    here = site("crd-version")
+    await here.open({"b1": {"r1": 1}}, quota=1)
+    made, spec = shape(here, "Punt")
+    adapter = await declared(here, made)
+    await submit(here, adapter, "first", spec)
+    before = await state(here, "first", ADMITTED)
+    pods = await run(here, adapter, await suspended(here, adapter, "first", wanted=False))
+    crd = crd_of(adapter.resource)
+    (old,) = crd["spec"]["versions"]
+    versions = [{**old, "served": False, "storage": False}, {**old, "name": "v2"}]
+    await here.kube.patch(CRDS, crd["metadata"]["name"], {"spec": {"versions": versions}}, kind=PatchKind.MERGE)
+    await active(here, made, "False", "NotServed")
+    later, _ = shape(here, "Punt", "v2")
+    await here.change(JOB_KINDS, made["metadata"]["name"], {"spec": {"version": "v2"}}, cluster=True)
+    await active(here, made, "True", "Managed")
+    now = DeclaredJob(JobKind.from_wire(later).spec)
+    job = await suspended(here, now, "first", wanted=False)
+    after = await state(here, "first", ADMITTED)
+    assert after.metadata.uid == before.metadata.uid, "it has its quota all the time"
+    assert [pod["metadata"]["name"] for pod in pods] == [pod["metadata"]["name"] for pod in pods_of(now, job)]
+    await submit(here, now, "second", spec)
+    await here.waits("second", "WaitingForQuota", "insufficient")
+    await here.remove(now.resource, "first")
+    await state(here, "second", QUOTA_RESERVED)

@@ -23,6 +23,7 @@ from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
+    group_of,
     is_orphan,
     job_key,
     job_owner,
@@ -86,7 +87,7 @@ class JobController:
         kube, views = context.kube, context.views
         self._kube, self._wall = kube, context.wall
         self._adapters = {adapter.framework: adapter for adapter in adapters if adapter.framework in jobs}
-        self._frameworks = {(a.resource.api_version, a.resource.kind): f for f, a in self._adapters.items()}
+        self._frameworks = {(a.resource.group, a.resource.kind): f for f, a in self._adapters.items()}
         self._jobs, self._workloads, self._flavors = dict(jobs), views.workloads, views.flavors
         self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
         self._referenced = referenced or {}
@@ -155,7 +156,7 @@ class JobController:
         """Starts to manage a job kind, including its jobs that have Workloads already. The view's informer runs elsewhere."""
         framework, resource = adapter.framework, adapter.resource
         self._adapters[framework], self._resources[framework], self._jobs[framework] = adapter, resource, view
-        self._frameworks[resource.api_version, resource.kind] = framework
+        self._frameworks[resource.group, resource.kind] = framework
         self._workloads.add_index(BY_JOB, self._job_keys)  # Workloads of the new kind were not indexed by job
         self._watch(framework, view)
         for workload in self._workloads.objects.values():
@@ -172,7 +173,7 @@ class JobController:
             for key, fingerprint in self._last_fingerprints.items()
             if not key.startswith(f"{framework}:")
         }
-        self._frameworks.pop((resource.api_version, resource.kind), None)
+        self._frameworks.pop((resource.group, resource.kind), None)
         self._workloads.add_index(BY_JOB, self._job_keys)
 
     def _job_keys(self, workload: Workload) -> Iterable[str]:
@@ -223,7 +224,7 @@ class JobController:
     def _queue_whole(self, part: dict[str, Any]) -> None:
         """Requeues the job that controls the object, if the state of such a job depends on its parts."""
         owner = job_owner(part)
-        framework = self._frameworks.get((owner.api_version, owner.kind)) if owner is not None else None
+        framework = self._frameworks.get((group_of(owner), owner.kind)) if owner is not None else None
         adapter = self._adapters.get(framework or "")
         if owner is not None and isinstance(adapter, DeclaredJob) and adapter.counts_parts:
             key = job_key(adapter.framework, object_key((part.get("metadata") or {}).get("namespace"), owner.name))

@@ -71,7 +71,7 @@ class SetController:
         kube, views, wall = context.kube, context.views, context.wall
         self._kube, self._recorder, self._wall = kube, context.recorder, wall
         self._kinds: dict[str, SetKind] = {kind.framework: kind for kind in SETS if kind.framework in sets}
-        self._frameworks = {(k.resource.api_version, k.resource.kind): f for f, k in self._kinds.items()}
+        self._frameworks = {(k.resource.group, k.resource.kind): f for f, k in self._kinds.items()}
         self._sets, self._pods, self._workloads = dict(sets), pods, views.workloads
         self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
         self._options = context.options
@@ -124,7 +124,7 @@ class SetController:
         """Adds a kind, also for its objects that already have Workloads and pods. The informer runs elsewhere."""
         framework, resource = kind.framework, kind.resource
         self._kinds[framework], self._sets[framework] = kind, view
-        self._frameworks[resource.api_version, resource.kind] = framework
+        self._frameworks[resource.group, resource.kind] = framework
         self._workloads.add_index(BY_SET, self._workload_keys)  # those of the kind were filed under no set
         view.add_handler(self._set_handler(framework))
         for workload in self._workloads.objects.values():
@@ -135,7 +135,7 @@ class SetController:
         """Removes a kind: its objects are no longer managed. Running pods keep running, waiting pods keep waiting."""
         for known in (self._kinds, self._sets):
             known.pop(kind.framework, None)
-        self._frameworks.pop((kind.resource.api_version, kind.resource.kind), None)
+        self._frameworks.pop((kind.resource.group, kind.resource.kind), None)
         self._workloads.add_index(BY_SET, self._workload_keys)
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
