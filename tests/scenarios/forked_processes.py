@@ -78,5 +78,6 @@ def _run(command: tuple[str, ...], environment: dict[str, str], log: str) -> Non
     os.environ.update(environment)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the server ignores it
     warnings.simplefilter("error")  # as for the tests themselves; what cannot be raised stands in the log (failures.py)
+    warnings.simplefilter("ignore", ResourceWarning)  # a process that ends does not wait for each connection to close
     sys.argv = list(command)
     runpy.run_module(command[0], run_name="__main__", alter_sys=True)
