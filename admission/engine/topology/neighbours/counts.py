@@ -10,6 +10,7 @@ tallies of the pods that have the term. All changes go through the journal. Exte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -162,7 +163,7 @@ class TermCounts:
             return False
         self._count(facts, place, foreign, admitted)
         tallies = [tally for _, tally in self._asked.selecting(facts, self.namespaces)]
-        borne = set(facts.apart)
+        borne = set(_borne(facts, place))
         tallies += map(self._borne.add, borne)
         left = [tally.shift(place, self._value(place, tally.key), foreign, admitted) for tally in tallies]
         left += [
@@ -337,6 +338,17 @@ class TermCounts:
 def label_of(node: Node | None, key: str) -> str | None:
     """Returns the node's value of the label, or None."""
     return None if node is None else node.labels.get(key)
+
+
+def _borne(facts: PodFacts, place: Place) -> Iterator[PodTerm]:
+    """Yields the terms by which pods at the place keep others away.
+
+    A pod that waits for its host with a spread constraint of `min_domains` above 1 keeps the pods that the constraint selects
+    off that host until it is bound: kube-scheduler takes 0 as the smallest count for it (even.py), and would refuse it.
+    """
+    yield from facts.apart
+    if place.kind == HOST:
+        yield from (replace(one.term, key=HOSTNAME_LABEL) for one in facts.even if one.min_domains > 1)
 
 
 def on_node(name: str) -> Place:

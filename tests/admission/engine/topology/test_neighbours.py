@@ -27,6 +27,7 @@ from admission.engine.model import (
     PodTerm,
     Profile,
     RemovedKind,
+    SpreadTerm,
     TopologyAsk,
     Workload,
 )
@@ -488,3 +489,20 @@ def test_terms_of_one_namespace_delay_no_question_about_another(monkeypatch: pyt
     for term in (*wide, *named):
         table.drop(term)
     assert not list(table.selecting(PodFacts("hostile", (("app", "a"), ("k1", ""))), {}))
+
+
+def test_an_unbound_pod_with_minimum_domains_keeps_the_pods_that_it_counts_off_its_host() -> None:
+    """kube-scheduler counts a pinned pod with minDomains against 0: a like pod that came first would be in its way."""
+    like = PodTerm(RACK, (Requirement("app", "In", ("a",)),), ("ns",))
+    even = PodFacts("ns", (("app", "a"),), even=(SpreadTerm(like, 1, 2, taints=False),))
+    made = book(rows(2))
+    pod_set = PodSet("main", 1, CPU, facts=even, topology=TopologyAsk(unconstrained=True))
+    asked = PlacementRequest(pod_set, FLAVOR, 1, facts=even)
+    found = made.placement.place([asked]).assignments["main"]
+    made.apply(workload("ns/w", asked, found))
+    [host] = spots(found)
+    plain = request(OnePod("a"), 1, TopologyAsk(unconstrained=True))
+    assert host not in spots(made.placement.place([plain]).assignments["main"])
+    made.apply(replace(bound("w-0", OnePod("a", node=host)), workload="ns/w", pod_set="main", requests=CPU))
+    assert made.placement.place([replace(plain, count=3)]).fits
+    assert made.audit() == []
