@@ -9,9 +9,10 @@ import pytest
 
 from api.kube.resources import EVENTS, PODS
 from api.meta import Condition, find_condition
-from api.names import EVICTED, HOSTNAME_LABEL, REQUIRE_TOPOLOGY, UNSCHEDULABLE
+from api.names import EVICTED, HOSTNAME_LABEL, QUOTA_RESERVED, REQUIRE_TOPOLOGY, UNSCHEDULABLE
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.test_node_failure import patient
+from tests.scenarios.test_snatched_places import approve, opened, snatched, workload_with
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -71,3 +72,17 @@ async def test_a_pod_whose_place_is_taken_from_elsewhere_gets_another_and_the_ot
     workload = await here.workload_of("gang")
     assert workload is not None
     assert find_condition(workload.status.conditions, EVICTED) is None
+
+
+async def test_a_place_that_is_snatched_before_the_pod_is_bound_is_given_up_for_another(site: MakeSite) -> None:
+    """As above, with a foreign pod that comes between the decision and the binding."""
+    here = site("snatched-place")
+    await opened(here)
+    await here.submit(patient(here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    workload = await eventually("its place is decided", lambda: workload_with(here, QUOTA_RESERVED))
+    _, rack = await snatched(here, workload)
+    await approve(here, workload)
+    await eventually("told", lambda: said(here, "True"))
+    await eventually("it has another place", lambda: _event(here, "PodsDisplaced"))
+    assert await here.racks(await here.running("gang", 2)) == {rack: 2}
+    assert not await _event(here, "EvictedDueToPodsUnschedulable")
