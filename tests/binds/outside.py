@@ -68,7 +68,7 @@ class Outside:
     def _limits(self) -> Iterator[Made]:
         for host in self.hosts:
             if self.rng.random() < 0.7:
-                allocatable = {"count": self.rng.choice([1, 1, 2])}
+                allocatable = {"count": self.rng.choice([2, 3, 5])}
                 driver = {"name": self._driver, "nodeID": host, "topologyKeys": None, "allocatable": allocatable}
                 yield CSI_NODES, {"metadata": {"name": host}, "spec": {"drivers": [driver]}}
 

@@ -1,9 +1,8 @@
 """Counts how many more volumes of a CSI driver a node can attach: kube-scheduler's filter NodeVolumeLimits. No IO.
 
 A driver is counted once pods of a Workload use a claim of it, and only if a CSINode limits its volumes; a node without a limit
-accepts any number. Each pod counts for its own claims. A claim that pods of several nodes can share (ReadWriteMany,
-ReadOnlyMany) is not counted: drivers of such volumes rarely attach any, and a node attaches one once, however many pods use
-it.
+accepts any number. Each pod counts for each of its claims. A node attaches a volume once, however many of its pods use it; so
+pods that share a claim count as more than they need, and a node may be refused, but no volume is promised twice.
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ _BY_CLASS: Final = "class"
 _OF_CLASS: Final = "class "
 _ANY: Final = "any"
 _ALONE: Final = "ReadWriteOncePod"
-_SHARED: Final = frozenset(("ReadWriteMany", "ReadOnlyMany"))
 
 
 class VolumeView:
@@ -129,7 +128,7 @@ class VolumeView:
                 continue
             found.setdefault(use.pod_set, []).extend(bound.selectors)
             gathered.setdefault(use.pod_set, []).extend(bound.gathered)
-            if not self._is_shared(workload, use) and self.attachments.counts(bound.driver):
+            if self.attachments.counts(bound.driver):
                 attached.setdefault(use.pod_set, Counter())[f"{PREFIX}{bound.driver}"] += 1
         if not any(found.values()) and not any(gathered.values()) and not attached:
             return made
@@ -148,16 +147,10 @@ class VolumeView:
         claim = self.claim(key)
         return self.volume(claim.spec.volume_name) if claim is not None and claim.spec.volume_name else None
 
-    def _is_shared(self, workload: Workload, use: ClaimUse) -> bool:
-        """Reports whether pods of several nodes, or all pods of the workload, share the claim."""
-        claim = self.claim(object_key(workload.metadata.namespace, use.claim)) if use.claim else None
-        spec = claim.spec if claim is not None else use.spec
-        return bool(use.claim and use.pods > 1) or spec is None or bool(_SHARED & set(spec.access_modes))
-
     def _driver_of(self, key: str) -> str:
-        """Returns the driver of a claim that only one node has at a time; an empty string for others or if unknown."""
+        """Returns the driver of a claim; an empty string if unknown."""
         claim = self.claim(key)
-        if claim is None or _SHARED & set(claim.spec.access_modes):
+        if claim is None:
             return ""
         if claim.spec.volume_name:
             volume = self.volume(claim.spec.volume_name)

@@ -77,12 +77,17 @@ def test_volumes_of_pods_from_elsewhere_count(first: str) -> None:
     "modes",
     [pytest.param(["ReadWriteMany"], id="many-nodes"), pytest.param(["ReadWriteOnce"], id="one-node")],
 )
-def test_a_claim_that_all_pods_have_together_is_not_counted_for_each(modes: list[str]) -> None:
+def test_a_claim_that_all_pods_have_together_counts_for_each(modes: list[str]) -> None:
+    """It needs an attachment on each of their hosts, where other volumes may have taken the last one."""
     cluster = AttachingCluster()
     cluster.add(VOLUMES, volume("v", csi={"driver": DRIVER}, accessModes=modes))
     cluster.add(CLAIMS, claim(volume="v", accessModes=modes))
-    cluster.uses(DATA, count=4)
-    assert sum(places(cluster.told()).values()) == 4
+    cluster.foreign("a", "one")
+    cluster.foreign("a", "two")
+    cluster.uses(DATA, count=2)
+    assert places(cluster.told()) == {"b": 2}
+    cluster.uses(DATA, count=3, name="next")
+    assert isinstance(cluster.told(), Wait)
 
 
 def test_without_limits_any_number_goes() -> None:
