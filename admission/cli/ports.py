@@ -13,6 +13,9 @@ _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 _given: set[int] = set()
 
+# Not the module's own generator: property tests seed that, so that two test processes would draw the same port.
+_DICE = random.SystemRandom()
+
 
 def free_port() -> int:
     """Returns one free port, like `free_ports`."""
@@ -39,7 +42,7 @@ def free_ports(count: int) -> list[int]:
 def _in_random_order(ports: list[int]) -> Iterator[int]:
     """Yields the ports in random order. Shuffles lazily: there are thousands of ports, and one or two are needed."""
     for left in range(len(ports), 0, -1):
-        chosen = random.randrange(left)  # noqa: S311 - no secret
+        chosen = _DICE.randrange(left)
         ports[chosen], ports[left - 1] = ports[left - 1], ports[chosen]
         yield ports[left - 1]
 
