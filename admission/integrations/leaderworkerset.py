@@ -65,7 +65,7 @@ class LeaderWorkerSet:
         """See SetKind. The LeaderWorkerSet webhook labels a leader just before the API server stores it."""
         return parse_int32(pod.labels.get(names.LWS_GROUP_INDEX, ""))
 
-    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
+    def membership(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
         """See SetKind."""
         index = self.index_of(pod)
         if index is None:

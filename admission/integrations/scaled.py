@@ -84,7 +84,7 @@ class ScaledSet:
         """See SetKind."""
         return 0
 
-    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
+    def membership(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
         """See SetKind."""
         return PodMembership(self._workload(obj, short), MAIN)
 

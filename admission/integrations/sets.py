@@ -61,7 +61,7 @@ class SetKind(Protocol):
     def index_of(self, pod: QueuedPod) -> int | None:
         """Returns the index of the pod's group, or None if the pod does not state it yet."""
 
-    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
+    def membership(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
         """Returns the pod's membership, or None if the pod does not state its group yet."""
 
 
@@ -115,7 +115,7 @@ def kind_of(pod: QueuedPod) -> SetKind | None:
     return BY_FRAMEWORK.get(framework) or SCALED.of_framework(framework)
 
 
-def is_waiting_for_its_seat(pod: QueuedPod) -> bool:
+def is_waiting_for_its_group(pod: QueuedPod) -> bool:
     """Reports whether the pod belongs to a set but has no group yet; such a pod is not a single pod.
 
     The set's name in the pod's annotation suffices: the webhook may know of a JobKind before the controller does.

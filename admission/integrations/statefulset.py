@@ -65,7 +65,7 @@ class StatefulSet:
         """See SetKind."""
         return 0
 
-    def seat(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
+    def membership(self, obj: Mapping[str, Any], pod: QueuedPod, *, short: bool = False) -> PodMembership | None:
         """See SetKind."""
         start = ((obj.get("spec") or {}).get("ordinals") or {}).get("start") or 0
         offset = {names.POD_INDEX_OFFSET: str(start)} if start else {}

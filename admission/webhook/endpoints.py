@@ -135,7 +135,7 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
         if request.operation == CREATE:
             errors = jobs.validate_create(new, kind, rules, jobs.queue_levels(new, request.namespace, lookups))
             claimed = owners.claim(new, rules, pod=False)
-            errors += _owner_errors(request, claimed, rules)
+            errors += _owner_errors(request, claimed)
             return errors if claimed else errors + _queue_errors(request, lookups, rules)
         again = jobs.requests_again(old, new, kind)
         known = jobs.queue_levels(new, request.namespace, lookups) if again else None
@@ -150,7 +150,7 @@ def _validate_job(kind: jobs.ReviewedKind) -> Validator:
     return validate
 
 
-def _owner_errors(request: Request, claimed: owners.ControllerRef | None, rules: ReviewRules) -> Errors:
+def _owner_errors(request: Request, claimed: owners.ControllerRef | None) -> Errors:
     user, entitled = request.user_info.username, request.entitled
     return owners.validate(request.new, claimed, request.owner, user, entitled=entitled)
 
@@ -257,7 +257,7 @@ def _validate_pod(request: Request, lookups: Lookups, rules: ReviewRules) -> Err
         if (claimed := owners.claim(request.new, rules, pod=True)) is not None:
             scaled_owner = SCALED.get(claimed.kind) is not None
             if scaled_owner or not pod.is_gated(request.new):
-                errors += _owner_errors(request, claimed, rules)
+                errors += _owner_errors(request, claimed)
         if claimed is None or scaled_owner:
             gang = gangs.reading(request.new, request.namespace).gang is not None
             errors += _queue_errors(request, lookups, rules, gang=gang)

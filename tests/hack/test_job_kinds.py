@@ -1,4 +1,4 @@
-"""Each registered job kind has all that follows from its adapter, and all that is written outside it (issue 17, 3)."""
+"""Every registered job kind is complete: endpoints, informers, owners, rights, webhook configurations, samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated reference pages are complete, and each row says what it means (issue 17, 2)."""
+"""The generated reference pages are complete, and each row says what it means."""
 
 from __future__ import annotations
 

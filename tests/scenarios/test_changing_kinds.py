@@ -1,4 +1,4 @@
-"""A declared kind whose CRD goes, comes back, or serves another version while its jobs run (issue 18, Must show 5)."""
+"""A declared kind whose CRD goes, comes back, or serves another version while its jobs run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every built-in kind on a live cluster, as `stowage explain` and `stowage simulate --with` see it: it waits, then has a place.
 
-Operators are not installed: nothing makes pods of most kinds (issue 18, Build 5).
+Operators are not installed: nothing makes pods of most kinds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pod that bears the marks of a set, and is none of its pods, waits with a reason (issue 18; a wait is never silent).
+"""A pod that carries the marks of a set, and is not one of its pods, waits with a reason.
 
 Users can write these annotations: the webhook keeps them where an object in between, such as a ReplicaSet, makes the pods.
 """

@@ -43,7 +43,7 @@ async def test_pods_go_where_their_runtime_is_and_wait_while_it_does_not_exist(s
 
 
 async def test_nodes_that_only_the_class_tolerates_have_not_failed_for_its_pods(site: MakeSite) -> None:
-    """Their gates open and nothing is evicted (issue 19, 1): the tolerations are in no template."""
+    """Their gates open and nothing is evicted: the tolerations are in no template."""
     here = site("runtime-taint")
     await here.open({"b1": {"r1": 1}})
     host, taint = f"{here.name}-b1-r1-0", {"key": here.name, "value": "x", "effect": "NoSchedule"}

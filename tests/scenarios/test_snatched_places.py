@@ -1,4 +1,4 @@
-"""A foreign pod snatches a place between the decision and the binding: it is said, and the gang becomes whole (issue 19, 1).
+"""A foreign pod takes a place between decision and binding: the Workload says so, and the gang still becomes whole.
 
 An admission check holds each gang while its place is decided and none of its pods can be bound; the foreign pod takes a host of
 that place; then the check lets the gang go.

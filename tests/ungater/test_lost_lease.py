@@ -42,15 +42,20 @@ async def until(check: Any) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_pass_that_the_fence_cuts_off_is_no_error_and_is_done_later(caplog: pytest.LogCaptureFixture) -> None:
-    client: Any = (kube := FencedKube())
+def started(kube: Any) -> asyncio.Task[None]:
+    """Returns the task of an ungater that has an admitted workload of three gated pods."""
     pods, workloads, nodes = Store[Pod]("pods"), Store[Workload]("workloads"), Store[Node]("nodes")
     views: dict[str, Any] = {"workloads": workloads, "pods": pods, "nodes": nodes, "claims": Store[ClaimName]("claims")}
-    ungater = Ungater(client, **views, settings=UngaterSection())
+    ungater = Ungater(kube, **views, settings=UngaterSection())
     for name in PODS:
         pods.upsert(pod(name))
     workloads.upsert(workload(count=3, domains=[(("n1",), 3)]))
-    task = asyncio.create_task(ungater.run())
+    return asyncio.create_task(ungater.run())
+
+
+async def test_a_pass_that_the_fence_cuts_off_is_no_error_and_is_done_later(caplog: pytest.LogCaptureFixture) -> None:
+    kube = FencedKube()
+    task = started(kube)
     await until(lambda: kube.asked >= 3 and "reconcile failed" in caplog.text)
     kube.leads = True
     await until(lambda: sorted(kube.opened) == list(PODS))
@@ -78,14 +83,8 @@ async def test_a_pod_whose_patch_is_refused_and_that_stays_gated_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ungater.controller._REFUSED", 0.01)
-    client: Any = (kube := RefusingKube())
-    pods, workloads, nodes = Store[Pod]("pods"), Store[Workload]("workloads"), Store[Node]("nodes")
-    views: dict[str, Any] = {"workloads": workloads, "pods": pods, "nodes": nodes, "claims": Store[ClaimName]("claims")}
-    ungater = Ungater(client, **views, settings=UngaterSection())
-    for name in PODS:
-        pods.upsert(pod(name))
-    workloads.upsert(workload(count=3, domains=[(("n1",), 3)]))
-    task = asyncio.create_task(ungater.run())
+    kube = RefusingKube()
+    task = started(kube)
     await until(lambda: sorted(set(kube.opened)) == list(PODS))
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -36,7 +36,7 @@ def is_left_behind(workload: Workload) -> bool:
 
 def kept_names(
     groups: Iterable[ReplicaGroup],
-    seats: Sequence[tuple[QueuedPod, PodMembership]],
+    memberships: Sequence[tuple[QueuedPod, PodMembership]],
     workloads: Sequence[Workload],
     behind: Sequence[Workload],
 ) -> tuple[dict[str, str], list[Workload]]:
@@ -47,7 +47,7 @@ def kept_names(
     kept: dict[str, str] = {}
     taken: list[Workload] = []
     for group in groups:
-        said = {pod.group for pod, seat in seats if seat.workload == group.workload and pod.group}
+        said = {pod.group for pod, membership in memberships if membership.workload == group.workload and pod.group}
         if group.workload in said:
             continue
         mine = [workload for workload in workloads if workload.metadata.name != group.workload]

@@ -10,7 +10,7 @@ from admission.controllers.caches import InformerView
 from admission.controllers.pods.compose import is_group_workload
 from admission.controllers.slices import first_key
 from admission.integrations.pod import QueuedPod
-from admission.integrations.sets import is_waiting_for_its_seat
+from admission.integrations.sets import is_waiting_for_its_group
 from api.kube.resources import PODS
 from api.meta import object_key, split_key
 from api.names import COMPONENT_INDEX, ELASTIC_JOB, PREBUILT_WORKLOAD
@@ -35,7 +35,7 @@ class PodView(InformerView[QueuedPod], Protocol):
 
 def unit_key(pod: QueuedPod) -> str | None:
     """Returns `pod:ns/name` or `group:ns/name`; None for an unmanaged pod or a pod of a set without its group label."""
-    if not pod.ours or is_waiting_for_its_seat(pod):
+    if not pod.ours or is_waiting_for_its_group(pod):
         return None
     group = pod.group
     return f"{GROUP}:{object_key(pod.metadata.namespace, group)}" if group else f"{POD}:{pod.key}"

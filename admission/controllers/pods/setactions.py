@@ -38,18 +38,18 @@ class SetPlan(Planned[JoinPod | WorkloadAction]):
 NOTHING: Final = SetPlan()
 
 
-def joining(pod: QueuedPod, seat: PodMembership, total: int) -> JoinPod:
+def joining(pod: QueuedPod, membership: PodMembership, total: int) -> JoinPod:
     """Returns the patch that labels a gated pod of a set; `total` is the number of pods of its group."""
     annotations = {
-        names.POD_GROUP_NAME: seat.workload,
-        names.PREBUILT_WORKLOAD: seat.workload,
+        names.POD_GROUP_NAME: membership.workload,
+        names.PREBUILT_WORKLOAD: membership.workload,
         names.POD_GROUP_TOTAL_COUNT: str(total),
         names.POD_GROUP_FAST_ADMISSION: "true",
         names.POD_GROUP_SERVING: "true",
-        names.ROLE_HASH: seat.pod_set,
-        **seat.annotations,
+        names.ROLE_HASH: membership.pod_set,
+        **membership.annotations,
     }
     meta: dict[str, Any] = {"uid": pod.metadata.uid, "annotations": annotations}
-    if len(seat.workload) <= _LABEL_LENGTH:
-        meta["labels"] = {names.POD_GROUP_NAME: seat.workload, names.PREBUILT_WORKLOAD: seat.workload}
+    if len(membership.workload) <= _LABEL_LENGTH:
+        meta["labels"] = {names.POD_GROUP_NAME: membership.workload, names.PREBUILT_WORKLOAD: membership.workload}
     return JoinPod(pod, {"metadata": meta})

@@ -111,17 +111,17 @@ class _SetPlanner:
     ) -> None:
         self._kind, self._obj, self._context, self._now = kind, obj, context, now
         self._pods: dict[str, list[QueuedPod]] = {}
-        self._seats: list[tuple[QueuedPod, PodMembership]] = []
+        self._memberships: list[tuple[QueuedPod, PodMembership]] = []
         self._present: set[int] = set()
         for pod in pods:
-            self._seat_number(pod)
+            self._note_membership(pod)
 
-    def _seat_number(self, pod: QueuedPod) -> None:
-        seat = self._kind.seat(self._obj, pod, short=self._context.options.short_names)
-        if seat is None:
+    def _note_membership(self, pod: QueuedPod) -> None:
+        membership = self._kind.membership(self._obj, pod, short=self._context.options.short_names)
+        if membership is None:
             return
-        self._pods.setdefault(seat.workload, []).append(pod)
-        self._seats.append((pod, seat))
+        self._pods.setdefault(membership.workload, []).append(pod)
+        self._memberships.append((pod, membership))
         index = self._kind.index_of(pod)
         if index is not None and not pod.deleted:
             self._present.add(index)
@@ -138,7 +138,7 @@ class _SetPlanner:
             return SetPlan(events=(PlannedEvent("NoPodWaits", NO_POD),))
         if groups and self._context.options.elastic_jobs and self._kind.is_elastic(self._obj):
             return self._in_slices(groups[0], workloads, is_made)
-        names_of, taken = kept_names(groups, self._seats, workloads, behind)
+        names_of, taken = kept_names(groups, self._memberships, workloads, behind)
         if taken:
             return SetPlan(tuple(patch for workload in taken for patch in adopted(workload, self._owner())))
         groups = tuple(replace(group, workload=names_of.get(group.workload, group.workload)) for group in groups)
@@ -176,7 +176,9 @@ class _SetPlanner:
         """
         live = [w for w in workloads if not is_true(w.status.conditions, names.FINISHED)]
         held = [w for w in live if is_true(w.status.conditions, names.QUOTA_RESERVED)]
-        waiting = sorted((p for p, _ in self._seats if p.spec is not None), key=lambda p: (p.created, p.metadata.name))
+        waiting = sorted(
+            (p for p, _ in self._memberships if p.spec is not None), key=lambda p: (p.created, p.metadata.name)
+        )
         if waiting and not held:
             return example_of(waiting[0])
         return next((w.spec.pod_sets[0].template for w in (*held, *live) if w.spec.pod_sets), None)
@@ -199,7 +201,7 @@ class _SetPlanner:
             result = result.followed(self._plan_unwanted(other))
         result = result.followed(self._slice(group, acts, slices, taken))
         chain = chain_of(acts)
-        self._seats = [(pod, replace(seat, workload=chain)) for pod, seat in self._seats]
+        self._memberships = [(pod, replace(membership, workload=chain)) for pod, membership in self._memberships]
         return result.then(*self._joins({chain: acts}, {} if group.on_hold else {chain: group.total}))
 
     def _slice(self, group: ReplicaGroup, acts: Workload, slices: Slices, taken: set[str]) -> SetPlan:
@@ -233,8 +235,9 @@ class _SetPlanner:
 
     def _rename(self, names_of: Mapping[str, str]) -> None:
         self._pods = {names_of.get(name, name): pods for name, pods in self._pods.items()}
-        self._seats = [
-            (pod, replace(seat, workload=names_of.get(seat.workload, seat.workload))) for pod, seat in self._seats
+        self._memberships = [
+            (pod, replace(membership, workload=names_of.get(membership.workload, membership.workload)))
+            for pod, membership in self._memberships
         ]
 
     # ---- one group
@@ -360,12 +363,12 @@ class _SetPlanner:
     # ---- pods
 
     def _joins(self, workloads: Mapping[str, Workload], totals: Mapping[str, int]) -> Iterable[JoinPod]:
-        for pod, seat in self._seats:
-            workload = workloads.get(seat.workload)
-            if workload is None or workload.metadata.deletion_timestamp or seat.workload not in totals:
+        for pod, membership in self._memberships:
+            workload = workloads.get(membership.workload)
+            if workload is None or workload.metadata.deletion_timestamp or membership.workload not in totals:
                 continue
             if pod.gated and not pod.group and not pod.deleted and not pod.terminated:
-                yield joining(pod, seat, totals[seat.workload])
+                yield joining(pod, membership, totals[membership.workload])
 
 
 def _classless(error: PriorityClassMissing) -> SetPlan:

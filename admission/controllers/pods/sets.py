@@ -26,9 +26,9 @@ from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.workload import is_managed
 from admission.controllers.pods.orphaned_pods import is_left_behind
 from admission.controllers.pods.pod_indexes import PodView
+from admission.controllers.pods.pods_without_group import PodsWithoutGroup
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
-from admission.controllers.pods.unseated import UnseatedPods
 from admission.controllers.workload_writer import CONFLICT_RETRY, WorkloadWriter
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.sets import SETS, SetKind, kind_of
@@ -84,7 +84,7 @@ class SetController:
         self._missing_classes: set[str] = set()
         self._missing: dict[str, float] = {}
         self.queue = Reconciler("sets", self.reconcile, workers=workers)
-        self._unseated = UnseatedPods(
+        self._without_group = PodsWithoutGroup(
             pods, self._kinds, self._sets, self._recorder, lambda obj: is_managed(obj, self._context())
         )
         self._subscribe()
@@ -96,7 +96,7 @@ class SetController:
             await view.synced(SYNC_TIMEOUT)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(), name="sets")
-            group.create_task(self._unseated.queue.run(), name="pods without a set")
+            group.create_task(self._without_group.queue.run(), name="pods without a set")
 
     # ---- watch handlers
 
@@ -141,7 +141,7 @@ class SetController:
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         for key in self._pod_keys(change.object):
             self.queue.add_after(key, BATCH)
-        self._unseated.changed(change.object)
+        self._without_group.changed(change.object)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.type is ChangeType.DELETED:

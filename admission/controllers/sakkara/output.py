@@ -17,9 +17,9 @@ from admission.controllers.sakkara.output_ranks import (
     PlacedPod,
     RankAssignment,
     placement_text,
+    rank_assignments,
     rank_text,
-    read_seats,
-    seated,
+    read_assignments,
 )
 from admission.controllers.sakkara.output_record import (
     BEGIN,
@@ -65,18 +65,20 @@ def result(given: ResultInput) -> GroupResult:
     status, message = status_of(given)
     holds = given.placed or (record.over and status in (GroupStatus.BOUND, GroupStatus.FAILED))
     data = {STATUS: status, **({MESSAGE: message} if message else {})}
-    seats: tuple[RankAssignment, ...] = ()
+    assignments: tuple[RankAssignment, ...] = ()
     if holds:
-        seats, placement = _places(given, record)
+        assignments, placement = _places(given, record)
         data |= {PLACEMENT: placement} if placement is not None else {}
-        data |= {RANK: rank_text(seats)} if seats else {}
-    record = replace(record, taken={seat.rank: seat.taken for seat in seats if seat.taken})
+        data |= {RANK: rank_text(assignments)} if assignments else {}
+    record = replace(
+        record, taken={assignment.rank: assignment.taken for assignment in assignments if assignment.taken}
+    )
     data |= _times(given, record, holds=holds, bound=status == GroupStatus.BOUND)
     if not given.placed:
         return GroupResult(data, record, {})
-    if not seats:
+    if not assignments:
         return GroupResult(data, record, {}, LOOK_AGAIN if any(pod.node for pod in given.living) else None)
-    return _labelled(GroupResult(data, record, {}), given, seats)
+    return _labelled(GroupResult(data, record, {}), given, assignments)
 
 
 # ---- placement
@@ -85,21 +87,21 @@ def result(given: ResultInput) -> GroupResult:
 def _places(given: ResultInput, record: ResultRecord) -> tuple[tuple[RankAssignment, ...], str | None]:
     """Returns the rank assignments, and the placement as text."""
     ours = given.record.goes_on(record) or not given.record.workload
-    old = _old_seats(given, record) if ours else ()
+    old = _old_assignments(given, record) if ours else ()
     if given.workload is None or not given.living:
         return old, given.data.get(PLACEMENT) if old else None
     pods = [PlacedPod(pod.name, given.path_of(pod)) for pod in given.living]
-    seats = seated(old, pods, given.size)
+    assignments = rank_assignments(old, pods, given.size)
     paths: dict[str, Path] = {pod.pod: pod.path for pod in pods if pod.path}
-    paths |= {seat.pod: seat.path for seat in seats if seat.path}
-    return seats, placement_text(paths) if paths else None
+    paths |= {assignment.pod: assignment.path for assignment in assignments if assignment.path}
+    return assignments, placement_text(paths) if paths else None
 
 
-def _old_seats(given: ResultInput, record: ResultRecord) -> tuple[RankAssignment, ...]:
+def _old_assignments(given: ResultInput, record: ResultRecord) -> tuple[RankAssignment, ...]:
     """Reads the rank assignments from the ConfigMap, or from the pods' labels if the ConfigMap lost them."""
-    seats = read_seats(given.data.get(RANK), given.data.get(PLACEMENT), record.taken)
-    if seats:
-        return seats
+    assignments = read_assignments(given.data.get(RANK), given.data.get(PLACEMENT), record.taken)
+    if assignments:
+        return assignments
     ranks: dict[int, RankAssignment] = {}
     for pod in given.living:
         rank = _number(pod.given.get(names.SAKKARA_RANK))
@@ -167,25 +169,25 @@ def _number(text: str | None) -> int | None:
 # ---- labels
 
 
-def _labelled(group_result: GroupResult, given: ResultInput, seats: Sequence[RankAssignment]) -> GroupResult:
+def _labelled(group_result: GroupResult, given: ResultInput, assignments: Sequence[RankAssignment]) -> GroupResult:
     """Adds the labels of pods that have a rank and are not being deleted.
 
     A pod that is about to be bound is labelled later, unless its gate waits for the rank.
     """
-    by_pod, left = {seat.pod: seat for seat in seats}, _patience_left(given)
+    by_pod, left = {assignment.pod: assignment for assignment in assignments}, _patience_left(given)
     wanted: dict[str, dict[str, str]] = {}
     again: float | None = None
     for pod in given.pods:
-        seat = by_pod.get(pod.name)
-        if seat is None or pod.deleted:
+        assignment = by_pod.get(pod.name)
+        if assignment is None or pod.deleted:
             continue
         if left > 0 and not (pod.node or pod.over or pod.awaits_rank):
             again = left
             continue
         state = GroupStatus.FAILED if pod.failed else GroupStatus.BOUND if pod.node else GroupStatus.ASSIGNED
         wanted[pod.name] = {
-            names.SAKKARA_RANK: str(seat.rank),
-            names.SAKKARA_RETRIES: str(group_result.record.retries + seat.taken),
+            names.SAKKARA_RANK: str(assignment.rank),
+            names.SAKKARA_RETRIES: str(group_result.record.retries + assignment.taken),
             names.SAKKARA_STATUS: state,
         }
     return replace(group_result, labels=wanted, again_in=again)

@@ -73,19 +73,24 @@ def by_distance(pods: Iterable[PlacedPod], master: PlacedPod) -> list[PlacedPod]
     return sorted(pods, key=lambda p: (p != master, distance(p.path, master.path), p.path, p.pod))
 
 
-def seated(old: Sequence[RankAssignment], pods: Iterable[PlacedPod], size: int) -> tuple[RankAssignment, ...]:
+def rank_assignments(old: Sequence[RankAssignment], pods: Iterable[PlacedPod], size: int) -> tuple[RankAssignment, ...]:
     """Returns the present assignments sorted by rank, given the `old` ones; empty until `size` pods are placed once."""
     here = {pod.pod: pod for pod in pods}
     if not old:
         ready = [pod for pod in here.values() if pod.whole]
         return _first(ready) if ready and len(ready) >= size else ()
-    known = {seat.pod for seat in old}
+    known = {assignment.pod for assignment in old}
     new = sorted((p for p in here.values() if p.whole and p.pod not in known), key=lambda p: (p.path, p.pod))
-    pairs = _matched(new, [seat for seat in old if seat.pod not in here])
-    taken = {seat.rank: RankAssignment(seat.rank, pod.pod, pod.path, seat.taken + 1) for pod, seat in pairs}
+    pairs = _matched(new, [assignment for assignment in old if assignment.pod not in here])
+    taken = {
+        assignment.rank: RankAssignment(assignment.rank, pod.pod, pod.path, assignment.taken + 1)
+        for pod, assignment in pairs
+    }
     came = {pod.pod for pod, _ in pairs}
-    seats = [taken.get(seat.rank) or _followed(seat, here.get(seat.pod)) for seat in sorted(old)]
-    return tuple(sorted([*seats, *_further(seats, [pod for pod in new if pod.pod not in came])]))
+    assignments = [
+        taken.get(assignment.rank) or _followed(assignment, here.get(assignment.pod)) for assignment in sorted(old)
+    ]
+    return tuple(sorted([*assignments, *_further(assignments, [pod for pod in new if pod.pod not in came])]))
 
 
 def _first(pods: Sequence[PlacedPod]) -> tuple[RankAssignment, ...]:
@@ -94,28 +99,33 @@ def _first(pods: Sequence[PlacedPod]) -> tuple[RankAssignment, ...]:
     return tuple(RankAssignment(rank, pod.pod, pod.path) for rank, pod in enumerate(by_distance(pods, master)))
 
 
-def _followed(seat: RankAssignment, pod: PlacedPod | None) -> RankAssignment:
-    return seat if pod is None or not pod.whole else replace(seat, path=pod.path)
+def _followed(assignment: RankAssignment, pod: PlacedPod | None) -> RankAssignment:
+    return assignment if pod is None or not pod.whole else replace(assignment, path=pod.path)
 
 
-def _further(seats: Sequence[RankAssignment], pods: Sequence[PlacedPod]) -> Iterator[RankAssignment]:
+def _further(assignments: Sequence[RankAssignment], pods: Sequence[PlacedPod]) -> Iterator[RankAssignment]:
     """Assigns the lowest free ranks to additional pods."""
     if pods:
-        master, used = PlacedPod(seats[0].pod, seats[0].path), {seat.rank for seat in seats}
+        master, used = (
+            PlacedPod(assignments[0].pod, assignments[0].path),
+            {assignment.rank for assignment in assignments},
+        )
         ranks = (rank for rank in count() if rank not in used)
         for rank, pod in zip(ranks, by_distance(pods, master), strict=False):
             yield RankAssignment(rank, pod.pod, pod.path)
 
 
-def _matched(pods: Sequence[PlacedPod], seats: Sequence[RankAssignment]) -> list[tuple[PlacedPod, RankAssignment]]:
+def _matched(
+    pods: Sequence[PlacedPod], assignments: Sequence[RankAssignment]
+) -> list[tuple[PlacedPod, RankAssignment]]:
     """Pairs new pods with free ranks: the nearest pairs first, within a domain the lowest rank."""
     waiting, pairs = list(pods), []
-    left = {seat.rank: seat for seat in seats}
-    for depth in range(max((len(seat.path) for seat in seats), default=0), -1, -1):
+    left = {assignment.rank: assignment for assignment in assignments}
+    for depth in range(max((len(assignment.path) for assignment in assignments), default=0), -1, -1):
         by_domain: dict[Path, list[int]] = {}
-        for seat in left.values():
-            if len(seat.path) >= depth:
-                insort(by_domain.setdefault(seat.path[:depth], []), seat.rank)
+        for assignment in left.values():
+            if len(assignment.path) >= depth:
+                insort(by_domain.setdefault(assignment.path[:depth], []), assignment.rank)
         still = []
         for pod in waiting:
             ranks = by_domain.get(pod.path[:depth])
@@ -130,9 +140,9 @@ def _matched(pods: Sequence[PlacedPod], seats: Sequence[RankAssignment]) -> list
 # ---- text form
 
 
-def rank_text(seats: Sequence[RankAssignment]) -> str:
+def rank_text(assignments: Sequence[RankAssignment]) -> str:
     """Formats ranks as `[["pod-0", 0], ["pod-4", 1]]`."""
-    return json.dumps([[seat.pod, seat.rank] for seat in seats])
+    return json.dumps([[assignment.pod, assignment.rank] for assignment in assignments])
 
 
 def placement_text(pods: Mapping[str, Path]) -> str:
@@ -156,7 +166,7 @@ def _put(tree: dict[str, Any], path: Path, pod: str) -> None:
     leaf.append(pod)
 
 
-def read_seats(rank: str | None, placement: str | None, taken: Mapping[int, int]) -> tuple[RankAssignment, ...]:
+def read_assignments(rank: str | None, placement: str | None, taken: Mapping[int, int]) -> tuple[RankAssignment, ...]:
     """Parses rank assignments from both texts, sorted by rank; empty if unreadable or inconsistent."""
     paths = dict(read_placement(placement))
     try:

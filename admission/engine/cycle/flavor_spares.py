@@ -9,7 +9,7 @@ Called by `decide` and by the second pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -46,7 +46,11 @@ def hold_missing(ledger: Ledger) -> dict[str, str]:
         elif not (holder := _Holder(ledger, name, flavor.spare, tree)).is_current():
             holder.renew()
         now = ledger.flavor_spares.get(name)
-        if before is not None and now is not before and (now is None or not before.held.items() <= now.held.items()):
+        if (
+            before is not None
+            and now is not before
+            and not before.hosts() <= (now.hosts() if now is not None else set())
+        ):
             freed[name] = before.rule.queue
     return freed
 
@@ -91,7 +95,7 @@ class _Holder:
     def is_current(self) -> bool:
         """Reports whether the held hosts are those that the rule asks for, or no other host can have become idle."""
         state, ledger = self._ledger.flavor_spares.get(self._flavor), self._ledger
-        if state is None or state.rule != self._rule or state.hosts != len(self._tree.levels[-1]):
+        if state is None or state.rule != self._rule or state.nodes != len(self._tree.levels[-1]):
             return False
         if state.count < state.asked and state.generation != ledger.generation(self._flavor):
             return False
@@ -104,16 +108,19 @@ class _Holder:
             _forget(ledger, self._flavor)
             before = None
         asked, earlier = wanted(self._tree, self._rule), before.held if before is not None else {}
-        for domain in earlier:
-            if domain not in asked:
-                ledger.unhold(flavor_spare_key(self._flavor, domain))
-        held: dict[Values, tuple[str, ...]] = {}
-        for domain, number in asked.items():
-            hosts = earlier.get(domain, ())
-            if len(hosts) != number or not self._is_held(domain, hosts):
-                hosts = self._hold(domain, number, hosts)
-            if hosts:
-                held[domain] = hosts
+        kept = {each for each, hosts in earlier.items() if len(hosts) == asked.get(each) and self._is_held(each, hosts)}
+        for domain in earlier.keys() - kept:
+            ledger.unhold(flavor_spare_key(self._flavor, domain))
+        idle = idle_hosts(self._tree, self._rule, asked.keys() - kept)
+        found = {
+            domain: earlier[domain]
+            if domain in kept
+            else self._hold(
+                domain, sorted(idle[domain], key=lambda host: (host not in earlier.get(domain, ()), host)), number
+            )
+            for domain, number in asked.items()
+        }
+        held = {domain: hosts for domain, hosts in found.items() if hosts}
         generation, hosts_now = ledger.generation(self._flavor), len(self._tree.levels[-1])
         state = FlavorSpares(self._rule, held, sum(asked.values()), hosts_now, generation)
         ledger.journal.put(ledger.flavor_spares, self._flavor, state)
@@ -123,20 +130,18 @@ class _Holder:
         charged = flavor_spare_key(self._flavor, domain) in self._ledger.admissions
         return charged and all(domain_of(self._tree, self._rule, host) == domain for host in hosts)
 
-    def _hold(self, domain: Values, number: int, before: tuple[str, ...]) -> tuple[str, ...]:
-        """Holds so many hosts of the domain, first those of `before`; returns them."""
-        key = flavor_spare_key(self._flavor, domain)
-        self._ledger.unhold(key)
-        idle = idle_hosts(self._tree, self._rule, domain)
-        holds = list(islice(self._affordable(sorted(idle, key=lambda host: (host not in before, host))), number))
+    def _hold(self, domain: Values, hosts: Sequence[str], number: int) -> tuple[str, ...]:
+        """Holds the first so many of these idle hosts for which there is quota; returns them."""
+        holds = list(islice(self._affordable(hosts), number))
         if not holds:
             return ()
         queue, pod_sets = self._rule.queue, tuple(pods for pods, _ in holds)
+        key = flavor_spare_key(self._flavor, domain)
         own = Workload(key=key, uid="", queue="", cluster_queue=queue, priority=_PRIORITY, pod_sets=pod_sets)
         self._ledger.hold(own, Admission(queue, tuple(got for _, got in holds)))
         return tuple(pods.name for pods in pod_sets)
 
-    def _affordable(self, hosts: list[str]) -> Iterator[tuple[PodSet, PodSetAdmission]]:
+    def _affordable(self, hosts: Sequence[str]) -> Iterator[tuple[PodSet, PodSetAdmission]]:
         """Yields a pod set of one pod that fills the host, for each host for which the ClusterQueue has quota."""
         total: dict[FlavorResource, int] = {}
         for host in hosts:

@@ -5,7 +5,7 @@ Called by cycle/flavor_spares.py, which holds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +20,19 @@ from admission.engine.topology.tree.tree_spec import Values
 class FlavorSpares:
     """The spare hosts of one flavor. `held` has the hosts by domain, in order of path.
 
-    `asked` is how many the rule says; `hosts`, how many hosts the flavor had then, and `generation`, the ledger's: while there
+    `asked` is how many the rule says; `nodes`, how many hosts the flavor had then, and `generation`, the ledger's: while there
     are too few, hosts are looked for again when it has grown.
     """
 
     rule: SpareRule
     held: dict[Values, tuple[str, ...]]
     asked: int
-    hosts: int
+    nodes: int
     generation: int
+
+    def hosts(self) -> set[str]:
+        """Returns the names of the held hosts."""
+        return {host for hosts in self.held.values() for host in hosts}
 
     @property
     def count(self) -> int:
@@ -47,14 +51,17 @@ def wanted(tree: Tree, rule: SpareRule) -> dict[Values, int]:
     return {paths[slot]: int(numbers[slot]) for slot in tree.levels[level].in_order(np.flatnonzero(numbers).tolist())}
 
 
-def idle_hosts(tree: Tree, rule: SpareRule, domain: Values) -> Iterator[str]:
-    """Yields the hosts of the domain on which no admitted workload uses anything, by name."""
+def idle_hosts(tree: Tree, rule: SpareRule, domains: Collection[Values]) -> dict[Values, list[str]]:
+    """Returns by domain the hosts on which no admitted workload uses anything, by name. O(hosts), for all domains together."""
     level = tree.level_of(rule.level)
-    slot = None if level is None else tree.levels[level].slots.get(domain)
-    if level is None or slot is None:
-        return
-    hosts = np.flatnonzero(tree.idle() & (_domain_of_hosts(tree, level) == slot)).tolist()
-    yield from (tree.values(host)[-1] for host in tree.levels[-1].in_order(hosts))
+    found: dict[Values, list[str]] = {domain: [] for domain in domains}
+    if level is None or not domains:
+        return found
+    slots = {slot: domain for domain in domains if (slot := tree.levels[level].slots.get(domain)) is not None}
+    above = _domain_of_hosts(tree, level)
+    for host in tree.levels[-1].in_order(np.flatnonzero(tree.idle() & np.isin(above, list(slots))).tolist()):
+        found[slots[int(above[host])]].append(tree.values(host)[-1])
+    return found
 
 
 def domain_of(tree: Tree, rule: SpareRule, host: str) -> Values | None:

@@ -1,4 +1,4 @@
-"""Ranks and placement: each pod once, valid JSON, the same whatever the order, and a seat goes over to its successor."""
+"""Ranks and placement: each pod once, valid JSON, the same whatever the order, and an assignment goes over to its successor."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from admission.controllers.sakkara.output_ranks import (
     distance,
     master_of,
     placement_text,
+    rank_assignments,
     rank_text,
+    read_assignments,
     read_placement,
-    read_seats,
-    seated,
 )
 
 
@@ -29,8 +29,8 @@ def at(pod: str, *path: str) -> PlacedPod:
     return PlacedPod(pod, path)
 
 
-def ranks(seats: Sequence[RankAssignment]) -> list[tuple[str, int]]:
-    return [(seat.pod, seat.rank) for seat in seats]
+def ranks(assignments: Sequence[RankAssignment]) -> list[tuple[str, int]]:
+    return [(assignment.pod, assignment.rank) for assignment in assignments]
 
 
 @st.composite
@@ -85,39 +85,39 @@ def test_ranks_grow_with_the_distance_from_the_master_then_by_path_then_by_name(
         at("b-far", "r2", "n9"),
     ]
     wanted = ["master", "a-same", "z-same", "c-rack", "b-rack", "a-far", "b-far"]
-    assert ranks(seated((), pods, 7)) == [(name, rank) for rank, name in enumerate(wanted)]
+    assert ranks(rank_assignments((), pods, 7)) == [(name, rank) for rank, name in enumerate(wanted)]
 
 
 def test_no_rank_before_all_are_placed() -> None:
     known = [at("p-0", "r0", "n0"), at("p-1", "r0", "n1")]
-    assert seated((), known, 3) == ()
-    assert seated((), [*known, at("p-2")], 3) == ()
-    assert seated((), [*known, at("p-2", "r0", "")], 3) == ()
-    assert len(seated((), [*known, at("p-2", "r0", "n0")], 3)) == 3
+    assert rank_assignments((), known, 3) == ()
+    assert rank_assignments((), [*known, at("p-2")], 3) == ()
+    assert rank_assignments((), [*known, at("p-2", "r0", "")], 3) == ()
+    assert len(rank_assignments((), [*known, at("p-2", "r0", "n0")], 3)) == 3
 
 
 @given(groups(), st.randoms())
 def test_ranks_are_a_permutation_ordered_by_distance_and_do_not_depend_on_the_order(
     pods: list[PlacedPod], dice: Any
 ) -> None:
-    seats = seated((), pods, len(pods))
-    assert sorted(seat.rank for seat in seats) == list(range(len(pods)))
-    assert {seat.pod for seat in seats} == {pod.pod for pod in pods}
+    assignments = rank_assignments((), pods, len(pods))
+    assert sorted(assignment.rank for assignment in assignments) == list(range(len(pods)))
+    assert {assignment.pod for assignment in assignments} == {pod.pod for pod in pods}
     by_name = {pod.pod: pod.path for pod in pods}
-    first = seats[0]
+    first = assignments[0]
     assert first.pod == master_of(by_name)
-    far = [distance(first.path, seat.path) for seat in seats[1:]]
+    far = [distance(first.path, assignment.path) for assignment in assignments[1:]]
     assert far == sorted(far)
     shuffled = list(pods)
     dice.shuffle(shuffled)
-    assert seated((), shuffled, len(pods)) == seats
+    assert rank_assignments((), shuffled, len(pods)) == assignments
 
 
 @given(groups())
 def test_ranking_the_ranked_again_changes_nothing(pods: list[PlacedPod]) -> None:
-    seats = seated((), pods, len(pods))
-    assert seated(seats, pods, len(pods)) == seats
-    assert seated(seats, [], len(pods)) == seats, "a seat is kept for who comes in the place of the pod"
+    assignments = rank_assignments((), pods, len(pods))
+    assert rank_assignments(assignments, pods, len(pods)) == assignments
+    assert rank_assignments(assignments, [], len(pods)) == assignments, "an assignment is kept for the pod's successor"
 
 
 # ---- successors
@@ -125,17 +125,21 @@ def test_ranking_the_ranked_again_changes_nothing(pods: list[PlacedPod]) -> None
 
 @given(groups(least=2), st.data())
 def test_successors_sent_to_the_same_domains_take_the_same_ranks(pods: list[PlacedPod], data: st.DataObject) -> None:
-    seats = seated((), pods, len(pods))
+    assignments = rank_assignments((), pods, len(pods))
     gone = data.draw(st.sets(st.sampled_from(sorted(pod.pod for pod in pods)), min_size=1))
     left = [pod for pod in pods if pod.pod not in gone]
     heirs = [PlacedPod(f"heir-{n}", pod.path) for n, pod in enumerate(pod for pod in pods if pod.pod in gone)]
-    after = seated(seats, data.draw(st.permutations([*left, *heirs])), len(pods))
-    assert [seat.rank for seat in after] == list(range(len(pods)))
-    assert [(seat.path, seat.rank) for seat in after] == [(seat.path, seat.rank) for seat in seats]
+    after = rank_assignments(assignments, data.draw(st.permutations([*left, *heirs])), len(pods))
+    assert [assignment.rank for assignment in after] == list(range(len(pods)))
+    assert [(assignment.path, assignment.rank) for assignment in after] == [
+        (assignment.path, assignment.rank) for assignment in assignments
+    ]
     stayed = {pod.pod for pod in left}
-    assert [seat for seat in after if seat.pod in stayed] == [seat for seat in seats if seat.pod in stayed]
-    assert {seat.pod for seat in after} == stayed | {heir.pod for heir in heirs}
-    assert sum(seat.taken for seat in after) == len(heirs)
+    assert [assignment for assignment in after if assignment.pod in stayed] == [
+        assignment for assignment in assignments if assignment.pod in stayed
+    ]
+    assert {assignment.pod for assignment in after} == stayed | {heir.pod for heir in heirs}
+    assert sum(assignment.taken for assignment in after) == len(heirs)
 
 
 @given(groups(least=2), st.data())
@@ -143,38 +147,38 @@ def test_successors_that_come_one_by_one_end_up_where_they_would_together(
     pods: list[PlacedPod], data: st.DataObject
 ) -> None:
     """A process that is killed between two of them reads its own text back and goes on."""
-    seats = seated((), pods, len(pods))
+    assignments = rank_assignments((), pods, len(pods))
     gone = data.draw(st.lists(st.sampled_from(pods), min_size=1, unique_by=lambda pod: pod.pod))
     here = [pod for pod in pods if pod not in gone]
     for n, pod in enumerate(gone):
         here.append(PlacedPod(f"heir-{n}", pod.path))
-        seats = seated(seats, here, len(pods))
-        taken = {seat.rank: seat.taken for seat in seats}
-        paths = {seat.pod: seat.path for seat in seats}
-        assert read_seats(rank_text(seats), placement_text(paths), taken) == seats
-    assert [seat.rank for seat in seats] == list(range(len(pods)))
-    assert {seat.pod for seat in seats} == {pod.pod for pod in here}
+        assignments = rank_assignments(assignments, here, len(pods))
+        taken = {assignment.rank: assignment.taken for assignment in assignments}
+        paths = {assignment.pod: assignment.path for assignment in assignments}
+        assert read_assignments(rank_text(assignments), placement_text(paths), taken) == assignments
+    assert [assignment.rank for assignment in assignments] == list(range(len(pods)))
+    assert {assignment.pod for assignment in assignments} == {pod.pod for pod in here}
 
 
-def test_a_successor_on_another_node_takes_the_nearest_free_seat() -> None:
+def test_a_successor_on_another_node_takes_the_nearest_free_rank() -> None:
     pods = [at("p-0", "r0", "n0"), at("p-1", "r0", "n1"), at("p-2", "r1", "n2"), at("p-3", "r1", "n3")]
-    seats = seated((), pods, 4)
-    assert ranks(seats) == [("p-0", 0), ("p-1", 1), ("p-2", 2), ("p-3", 3)]
-    after = seated(seats, [pods[0], pods[2], at("x", "r1", "n9"), at("y", "r0", "n0")], 4)
+    assignments = rank_assignments((), pods, 4)
+    assert ranks(assignments) == [("p-0", 0), ("p-1", 1), ("p-2", 2), ("p-3", 3)]
+    after = rank_assignments(assignments, [pods[0], pods[2], at("x", "r1", "n9"), at("y", "r0", "n0")], 4)
     assert ranks(after) == [("p-0", 0), ("y", 1), ("p-2", 2), ("x", 3)]
     assert after[3].path == ("r1", "n9")
 
 
-def test_a_pod_that_is_sent_but_whose_node_is_not_known_waits_for_its_seat() -> None:
+def test_a_pod_that_is_sent_but_whose_node_is_not_known_waits_for_its_rank() -> None:
     pods = [at("p-0", "r0", "n0"), at("p-1", "r0", "n1")]
-    seats = seated((), pods, 2)
-    assert seated(seats, [pods[0], at("x", "r0", "")], 2) == seats
+    assignments = rank_assignments((), pods, 2)
+    assert rank_assignments(assignments, [pods[0], at("x", "r0", "")], 2) == assignments
 
 
 def test_more_pods_than_there_were_get_the_next_ranks() -> None:
     pods = [at("p-0", "r0", "n0"), at("p-1", "r0", "n1")]
-    seats = seated((), pods, 2)
-    after = seated(seats, [*pods, at("z", "r1", "n2"), at("y", "r0", "n0")], 2)
+    assignments = rank_assignments((), pods, 2)
+    after = rank_assignments(assignments, [*pods, at("z", "r1", "n2"), at("y", "r0", "n0")], 2)
     assert ranks(after) == [("p-0", 0), ("p-1", 1), ("y", 2), ("z", 3)]
 
 
@@ -211,13 +215,13 @@ def test_the_forms_of_the_texts() -> None:
     [None, "", "{", "7", '["a"]', '[["a", "x"]]', '[["a", 0], ["a", 1]]', '[["a", 0], ["b", 0]]', '{"a": 1}'],
 )
 def test_unreadable_ranks_count_as_none(rank: str | None) -> None:
-    assert read_seats(rank, '{"root": {}}', {}) == ()
+    assert read_assignments(rank, '{"root": {}}', {}) == ()
 
 
 @pytest.mark.parametrize("placement", [None, "", "{", "[]", '{"root": 3}', '{"top": {"n": ["a"]}}', "null"])
 def test_an_unreadable_placement_gives_no_path(placement: str | None) -> None:
     assert list(read_placement(placement)) == []
-    assert read_seats('[["a", 0]]', placement, {}) == (RankAssignment(0, "a", ()),)
+    assert read_assignments('[["a", 0]]', placement, {}) == (RankAssignment(0, "a", ()),)
 
 
 @given(groups(), st.sampled_from(NAMES))

@@ -55,7 +55,7 @@ def rule(hosts: int = 1, of: int = 4, queue: str = "") -> SpareRule:
 
 
 def held(ledger: Ledger) -> set[str]:
-    return {host for hosts in ledger.flavor_spares["tas"].held.values() for host in hosts}
+    return ledger.flavor_spares["tas"].hosts()
 
 
 @pytest.mark.parametrize(

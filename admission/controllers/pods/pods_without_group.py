@@ -13,7 +13,7 @@ from admission.controllers.caches import InformerView
 from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.workload_writer import Recorder
 from admission.integrations.pod import QueuedPod
-from admission.integrations.sets import SetKind, is_waiting_for_its_seat
+from admission.integrations.sets import SetKind, is_waiting_for_its_group
 from api import names
 from api.kube.events import ref_to
 from api.kube.reconcile import Reconciler
@@ -26,7 +26,7 @@ _LOOK_AGAIN: Final = 30.0
 _LONGEST: Final = 253
 
 
-class UnseatedPods:
+class PodsWithoutGroup:
     """Looks at pods that have no group yet. `kinds` and `sets` are those of the set controller, by framework."""
 
     def __init__(
@@ -44,12 +44,12 @@ class UnseatedPods:
 
     def changed(self, pod: QueuedPod) -> None:
         """Notes a changed pod."""
-        if pod.gated and is_waiting_for_its_seat(pod):
+        if pod.gated and is_waiting_for_its_group(pod):
             self.queue.add_after(pod.key, PATIENCE)
 
     async def _reconcile(self, key: str) -> float | None:
         pod = self._pods.objects.get(key)
-        if pod is None or not pod.gated or pod.deleted or not is_waiting_for_its_seat(pod):
+        if pod is None or not pod.gated or pod.deleted or not is_waiting_for_its_group(pod):
             self._told.pop(key, None)
             return None
         said = self.why(pod)

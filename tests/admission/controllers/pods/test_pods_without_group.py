@@ -8,7 +8,7 @@ import pytest
 
 from admission.controllers.caches import InformerView
 from admission.controllers.pods.pod_indexes import PodView
-from admission.controllers.pods.unseated import UnseatedPods
+from admission.controllers.pods.pods_without_group import PodsWithoutGroup
 from admission.controllers.workload_writer import Recorder
 from admission.integrations.pod import PodMeta, QueuedPod
 from admission.integrations.sets import BY_FRAMEWORK
@@ -23,14 +23,14 @@ def stateful_set(queue: str | None) -> Object:
     return {"metadata": {"name": "db", "namespace": "ns", "uid": "u", "labels": labels}, "spec": {}}
 
 
-def unseated(*sets: Object) -> UnseatedPods:
+def without_group(*sets: Object) -> PodsWithoutGroup:
     store: Store[Object] = Store("sets")
     for one in sets:
         store.upsert(one)
     views = {"statefulset": cast("InformerView[Object]", store)}
     kinds = {"statefulset": BY_FRAMEWORK["statefulset"]}
-    named = lambda obj: QUEUE_NAME_LABEL in obj["metadata"]["labels"]  # noqa: E731  as short as it is
-    return UnseatedPods(cast("PodView", Store("pods")), kinds, views, cast("Recorder", None), named)
+    pods, recorder = cast("PodView", Store("pods")), cast("Recorder", None)
+    return PodsWithoutGroup(pods, kinds, views, recorder, lambda obj: QUEUE_NAME_LABEL in obj["metadata"]["labels"])
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,6 @@ def unseated(*sets: Object) -> UnseatedPods:
 )
 def test_it_is_told_what_its_marks_lack(marks: Object, owner: str, sets: tuple[Object, ...], said: str) -> None:
     pod = QueuedPod(PodMeta("p", "ns", "u", "1"), annotations=marks, owner=owner, gated=True, spec=b"{}")
-    found = unseated(*sets).why(pod)
+    found = without_group(*sets).why(pod)
     assert said in found
     assert len(found) < 600
