@@ -156,7 +156,7 @@ def balanced(repeat: int) -> None:
                 raise SystemExit(f"balanced placement, {name}: does not fit")
             ms = timed(lambda asked=asked: ledger.placement.place(asked), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
             print(
-                f"balanced, {name}{', each with a leader' if leader else ''}: {ms:.1f} ms (peer {62 if leader else 33})"
+                f"balanced, {name}{', each with a leader' if leader else ''}: {ms:.1f} ms (Kueue {62 if leader else 33})"
             )
 
 

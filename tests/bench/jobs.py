@@ -103,7 +103,7 @@ def _summarise(name: str, result: dict[str, Any], mode: BenchMode) -> None:
         f"SUMMARY {name}{mode.value}: wall {result['wall_s']} s, last bound {clock['bound'][1]} s, "
         f"last admitted {clock.get('admitted', [0, 0])[1]} s, posted to bound p50 {stages['all pods bound']['p50']} "
         f"p95 {stages['all pods bound']['p95']} s, CPU ours {ours:.1f} / API server {server:.1f} s; "
-        f"violations {result['required_violations']}; peer {LOADS[name].get('peer')}; floor {LOADS[name].get('floor')}"
+        f"violations {result['required_violations']}; Kueue {LOADS[name].get('kueue')}; floor {LOADS[name].get('floor')}"
     )
 
 

@@ -50,7 +50,7 @@ PODS_PER_NODE = {"gpu": 8, "cpu": 96}
 LIMITS = {15_000: 2.0, 100_000: 10.0}
 MASK = 2**64 - 1
 PROJECT = Path(__file__).resolve().parents[2]
-FIGURES = Path(os.environ.get("STOWAGE_PEER_BENCH") or PROJECT.parent / "shared" / "bench" / "peer-placement.json")
+FIGURES = Path(os.environ.get("STOWAGE_KUEUE_BENCH") or PROJECT.parent / "shared" / "bench" / "peer-placement.json")
 
 
 def node(index: int) -> Node:
@@ -119,11 +119,11 @@ def timed(act: Callable[[], object], repeat: int) -> float:
     return best * 1000
 
 
-def agrees(result: PlacementResult, peer: dict[str, Any]) -> bool:
+def agrees(result: PlacementResult, kueue: dict[str, Any]) -> bool:
     """Whether the result is Kueue's: the same domains in the same order, or the same reason."""
-    if not peer["fits"]:
-        return "main" in result.failures and result.failures["main"].message == peer["reason"]
-    return "main" in result.assignments and digest(result.assignments["main"]) == peer["assignment_sha256"]
+    if not kueue["fits"]:
+        return "main" in result.failures and result.failures["main"].message == kueue["reason"]
+    return "main" in result.assignments and digest(result.assignments["main"]) == kueue["assignment_sha256"]
 
 
 def finds(figures: dict[str, Any], sizes: list[int], repeat: int) -> Iterator[dict[str, Any]]:
@@ -132,23 +132,23 @@ def finds(figures: dict[str, Any], sizes: list[int], repeat: int) -> Iterator[di
     clusters = sorted({(row["nodes"], row["fill"], row["shape"]) for row in figures["find"] if row["nodes"] in sizes})
     for nodes, fill, shape in clusters:
         ledger = cluster(nodes, shape, fill)
-        for peer in figures["find"]:
-            if (peer["nodes"], peer["fill"], peer["shape"]) == (nodes, fill, shape):
-                what = (shape, peer["mode"], peer["level"], peer["pods"])
+        for kueue in figures["find"]:
+            if (kueue["nodes"], kueue["fill"], kueue["shape"]) == (nodes, fill, shape):
+                what = (shape, kueue["mode"], kueue["level"], kueue["pods"])
                 asked, exact = [request(*what)], [request(*what, Profile.EXACT)]
                 result, certificate = ledger.placement.place(asked), ledger.placement.place(exact).certificates["main"]
                 ours, proved = (
                     timed(lambda some=some, ledger=ledger: ledger.placement.place(some), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
                     for some in (asked, exact)
                 )
-                theirs = snapshots[nodes, fill, shape] + peer["find_first_on_fresh_snapshot"]["min_ms"]
+                theirs = snapshots[nodes, fill, shape] + kueue["find_first_on_fresh_snapshot"]["min_ms"]
                 yield {
-                    **{key: peer[key] for key in ("nodes", "fill", "shape", "pods", "mode", "level", "fits")},
+                    **{key: kueue[key] for key in ("nodes", "fill", "shape", "pods", "mode", "level", "fits")},
                     "ours_ms": round(ours, 3),
                     "exact_ms": round(proved, 3),
                     "proof": str(certificate.proof) if certificate.cost else "",
-                    "peer_ms": round(theirs, 3),
-                    "equal": agrees(result, peer),
+                    "kueue_ms": round(theirs, 3),
+                    "equal": agrees(result, kueue),
                 }
         yield from updates(ledger, nodes, fill, shape, repeat)
 
@@ -185,13 +185,13 @@ def show(row: dict[str, Any]) -> None:
         print(f"{head}  {row['update']:<34} {row['ours_ms']:9.4f} ms")
         return
     what = f"{row['pods']:>5} {row['mode']} {row['level'].rpartition('-')[2]}"
-    ratio = row["peer_ms"] / row["ours_ms"]
+    ratio = row["kueue_ms"] / row["ours_ms"]
     limit = LIMITS.get(row["nodes"])
     slow = "  OVER THE LIMIT" if limit is not None and row["ours_ms"] > limit else ""
     wrong = "" if row["equal"] else "  DIFFERS FROM KUEUE"
     mark = " " if row["fits"] else "x"
     exact = f"exact {row['exact_ms']:8.3f} ms x{row['exact_ms'] / row['ours_ms']:5.1f} {row['proof']:<8}"
-    figures = f"{row['ours_ms']:9.3f} ms  {exact}  peer {row['peer_ms']:9.3f}  x{ratio:7.1f}"
+    figures = f"{row['ours_ms']:9.3f} ms  {exact}  Kueue {row['kueue_ms']:9.3f}  x{ratio:7.1f}"
     print(f"{head}  {what:<26} {mark} {figures}{slow}{wrong}")
 
 

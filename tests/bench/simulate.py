@@ -134,11 +134,11 @@ def show(load: dict[str, Any], outcome: SimulationResult, seconds: dict[str, flo
         print(
             f"use of {line.resource}: {line.share:.1%} of {most / 1000:g} on average, {line.highest / 1000:g} at most"
         )
-    peer = load["peer"]["mean s to admission"]
+    kueue = load["kueue"]["mean s to admission"]
     for name, found in sorted(got.items(), key=lambda item: -by_class[item[0]]):
         print(
             f"{name:>7}: {found.admitted} of {found.count} admitted; time to admission mean {found.mean:.1f} s, "
-            f"median {found.median:.1f}, 95 % {found.p95:.1f} (peer, mean {peer[name]})"
+            f"median {found.median:.1f}, 95 % {found.p95:.1f} (Kueue, mean {kueue[name]})"
         )
     return {
         "seconds": seconds,

@@ -7,7 +7,7 @@ import pytest
 from admission.engine.model import Counting, PlacementOptions, Profile
 from tests.admission.engine.topology.vectors import BLOCK, RACK, ledger, request, shown
 
-PEER = PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE, leader_constraints=False)
+KUEUE = PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE, leader_constraints=False)
 OURS = PlacementOptions(profile=Profile.COMPATIBLE)
 NO_MIXED = PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE, least_free_for_unconstrained=False)
 BALANCED = PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE, balanced=True)
@@ -107,7 +107,7 @@ def _ids(row: tuple[object, ...]) -> str:
 @pytest.mark.parametrize(
     ("text", "count", "wanted"), [pytest.param(*row, id=_ids(row)) for row in PLAIN + SLICED + INVALID]
 )
-@pytest.mark.parametrize("options", [PEER, OURS], ids=["peer", "ours"])
+@pytest.mark.parametrize("options", [KUEUE, OURS], ids=["kueue", "ours"])
 def test_one_pod_set(text: str, count: int, wanted: str, options: PlacementOptions) -> None:
     result = ledger(options).placement.place([request("main", text, count)])
     assert shown(result, "main") == wanted
@@ -128,7 +128,7 @@ def test_balanced(text: str, count: int, wanted: str) -> None:
 )
 def test_leader_and_workers(text: str, cpu: int, workers: int, leader: str, wanted: str) -> None:
     members = [request("leader", text, 1, {"cpu": 1000 * cpu}, "g"), request("workers", text, workers, group="g")]
-    result = ledger(PEER).placement.place(members)
+    result = ledger(KUEUE).placement.place(members)
     assert (shown(result, "leader"), shown(result, "workers")) == (leader, wanted)
 
 
@@ -154,7 +154,7 @@ def test_the_first_pod_set_that_fails_ends_it() -> None:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("options", [PEER, OURS], ids=["peer", "ours"])
+@pytest.mark.parametrize("options", [KUEUE, OURS], ids=["kueue", "ours"])
 def test_lowest_level_wider_than_a_host(text: str, count: int, wanted: str, options: PlacementOptions) -> None:
     result = ledger(options, levels=(BLOCK, RACK)).placement.place([request("main", text, count)])
     assert shown(result, "main") == wanted
