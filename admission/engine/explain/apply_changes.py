@@ -11,6 +11,7 @@ from itertools import count
 
 from admission.engine.explain.changes import (
     AddNodes,
+    AddNodesFirst,
     AnswerCheck,
     Change,
     CoverResource,
@@ -149,7 +150,8 @@ def clones(node: Node, taken: Collection[str], change: AddNodes) -> Iterator[Nod
     """Yields `count` nodes like this one under new names, with the capacity that daemons will use subtracted."""
     daemons = dict(change.daemons)
     offers = {name: amount - daemons.get(name, 0) for name, amount in node.allocatable.items()}
-    names = (f"{node.name}-more-{index}" for index in count(1))
+    before = " " if isinstance(change, AddNodesFirst) else node.name  # a space sorts before every name of a node
+    names = (f"{before}-more-{index}" for index in count(1))
     free = (name for name in names if name not in taken)
     for _, name in zip(range(change.count), free, strict=False):
         labels = {**node.labels, HOSTNAME_LABEL: name} if HOSTNAME_LABEL in node.labels else node.labels

@@ -183,6 +183,11 @@ class AddNodes:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class AddNodesFirst(AddNodes):
+    """The same for a trial, with names that sort before those of all other nodes. No explanation names it."""
+
+
 Change = (
     RelaxTopology
     | NameLevel

@@ -9,14 +9,23 @@ up is listed separately, with their names; if more of the same suffices for all,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 
 from admission.engine.cycle.admission_attempt import AttemptResult
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Decision, Preempt
 from admission.engine.explain.capacity_changes import MOST_NODES
-from admission.engine.explain.changes import AddNodes, Change, Finish, LetEvict, LetReclaim, RaiseQuota, Remedy
+from admission.engine.explain.changes import (
+    AddNodes,
+    AddNodesFirst,
+    Change,
+    Finish,
+    LetEvict,
+    LetReclaim,
+    RaiseQuota,
+    Remedy,
+)
 from admission.engine.explain.cycle_decision import DecisionInputs, competitors, simulated_cycle
 from admission.engine.explain.explanation import Taken
 from admission.engine.explain.finishing import UnplacedGroup, finishing
@@ -79,7 +88,20 @@ class CycleTrials(Trials):
                 return remedy if isinstance(decision, Admit) else None
 
     def _cycle(self, *changes: Change) -> CycleReport | None:
-        """Runs the cycle after the changes; returns None if the budget is spent."""
+        """Runs the cycle after the changes; returns None if the budget is spent.
+
+        Ties of placement break by name, and the names of added nodes are not known: competitors may leave the workload its
+        nodes or not. So its report is the worse one of two, with new nodes last and first by name.
+        """
+        report = self._run(changes)
+        if not self.competitors or not any(isinstance(change, AddNodes) for change in changes):
+            return report
+        if not isinstance(self._own(report), Admit):
+            return report
+        first = [AddNodesFirst(*astuple(change)) if isinstance(change, AddNodes) else change for change in changes]
+        return self._run(first)
+
+    def _run(self, changes: Iterable[Change]) -> CycleReport | None:
         if self.budget.spent:
             return None
         self.budget.rest(self.ledger)

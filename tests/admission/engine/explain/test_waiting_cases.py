@@ -30,17 +30,26 @@ from admission.engine.explain.changes import (
     RaiseQuota,
     Remedy,
 )
+from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Behind, Explanation, Taken, Verdict
 from admission.engine.explain.explanation_json import to_wire
 from admission.engine.explain.wording import headline
-from admission.engine.model import PodSet, PreemptionPolicy, TopologyAsk, Workload
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSet,
+    PreemptionPolicy,
+    TopologyAsk,
+    Workload,
+)
 from admission.engine.reasons import Reason
 from admission.engine.scheduler_state import SchedulerState
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture
 from admission.world.world import WorkloadFacts
-from tests.admission.engine.builders import CPU, RACK, admitted, host, queue, racks, workload
+from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, host, queue, racks, workload
 from tests.admission.engine.dump import dump
 from tests.admission.engine.explain import waiting_cases
 from tests.admission.engine.explain.applied_remedies import apply, lets_in
@@ -236,6 +245,33 @@ def test_where_an_earlier_workload_takes_the_capacity_the_remedy_suffices_for_bo
     strict = explained(waiting_cases.behind_a_strict_head())
     assert Remedy((RaiseQuota("q", "tas", "cpu", 6 * CPU, 16 * CPU),)) in strict.remedies
     assert not any(isinstance(change, FewerPods) for r in strict.remedies for change in r.changes)
+
+
+@pytest.mark.parametrize("names", ["a-new", "z-new"])
+def test_added_nodes_suffice_whatever_their_names(names: str) -> None:
+    """The earlier workload takes three nodes of five, by name: which ones it leaves depends on the names of the new nodes."""
+    hdd = NodeSelectorTerm((NodeSelectorRequirement("disk", "In", ("hdd",)),))
+
+    def scene() -> tuple[Cluster, Workload]:
+        nodes = [host("r0-0", "r0", 1), host("r0-1", "r0", 1)]
+        nodes = [
+            replace(node, labels={**node.labels, "disk": disk})
+            for node, disk in zip(nodes, ("ssd", "hdd"), strict=True)
+        ]
+        late = workload("ns/w", 2, ask=IN_A_RACK, queued=9)
+        late = replace(late, pod_sets=(replace(late.pod_sets[0], affinity=(hdd,)),))
+        return Cluster(racks(), queue(tas=9), *nodes, workload("ns/first", 3, ask=IN_A_RACK, queued=5), late), late
+
+    cluster, late = scene()
+    found = explain(cluster.ledger, late, 0.0, scene=DecisionInputs(cluster.queues, None))
+    counts = [change.count for remedy in found.remedies for change in remedy.changes if isinstance(change, AddNodes)]
+    assert counts, found.remedies
+    cluster, late = scene()
+    like = cluster.ledger.capacity.nodes["r0-1"].node
+    assert like is not None
+    new = [f"{names}-{index}" for index in range(counts[0])]
+    cluster.tell(*(replace(like, name=name, labels={**like.labels, HOSTNAME_LABEL: name}) for name in new))
+    assert "ns/w" in admitted(cluster.cycle())
 
 
 def test_where_nothing_suffices_for_all_the_message_says_which_comes_first() -> None:
