@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from admission.engine.cycle import spare_hosts
 from admission.engine.decision import Admit
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Assignment, DomainCount, PodSetAdmission
@@ -33,9 +32,7 @@ def kept_places(ledger: Ledger, key: str) -> Admit | None:
         return None
     moved = replace(admission, pod_sets=pod_sets)
     if moved != admission:
-        spare_hosts.release(ledger, key)
         ledger.charge(workload, moved)
-        spare_hosts.hold(ledger, key)
     return Admit(key, moved)
 
 
