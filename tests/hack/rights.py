@@ -56,7 +56,9 @@ ALLOWED = [
     *_each(CONTROLLER, READ, "nodes", "pods", "namespaces", "limitranges"),
     *_each(CONTROLLER, READ, "runtimeclasses", group="node.k8s.io"),
     *_each(CONTROLLER, READ, "persistentvolumeclaims", "persistentvolumes"),
-    *_each(CONTROLLER, READ, "storageclasses", "csinodes", group="storage.k8s.io"),
+    *_each(
+        CONTROLLER, READ, "storageclasses", "csinodes", "csidrivers", "csistoragecapacities", group="storage.k8s.io"
+    ),
     *_each(CONTROLLER, READ, "resourceslices", "deviceclasses", "resourceclaimtemplates", group="resource.k8s.io"),
     *_each(CONTROLLER, ("patch",), "pods/status", namespace="a"),
     *_each(CONTROLLER, ("patch", "delete"), "pods", namespace="a"),
@@ -104,6 +106,7 @@ ALLOWED = [
     *_each(CONTROLLER, ("patch",), "namespaces"),
     *_each(CONTROLLER, (*READ, "patch"), "configmaps", namespace="a"),
     *_each(CONTROLLER, ("create", "patch"), "events", namespace="a"),
+    *_each(UNGATER, READ[1:], "persistentvolumeclaims"),
     *_each(UNGATER, READ, "workloads", group=KUEUE),
     *_each(UNGATER, (*READ, "patch"), "pods", namespace="a"),
     *_each(UNGATER, READ, "nodes"),

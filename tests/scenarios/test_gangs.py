@@ -365,9 +365,8 @@ async def test_a_job_whose_gang_goes_back_again_and_again_spends_nothing_of_its_
     spec = {"minMember": 3, "scheduleTimeoutSeconds": 2}
     await here.make(POD_GROUPS, {"metadata": {"name": "g", "namespace": here.name}, "spec": spec})
     resource, job = a_gang(here, "Job", {GANG_LABEL: "g"}, {}, 3)
-    # placement does not know that only one pod of a node can write to such a disk; the scheduler does
-    volume = {"name": "data", "rbd": {"monitors": ["10.0.0.1"], "image": "data"}}
-    job["spec"]["template"]["spec"]["volumes"] = [volume]
+    # A gate of another client: Stowage opens its own, and the pods are never bound.
+    job["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/never-opened"}]
     await here.make(resource, job)
 
     async def stops() -> int:
