@@ -315,8 +315,10 @@ class Feed:
         self._views.volumes.started(key)
         workload = self._views.workloads.objects.get(key)
         if workload is None:
+            charged = self._state.ledger.workload(key)
+            old = self._views.workloads.objects.get(charged.replaces) if charged is not None else None
             self._remove(key)
-            self._refresh(self._views.workloads.by_index(BY_REPLACED, key))
+            self._refresh([*([old] if old is not None else []), *self._views.workloads.by_index(BY_REPLACED, key)])
         else:
             self._take(workload)
             self._refresh(self._slices.related_slices(workload))
@@ -325,7 +327,6 @@ class Feed:
         if change.key in self._held:
             return
         if change.type is _DELETED:
-            self._slices.forget(change.object)
             self._remove(change.key)
         else:
             self._take(change.object)
@@ -337,9 +338,16 @@ class Feed:
                 self._take(workload)
 
     def _remove(self, key: str) -> None:
+        """Removes the workload; the pods of its job count for the slice that is left."""
         self._validation_errors.pop(key, None)
         self._lingering.discard(key)
+        pods = self._state.ledger.allocations.pods_of(key)
+        seen = [found for pod in sorted(pods) if (found := self._views.pods.objects.get(pod)) is not None]
+        self._slices.forget(key)
         self._apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, key))
+        for one in seen:
+            if one.bound is not None and one.bound.workload != key:
+                self._apply(self._counted(one, one.bound))
 
     def _take(self, workload: Workload) -> None:
         key = workload.key

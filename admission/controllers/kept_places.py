@@ -52,6 +52,9 @@ class KeptPlaces:
             workload = self._views.workloads.objects.get(key)
             if workload is None or not _is_running(workload):
                 continue
+            if self._ledger.workload(key) is None:
+                self._due.add(key)  # another slice is charged while its admission is being written
+                continue
             found = kept_places(self._ledger, key)
             if found is None:
                 continue

@@ -22,6 +22,7 @@ class SliceIndex:
     def __init__(self, views: ClusterView, state: SchedulerState) -> None:
         self._views, self._state = views, state
         self._current: dict[str, str] = {}
+        self._first: dict[str, str] = {}
 
     def replaces(self, workload: Workload) -> str:
         """Returns the key of the slice that the Workload replaces, or an empty string if there is none or it must not."""
@@ -51,15 +52,15 @@ class SliceIndex:
         named = self._views.workloads.objects.get(first)
         if not others or (named is not None and not same_job(workload, named)):
             return
-        self._current[first] = workload.key
+        self._current[first], self._first[workload.key] = workload.key, first
         allocations = self._state.ledger.allocations
         for pod in [pod for key in sorted(others) for pod in allocations.pods_of(key)]:
             yield replace(allocations.pods[pod], workload=workload.key)
 
-    def forget(self, workload: Workload) -> None:
-        """Drops a deleted Workload."""
-        if self._current.get(first_key(workload)) == workload.key:
-            del self._current[first_key(workload)]
+    def forget(self, key: str) -> None:
+        """Drops a workload that is removed from the ledger."""
+        if (first := self._first.pop(key, None)) is not None and self._current.get(first) == key:
+            del self._current[first]
 
     def _named(self, workload: Workload) -> Workload | None:
         key = replaced_key(workload)

@@ -44,9 +44,9 @@ class FullNode:
         obj["metadata"]["resourceVersion"] = str(self.version)
         self.objects.add(kind, json.dumps(obj).encode())
 
-    def node(self, ready: bool) -> None:
+    def node(self, ready: bool, cpus: int = 4) -> None:
         labels = {"pool": "tas", HOSTNAME_LABEL: "n1"}
-        amounts = {"cpu": "4", "memory": "64Gi", "pods": "110"}
+        amounts = {"cpu": str(cpus), "memory": "64Gi", "pods": "110"}
         states = [condition("Ready", "True" if ready else "False")]
         self.add(
             NODES,

@@ -1,4 +1,4 @@
-"""When the room of an evicted workload is free: not before its pods have left their nodes."""
+"""What the ledger counts: an evicted workload until its pods have left, the pods of an elastic job for its current slice."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from admission.engine.decision import Admit
+from api.kube.resources import WORKLOADS
+from api.names import REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from tests.admission.controllers.full_node import EVICTED, RELEASED, FullNode
-from tests.builders import condition
+from tests.builders import condition, workload
 
 
 def test_the_preemptor_starts_when_the_last_pod_has_left() -> None:
@@ -39,3 +42,32 @@ def test_without_an_eviction_it_is_gone_at_once(states: list[dict[str, Any]]) ->
     cluster = FullNode()
     cluster.low(states)
     assert cluster.world.ledger.admission("ns/low") is None
+
+
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job", "controller": True}
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["while its admission is written", "after it was admitted"])
+def test_the_pods_of_a_growing_job_count_for_its_older_slice_again_where_the_newer_one_is_deleted(held: bool) -> None:
+    """The cycle counts them for the newer slice as soon as it is admitted."""
+    cluster = FullNode()
+    old = workload("low", count=4, domains=[(("n1",), 4)], metadata={"ownerReferences": [JOB]})
+    cluster.add(WORKLOADS, old.to_wire())
+    meta = {"ownerReferences": [JOB], "annotations": {REPLACEMENT_FOR: "ns/low", WORKLOAD_SLICE_NAME: "low"}}
+    cluster.node(True, cpus=8)
+    cluster.add(WORKLOADS, workload("new", count=6, metadata=meta).to_wire())
+    feed, ledger = cluster.objects._feed, cluster.world.ledger
+    [decision] = cluster.world.cycle().decisions
+    assert isinstance(decision, Admit)
+    assert len(ledger.allocations.pods_of("ns/new")) == 4
+    feed.hold("ns/new")
+    if not held:
+        cluster.add(WORKLOADS, workload("new", count=6, domains=[(("n1",), 6)], metadata=meta).to_wire())
+        feed.let_go("ns/new")
+    cluster.add(WORKLOADS, old.to_wire())
+    cluster.objects._stores[WORKLOADS].delete(cluster.objects.view.workloads.objects["ns/new"])
+    if held:
+        feed.let_go("ns/new")
+    assert ledger.admissions.keys() == {"ns/low"}
+    assert len(ledger.allocations.pods_of("ns/low")) == 4
+    assert ledger.audit() == []
