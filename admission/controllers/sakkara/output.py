@@ -89,7 +89,8 @@ def _places(given: ResultInput, record: ResultRecord) -> tuple[tuple[RankAssignm
     ours = given.record.goes_on(record) or not given.record.workload
     old = _old_assignments(given, record) if ours else ()
     if given.workload is None or not given.living:
-        return old, given.data.get(PLACEMENT) if old else None
+        # The last placement stays while no pod lives: by it the next attempt counts this one.
+        return old, given.data.get(PLACEMENT) if ours else None
     pods = [PlacedPod(pod.name, given.path_of(pod)) for pod in given.living]
     assignments = rank_assignments(old, pods, given.size)
     paths: dict[str, Path] = {pod.pod: pod.path for pod in pods if pod.path}
