@@ -29,7 +29,7 @@ from admission.engine.model import (
     PlacementRequest,
     PodSet,
     Profile,
-    TopologyAsk,
+    TopologyRequest,
 )
 from api.assignment import decode, encode
 from tests.admission.engine.topology.trees import Path, PlacementCase, figures, opened
@@ -162,10 +162,10 @@ def balanced(repeat: int) -> None:
 
 def gang(name: str, pods: int, *, leader: bool) -> list[PlacementRequest]:
     """Workers of 8 CPUs, and a leader of one beside them."""
-    ask = TopologyAsk(preferred=RACK, group=name if leader else None)
-    sets = [PodSet(f"{name}-workers", pods, {"cpu": 8000}, topology=ask)]
+    topology = TopologyRequest(preferred=RACK, group=name if leader else None)
+    sets = [PodSet(f"{name}-workers", pods, {"cpu": 8000}, topology=topology)]
     if leader:
-        sets.append(PodSet(f"{name}-leader", 1, {"cpu": 1000}, topology=replace(ask)))
+        sets.append(PodSet(f"{name}-leader", 1, {"cpu": 1000}, topology=replace(topology)))
     return [PlacementRequest(one, "tas", one.count) for one in sets]
 
 

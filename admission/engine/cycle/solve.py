@@ -148,8 +148,8 @@ def _flavors(
 
 def _group_names(member: Workload) -> dict[str, str]:
     """Returns the placement group of each pod set that has one."""
-    asks = ((pod_set.name, pod_set.topology) for pod_set in member.pod_sets)
-    return {name: ask.group for name, ask in asks if ask is not None and ask.group is not None}
+    requested = ((pod_set.name, pod_set.topology) for pod_set in member.pod_sets)
+    return {name: topology.group for name, topology in requested if topology is not None and topology.group is not None}
 
 
 def _elsewhere(member: Workload, queue: ClusterQueue, flavor_by_group: Mapping[str, str]) -> Refused:

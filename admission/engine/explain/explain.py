@@ -345,10 +345,10 @@ class _FlavorViews:
 
     def _pod_set(self, capacity: FlavorCapacity | None, group: Group, message: str) -> PodSetView:
         names = tuple(member.pod_set.name for member in group.members)
-        ask = "" if capacity is None else capacity.ask(group)
-        if capacity is None or isinstance(ask, str):
+        resolved = "" if capacity is None else capacity.resolve(group)
+        if capacity is None or isinstance(resolved, str):
             return PodSetView(names, message)
-        self.unplaced_groups.append(UnplacedGroup(capacity, group, ask))
+        self.unplaced_groups.append(UnplacedGroup(capacity, group, resolved))
         return PodSetView(names, message, capacity.levels(group))
 
 

@@ -23,7 +23,7 @@ from admission.engine.explain.changes import (
 )
 from admission.engine.explain.trials import Trials
 from admission.engine.flavors.eligible import named_levels
-from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
+from admission.engine.model import Flavor, PodSet, Taint, TopologyRequest
 from admission.engine.requests import in_force
 from admission.engine.topology.tree.match import untolerated
 
@@ -60,11 +60,11 @@ def _climbs(trying: Trials) -> Iterator[list[RelaxTopology]]:
     for members in list(groups.values())[:MOST_POD_SETS]:
         names = tuple(member.name for member in members)
         for flavor in _flavors(trying):
-            ask = in_force(members[0], flavor, trying.now - trying.workload.queued).topology
-            if flavor.levels is not None and ask is not None and ask.required in flavor.levels:
-                at = flavor.levels.index(ask.required)
-                climb = [RelaxTopology(names, ask.required, to, True) for to in reversed(flavor.levels[:at])]
-                yield [*climb, RelaxTopology(names, ask.required, ask.required, False)]
+            topology = in_force(members[0], flavor, trying.now - trying.workload.queued).topology
+            if flavor.levels is not None and topology is not None and topology.required in flavor.levels:
+                at = flavor.levels.index(topology.required)
+                climb = [RelaxTopology(names, topology.required, to, True) for to in reversed(flavor.levels[:at])]
+                yield [*climb, RelaxTopology(names, topology.required, topology.required, False)]
                 break
 
 
@@ -89,7 +89,7 @@ def _flavors(trying: Trials) -> list[Flavor]:
 def softened(trying: Trials) -> Iterator[Change]:
     """Yields each hard constraint whose softening alone suffices."""
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
-        for constraint in (pod_set.topology or TopologyAsk()).constraints:
+        for constraint in (pod_set.topology or TopologyRequest()).constraints:
             change = SoftenConstraint(pod_set.name, constraint.level)
             if constraint.hard and trying.admits(change):
                 yield change
@@ -110,7 +110,7 @@ def fewer(trying: Trials) -> Iterator[Change]:
     For a pod set with a minimum the admission tries fewer pods already, so a lower minimum is searched.
     """
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
-        slices = (pod_set.topology or TopologyAsk()).slices
+        slices = (pod_set.topology or TopologyRequest()).slices
         size = max(1, slices[0].size) if slices else 1
 
         def fewer_slices(number: int, pod_set: PodSet = pod_set, size: int = size) -> Change:

@@ -33,7 +33,7 @@ from admission.engine.model.topology import (
     Profile,
     SliceLayer,
     Spreading,
-    TopologyAsk,
+    TopologyRequest,
 )
 from admission.engine.model.workloads import Admission, Gang, PodSet, PodSetAdmission, Workload
 from api.exclusive import DISK, HOST_PORT
@@ -94,7 +94,7 @@ __all__ = [
     "StopPolicy",
     "Taint",
     "Toleration",
-    "TopologyAsk",
+    "TopologyRequest",
     "UnansweredCheck",
     "Workload",
     "to_text",

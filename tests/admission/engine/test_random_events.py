@@ -25,7 +25,7 @@ from admission.engine.model import (
     RemovedKind,
     ResourceGroup,
     StopPolicy,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.quota.fairness import FairSharingRules
@@ -131,15 +131,21 @@ class EventHistory:
     def _new(self) -> Workload:
         self.serial += 1
         dice = self.dice
-        ask = dice.choice(
-            (None, None, TopologyAsk(required=RACK), TopologyAsk(required=HOST), TopologyAsk(preferred=RACK))
+        topology = dice.choice(
+            (
+                None,
+                None,
+                TopologyRequest(required=RACK),
+                TopologyRequest(required=HOST),
+                TopologyRequest(preferred=RACK),
+            )
         )
         made = made_workload(
             f"w{self.serial:04}",
             dice.randint(1, 5),
             dice.choice((1, 1, 2)),
             to=dice.choice(QUEUES),
-            ask=ask,
+            topology=topology,
             queued=self.world.now,
             priority=dice.choice((0, 0, 1, 2)),
         )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.model import Event, QueueingStrategy, TopologyAsk, Workload
+from admission.engine.model import Event, QueueingStrategy, TopologyRequest, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.simulation.result import SimulationResult
 from admission.simulation.run import simulate
@@ -55,8 +55,8 @@ class Job:
         return self.pods <= (2 if self.racked else 4) * (4 // self.cpus) and self.pods * self.cpus <= quota
 
     def workload(self, name: str) -> Workload:
-        ask = TopologyAsk(required=RACK) if self.racked else TopologyAsk(unconstrained=True)
-        made = workload(name, self.pods, self.cpus, ask=ask, queued=float(self.arrives))
+        topology = TopologyRequest(required=RACK) if self.racked else TopologyRequest(unconstrained=True)
+        made = workload(name, self.pods, self.cpus, topology=topology, queued=float(self.arrives))
         return replace(made, time_limit=float(self.limit) if self.limit else None)
 
 

@@ -26,7 +26,7 @@ from admission.engine.model import (
     Profile,
     Quota,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.world.snapshot import Snapshot, capture_world, decode, from_snapshot, is_snapshot
@@ -71,12 +71,17 @@ def context() -> list[Event]:
     ]
 
 
-asks = st.sampled_from(
-    [None, TopologyAsk(required=RACK), TopologyAsk(preferred=RACK), TopologyAsk(required=RACK, relax_after=2)]
+topologies = st.sampled_from(
+    [
+        None,
+        TopologyRequest(required=RACK),
+        TopologyRequest(preferred=RACK),
+        TopologyRequest(required=RACK, relax_after=2),
+    ]
 )
 workloads = st.builds(
-    lambda number, pods, cpus, to, ask, priority, queued, delay, blocked: replace(
-        workload(f"ns/w{number}", pods, cpus, to=to, ask=ask, priority=priority, queued=float(queued)),
+    lambda number, pods, cpus, to, topology, priority, queued, delay, blocked: replace(
+        workload(f"ns/w{number}", pods, cpus, to=to, topology=topology, priority=priority, queued=float(queued)),
         not_before=delay,
         blocked=("Deactivated", "x") if blocked else None,
     ),
@@ -84,7 +89,7 @@ workloads = st.builds(
     st.integers(1, 5),
     st.integers(1, 3),
     st.sampled_from((*QUEUES, "nowhere")),
-    asks,
+    topologies,
     st.integers(0, 1),
     st.integers(0, 3),
     st.sampled_from([0.0, 0.0, 0.0, 5.5, inf]),

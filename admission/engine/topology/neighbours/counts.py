@@ -63,16 +63,16 @@ class TermCounts:
 
     # ---- the first count
 
-    def watch(self, *, borne: bool = False, asks: Iterable[PodFacts] = ()) -> None:
+    def watch(self, *, borne: bool = False, placed_next: Iterable[PodFacts] = ()) -> None:
         """Starts to count, since a pod (`borne`) or workload with terms exists.
 
         Inside a trial, an immediate count lasts until the trial ends, and a count in steps is not started.
-        The terms of `asks`, the pods to be placed next, get their tallies during the first count.
+        The terms of `placed_next`, the pods to be placed next, get their tallies during the first count.
         """
         self._borne_by_pods |= borne
         if self.watching or self.counting:
             return
-        self._first = list(asks)
+        self._first = list(placed_next)
         if self.in_steps is None:
             self._journal.record(self._clear)
             self._build()
@@ -267,7 +267,7 @@ class TermCounts:
         own = labels_of(facts.namespace, self.namespaces)
         return term.looks_into(facts.namespace, own) and term.selects(dict(facts.labels))
 
-    def ask(self, term: PodTerm, table: TermTable) -> Tally:
+    def tally_of(self, term: PodTerm, table: TermTable) -> Tally:
         """Returns the tally of the pods that the term selects, created on first use. For affinity it counts bound pods only."""
         tally = table.tallies.pop(term, None)
         if tally is not None:
@@ -322,11 +322,11 @@ class TermCounts:
             if other is None or other.by_value != tally.by_value or other.at != tally.at:
                 yield f"pods that bear the term {term} are counted wrongly"
         for term, tally in self._asked.tallies.items():
-            other = wanted.ask(term, wanted._asked)
+            other = wanted.tally_of(term, wanted._asked)
             if other.by_value != tally.by_value or other.at != tally.at:
                 yield f"pods that the term {term} selects are counted wrongly"
         for term, tally in self._near.tallies.items():
-            other = wanted.ask(term, wanted._near)
+            other = wanted.tally_of(term, wanted._near)
             if (other.by_value, other.at, other.elsewhere) != (tally.by_value, tally.at, tally.elsewhere):
                 yield f"pods that the term {term} wants to be near are counted wrongly"
         if {t: x.at for t, x in self._gathering.tallies.items()} != {

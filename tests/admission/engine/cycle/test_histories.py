@@ -30,7 +30,7 @@ from admission.engine.model import (
     Quota,
     RemovedKind,
     ResourceGroup,
-    TopologyAsk,
+    TopologyRequest,
 )
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota import cohorts
@@ -98,8 +98,8 @@ class History(RuleBasedStateMachine):
         self, to: str, pods: int, cpus: int, priority: int, racked: bool, fewer: bool, gated: bool, limit: float | None
     ) -> None:
         self.now += 1
-        ask = TopologyAsk(required=RACK) if racked else TopologyAsk(unconstrained=True)
-        new = workload(f"w{self.now:03}", pods, cpus, to=to, priority=priority, queued=self.now, ask=ask)
+        topology = TopologyRequest(required=RACK) if racked else TopologyRequest(unconstrained=True)
+        new = workload(f"w{self.now:03}", pods, cpus, to=to, priority=priority, queued=self.now, topology=topology)
         if fewer:
             new = replace(new, pod_sets=(replace(new.pod_sets[0], min_count=1),))
         self.cluster.tell(replace(new, gated=gated, time_limit=limit))

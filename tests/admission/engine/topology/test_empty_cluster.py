@@ -20,11 +20,11 @@ from admission.engine.model import (
     PodSet,
     PodSetAdmission,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
 )
 from tests.admission.engine.builders import CPU, HOST, RACK, host, racks, workload
 
-PODS = PodSet("main", 4, {"cpu": CPU}, topology=TopologyAsk(required=RACK))
+PODS = PodSet("main", 4, {"cpu": CPU}, topology=TopologyRequest(required=RACK))
 START: tuple[Event, ...] = (racks(), host("h1", "r1", 2), host("h2", "r1", 2), host("h3", "r2", 3))
 
 
@@ -87,7 +87,7 @@ def test_admitted_workloads_do_not_count() -> None:
 OTHERS: dict[str, Callable[[PodSet], PodSet]] = {
     "more pods": lambda pods: replace(pods, count=5),
     "larger pods": lambda pods: replace(pods, requests={"cpu": 2 * CPU}),
-    "another level": lambda pods: replace(pods, topology=TopologyAsk(required=HOST)),
+    "another level": lambda pods: replace(pods, topology=TopologyRequest(required=HOST)),
     "a node selector": lambda pods: replace(pods, node_selector={HOST: "h1"}),
 }
 

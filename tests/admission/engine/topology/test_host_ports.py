@@ -19,7 +19,7 @@ from admission.engine.model import (
     PodSet,
     PodSetAdmission,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from api.exclusive import ANTI_AFFINITY, HOST_PORT, host_ports
@@ -41,7 +41,7 @@ def book(number: int, pods: int = 10) -> Ledger:
 
 
 def request(count: int, ports: dict[str, int], level: str = BLOCK) -> PlacementRequest:
-    pod_set = PodSet("main", count, {"cpu": 1000}, topology=TopologyAsk(required=level), exclusive=ports)
+    pod_set = PodSet("main", count, {"cpu": 1000}, topology=TopologyRequest(required=level), exclusive=ports)
     return PlacementRequest(pod_set, FLAVOR, count)
 
 

@@ -255,26 +255,26 @@ def test_replacement_keeps_what_holds(
 
 def _could_be_replaced(asked: PlacementRequest, nodes: list[Node], old: Counter[str], lost: int) -> bool:
     """By trying all ways: the lost pods beside those that stay, all in the required domain, in whole slices."""
-    ask = asked.pod_set.topology
-    assert ask is not None
+    topology = asked.pod_set.topology
+    assert topology is not None
     free = {node.name: capacity(node, asked) - old[node.name] for node in nodes}
 
     def domain(node: Node, level: str) -> tuple[str, ...]:
         return tuple(node.labels[key] for key in LEVELS[: LEVELS.index(level) + 1])
 
-    required = ask.required or LEVELS[0]
-    homes = {domain(node, required) for node in nodes} if ask.required else {None}
+    required = topology.required or LEVELS[0]
+    homes = {domain(node, required) for node in nodes} if topology.required else {None}
     return any(
         all(home is None or domain(node, required) == home for node in nodes if old[node.name])
         and _spread(
             [
-                (domain(node, ask.slices[0].level) if ask.slices else (), node.name)
+                (domain(node, topology.slices[0].level) if topology.slices else (), node.name)
                 for node in nodes
                 if home is None or domain(node, required) == home
             ],
             free,
             old,
-            ask.slices[0].size if ask.slices else 1,
+            topology.slices[0].size if topology.slices else 1,
             lost,
         )
         for home in homes
@@ -300,8 +300,8 @@ def _levels_and_slices_hold(
     asked: PlacementRequest, nodes: dict[str, Node], old: Counter[str], new: Counter[str]
 ) -> None:
     """All pods in one domain of the required level, and whole slices."""
-    ask = asked.pod_set.topology
-    assert ask is not None
+    topology = asked.pod_set.topology
+    assert topology is not None
 
     def by(level: str) -> Counter[tuple[str, ...]]:
         found: Counter[tuple[str, ...]] = Counter()
@@ -309,7 +309,7 @@ def _levels_and_slices_hold(
             found[tuple(nodes[name].labels[key] for key in LEVELS[: LEVELS.index(level) + 1])] += count
         return found
 
-    if ask.required is not None:
-        assert len(by(ask.required)) == 1
-    for layer in ask.slices:
+    if topology.required is not None:
+        assert len(by(topology.required)) == 1
+    for layer in topology.slices:
         assert all(count % layer.size == 0 for count in by(layer.level).values())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from admission.engine.model import Node, PlacementOptions, PlacementRequest, TopologyAsk
+from admission.engine.model import Node, PlacementOptions, PlacementRequest, TopologyRequest
 from tests.admission.engine.topology.test_properties import options, quick
 from tests.admission.engine.topology.test_replace import at, few, roomy
 from tests.admission.engine.topology.vectors import ledger, request, shown
@@ -67,7 +67,7 @@ def test_a_leader_keeps_its_place(count: int, leader: str | None, want: tuple[st
 def test_growing_is_exact_and_moves_nothing(
     nodes: list[Node], asked: PlacementRequest, given_options: PlacementOptions, count: int
 ) -> None:
-    asked = replace(asked, pod_set=replace(asked.pod_set, topology=TopologyAsk(unconstrained=True)))
+    asked = replace(asked, pod_set=replace(asked.pod_set, topology=TopologyRequest(unconstrained=True)))
     book = ledger(given_options, nodes)
     first = book.placement.place([asked])
     assume(first.fits)

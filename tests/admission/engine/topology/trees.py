@@ -20,7 +20,7 @@ from admission.engine.model import (
     PodSet,
     Profile,
     SliceLayer,
-    TopologyAsk,
+    TopologyRequest,
 )
 
 FLAVOR = "tas"
@@ -55,11 +55,11 @@ class PlacementCase:
         plain = self.slice_level == len(levels) - 1 and self.slice_size == 1
         slices = () if plain else (SliceLayer(levels[self.slice_level], self.slice_size),)
         if self.preferred:
-            ask = TopologyAsk(preferred=levels[self.asked], slices=slices)
+            topology = TopologyRequest(preferred=levels[self.asked], slices=slices)
         else:
-            ask = TopologyAsk(slices=slices) if slices else TopologyAsk(unconstrained=True)
+            topology = TopologyRequest(slices=slices) if slices else TopologyRequest(unconstrained=True)
         return PlacementRequest(
-            PodSet("main", self.count, {"cpu": 1}, topology=ask), FLAVOR, self.count, profile=profile
+            PodSet("main", self.count, {"cpu": 1}, topology=topology), FLAVOR, self.count, profile=profile
         )
 
     def ledger(self, options: PlacementOptions | None = None, order: Sequence[Path] | None = None) -> Ledger:

@@ -19,7 +19,7 @@ from admission.engine.model import (
     PlacementRequest,
     PodSet,
     SliceLayer,
-    TopologyAsk,
+    TopologyRequest,
 )
 from tests.admission.engine.topology.brute import BruteGang, BruteRequest, Free, fewest, over, racks_hold
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger
@@ -68,12 +68,12 @@ def _request(name: str, gang: BruteGang, wanted: BruteRequest) -> PlacementReque
     level = LEVELS[gang.level]
     group = name.partition("-")[0] if len(gang.members) > 1 else None
     if gang.required:
-        ask = TopologyAsk(required=level, slices=slices, group=group)
+        topology = TopologyRequest(required=level, slices=slices, group=group)
     else:
-        ask = TopologyAsk(preferred=level, slices=slices, group=group)
+        topology = TopologyRequest(preferred=level, slices=slices, group=group)
     needs = {resource: amount for resource, amount in zip(("cpu", "gpu"), wanted.need, strict=True) if amount}
     selector = {"even": "True"} if wanted.even else {}
-    pod_set = PodSet(name, wanted.count, needs, topology=ask, node_selector=selector)
+    pod_set = PodSet(name, wanted.count, needs, topology=topology, node_selector=selector)
     return PlacementRequest(pod_set, FLAVOR, wanted.count)
 
 

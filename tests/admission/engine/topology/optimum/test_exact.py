@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decision import PlacementResult, Proof, Proven
-from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyAsk
+from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyRequest
 from tests.admission.engine.topology.trees import FLAVOR, Path, PlacementCase, best, capacities, cases, figures, opened
 from tests.budgets import examples
 
@@ -141,11 +141,11 @@ def test_never_worse_than_compatible_whatever_the_budget(case: PlacementCase, bu
 )
 def test_a_leader_is_placed_as_compatible_does(sizes: tuple[int, ...], workers: int, proof: Proof | None) -> None:
     case = racks(*sizes, count=workers)
-    ask = TopologyAsk(preferred=case.levels[1], group="g")
+    topology = TopologyRequest(preferred=case.levels[1], group="g")
     results = {
         profile: case.ledger().placement.place(
             [
-                PlacementRequest(PodSet(name, count, {"cpu": 1}, topology=ask), FLAVOR, count, profile=profile)
+                PlacementRequest(PodSet(name, count, {"cpu": 1}, topology=topology), FLAVOR, count, profile=profile)
                 for name, count in (("workers", workers), ("leader", 1))
             ]
         )
