@@ -34,7 +34,7 @@ def scene(ours: ClusterQueue = OURS, topologies: int = 3, borrows: int = 2) -> E
 
 @pytest.mark.parametrize("fair", [False, True], ids=["by borrowing", "by shares"])
 @pytest.mark.parametrize(
-    ("ours", "asks", "borrows", "lent"),
+    ("ours", "topologies", "borrows", "lent"),
     [
         pytest.param(OURS, 3, 2, False, id="what it has left is kept"),
         pytest.param(OURS, 3, 1, False, id="all of it"),
