@@ -149,8 +149,10 @@ class Draw:
             "hostPort": self.rng.choice([7001, 7002]),
             "protocol": self.rng.choice(["TCP", "UDP"]),
         }
+        if self.chance(0.4):
+            port["hostIP"] = self.rng.choice(["10.0.0.1", "10.0.0.2"])
         template["spec"]["containers"][0]["ports"] = [port]
-        return f"port {port['hostPort']}/{port['protocol']}"
+        return f"port {port.get('hostIP', '')}:{port['hostPort']}/{port['protocol']}"
 
     def _selector(self, template: Object) -> Object:
         rng = self.rng

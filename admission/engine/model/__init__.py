@@ -36,7 +36,7 @@ from admission.engine.model.topology import (
     TopologyRequest,
 )
 from admission.engine.model.workloads import Admission, Gang, PodSet, PodSetAdmission, Workload
-from api.exclusive import DISK, HOST_PORT
+from api.exclusive import DISK, HOST_ADDRESS, HOST_PORT, node_has
 from api.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
 from api.names import HOSTNAME_LABEL
 from api.pod_terms import Labels, PodFacts, PodTerm, SpreadTerm
@@ -50,6 +50,7 @@ __all__ = [
     "DISK",
     "EXCLUSIVE_PREFIXES",
     "HOSTNAME_LABEL",
+    "HOST_ADDRESS",
     "HOST_PORT",
     "LARGEST",
     "PODS",
@@ -97,5 +98,6 @@ __all__ = [
     "TopologyRequest",
     "UnansweredCheck",
     "Workload",
+    "node_has",
     "to_text",
 ]
