@@ -29,6 +29,7 @@ from admission.engine.model import (
     Workload,
 )
 from tests.admission.engine.dump import dump
+from tests.budgets import quick
 
 BLOCK, RACK = "block", "rack"
 NODES = [f"n{index}" for index in range(6)]
@@ -244,7 +245,7 @@ def _run(machine: Any, examples: int, steps: int) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_any_sequence_of_events(machine: Any) -> None:
-    _run(machine, 12, 30)
+    _run(machine, quick(12), 30)
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from admission.simulation.result import SimulationResult
 from admission.simulation.run import simulate
 from admission.world.world import Arrival, WorkloadFacts, World
 from tests.admission.engine.builders import BEST, RACK, STRICT, host, queue, racks, workload
+from tests.budgets import quick
 
 
 class WatchedWorld(World):
@@ -103,7 +104,7 @@ def kept(jobs: list[Job], strategy: QueueingStrategy, quota: int) -> None:
 
 
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=quick(10), deadline=None)
 @given(jobs=JOBS, quota=st.sampled_from((9, 12, 99)))
 def test_no_head_starts_later_than_first_expected(strategy: QueueingStrategy, jobs: list[Job], quota: int) -> None:
     kept(jobs, strategy, quota)

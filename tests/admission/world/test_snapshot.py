@@ -35,6 +35,7 @@ from api.errors import InvalidObject
 from tests.admission.engine.builders import BEST, STRICT, group, host, queue, racks, workload
 from tests.admission.engine.dump import dump
 from tests.admission.world import world_documents as made
+from tests.budgets import quick
 
 RACK = "rack"
 WIDE = Flavor("wide", {"pool": "wide"}, topology="default", levels=("block", RACK))
@@ -128,7 +129,7 @@ def played(options: PlacementOptions, story: list[Event | None], budget: int) ->
 @pytest.mark.parametrize("counting", Counting)
 @pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])
 @given(story=st.lists(steps, max_size=30), budget=st.sampled_from([1, 3, 64]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=quick(15), deadline=None)
 def test_a_world_from_its_snapshot_decides_the_same(
     counting: Counting, profile: Profile, story: list[Event | None], budget: int
 ) -> None:
@@ -162,7 +163,7 @@ def decides_the_same(counting: Counting, profile: Profile, story: list[Event | N
 
 
 @given(story=st.lists(steps, max_size=30))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=quick(15), deadline=None)
 def test_the_ledgers_are_equal_too(story: list[Event | None]) -> None:
     world = played(PlacementOptions(), story, 64)
     one, other = dump(again(world).ledger), dump(world.ledger)

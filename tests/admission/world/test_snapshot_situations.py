@@ -34,6 +34,7 @@ from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
 from tests.admission.engine.builders import BEST, CPU, HOST, RACK, STRICT, host, queue, racks
 from tests.admission.engine.builders import workload as made_workload
+from tests.budgets import quick
 
 IN_A_RACK = TopologyRequest(required=RACK)
 NOW = 1000.0
@@ -367,7 +368,7 @@ def any_history(
 
 
 @given(**stories)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=quick(20), deadline=None)
 def test_any_history_goes_on_alike(
     before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
 ) -> None:

@@ -16,6 +16,7 @@ from admission.engine.model import ClusterQueue, Event, Flavor, Gang, TopologyRe
 from tests.admission.engine.builders import CPU, RACK, admitted, domains, host, queue, racks, waits, workload
 from tests.admission.engine.cycle.evicting_cluster import RECLAIM, Evicting, evicting, preempted, running
 from tests.admission.engine.dump import dump
+from tests.budgets import quick
 
 A, B, C = "ns/a", "ns/b", "other/c"
 BOTH = (A, B)
@@ -373,7 +374,7 @@ def check(world: RandomGroups) -> None:
     assert sorted(admitted(cluster.cycle())) == keys
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=quick(10), deadline=None)
 @given(worlds)
 def test_victims_leave_only_if_all_members_then_fit_and_only_those_needed(world: RandomGroups) -> None:
     check(world)

@@ -39,6 +39,7 @@ from tests.admission.engine.builders import BEST, CPU, RACK, STRICT, Cluster, ho
 from tests.admission.engine.dump import dump
 from tests.admission.engine.quota.inspection import cohort_usage, cyclic_cohorts
 from tests.admission.engine.quota.test_quota import Formulas
+from tests.budgets import quick
 
 CPUS: FlavorResource = ("tas", "cpu")
 QUEUES = ("qa", "qb", "qc", "qd")
@@ -242,7 +243,7 @@ def _run(machine: Any, examples: int, steps: int) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_any_history(machine: Any) -> None:
-    _run(machine, 8, 30)
+    _run(machine, quick(8), 30)
 
 
 @pytest.mark.long

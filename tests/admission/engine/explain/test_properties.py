@@ -37,6 +37,7 @@ from tests.admission.engine.builders import BEST, CPU, HOST, RACK, STRICT, Clust
 from tests.admission.engine.explain.applied_remedies import admits, apply, lets_in
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.situations import BLOCK, MAINTENANCE, W, beside, blocks, tree
+from tests.budgets import quick
 
 _DISK, _NO_DISK = (
     NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("disk", operator, ("hdd",)),))
@@ -171,7 +172,9 @@ def check(recipe: tuple[Workload, Recipe]) -> None:
 
 
 @given(recipes())
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=quick(8), deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 def test_remedies_hold_and_verdicts_are_true(recipe: tuple[Workload, Recipe]) -> None:
     check(recipe)
 
@@ -243,7 +246,9 @@ def check_line(line: Line) -> None:
 
 
 @given(lines())
-@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=quick(16), deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 def test_remedies_hold_with_all_that_come_first(line: Line) -> None:
     check_line(line)
 
@@ -296,7 +301,9 @@ def check_evicting(scene: Evicting) -> None:
 
 
 @given(evictings)
-@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=quick(16), deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 def test_remedies_hold_where_others_are_evicted(scene: Evicting) -> None:
     check_evicting(scene)
 

@@ -32,6 +32,7 @@ from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.builders import BEST, CPU, RACK, STRICT, group, host, racks
 from tests.admission.engine.cycle.evicting_cluster import settle
+from tests.budgets import quick
 
 FLAVORS, QUEUES = ("one", "two"), ("a", "b", "c")
 
@@ -244,7 +245,7 @@ scenes = st.tuples(st.tuples(*map(evicting_specs, QUEUES)), histories)
 
 
 @given(scenes)
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=quick(12))
 def test_no_inadmissible_workload_could_start_or_evict(
     scene: tuple[tuple[ClusterQueue, ...], list[tuple[Event | End, bool]]],
 ) -> None:

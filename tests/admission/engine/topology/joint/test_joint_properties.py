@@ -23,7 +23,7 @@ from admission.engine.model import (
 )
 from tests.admission.engine.topology.brute import BruteGang, BruteRequest, Free, fewest, over, racks_hold
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger
-from tests.budgets import examples
+from tests.budgets import examples, quick
 
 SHAPES = [(1, 0), (1, 0), (2, 0), (1, 1), (0, 2)]
 
@@ -191,7 +191,7 @@ def check(case: JointCase, order: Sequence[Node] | None = None) -> None:
         assert bound[0] <= best <= opened(case, result)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=quick(80), deadline=None)
 @given(cases())
 def test_exactly_when_trying_everything_finds_a_way_and_as_few_domains(case: JointCase) -> None:
     check(case)

@@ -14,6 +14,7 @@ from admission.engine.topology.optimum.objective import Problem
 from admission.engine.topology.tree.level import Ints
 from tests.admission.engine.topology.optimum.test_exact import check
 from tests.admission.engine.topology.trees import PlacementCase, cases
+from tests.budgets import quick
 
 NEVER = 1 << 30
 
@@ -67,7 +68,7 @@ def _check(case: PlacementCase) -> None:
         check(case)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=quick(40), deadline=None)
 @given(cases())
 def test_equal_to_trying_every_set(case: PlacementCase) -> None:
     _check(case)

@@ -28,7 +28,7 @@ from tests.admission.engine.topology.shapes.shapes import (
 )
 from tests.admission.engine.topology.test_replace import charged
 from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ONE_CPU
-from tests.budgets import examples
+from tests.budgets import examples, quick
 
 Case = tuple[dict[Path, int], str, dict[int, LevelConstraint], int, int | None]
 BOUNDS = ["unconstrained"] + [
@@ -113,7 +113,7 @@ def _sound(case: Case, pods: int, sizes: dict[int, int], cost: tuple[int, ...]) 
         assert len(families(shares, at)) == 1
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=quick(80), deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
 def test_equals_trying_everything(case: Case, random: Random) -> None:
     _agrees(case, random)
