@@ -208,7 +208,7 @@ def _pod_set(
 ) -> model.PodSet:
     spec = _template_spec(pod_set.template, f"{field}.template")
     required, preferred = _node_affinity(spec)
-    asked = pod_set.topology_request
+    topology = pod_set.topology_request
     requests = _requests(spec, f"{field}.template.spec")
     namespace, labels = w.metadata.namespace or "", _pod_labels(w, pod_set.template)
     facts = with_spread(pod_facts(spec, namespace, labels), spec)
@@ -218,7 +218,7 @@ def _pod_set(
         requests=requests,
         charged=rules.charged(requests),
         min_count=pod_set.min_count,
-        topology=_topology_request(asked, pod_set, f"{field}.topologyRequest") if asked else None,
+        topology=_topology_request(topology, pod_set, f"{field}.topologyRequest") if topology else None,
         node_selector=spec.node_selector,
         affinity=required,
         preferred_affinity=preferred,

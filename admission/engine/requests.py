@@ -2,7 +2,7 @@
 
 Three things are decided here that the Workload alone does not say: how far its required levels are relaxed by now
 (topology_relaxation.py), which placement profile applies (the workload's own, else its queue's, else that of the settings), and
-whether the queue implies topology. Called by cycle.py, and by whatever asks the same question on a trial.
+whether the queue implies topology. Called by cycle.py, and by trials of the same question.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def placement_requests(
 
 
 def possible_requests(workload: Workload, queue: ClusterQueue, flavors: Flavors) -> list[list[PlacementRequest]]:
-    """For each pod set that is to be placed on a topology: what it may ask, flavor by flavor, however long it has waited.
+    """Returns, for each pod set that topology places, the request that it could make of each flavor, at any waiting time.
 
-    A required level that is relaxed over time is in them as it was asked.
+    A required level that is relaxed over time is the original one.
     """
     placed = [name for name in queue.flavors if name in flavors and flavors[name].topology is not None]
     implied = topology_implied(queue, flavors)
@@ -50,9 +50,9 @@ def _request(
 ) -> PlacementRequest:
     implied = pod_set.topology is None or not pod_set.topology.explicit
     profile = workload.profile or queue.profile
-    asked = in_force(pod_set, flavors.get(flavor), now - workload.queued)
+    relaxed = in_force(pod_set, flavors.get(flavor), now - workload.queued)
     facts = workload.facts_of(pod_set)
-    return PlacementRequest(asked, flavor, pod_set.count, implied=implied, profile=profile, facts=facts)
+    return PlacementRequest(relaxed, flavor, pod_set.count, implied=implied, profile=profile, facts=facts)
 
 
 def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:

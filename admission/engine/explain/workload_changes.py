@@ -71,12 +71,12 @@ def _climbs(trying: Trials) -> Iterator[list[RelaxTopology]]:
 def renamed(trying: Trials) -> Iterator[Change]:
     """Yields, for each level that no flavor of the queue has, existing levels that would suffice, the narrowest first."""
     existing = dict.fromkeys(level for flavor in _flavors(trying) for level in reversed(flavor.levels or ()))
-    asking: dict[str, list[str]] = {}
+    by_level: dict[str, list[str]] = {}
     for pod_set in trying.workload.pod_sets:
         for level in named_levels(pod_set):
             if level not in existing:
-                asking.setdefault(level, []).append(pod_set.name)
-    for level, names in asking.items():
+                by_level.setdefault(level, []).append(pod_set.name)
+    for level, names in by_level.items():
         changes = (NameLevel(tuple(names), level, to) for to in existing)
         yield from (change for change in changes if trying.admits(change))
 
@@ -154,8 +154,8 @@ def unselecting(trying: Trials) -> Iterator[Change]:
 def _selectors(trying: Trials) -> list[Change]:
     labels = sorted({item for pod_set in trying.workload.pod_sets for item in pod_set.node_selector.items()})
     found: list[Change] = [DropSelector(key, value) for key, value in labels]
-    asking = (p for p in trying.workload.pod_sets[:MOST_POD_SETS] if p.affinity is not None)
-    return [*found, *(DropAffinity(pod_set.name) for pod_set in asking)]
+    by_level = (p for p in trying.workload.pod_sets[:MOST_POD_SETS] if p.affinity is not None)
+    return [*found, *(DropAffinity(pod_set.name) for pod_set in by_level)]
 
 
 def opened(trying: Trials) -> tuple[Change, ...]:

@@ -281,8 +281,8 @@ class GroupPlacer:
 
 def _required(tree: Tree, request: PlacementRequest) -> int | None:
     """Returns the level that the request requires, or None."""
-    asked = request.pod_set.topology
-    return None if asked is None or asked.required is None else tree.level_of(asked.required)
+    topology = request.pod_set.topology
+    return None if topology is None or topology.required is None else tree.level_of(topology.required)
 
 
 def _by_name(found: Placed) -> Iterator[tuple[str, Assignment]]:

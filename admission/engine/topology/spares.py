@@ -46,13 +46,13 @@ def find(steps: GroupPlacer, placed: Placed, simulate_empty: bool) -> SpareHosts
     shortage: NoPlacement | None = None
     with steps.journal.trial():
         for request, assignment in placed:
-            if not (asked := request.spare_hosts):
+            if not (wanted := request.spare_hosts):
                 continue
             found = _hosts(steps, request, assignment, used, simulate_empty)
             if isinstance(found, NoPlacement):
                 shortage = shortage or found
                 continue
-            if len(found.domains) < asked:
+            if len(found.domains) < wanted:
                 shortage = shortage or _too_few(request, found, assignment)
             if found.domains:
                 held[request.pod_set.name] = found
@@ -128,7 +128,7 @@ def _tightest(good: Bools, pods: Ints, label: Ints) -> list[int]:
 
 
 def _too_few(request: PlacementRequest, found: Assignment, assignment: Assignment) -> NoPlacement:
-    asked, each = request.spare_hosts, max(domain.count for domain in assignment.domains)
+    wanted, each = request.spare_hosts, max(domain.count for domain in assignment.domains)
     topology = request.pod_set.topology
     where = (
         f"in their {topology.required}"
@@ -136,7 +136,7 @@ def _too_few(request: PlacementRequest, found: Assignment, assignment: Assignmen
         else "on the nodes of their flavor"
     )
     text = (
-        f"beside the pods of pod set {request.pod_set.name} there are {len(found.domains)} of {asked} spare host(s), each with "
-        f"room for {each} pod(s), {where}"
+        f"beside the pods of pod set {request.pod_set.name} there are {len(found.domains)} of {wanted} spare host(s), "
+        f"each with room for {each} pod(s), {where}"
     )
-    return NoPlacement(text, len(found.domains), asked)
+    return NoPlacement(text, len(found.domains), wanted)

@@ -59,9 +59,9 @@ def single(group: Group) -> tuple[Group, ...]:
     found = []
     for member in sorted(group.members, key=lambda member: -member.count):
         own = member.pod_set.topology or NOTHING
-        asked = replace(leading, slices=own.slices, constraints=own.constraints, group=None)
+        topology = replace(leading, slices=own.slices, constraints=own.constraints, group=None)
         found.append(
-            Group(replace(member, pod_set=replace(member.pod_set, topology=asked), implied=group.workers.implied))
+            Group(replace(member, pod_set=replace(member.pod_set, topology=topology), implied=group.workers.implied))
         )
     return tuple(found)
 

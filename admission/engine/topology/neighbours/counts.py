@@ -3,7 +3,7 @@
 Nothing is counted until a pod or workload with a term appears (`watch`). The first count of all pods takes about a second
 in a large cluster, so the controller has it done in steps (`in_steps`): between two steps anything may change, and no term
 can be evaluated before the last step (`waits`). From then on every change updates the counts. A term that a waiting gang
-has gets a tally on first use; beyond `_ASKED` terms the least recently used tally is dropped. Terms of existing pods have
+has gets a tally on first use; beyond `_TALLIES` terms the least recently used tally is dropped. Terms of existing pods have
 tallies of the pods that have the term. All changes go through the journal. Extended by PlacedPods (placed.py).
 """
 
@@ -19,7 +19,7 @@ from admission.engine.model import HOSTNAME_LABEL, Namespace, Node, PodFacts, Po
 from admission.engine.topology.neighbours.tally import HOST, NODE, Place, Tally, TermTable, labels_of
 from admission.engine.topology.tree.tree import Tree
 
-_ASKED: Final = 1024
+_TALLIES: Final = 1024
 """The number of terms of waiting gangs that keep a tally."""
 _KEYS: Final = 64
 """The number of label keys by which pods are indexed; a term with another key scans all pods once."""
@@ -56,8 +56,8 @@ class TermCounts:
         self._changed: set[str] = set()
         self._at: dict[PodFacts, dict[Place, tuple[int, int]]] = {}
         self._by_label: dict[str, dict[str, dict[PodFacts, None]]] = {}
-        self._asked, self._borne, self._near, self._gathering = (TermTable() for _ in range(4))
-        self._tables = self._asked, self._borne, self._near, self._gathering
+        self._of_waiting, self._borne, self._near, self._gathering = (TermTable() for _ in range(4))
+        self._tables = self._of_waiting, self._borne, self._near, self._gathering
         self._named: dict[str, Node] = {}
         self._on_host: dict[str, dict[str, Node]] = {}
 
@@ -112,7 +112,7 @@ class TermCounts:
         """Creates the tallies of the first terms before pods are counted, so that they need no scan later."""
         for facts in self._first[:_KEYS]:
             for table, terms in (
-                (self._asked, [*facts.apart, *(one.term for one in facts.even)]),
+                (self._of_waiting, [*facts.apart, *(one.term for one in facts.even)]),
                 (self._near, facts.together),
             ):
                 for term in terms:
@@ -162,7 +162,7 @@ class TermCounts:
         if not self.takes:
             return False
         self._count(facts, place, foreign, admitted)
-        tallies = [tally for _, tally in self._asked.selecting(facts, self.namespaces)]
+        tallies = [tally for _, tally in self._of_waiting.selecting(facts, self.namespaces)]
         borne = set(_borne(facts, place))
         tallies += map(self._borne.add, borne)
         left = [tally.shift(place, self._value(place, tally.key), foreign, admitted) for tally in tallies]
@@ -281,7 +281,7 @@ class TermCounts:
                         self._shift_near(tally, place, foreign, admitted)
                     else:
                         tally.shift(place, self._value(place, term.key), foreign, admitted)
-        if len(table.tallies) > _ASKED:
+        if len(table.tallies) > _TALLIES:
             table.drop(next(iter(table.tallies)))
         return tally
 
@@ -321,8 +321,8 @@ class TermCounts:
             other = wanted._borne.tallies.get(term)
             if other is None or other.by_value != tally.by_value or other.at != tally.at:
                 yield f"pods that bear the term {term} are counted wrongly"
-        for term, tally in self._asked.tallies.items():
-            other = wanted.tally_of(term, wanted._asked)
+        for term, tally in self._of_waiting.tallies.items():
+            other = wanted.tally_of(term, wanted._of_waiting)
             if other.by_value != tally.by_value or other.at != tally.at:
                 yield f"pods that the term {term} selects are counted wrongly"
         for term, tally in self._near.tallies.items():

@@ -100,7 +100,7 @@ class PlacedPods(TermCounts):
     def counted(self, term: PodTerm) -> Tally:
         """Returns the tally of the pods that the term selects."""
         self.watch()
-        return self.tally_of(term, self._asked)
+        return self.tally_of(term, self._of_waiting)
 
     def _attracted(self, term: PodTerm, facts: PodFacts, tree: Tree, *, empty: bool) -> Bools:
         """Returns the mask of rows that satisfy the affinity term."""
@@ -134,7 +134,7 @@ class PlacedPods(TermCounts):
                 yield term.key, ~tree.matcher.with_label(term.key, there, tree.rows.size)
 
     def _tallies(self, facts: PodFacts) -> Iterator[Tally]:
-        yield from (self.tally_of(term, self._asked) for term in facts.apart)
+        yield from (self.tally_of(term, self._of_waiting) for term in facts.apart)
         yield from (tally for _, tally in self._borne.selecting(facts, self.namespaces))
 
     def _anywhere(self, place: Place, key: str) -> Iterator[str]:

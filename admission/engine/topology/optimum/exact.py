@@ -36,9 +36,9 @@ def solve(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], bud
     if not _plain(resolved):
         outcome = search.run()
         return Solved(outcome, _of_one(tree, resolved, outcome))
-    asked = numbers[resolved.level].slice
-    simple = resolved.required or not len(asked) or int(asked.max()) >= resolved.need
-    if simple or int(asked.sum()) < resolved.need:
+    capacities = numbers[resolved.level].slice
+    simple = resolved.required or not len(capacities) or int(capacities.max()) >= resolved.need
+    if simple or int(capacities.sum()) < resolved.need:
         outcome = search.run()
         return Solved(outcome, _of(tree, resolved.level, Proven.ONE_DOMAIN, isinstance(outcome, Found)))
     problem = _problem(tree, resolved, numbers)
@@ -93,7 +93,7 @@ def _problem(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers]) 
         capacity=[some.slice for some in numbers[: resolved.slice_level + 1]],
         parent=[level.parent for level in levels],
         label=[level.label for level in levels],
-        asked=resolved.level,
+        requested=resolved.level,
         need=resolved.need,
     )
 

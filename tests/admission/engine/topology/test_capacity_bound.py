@@ -43,12 +43,12 @@ def test_what_is_ruled_out_has_no_place(scene: DrawnCluster, data: st.DataObject
 )
 def test_bound(pods: int, topology: TopologyRequest | None, ruled_out: bool) -> None:
     cluster = Cluster(racks(), queue(tas=99), *(host(f"{rack}{n}", rack, 2 + n) for rack in "xy" for n in range(2)))
-    asked, spec = workload("w", pods, topology=topology), cluster.ledger.quota.spec("q")
+    requested, spec = workload("w", pods, topology=topology), cluster.ledger.quota.spec("q")
     assert spec is not None
-    bound = cluster.ledger.placement.capacity_bound(possible_requests(asked, spec, cluster.ledger.flavors))
+    bound = cluster.ledger.placement.capacity_bound(possible_requests(requested, spec, cluster.ledger.flavors))
     assert bound.rules_out() is ruled_out
     found = FlavorSearch(spec, cluster.ledger.flavors, cluster.ledger.quota, NoPreemption(cluster.ledger.quota))
-    requests = placement_requests(asked, spec, found.assign(asked), cluster.ledger.flavors, 100.0)
+    requests = placement_requests(requested, spec, found.assign(requested), cluster.ledger.flavors, 100.0)
     assert cluster.ledger.placement.place(requests).fits is not ruled_out
 
 

@@ -70,10 +70,10 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 def test_an_admitted_gang_holds_its_ports() -> None:
     of = book(2)
-    asked = request(1, WEB)
-    found = of.placement.place([asked]).assignments["main"]
+    requested = request(1, WEB)
+    found = of.placement.place([requested]).assignments["main"]
     admission = Admission("cq", (PodSetAdmission("main", {"cpu": FLAVOR}, {"cpu": 1000}, 1, found),))
-    of.charge(Workload("ns/w", "w", "ns/lq", "cq", (asked.pod_set,)), admission)
+    of.charge(Workload("ns/w", "w", "ns/lq", "cq", (requested.pod_set,)), admission)
     assert of.audit() == []
     other = of.placement.place([request(1, WEB)]).assignments["main"]
     assert other.domains != found.domains

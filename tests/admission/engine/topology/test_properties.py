@@ -109,11 +109,11 @@ def capacity(node: Node, request: PlacementRequest) -> int:
 def test_never_over_capacity_and_exact(
     nodes: list[Node], names: list[int], data: st.DataObject, given_options: PlacementOptions
 ) -> None:
-    asked = [data.draw(requests(name=str(index))) for index in range(len(names) + 1)]
+    requested = [data.draw(requests(name=str(index))) for index in range(len(names) + 1)]
     book = ledger(given_options, nodes)
-    result = book.placement.place(asked)
+    result = book.placement.place(requested)
     taken: Counter[tuple[str, str]] = Counter()
-    for request in asked:
+    for request in requested:
         assignment = result.assignments.get(request.pod_set.name)
         if assignment is None:
             continue
@@ -165,12 +165,12 @@ def test_required_is_placed_iff_one_domain_holds_it(nodes: list[Node], request: 
         node_selector=request.pod_set.node_selector,
         tolerations=request.pod_set.tolerations,
     )
-    asked = PlacementRequest(pod_set, FLAVOR, request.count)
-    result = ledger(PlacementOptions(), nodes).placement.place([asked])
+    requested = PlacementRequest(pod_set, FLAVOR, request.count)
+    result = ledger(PlacementOptions(), nodes).placement.place([requested])
     depth = LEVELS.index(level) + 1
     free_capacity: Counter[tuple[str, ...]] = Counter()
     for node in nodes:
-        free_capacity[tuple(node.labels[key] for key in LEVELS[:depth])] += capacity(node, asked)
+        free_capacity[tuple(node.labels[key] for key in LEVELS[:depth])] += capacity(node, requested)
     assert result.fits == any(pods >= request.count for pods in free_capacity.values()), shown(result, "main")
     if result.fits:
         labels = {node.name: node.labels for node in nodes}

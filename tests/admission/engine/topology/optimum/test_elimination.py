@@ -36,11 +36,11 @@ def drawn(seed: int) -> Problem:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_answer_is_the_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = drawn(seed)
+    requested = drawn(seed)
     monkeypatch.setattr(tight, "_MANY", 0)
-    by_elimination = solver.solve(asked, 200_000)
+    by_elimination = solver.solve(requested, 200_000)
     monkeypatch.setattr(tight, "_MANY", NEVER)
-    by_table = solver.solve(asked, 200_000)
+    by_table = solver.solve(requested, 200_000)
     assert sorted(by_elimination.slots.tolist()) == sorted(by_table.slots.tolist())
     assert by_elimination.certificate.cost == by_table.certificate.cost
     assert by_elimination.certificate.proof == by_table.certificate.proof
