@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from admission.engine.reasons import Reason
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.binds.driver import Driver
@@ -25,10 +26,10 @@ async def stage(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_what_is_let_through_binds(stage: Stage, seed: int) -> None:
     """Each of 20 gangs is bound whole, with no pod refused after its gate; or it waits and says why, and the stock scheduler
-    would not have bound it (issue 19).
+    would not have bound it, or the pods have terms that the Workload calls unsupported (docs/placement.md).
     """
     found = await Driver(stage.kube, seed).run(20)
     assert found.unschedulable == []
     assert found.silent == []
-    assert found.refused == []
+    assert [each for each in found.refused if not each.said.startswith(Reason.UNSUPPORTED_POD_TERMS)] == []
     assert found.bound >= 4

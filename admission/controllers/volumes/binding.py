@@ -29,6 +29,7 @@ from admission.controllers.volumes.reach import (
     named_node,
     one_of,
     reach,
+    reached_by,
     selectors,
     zone,
 )
@@ -92,9 +93,10 @@ def of_named(key: str, pods: int, storage: Storage, *, pod_sets: int = 1) -> Bou
     return one_of(reached, found.provisioner)
 
 
-def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
+def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage, *, claims: int) -> BoundTo:
     """Resolves claims that are created for each pod. Raises CannotBind.
 
+    `claims` is the number of claims of the class that the Workload's pods get, those of other volumes and pod sets included.
     Claims that outlive their pods may be bound already, so nothing is waited for.
     """
     name = spec.storage_class_name
@@ -109,18 +111,22 @@ def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage) -> BoundTo:
     if found is None and name:
         raise CannotBind(f"volume {use.volume}: waits for StorageClass {name} to be created")
     fitting = [volume for volume in storage.volumes_of_class(name or "") if _fits(volume, spec, "")]
-    if len(fitting) < use.pods:
-        text = f"waits for {use.pods} PersistentVolumes of StorageClass {name or '(none)'} that match, {len(fitting)} are there"
+    if len(fitting) < claims:
+        text = f"waits for {claims} PersistentVolumes of StorageClass {name or '(none)'} that match, {len(fitting)} are there"
         raise CannotBind(f"volume {use.volume}: {text}")
     if any(volume not in fitting and volume.spec.claim_ref is None for volume in storage.volumes_of_class(name or "")):
         text = f"PersistentVolumes of StorageClass {name or '(none)'} differ, so those that match are not counted"
         raise CannotBind(f"volume {use.volume}: {text}", Reason.UNSUPPORTED_POD_TERMS)
-    if use.pods > 1 and len({reach(volume) for volume in fitting}) > 1 and not all(map(host_of, fitting)):
-        text = (
-            f"PersistentVolumes of StorageClass {name or '(none)'} reach different sets of nodes, which is not counted"
-        )
-        raise CannotBind(f"volume {use.volume}: {text}", Reason.UNSUPPORTED_POD_TERMS)
-    return one_of([reach(volume) for volume in fitting], "")
+    reached = [reach(volume) for volume in fitting]
+    if claims == 1 or len(set(reached)) == 1 or all(map(host_of, fitting)):
+        return one_of(reached, "")
+    if (enough := reached_by(reached, claims)) is not None:
+        return BoundTo((enough,))
+    text = (
+        f"PersistentVolumes of StorageClass {name or '(none)'} reach different sets of nodes, and no node is reached by {claims} "
+        "of them; which of them a pod gets is not counted"
+    )
+    raise CannotBind(f"volume {use.volume}: {text}", Reason.UNSUPPORTED_POD_TERMS)
 
 
 def _bound(claim: Claim, name: str, storage: Storage) -> BoundTo:

@@ -5,6 +5,7 @@ binding.py and shared.py use it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -46,6 +47,31 @@ def one_of(reached: Sequence[Selector | None], driver: str) -> BoundTo:
     if any(each is None for each in reached):
         return BoundTo((), driver)
     return BoundTo((merged(term for each in reached for term in each or ()),), driver)
+
+
+def reached_by(reached: Sequence[Selector | None], least: int) -> Selector | None:
+    """Returns the nodes that at least `least` volumes reach, whichever volumes others take first; None if there are none.
+
+    Counted are volumes that name values of one label, the same for all, and those that every node reaches.
+    """
+    everywhere = sum(each is None for each in reached)
+    named = [values for each in reached if each is not None and (values := _values(each)) is not None]
+    keys = {key for key, _ in named}
+    if len(named) + everywhere < len(reached) or len(keys) != 1:
+        return None
+    counts = Counter(value for _, values in named for value in values)
+    enough = tuple(sorted(value for value, count in counts.items() if count + everywhere >= least))
+    one = NodeSelectorRequirement(key=keys.pop(), operator="In", values=enough)
+    return (NodeSelectorTerm(match_expressions=(one,)),) if enough else None
+
+
+def _values(selector: Selector) -> tuple[str, frozenset[str]] | None:
+    """Returns key and values of a selector that lists values of one label, else None."""
+    terms = merged(selector)
+    one = terms[0].match_expressions[0] if len(terms) == 1 and len(terms[0].match_expressions) == 1 else None
+    if one is None or one.operator != "In" or terms[0].match_fields:
+        return None
+    return one.key, frozenset(one.values)
 
 
 def selectors(terms: Selector | None) -> tuple[Selector, ...]:
