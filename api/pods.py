@@ -40,6 +40,23 @@ class Meta(_Wire, frozen=True):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+class FieldManager(_Wire, frozen=True):
+    """A client that wrote fields of an object; `operation` is Apply for server-side apply, else Update."""
+
+    operation: str = ""
+
+
+class PodMeta(Meta, frozen=True):
+    """The read fields of a pod's metadata."""
+
+    managed_fields: tuple[FieldManager, ...] = ()
+
+    @property
+    def applied(self) -> bool:
+        """Reports whether a client applies the pod server-side, and so relies on the fields that it is recorded to own."""
+        return any(each.operation != "Update" for each in self.managed_fields)
+
+
 class Taint(_Wire, frozen=True):
     """A node's taint."""
 
@@ -260,7 +277,7 @@ class PodStatus(_Wire, frozen=True):
 class Pod(_Wire, frozen=True):
     """The read fields of a pod."""
 
-    metadata: Meta = Meta()
+    metadata: PodMeta = PodMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 

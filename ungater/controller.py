@@ -179,7 +179,8 @@ class Ungater:
         if opening.closed:
             body = sending_patch(pod, opening.node_labels)
         else:
-            body = opening_patch(pod, opening.node_labels, self._node_of(opening))
+            node, clear = self._node_of(opening), self._settings.clear_managers
+            body = opening_patch(pod, opening.node_labels, node, clear_managers=clear)
         try:
             async with self._slots:
                 # Repeatable: the patch names the pod's uid, and applying it twice has the same result.

@@ -3,16 +3,23 @@
 A strategic merge patch removes the named gates only. Narrowing the required node affinity by `metadata.name` lets the stock
 scheduler check one node instead of all; the nodeSelector remains authoritative. The API server allows only these changes of a
 gated pod: added selector keys, narrowed affinity, removed gates.
+
+Once `metadata.managedFields` is erased, the API server no longer records which client owns which field at each later write of the
+pod (its binding, its statuses): a quarter less CPU for the whole job (tests/bench/RESULTS.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from api.pods import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
+
+
+_NO_MANAGERS: Final[list[dict[str, Any]]] = [{}]
+"""The value by which the API server erases the list; an empty list leaves it as it is."""
 
 
 def sending_patch(pod: Pod, node_labels: Mapping[str, str]) -> dict[str, Any]:
@@ -20,8 +27,13 @@ def sending_patch(pod: Pod, node_labels: Mapping[str, str]) -> dict[str, Any]:
     return {"metadata": {"uid": pod.metadata.uid}, "spec": {"nodeSelector": dict(node_labels)}}
 
 
-def opening_patch(pod: Pod, node_labels: Mapping[str, str], node_name: str | None) -> dict[str, Any]:
-    """Returns a strategic merge patch that opens the gate. `node_name` is the domain's node, or None if it may have several."""
+def opening_patch(
+    pod: Pod, node_labels: Mapping[str, str], node_name: str | None, *, clear_managers: bool
+) -> dict[str, Any]:
+    """Returns a strategic merge patch that opens the gate. `node_name` is the domain's node, or None if it may have several.
+
+    `clear_managers` erases `metadata.managedFields` unless a client applies the pod server-side.
+    """
     spec: dict[str, Any] = {"schedulingGates": [{"name": gate, "$patch": "delete"} for gate in pod.closed_gates]}
     if node_labels:
         spec["nodeSelector"] = dict(node_labels)
@@ -31,7 +43,10 @@ def opening_patch(pod: Pod, node_labels: Mapping[str, str], node_name: str | Non
                 "requiredDuringSchedulingIgnoredDuringExecution": msgspec.to_builtins(_narrowed(pod, node_name))
             }
         }
-    return {"metadata": {"uid": pod.metadata.uid}, "spec": spec}
+    meta: dict[str, Any] = {"uid": pod.metadata.uid}
+    if clear_managers and not pod.metadata.applied:
+        meta["managedFields"] = _NO_MANAGERS
+    return {"metadata": meta, "spec": spec}
 
 
 def _narrowed(pod: Pod, node_name: str) -> NodeSelector:

@@ -19,6 +19,11 @@ class UngaterSection(Section):
         True,
         description="for a domain of one host, also narrow the pod's node affinity to its name, which saves scheduling time",
     )
+    clear_managers: bool = Field(
+        True,
+        description="also erase metadata.managedFields of a pod that no client applies server-side: the API server then "
+        "records no field managers for its later writes, which saves it CPU",
+    )
 
 
 class UngaterSettings(Environment):

@@ -254,6 +254,21 @@ async def test_a_group_whose_pods_contradict_each_other_is_reported(site: MakeSi
     assert await workload(here, "odd") is None
 
 
+@pytest.mark.parametrize("stage", [pytest.param("real", marks=pytest.mark.e2e)], indirect=True)
+async def test_opening_a_gate_erases_field_managers_unless_a_client_applies_the_pod(site: MakeSite) -> None:
+    """A client that applies its pod keeps what it owns of it, so that its next apply still removes fields."""
+    here = site("managers")
+    await here.open({"b1": {"r1": 2}})
+    created, applied = (a_member(here, "g", index, 2, gpus=4) for index in range(2))
+    await here.make(PODS, created)
+    body, name = {"apiVersion": "v1", "kind": "Pod", **applied}, applied["metadata"]["name"]
+    await here.kube.patch(PODS, name, body, here.name, kind=PatchKind.APPLY, field_manager="tenant")
+    first, second = await bound(here, "g-0", "g-1")
+    assert "managedFields" not in first["metadata"]
+    managers = {each["manager"]: each["operation"] for each in second["metadata"]["managedFields"]}
+    assert managers["tenant"] == "Apply"
+
+
 @pytest.mark.e2e
 async def test_each_pod_of_a_deployment_queues_by_itself(site: MakeSite, stage: Stage) -> None:
     if stage.name == "embedded":
