@@ -46,7 +46,9 @@ def test_a_single_host_is_named_in_every_required_term() -> None:
         pod("p"),
         spec=msgspec.convert({"affinity": affinity, "schedulingGates": [{"name": TOPOLOGY_GATE}]}, type(Pod().spec)),
     )
-    body = msgspec.json.decode(msgspec.json.encode(opening_patch(with_terms, {HOSTNAME_LABEL: "h1"}, "node-1", clear_managers=True)))
+    body = msgspec.json.decode(
+        msgspec.json.encode(opening_patch(with_terms, {HOSTNAME_LABEL: "h1"}, "node-1", clear_managers=True))
+    )
     required = body["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     by_name = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
     assert required["nodeSelectorTerms"] == [{**term, "matchFields": [by_name]} for term in terms]

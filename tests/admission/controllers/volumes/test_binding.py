@@ -289,7 +289,10 @@ def test_claims_of_each_pod_whose_volumes_reach_several_nodes(volumes: list[Any]
 @pytest.mark.parametrize("classes", [[LOCAL], []], ids=["local", "no-class"])
 def test_claims_that_outlive_their_pods_may_be_bound_already(classes: list[Any]) -> None:
     spec = ClaimSpec(storage_class_name="local")
-    assert of_each_pod(ClaimUse("main", "data", 3, spec=spec, lasting=True), spec, World([], [], classes), claims=3) == BoundTo()
+    assert (
+        of_each_pod(ClaimUse("main", "data", 3, spec=spec, lasting=True), spec, World([], [], classes), claims=3)
+        == BoundTo()
+    )
 
 
 # ---- against the rules, node by node
