@@ -4,8 +4,8 @@ A strategic merge patch removes the named gates only. Narrowing the required nod
 scheduler check one node instead of all; the nodeSelector remains authoritative. The API server allows only these changes of a
 gated pod: added selector keys, narrowed affinity, removed gates.
 
-Once `metadata.managedFields` is erased, the API server no longer records which client owns which field at each later write of the
-pod (its binding, its statuses): a quarter less CPU for the whole job (tests/bench/RESULTS.md).
+Once `metadata.managedFields` is erased, the API server no longer records which client owns which field at each later write of
+the pod (its binding, its statuses): a quarter less CPU for the whole job (tests/bench/RESULTS.md).
 """
 
 from __future__ import annotations

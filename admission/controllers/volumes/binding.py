@@ -123,8 +123,8 @@ def of_each_pod(use: ClaimUse, spec: ClaimSpec, storage: Storage, *, claims: int
     if (enough := reached_by(reached, claims)) is not None:
         return BoundTo((enough,))
     text = (
-        f"PersistentVolumes of StorageClass {name or '(none)'} reach different sets of nodes, and no node is reached by {claims} "
-        "of them; which of them a pod gets is not counted"
+        f"PersistentVolumes of StorageClass {name or '(none)'} reach different sets of nodes, and no node is reached by "
+        f"{claims} of them; which of them a pod gets is not counted"
     )
     raise CannotBind(f"volume {use.volume}: {text}", Reason.UNSUPPORTED_POD_TERMS)
 
