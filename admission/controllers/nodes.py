@@ -46,7 +46,7 @@ from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.names import HOSTNAME_LABEL, EvictedReason
-from api.pods import Meta, Node, Pod, PodSpec, PodStatus
+from api.pods import Node, Pod, PodMeta, PodSpec, PodStatus
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -226,7 +226,7 @@ def _as_pod(held: ProjectedPod) -> Pod:
     meta, bound = held.metadata, held.bound
     gone = "going" if held.deleting else None
     return Pod(
-        metadata=Meta(name=meta.name, namespace=meta.namespace, uid=meta.uid, deletion_timestamp=gone),
+        metadata=PodMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid, deletion_timestamp=gone),
         spec=PodSpec(node_name=bound.node if bound else ""),
         status=PodStatus(phase="Running"),
     )

@@ -163,7 +163,7 @@ async def _open(kube: Kube, gated: asyncio.Queue[Pod], placed: Mapping[str, dict
     while True:
         pod = await gated.get()
         domain = placed[pod.metadata.labels["batch.kubernetes.io/job-name"]]
-        patch = opening_patch(pod, domain, domain[_LEVELS[-1]])
+        patch = opening_patch(pod, domain, domain[_LEVELS[-1]], clear_managers=True)
         await kube.patch(PODS, pod.metadata.name, patch, pod.metadata.namespace, kind=PatchKind.STRATEGIC)
 
 

@@ -160,8 +160,9 @@ class VolumeView:
 
     def _bound_to(self, workload: Workload, use: ClaimUse, uses: Sequence[ClaimUse]) -> BoundTo:
         if use.spec is not None:
-            alike = (e.pods for e in uses if e.spec and e.spec.storage_class_name == use.spec.storage_class_name)
-            return binding.of_each_pod(use, use.spec, self, claims=sum(alike))
+            wanted = use.spec.storage_class_name
+            claims = sum(each.pods for each in uses if each.spec and each.spec.storage_class_name == wanted)
+            return binding.of_each_pod(use, use.spec, self, claims=claims)
         alike = [each for each in uses if each.claim == use.claim]
         pods = 1 if use.example else sum(each.pods for each in alike)
         pod_sets = len({each.pod_set for each in alike})
