@@ -15,8 +15,10 @@ from admission import metrics
 from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gangs, living, plain_pods, whole_jobs
 from admission.controllers.cluster_view import make_views
 from admission.controllers.status import legacy_reasons
+from admission.engine.queue.queues import PendingQueues
 from admission.integrations.job_kinds import JobKinds
 from admission.settings import AdmissionSettings
+from admission.visibility import app as visibility
 from admission.world.snapshot import capture
 from api.kube.access import Access
 from api.kube.client import Kube
@@ -47,6 +49,9 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
         async with asyncio.TaskGroup() as group:
             for informer in (*parts.views.all(), *(one for part in parts.parts for one in part.informers)):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
+            if settings.visibility_server.enabled:
+                serving = visibility.run(kube, settings, parts.views, parts.queues)
+                group.create_task(serving, name="visibility API")
             lead = parts.lead
             group.create_task(election.run(lead) if settings.lease.enabled else lead(), name=CONTROLLER)
 
@@ -92,6 +97,11 @@ class _Controller:
             failed=decides.scheduler.failed(),
             unready=unready,
         ).encode()
+
+    @property
+    def queues(self) -> PendingQueues:
+        """The pending workloads of all queues."""
+        return self._decides.queues
 
     async def lead(self) -> None:
         """Syncs the caches and runs the leader's tasks until cancelled."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+from admission.controllers.capacity_gauges import CapacityGauges
 from admission.controllers.cluster_view import Views
 from admission.controllers.elastic.controller import ElasticQuotaController
 from admission.controllers.evictor import Evictor
@@ -204,6 +205,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
     )
     flavors = FlavorSparesReporter(views, decides.ledger, recorder, status.usage_changed)
     decides.scheduler.after_cycle(flavors.cycle_ended)
+    capacity = CapacityGauges(decides.ledger, decides.queues, settings.metrics.domain_limit)
     lives = LifecycleMetrics(views, by_local_queue=gauges.local_queues)
     return ProcessPart(
         (waiting,),
@@ -214,6 +216,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
             ("required topology", relabelled.reconciler.run),
             ("spare hosts", spares.reconciler.run),
             ("lives", lives.run),
+            ("capacity", capacity.run),
             *(("queue status", reconciler.run) for reconciler in status.reconcilers()),
         ),
     )

@@ -229,3 +229,34 @@ class MetricsSection(Section):
         False, description="publish quotas and usage of each ClusterQueue by flavor and resource"
     )
     local_queue_metrics: LocalQueueMetricsSection = LocalQueueMetricsSection()
+    domain_limit: int = Field(
+        200,
+        ge=0,
+        le=10_000,
+        description="publish the capacity of each domain of a topology's level that has at most this many; 0: none",
+    )
+
+
+class VisibilityServerSection(Section):
+    """Kueue's visibility API, which the controller serves to the API server."""
+
+    enabled: bool = Field(
+        False,
+        description="serve the pending workloads of queues with their positions; set by the component config/visibility",
+    )
+    bind_address: str = Field("0.0.0.0", description="listen address of the visibility API")
+    bind_port: int = Field(8082, ge=0, le=65535, description="port of the visibility API; 0 selects a free one")
+    service: str = Field(
+        "stowage-visibility", description="Service of the visibility API, in the namespace of the process"
+    )
+    secret: str = Field(
+        "stowage-visibility-server-cert", description="Secret that stores the certificate of the visibility API"
+    )
+    certificate_days: float = Field(
+        90, gt=0, description="days of validity; the successor is created when a third is left"
+    )
+    certificate_period: float = Field(10.0, gt=0, description="seconds between two checks of the certificate")
+
+    @model_validator(mode="after")
+    def _needs_the_switch(self) -> Self:
+        return _switched(self, "enabled")

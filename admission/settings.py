@@ -19,6 +19,7 @@ from admission.kueue_settings import (
     ResourcesSection,
     RetentionSection,
     SelectorSection,
+    VisibilityServerSection,
 )
 from api.kube.environment import Environment, Section
 from api.names import NAMESPACE_NAME_LABEL
@@ -212,6 +213,7 @@ class AdmissionSettings(Environment):
     schedulers: SchedulersSection = SchedulersSection()
     controller: ControllerSection = ControllerSection()
     webhook: WebhookSection = WebhookSection()
+    visibility_server: VisibilityServerSection = VisibilityServerSection()
 
     @property
     def managed_namespaces(self) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+import admission.capacity_metrics
 import admission.metrics
 import admission.queue_metrics
 import admission.webhook.metrics
@@ -46,6 +47,7 @@ KEY = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]+/[A-Za-z0-9._-]+|sakkara\.[a-z.]+")
 """Keys of labels, annotations and the like."""
 METRIC_MODULES = (
     admission.metrics,
+    admission.capacity_metrics,
     admission.workload_metrics,
     admission.queue_metrics,
     admission.webhook.metrics,

@@ -1,9 +1,9 @@
 """`stowage uninstall`: removes Stowage in an order that leaves no object stuck on a finalizer. Asks first.
 
 `kubectl delete -k config/default` deletes the processes together with the CRDs; no controller then removes the finalizers of
-their objects, and the deletion never completes. The order here: webhook configurations (so that nothing blocks writes), the
-Deployments and their pods (so that nothing adds a finalizer), finalizers, CRDs, RBAC, namespace. With `keep_crds` the queues
-and Workloads stay, for the Kueue that takes over.
+their objects, and the deletion never completes. The order here: webhook configurations and APIServices (so that nothing blocks
+writes or the deletion of namespaces), Deployments and their pods (so that nothing adds a finalizer), finalizers, CRDs, RBAC,
+namespace. With `keep_crds` the queues and Workloads stay, for the Kueue that takes over.
 
 Exit codes: 0 when all is removed, 1 when the user declined, 2 when something could not be removed. It may be run again.
 """
@@ -24,6 +24,7 @@ from api.errors import NotFound, StowageError
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
     ALL,
+    API_SERVICES,
     CLUSTER_QUEUES,
     CRDS,
     DEPLOYMENTS,
@@ -49,6 +50,7 @@ _CLUSTER_WIDE = (
     Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
     Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False),
 )
+_ROLE_BINDINGS = Resource(_RBAC, "v1", "rolebindings", "RoleBinding")
 _PATIENCE, _PAUSE = 120.0, 0.5
 
 
@@ -77,7 +79,8 @@ async def _run(asked: UninstallArguments, confirm: Callable[[str], bool], out: C
     async with await connect(asked.kubeconfig, asked.context) as kube:
         if not confirm(await _announce(kube, asked)):
             return KEPT
-        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+        # The APIServices too: while one is there without a server, no namespace can be deleted.
+        for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, API_SERVICES):
             await _delete_ours(kube, resource, out)
         await _stop_processes(kube, asked.namespace, out)
         if not asked.keep_crds:
@@ -86,6 +89,7 @@ async def _run(asked: UninstallArguments, confirm: Callable[[str], bool], out: C
             await _delete_ours(kube, CRDS, out)
         for resource in _CLUSTER_WIDE:
             await _delete_ours(kube, resource, out)
+        await _delete_ours(kube, _ROLE_BINDINGS, out, "kube-system")
         await _delete(kube, NAMESPACES, asked.namespace, None, out)
         await _wait_until_gone(f"namespace {asked.namespace}", lambda: _exists(kube, NAMESPACES, asked.namespace))
     return REMOVED
@@ -143,12 +147,15 @@ async def _remove_finalizer(kube: Kube, resource: Resource, obj: dict[str, Any],
     return True
 
 
-async def _delete_ours(kube: Kube, resource: Resource, out: Console) -> None:
-    names = [obj["metadata"]["name"] for obj in await _list_ours(kube, resource)]
+async def _delete_ours(kube: Kube, resource: Resource, out: Console, namespace: str | None = None) -> None:
+    names = [obj["metadata"]["name"] for obj in await _list_ours(kube, resource, namespace)]
     for name in names:
-        await _delete(kube, resource, name, None, out)
+        await _delete(kube, resource, name, namespace, out)
     for name in names:
-        await _wait_until_gone(f"{resource.kind} {name}", lambda name=name: _exists(kube, resource, name))  # type: ignore[misc]
+        await _wait_until_gone(
+            f"{resource.kind} {name}",
+            lambda name=name: _exists(kube, resource, name, namespace),  # type: ignore[misc]
+        )
 
 
 async def _delete(kube: Kube, resource: Resource, name: str, namespace: str | None, out: Console) -> None:
@@ -173,9 +180,9 @@ async def _list_all(
         return []
 
 
-async def _exists(kube: Kube, resource: Resource, name: str) -> bool:
+async def _exists(kube: Kube, resource: Resource, name: str, namespace: str | None = None) -> bool:
     try:
-        await kube.get(resource, name)
+        await kube.get(resource, name, namespace)
     except NotFound:
         return False
     return True

@@ -99,7 +99,7 @@ class QueueFigures:
             made[metrics.SHARE, (name, cohort)] = self.share
         if self.resources:
             made |= self._quotas(cohort)
-            made |= {(metrics.PENDING_RESOURCE, (name, r)): _units(r, a) for r, a in standing.requested.items()}
+            made |= {(metrics.PENDING_RESOURCE, (name, r)): units(r, a) for r, a in standing.requested.items()}
         return made
 
     def _state(self) -> str:
@@ -120,8 +120,8 @@ class QueueFigures:
                 for quota in flavor.resources:
                     labels = (cohort, self.queue.metadata.name, flavor.name, quota.name)
                     fr = (flavor.name, quota.name)
-                    made[metrics.RESERVATION, labels] = _units(quota.name, self.tally.reserved[fr])
-                    made[metrics.USAGE, labels] = _units(quota.name, self.tally.used[fr])
+                    made[metrics.RESERVATION, labels] = units(quota.name, self.tally.reserved[fr])
+                    made[metrics.USAGE, labels] = units(quota.name, self.tally.used[fr])
                     made |= {(gauge, labels): value for gauge, value in _limits(quota)}
         return made
 
@@ -132,7 +132,7 @@ def _limits(quota: ResourceQuota) -> Iterable[tuple[Gauge, float]]:
         (metrics.BORROWING, quota.borrowing_limit),
         (metrics.LENDING, quota.lending_limit),
     )
-    return [(gauge, _units(quota.name, to_int(quota.name, value))) for gauge, value in given if value is not None]
+    return [(gauge, units(quota.name, to_int(quota.name, value))) for gauge, value in given if value is not None]
 
 
 def of_local_queue(queue: LocalQueue, activity: Activity, tally: QueueTotals) -> Table:
@@ -151,8 +151,8 @@ def of_local_queue(queue: LocalQueue, activity: Activity, tally: QueueTotals) ->
             for why, count in tally.unadmitted.items()
             if count
         },
-        **{(metrics.LOCAL_RESERVATION, (*at, *fr)): _units(fr[1], amount) for fr, amount in tally.reserved.items()},
-        **{(metrics.LOCAL_USAGE, (*at, *fr)): _units(fr[1], amount) for fr, amount in tally.used.items()},
+        **{(metrics.LOCAL_RESERVATION, (*at, *fr)): units(fr[1], amount) for fr, amount in tally.reserved.items()},
+        **{(metrics.LOCAL_USAGE, (*at, *fr)): units(fr[1], amount) for fr, amount in tally.used.items()},
     }
 
 
@@ -167,14 +167,14 @@ def of_cohort(
     reserved: Counter[tuple[str, str]] = Counter()
     for tally in tallies.values():
         reserved.update(tally.reserved)
-    made |= {(metrics.COHORT_RESERVED, (name, *fr)): _units(fr[1], amount) for fr, amount in reserved.items()}
+    made |= {(metrics.COHORT_RESERVED, (name, *fr)): units(fr[1], amount) for fr, amount in reserved.items()}
     if node is not None:
-        made |= {(metrics.COHORT_QUOTA, (name, *fr)): _units(fr[1], amount) for fr, amount in node.subtree.items()}
+        made |= {(metrics.COHORT_QUOTA, (name, *fr)): units(fr[1], amount) for fr, amount in node.subtree.items()}
     if share is not None:
         made[metrics.COHORT_SHARE, (name,)] = share
     return made
 
 
-def _units(resource: str, amount: int) -> float:
+def units(resource: str, amount: int) -> float:
     """Returns the amount in its usual unit, such as whole cpus."""
     return amount / 1000 if resource == CPU else amount

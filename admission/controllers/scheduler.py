@@ -152,6 +152,8 @@ class Scheduler:
         metrics.ATTEMPTS.labels(result).inc()
         seconds = time.perf_counter() - started
         metrics.ATTEMPT_SECONDS.labels(result).observe(seconds)
+        if report.decisions:
+            metrics.DECISION_SECONDS.observe(seconds / len(report.decisions))
         self._spent((decision.workload for decision in report.decisions), seconds)
         for decision in report.decisions:
             self._log.decided(decision, seconds * 1000)

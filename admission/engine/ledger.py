@@ -176,7 +176,7 @@ class Ledger:
         """Counts the pods that the workload's pod terms select from now on."""
         facts = [pod_set.facts for pod_set in workload.pod_sets if pod_set.facts is not None]
         if facts:
-            self._capacity.placed.watch(placed_next=facts)
+            self._capacity.placed.watch(asks=facts)
 
     def count_in_steps(self, steps: Steps) -> None:
         """Makes the first count of pods for terms in steps from now on; workloads with terms wait for its end."""
@@ -290,6 +290,10 @@ class Ledger:
     def undo_removal(self, key: str) -> None:
         """Reverts `simulate_removal` in the same trial."""
         shift(self._allocations, self._capacity, key, +1)
+
+    def held(self) -> frozenset[str]:
+        """Returns the keys under which capacity is held for others, such as spare hosts."""
+        return frozenset(self._held)
 
     def footprint(self, key: str) -> Footprint:
         """Returns the amounts that `simulate_removal` would free for the workload under this key."""

@@ -1,7 +1,8 @@
 """Keeps the serving certificate loaded and its CA published.
 
 `OwnCertificates` plans rotations with certificate_authority.py, shares the certificate with other replicas in a Secret, and
-writes the CAs to `clientConfig.caBundle` of the two webhook configurations. `MountedCertificates` reloads files that
+writes the CAs to `clientConfig.caBundle` of the two webhook configurations, or to the APIServices of an aggregated API.
+`MountedCertificates` reloads files that
 cert-manager rotates (which also injects the CA). `keep` calls `once` of either until cancelled.
 
 Concurrent replicas do no harm: a pass that gets a conflict (409) is repeated. A pass reads the configurations before the
@@ -36,7 +37,7 @@ from api.errors import ApiError, Conflict, NotFound
 from api.kube.backoff import Backoff
 from api.kube.client import Kube, PatchKind
 from api.kube.clock import SYSTEM, Clock
-from api.kube.resources import CRDS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
+from api.kube.resources import API_SERVICES, CRDS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
 from api.names import CONVERT_PATH
 
 log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class CertificateLocations:
     """Where the certificate and its CA are stored, and the names that it must cover.
 
     `mutating` and `validating` name the two webhook configurations (empty: none). `crds` names the
-    CustomResourceDefinitions whose conversion webhook is the Service `service`.
+    CustomResourceDefinitions whose conversion webhook is the Service `service`; `api_services`, the APIServices that it serves.
     """
 
     namespace: str
@@ -68,6 +69,7 @@ class CertificateLocations:
     validating: str = ""
     crds: tuple[str, ...] = ()
     service: str = ""
+    api_services: tuple[str, ...] = ()
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:
@@ -95,10 +97,11 @@ class OwnCertificates:
 
     async def once(self) -> None:
         """Makes one pass: at most one step of the rotation. Raises ApiError or OSError."""
-        configurations = await self._configurations()
+        configurations, services = await self._configurations(), await self._services()
         secret = await self._secret()
         state, now = from_secret(secret or {}), self._wall()
         configured = [bundle for _, one in configurations for bundle in _bundles(one)]
+        configured += [_decoded(one["spec"].get("caBundle")) for one in services]
         step = plan(state, configured, self._place.names, now, self._lifetimes)
         if step is not RotationStep.KEEP:
             state = advance(state, step, self._place.names, now, self._lifetimes)
@@ -106,6 +109,7 @@ class OwnCertificates:
             log.info("serving certificate", extra={"step": step.value, "secret": self._place.secret})
         await self._publish(configurations, state)
         await self._publish_to_crds(state)
+        await self._publish_to_services(services, state)
         if state.serving is not None:
             await self._tls.load(state.serving)
 
@@ -113,6 +117,21 @@ class OwnCertificates:
         named = ((MUTATING_WEBHOOKS, self._place.mutating), (VALIDATING_WEBHOOKS, self._place.validating))
         found = [(resource, await self._found(resource, name)) for resource, name in named if name]
         return [(resource, one) for resource, one in found if one is not None]
+
+    async def _services(self) -> list[dict[str, Any]]:
+        """Returns the APIServices that exist and name our Service: another may still belong to a Kueue."""
+        found = [await self._found(API_SERVICES, name) for name in self._place.api_services]
+        ours = {"name": self._place.service, "namespace": self._place.namespace}
+        return [one for one in found if one is not None and ours.items() <= (one["spec"].get("service") or {}).items()]
+
+    async def _publish_to_services(self, services: list[dict[str, Any]], state: AuthorityState) -> None:
+        for one in services:
+            if split(_decoded(one["spec"].get("caBundle"))) == state.trust:
+                continue
+            # A CA and `insecureSkipTLSVerify`, which Kueue sets, exclude each other.
+            spec = {"caBundle": base64.b64encode(state.bundle).decode(), "insecureSkipTLSVerify": None}
+            body = {"metadata": {"resourceVersion": one["metadata"]["resourceVersion"]}, "spec": spec}
+            await self._kube.patch(API_SERVICES, one["metadata"]["name"], body, kind=PatchKind.MERGE)
 
     async def _secret(self) -> dict[str, Any] | None:
         return await self._found(SECRETS, self._place.secret, self._place.namespace)

@@ -91,7 +91,7 @@ class Handlers:
             request = structs.replace(request, owner=await self.owners.read(claimed, request.namespace))
         if right is not None and self.permissions is not None:
             subject = Subject(request.user_info.username, request.user_info.groups)
-            entitled = await self.permissions.may_update(subject, right, request.namespace)
+            entitled = await self.permissions.may(subject, right, request.namespace)
             request = structs.replace(request, entitled=entitled)
         return request
 

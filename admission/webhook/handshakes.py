@@ -31,11 +31,15 @@ _NO_SOCKET_LEFT: Final = 0.1
 class Handshakes:
     """Accepts connections and passes each to a protocol from `made` after its TLS handshake.
 
-    A handshake may take `seconds`; at most `unfinished` run at once.
+    `context` is asked at each connection. A handshake may take `seconds`; at most `unfinished` run at once.
     """
 
     def __init__(
-        self, context: ssl.SSLContext, made: Callable[[], asyncio.Protocol], seconds: float, unfinished: int
+        self,
+        context: Callable[[], ssl.SSLContext],
+        made: Callable[[], asyncio.Protocol],
+        seconds: float,
+        unfinished: int,
     ) -> None:
         self._context, self._made, self._seconds = context, made, seconds
         self._unfinished = OldestFirstLimit(unfinished)
@@ -92,7 +96,7 @@ class Handshakes:
             await asyncio.get_running_loop().connect_accepted_socket(
                 self._made,
                 accepted,
-                ssl=self._context,
+                ssl=self._context(),
                 ssl_handshake_timeout=self._seconds,
                 ssl_shutdown_timeout=_SHUTDOWN,
             )

@@ -19,18 +19,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from http import HTTPStatus
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from admission.webhook.connection_limits import OldestFirstLimit, address, cut
+from admission.webhook.connections import Connections, finished, listening
 from admission.webhook.endpoints import PATHS
 from admission.webhook.handlers import Handlers
-from admission.webhook.handshakes import Handshakes
 from admission.webhook.review import busy, count_values
 from admission.webhook.server_limits import BYTES_OF_A_VALUE, RefusedRequest, ServerLimits
 from admission.webhook.tls import Serving
@@ -40,13 +38,8 @@ from api.names import CONVERT_PATH
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_GRACE: Final = 5.0
-# Longer than the API server keeps an idle connection (90 s), so that no request meets a connection that is being closed.
-_IDLE: Final = 120.0
 _LINGER: Final = 1.0
 """Seconds for which the connection of a refused request stays open after the answer, so that the client can read it."""
-_READ_AHEAD: Final = 64 * 1024
-"""Bytes of TLS data that a connection buffers while its reading is paused."""
 
 
 class _Listener:
@@ -54,7 +47,7 @@ class _Listener:
 
     def __init__(self, handlers: Handlers, limits: ServerLimits) -> None:
         self._handlers, self.limits = handlers, limits
-        self.unfinished, self.served = OldestFirstLimit(limits.unfinished), OldestFirstLimit(limits.served)
+        self.connections = Connections(limits)
         self._bodies, self._sending = OldestFirstLimit(limits.large), OldestFirstLimit(limits.sending)
         self._lists, self._turn = asyncio.Semaphore(limits.lists), asyncio.Lock()
         self._reviewing, self._converting, self._listing = (
@@ -79,7 +72,7 @@ class _Listener:
                 _stop_reading(request)
                 response = web.Response(status=refusal.status, text=f"{refusal}\n")
                 response.force_close()
-            _finished(request)
+            finished(request)
             await self._send(request, response)
         return response
 
@@ -93,7 +86,7 @@ class _Listener:
             return page()
         self._admit(request)
         body = await self._body(request, held)
-        _finished(request)
+        finished(request)
         if request.path == CONVERT_PATH:
             thread = self._listing if len(body) > self.limits.body else self._converting
             with thread.line():
@@ -185,88 +178,6 @@ def allowed_names(certificate: Mapping[str, Any] | None) -> set[str]:
     return {value for part in subject for key, value in part if key == "commonName"}
 
 
-@runtime_checkable
-class _BoundsReading(Protocol):
-    """A TLS transport of asyncio or uvloop whose read buffer can be limited."""
-
-    def set_read_buffer_limits(self, high: int) -> None: ...
-
-
-class _Connection(RequestHandler):
-    """A connection that is closed if its first request is late, or if it is the oldest of too many."""
-
-    __slots__ = ("_face", "_late")
-
-    def __init__(self, face: _Listener, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
-        # Decompressing would defeat the limit on a body's length; the API server sends no compressed bodies.
-        super().__init__(
-            server,
-            loop=loop,
-            access_log=None,  # type: ignore[arg-type]  # as web.Server's own default for no log
-            keepalive_timeout=_IDLE,
-            lingering_time=0.0,
-            auto_decompress=False,
-        )
-        self._face = face
-        self._late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        if isinstance(transport, _BoundsReading):
-            transport.set_read_buffer_limits(_READ_AHEAD)
-        self._late = asyncio.get_running_loop().call_later(2 * self._face.limits.whole, self._abort)
-        self._face.unfinished.enter(self, address(transport), self._abort)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._note_arrival()
-        self._face.served.leave(self)
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Stops reading after a malformed message: nothing after it can be parsed."""
-        super().data_received(data)
-        for message, _ in self._messages:
-            if isinstance(message, _ErrInfo):
-                # The traceback's frames hold `data` and the error itself, a cycle that only the garbage collector would free.
-                message.exc.__traceback__ = None
-                if self.transport is not None:
-                    self.transport.pause_reading()
-
-    def finished(self) -> None:
-        """Records that the connection sent a whole request and may now be kept for the next."""
-        self._note_arrival()
-        self._face.served.enter(self, address(self.transport), self.close)
-
-    def handle_error(
-        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
-    ) -> web.StreamResponse:
-        """Answers malformed HTTP without logging or echoing it: the client controls its length."""
-        if status != HTTPStatus.BAD_REQUEST:
-            return super().handle_error(request, status, exc, message)
-        response = web.Response(status=status, text="this is not an HTTP request\n")
-        response.force_close()
-        return response
-
-    def _abort(self) -> None:
-        cut(self.transport)
-
-    def _note_arrival(self) -> None:
-        self._face.unfinished.leave(self)
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-
-class _Server(web.Server):
-    def __init__(self, face: _Listener, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
-        # A request whose connection is closed is cancelled: it frees its body and its turn at once.
-        super().__init__(handler, handler_cancellation=True)
-        self._face = face
-
-    def __call__(self) -> RequestHandler:
-        return _Connection(self._face, self, asyncio.get_running_loop())
-
-
 def _stop_reading(request: web.BaseRequest) -> None:
     """Leaves the rest of a refused body unread: reading it would cost as much as accepting it."""
     if request.content.is_eof() or request.transport is None:
@@ -274,11 +185,6 @@ def _stop_reading(request: web.BaseRequest) -> None:
     request.transport.pause_reading()
     with contextlib.suppress(OSError, web.RequestPayloadError):
         request.content.read_nowait(-1)
-
-
-def _finished(request: web.BaseRequest) -> None:
-    if isinstance(request.protocol, _Connection):
-        request.protocol.finished()
 
 
 @contextlib.asynccontextmanager
@@ -289,18 +195,10 @@ async def serving(
 
     On exit, open requests get `_GRACE` seconds to finish. Raises OSError if the address cannot be bound.
     """
-    limits = limits or ServerLimits()
-    face = _Listener(handlers, limits)
-    runner = web.ServerRunner(_Server(face, face.handle), handle_signals=False, shutdown_timeout=_GRACE)
-    await runner.setup()
-    handshakes = Handshakes(tls.context, runner.server, limits.handshake, limits.unfinished)  # type: ignore[arg-type]
+    face = _Listener(handlers, limits or ServerLimits())
     try:
-        addresses = await handshakes.listen(host, port)
-        try:
-            log.info("webhook listens", extra={"address": str(addresses)})
-            yield addresses[0][1]
-        finally:
-            await handshakes.close()
+        async with listening(face.connections, face.handle, lambda: tls.context, host, port) as (found, _):
+            log.info("webhook listens", extra={"port": found})
+            yield found
     finally:
-        await runner.cleanup()
         face.close()

@@ -42,7 +42,6 @@ class ServedKind:
     unconditional: bool = True
     custom: bool = False
     short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
     fields: frozenset[str] = frozenset()
     rules: StorageRules = field(default_factory=StorageRules)
     versions: tuple[str, ...] = ()
@@ -127,6 +126,7 @@ BUILTIN: tuple[ServedKind, ...] = (
         )
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     ),
+    ServedKind("apiregistration.k8s.io", "v1", "apiservices", "APIService", False, True, unconditional=False),
     ServedKind(
         "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, True, True,
         unconditional=False, short_names=("crd",), rules=CrdRules(),
@@ -161,7 +161,6 @@ def from_crd(crd: Obj, rules: StorageRules) -> ServedKind:
         unconditional=False,
         custom=True,
         short_names=tuple(spec["names"].get("shortNames") or ()),
-        categories=tuple(spec["names"].get("categories") or ()),
         fields=frozenset(fields),
         rules=rules,
         versions=tuple(version["name"] for version in served),

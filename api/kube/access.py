@@ -3,7 +3,8 @@
 `Access`: whether a token may read a page of a process. The process needs the role `system:auth-delegator` (the component
 config/metricsauth), and a reader of the page a role with `nonResourceURLs: [/metrics]` and the verb `get`. health.py uses it.
 
-`Permissions`: whether the user of a review may update a resource. The webhook asks; its role lets it.
+`Permissions`: whether a user may do something with a resource. The webhook asks about the users of reviews, and
+admission.visibility about those of its API; their roles let them.
 """
 
 from __future__ import annotations
@@ -58,18 +59,27 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """The right to update objects of a resource, or their subresource."""
+    """The right to do something (`verb`) with objects of a resource, or with their subresource."""
 
     resource: Resource
     subresource: str = ""
+    verb: str = "update"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A user as a review names it."""
+    """A user as the API server names it. `extra` has what an authenticator or authorizer added, by key."""
 
     username: str
     groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def spec(self) -> dict[str, object]:
+        """Returns its fields of a SubjectAccessReview."""
+        given = {"uid": self.uid, "extra": {key: list(values) for key, values in self.extra}}
+        named = {key: value for key, value in given.items() if value}
+        return {"user": self.username, "groups": list(self.groups), **named}
 
 
 class Permissions:
@@ -77,20 +87,23 @@ class Permissions:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube.tuned(attempts=2, timeout=3.0, concurrency=8)
-        self._known: TTLCache[tuple[Subject, Right, str], bool] = TTLCache(4096, 60.0)
+        self._known: TTLCache[tuple[Subject, Right, str, str], bool] = TTLCache(4096, 60.0)
 
-    async def may_update(self, subject: Subject, right: Right, namespace: str) -> bool:
-        """Reports whether the user has the right in the namespace. Raises ApiError and TimeoutError."""
-        key = subject, right, namespace
+    async def may(self, subject: Subject, right: Right, namespace: str, name: str = "") -> bool:
+        """Reports whether the user has the right in the namespace (empty: a cluster-wide resource) on the object `name`.
+
+        Raises ApiError and TimeoutError.
+        """
+        key = subject, right, namespace, name
         if key not in self._known:
-            self._known[key] = await self._asked(subject, right, namespace)
+            self._known[key] = await self._asked(*key)
         return self._known[key]
 
-    async def _asked(self, subject: Subject, right: Right, namespace: str) -> bool:
+    async def _asked(self, subject: Subject, right: Right, namespace: str, name: str) -> bool:
         what = {"group": right.resource.group, "resource": right.resource.plural, "subresource": right.subresource}
-        attributes = {"verb": "update", "namespace": namespace, **what}
-        spec: dict[str, object] = {"user": subject.username, "groups": list(subject.groups)}
-        spec["resourceAttributes"] = attributes
+        named = {"name": name} if name else {}
+        spec = subject.spec()
+        spec["resourceAttributes"] = {"verb": right.verb, "namespace": namespace, **what, **named}
         answer = await self._kube.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, spec))
         return bool((answer.get("status") or {}).get("allowed"))
 

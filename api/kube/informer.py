@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Generic, TypeVar, cast
@@ -32,6 +33,7 @@ from api.kube.resources import Resource
 from api.kube.settings import InformerSettings
 from api.kube.store import Change, ChangeType, Store
 from api.kube.stream import BOOKMARK, WatchEvent
+from api.kube.watch_lag import OwnWrites
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -83,6 +85,10 @@ class Informer(Generic[T]):
         self._plain = self._decoder is decode_dict
         selection = " ".join(filter(None, (namespace, label_selector, field_selector)))
         self._store: Store[T] = Store(resource.plural, selection)
+        self._writes = OwnWrites(metrics.WATCH_LAG.labels(resource.plural), clock)
+        self._heard = metrics.INFORMER_HEARD.labels(resource.plural, selection)
+        # From 0: where a series begins with its first event, Prometheus sees no increase.
+        metrics.INFORMER_UNDECODABLE.labels(resource.plural)
         self._progress = metrics.INFORMER_VERSION.labels(resource.plural, selection)
         self._backoff = Backoff(self._settings.backoff_base, self._settings.backoff_max)
         self._synced = asyncio.Event()
@@ -133,6 +139,9 @@ class Informer(Generic[T]):
     def observe(self, obj: T) -> None:
         """Stores the response of a write as if the watch had delivered it; handlers receive it at once."""
         self._observes = True
+        written = identity(obj)
+        if not self._store.holds(written):
+            self._writes.written(written.key, written.resource_version)
         self._store.observe(obj)
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - its error says what is wrong
@@ -295,6 +304,7 @@ class Informer(Generic[T]):
         if self._observes and event.type != ChangeType.DELETED:
             echo = raw_identity(event.object)
             if echo is not None and self._store.holds(echo):
+                self._writes.delivered(echo.key, echo.resource_version)
                 self._reached(echo.resource_version)  # the copy has it from the write's response: not decoded again
                 return
         obj = self._decode(event.object)
@@ -306,6 +316,8 @@ class Informer(Generic[T]):
             self._store.delete(obj)
         elif object_identity is not None:
             self._store.delete_key(object_identity.key)
+        if event.type == ChangeType.DELETED and object_identity is not None:
+            self._writes.delivered(object_identity.key, "")
         if (
             object_identity is not None and not object_identity.resource_version
         ):  # a projected type that does not carry it
@@ -315,6 +327,7 @@ class Informer(Generic[T]):
 
     def _reached(self, version: str) -> None:
         """Records the resourceVersion of the copy, from which the watch resumes."""
+        self._heard.set(time.time())
         if version:
             self._version = version
             if version.isdigit():

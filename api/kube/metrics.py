@@ -30,6 +30,17 @@ INFORMER_VERSION: Final = Gauge(
     "The resourceVersion of an informer's cache; bookmarks advance it without changes.",
     ("resource", "selection"),
 )
+INFORMER_HEARD: Final = Gauge(
+    "stowage_informer_last_event_timestamp_seconds",
+    "When an informer's watch last delivered a change or a bookmark, in epoch seconds.",
+    ("resource", "selection"),
+)
+WATCH_LAG: Final = Histogram(
+    "stowage_watch_lag_seconds",
+    "Seconds from the response to one of our own writes until the watch delivers it.",
+    ("resource",),
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
 INFORMER_EVENTS: Final = Counter("stowage_informer_events_total", "Changes passed to handlers.", ("resource", "type"))
 INFORMER_LISTS: Final = Counter("stowage_informer_lists_total", "Complete lists.", ("resource",))
 INFORMER_FAILURES: Final = Counter(

@@ -73,6 +73,7 @@ class OptionalInformer(Informer[dict[str, Any]]):
         if self.served:
             log.warning("kind no longer served", extra={"resource": self.resource.plural})
         self.served, self.last_error = False, error
+        self._heard.set(0)  # nothing is to be heard of it
         self._version, self._failures = "", max(self._failures, 1)
 
     async def _show(self, items: dict[str, dict[str, Any]]) -> None:

@@ -88,6 +88,7 @@ JOBSETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
+API_SERVICES: Final = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
 VALIDATING_WEBHOOKS: Final = Resource(
     "admissionregistration.k8s.io",
     "v1",
@@ -158,6 +159,7 @@ ALL: Final[tuple[Resource, ...]] = (
     JOB_KINDS,
     JOBSETS,
     CRDS,
+    API_SERVICES,
     VALIDATING_WEBHOOKS,
     MUTATING_WEBHOOKS,
     WORKLOADS,

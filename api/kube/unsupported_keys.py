@@ -61,7 +61,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "multiKueue": f"{_NOT_HERE}: it admits jobs of one cluster",
     "resources.deviceClassMappings": f"{_NOT_HERE}: devices count as resources of containers",
     "resources.quotaCheckStrategy": f"{_NOT_HERE}: resources that no flavor covers are refused, or excluded by their prefixes",
-    "visibilityServer": f"{_NOT_HERE}: the status of a waiting workload and `stowage explain` show why it waits",
     "webhook.certDir": "the folder is webhook.certificateDir",
 }
 

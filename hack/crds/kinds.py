@@ -46,8 +46,7 @@ class CrdKind:
     status: bool = True
     selectable: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    """Categories: `kubectl get CATEGORY` lists all kinds in it, of any group. kubectl looks for a category before a name, so a
-    category of a name that two groups have lists the kinds of both."""
+    """Categories: `kubectl get CATEGORY` lists all kinds in it, of any group."""
 
     @property
     def name(self) -> str:
@@ -171,7 +170,7 @@ KINDS = (
                 AGE,
             ),
             namespaced=True,
-            categories=("quotas", "elasticquotas", "eq"),
+            categories=("quotas",),
         )
         for model, short_names in ((ElasticQuota, ("eq", "eqs")), (SigsElasticQuota, ("seq",)))
     ),
@@ -189,7 +188,7 @@ KINDS = (
                 AGE,
             ),
             namespaced=True,
-            categories=("gangs", "podgroups", "pg"),
+            categories=("gangs",),
         )
         for model, short_names in ((PodGroup, ("pg", "pgs")), (SigsPodGroup, ("spg",)))
     ),

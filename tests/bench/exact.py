@@ -29,7 +29,7 @@ from admission.engine.model import (
     PlacementRequest,
     PodSet,
     Profile,
-    TopologyRequest,
+    TopologyAsk,
 )
 from api.assignment import decode, encode
 from tests.admission.engine.topology.trees import Path, PlacementCase, figures, opened
@@ -56,16 +56,14 @@ def three_levels(random: Random) -> PlacementCase:
     return _ganged(random, hosts, 1)
 
 
-def _ganged(random: Random, hosts: dict[Path, int], requested: int) -> PlacementCase:
+def _ganged(random: Random, hosts: dict[Path, int], asked: int) -> PlacementCase:
     """A gang that needs several domains and fits, where there is room for one."""
     room: Counter[Path] = Counter()
     for path, pods in hosts.items():
-        room[path[: requested + 1]] += pods
+        room[path[: asked + 1]] += pods
     one, everything = max(room.values()), sum(room.values())
     last = len(next(iter(hosts))) - 1
-    return PlacementCase(
-        hosts, requested, last, 1, random.randint(min(one + 1, everything), everything), preferred=True
-    )
+    return PlacementCase(hosts, asked, last, 1, random.randint(min(one + 1, everything), everything), preferred=True)
 
 
 def compare(name: str, draw: Callable[[Random], PlacementCase], number: int, seed: int) -> None:
@@ -81,9 +79,9 @@ def compare(name: str, draw: Callable[[Random], PlacementCase], number: int, see
         found = {}
         ledger = case.ledger()
         for profile in stranded:
-            requested = [case.request(profile)]
+            asked = [case.request(profile)]
             start = perf_counter()
-            found[profile] = ledger.placement.place(requested)
+            found[profile] = ledger.placement.place(asked)
             times[profile].append((perf_counter() - start) * 1000)
         exact = found[Profile.EXACT]
         if not exact.fits or not exact.certificates["main"].cost:
@@ -92,7 +90,7 @@ def compare(name: str, draw: Callable[[Random], PlacementCase], number: int, see
         proofs[exact.certificates["main"].proof] += 1
         cost = {at: figures(case, opened(case, result.assignments["main"])) for at, result in found.items()}
         ours, theirs = cost[Profile.EXACT], cost[Profile.COMPATIBLE]
-        at = case.requested + 1
+        at = case.asked + 1
         for profile in stranded:
             stranded[profile].append(cost[profile][at])
             if ours[0] == theirs[0]:
@@ -118,10 +116,10 @@ def _beside(numbers: Mapping[Profile, Sequence[float]]) -> str:
 def beside(repeat: int) -> None:
     """One homogeneous gang at 15,000 nodes in both profiles, taken in turn."""
     rows = json.loads(FIGURES.read_text())["find"] if FIGURES.exists() else []
-    requested = [row for row in rows if row["nodes"] == 15_000 and row["fits"]]
+    asked = [row for row in rows if row["nodes"] == 15_000 and row["fits"]]
     total = dict.fromkeys(PAIR, 0.0)
-    ledgers = {(row["shape"], row["fill"]): cluster(15_000, row["shape"], row["fill"]) for row in requested}
-    for row in requested:
+    ledgers = {(row["shape"], row["fill"]): cluster(15_000, row["shape"], row["fill"]) for row in asked}
+    for row in asked:
         ledger = ledgers[row["shape"], row["fill"]]
         requests = {some: [request(row["shape"], row["mode"], row["level"], row["pods"], some)] for some in PAIR}
         certificate = ledger.placement.place(requests[Profile.EXACT]).certificates["main"]
@@ -153,13 +151,10 @@ def balanced(repeat: int) -> None:
         ledger.apply(node(index))
     for leader in (False, True):
         many = [request for index in range(9) for request in gang(f"g{index}", 256, leader=leader)]
-        for name, requested in (
-            ("one gang of 2,304", gang("g", 9 * 256, leader=leader)),
-            ("nine of 256 in turn", many),
-        ):
-            if not ledger.placement.place(requested).fits:
+        for name, asked in (("one gang of 2,304", gang("g", 9 * 256, leader=leader)), ("nine of 256 in turn", many)):
+            if not ledger.placement.place(asked).fits:
                 raise SystemExit(f"balanced placement, {name}: does not fit")
-            ms = timed(lambda requested=requested: ledger.placement.place(requested), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
+            ms = timed(lambda asked=asked: ledger.placement.place(asked), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
             print(
                 f"balanced, {name}{', each with a leader' if leader else ''}: {ms:.1f} ms (Kueue {62 if leader else 33})"
             )
@@ -167,10 +162,10 @@ def balanced(repeat: int) -> None:
 
 def gang(name: str, pods: int, *, leader: bool) -> list[PlacementRequest]:
     """Workers of 8 CPUs, and a leader of one beside them."""
-    topology = TopologyRequest(preferred=RACK, group=name if leader else None)
-    sets = [PodSet(f"{name}-workers", pods, {"cpu": 8000}, topology=topology)]
+    ask = TopologyAsk(preferred=RACK, group=name if leader else None)
+    sets = [PodSet(f"{name}-workers", pods, {"cpu": 8000}, topology=ask)]
     if leader:
-        sets.append(PodSet(f"{name}-leader", 1, {"cpu": 1000}, topology=replace(topology)))
+        sets.append(PodSet(f"{name}-leader", 1, {"cpu": 1000}, topology=replace(ask)))
     return [PlacementRequest(one, "tas", one.count) for one in sets]
 
 

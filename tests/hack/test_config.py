@@ -291,8 +291,7 @@ def test_dockerfile_copies_what_there_is() -> None:
     missing = [path for paths in copied for path in paths if not (PROJECT / path).exists()]
     assert not missing
     packages = {path.parent.name for path in PROJECT.glob("*/__init__.py")} - {"hack", "tests"}
-    manifests = {"config"}
-    assert packages | manifests <= {path for paths in copied for path in paths}
+    assert packages <= {path for paths in copied for path in paths}
 
 
 def test_make_image_builds_what_the_deployments_run() -> None:

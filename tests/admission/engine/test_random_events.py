@@ -25,7 +25,7 @@ from admission.engine.model import (
     RemovedKind,
     ResourceGroup,
     StopPolicy,
-    TopologyRequest,
+    TopologyAsk,
     Workload,
 )
 from admission.engine.quota.fairness import FairSharingRules
@@ -33,7 +33,6 @@ from admission.world.world import World
 from tests.admission.engine.builders import CPU, HOST, RACK, host, racks
 from tests.admission.engine.builders import workload as made_workload
 from tests.admission.engine.recomputed import FLAVORS, Model, hosts
-from tests.budgets import quick
 
 QUEUES, COHORTS, RACKS = ("qa", "qb", "qc", "qd"), ("left", "right", "root"), ("r0", "r1", "r2")
 NODES = tuple(f"n{number}" for number in range(6))
@@ -132,21 +131,15 @@ class EventHistory:
     def _new(self) -> Workload:
         self.serial += 1
         dice = self.dice
-        topology = dice.choice(
-            (
-                None,
-                None,
-                TopologyRequest(required=RACK),
-                TopologyRequest(required=HOST),
-                TopologyRequest(preferred=RACK),
-            )
+        ask = dice.choice(
+            (None, None, TopologyAsk(required=RACK), TopologyAsk(required=HOST), TopologyAsk(preferred=RACK))
         )
         made = made_workload(
             f"w{self.serial:04}",
             dice.randint(1, 5),
             dice.choice((1, 1, 2)),
             to=dice.choice(QUEUES),
-            topology=topology,
+            ask=ask,
             queued=self.world.now,
             priority=dice.choice((0, 0, 1, 2)),
         )
@@ -412,8 +405,7 @@ def play(seeds: range) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_the_engine_agrees_with_the_recomputation_over_20_000_events(part: int) -> None:
-    """In `make test-fast` the first histories of each part."""
-    play(range(10 * part, 10 * part + quick(10)))
+    play(range(10 * part, 10 * part + 10))
 
 
 @pytest.mark.long

@@ -28,6 +28,6 @@ async def test_each_right_is_asked_for_once(tmp_path: Path) -> None:
         async with await Kube.connect(ClientSettings(kubeconfig=path)) as kube:
             permissions = Permissions(kube)
             for _ in range(3):
-                assert not await permissions.may_update(Subject("tenant"), Right(WORKLOADS), "ns")
-                assert await permissions.may_update(Subject("operator"), Right(WORKLOADS), "ns")
+                assert not await permissions.may(Subject("tenant"), Right(WORKLOADS), "ns")
+                assert await permissions.may(Subject("operator"), Right(WORKLOADS), "ns")
     assert len(asked) == 2

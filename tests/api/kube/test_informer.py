@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,14 +14,15 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from prometheus_client import REGISTRY
+from prometheus_client import REGISTRY, CollectorRegistry, Histogram
 
 from api.kube.informer import Informer
 from api.kube.resources import NODES, PODS
 from api.kube.settings import InformerSettings
 from api.kube.store import Change
+from api.kube.watch_lag import OwnWrites
 from api.pods import Pod
-from tests.api.kube.clock import until
+from tests.api.kube.clock import ManualClock, until
 from tests.api.kube.server import Script, Step, answer, cut, event, listing, scripted, silent, status, watching
 
 QUICK: dict[str, Any] = {"backoff_base": 0.001, "backoff_max": 0.01}
@@ -123,6 +125,30 @@ async def test_what_a_write_was_answered_is_not_read_again(script: Script, tmp_p
         assert run.changes == ["ADDED team/a@5", "MODIFIED team/a@6", "MODIFIED team/a@9", "ADDED team/b@10"]
     undecodable = REGISTRY.get_sample_value("stowage_informer_undecodable_total", {"resource": "pods"})
     assert undecodable == before
+
+
+async def test_an_informer_measures_its_own_writes(script: Script, tmp_path: Path) -> None:
+    """The answer of a write comes before the event; an event that comes first is no lag."""
+    script.then(
+        listing(pod("a", 5), pod("b", 5), version="5"),
+        watching(event("MODIFIED", pod("a", 6)), event("MODIFIED", pod("a", 9)), event("MODIFIED", pod("b", 10))),
+    )
+    began = time.time()
+    async with running(script, tmp_path) as run:
+        registry = CollectorRegistry()
+        run.informer._writes = OwnWrites(Histogram("lag", "of a test", registry=registry), ManualClock())
+        answered = msgspec.json.decode(json.dumps(pod("a", 9)).encode(), type=Pod)
+
+        def write(change: Change[Pod]) -> None:
+            if change.object.metadata.resource_version == "6":
+                run.informer.observe(answered)
+
+        run.informer.add_handler(write)
+        await until(lambda: run.copy.get("team/b") == "10")
+        assert registry.get_sample_value("lag_count") == 1
+        labels = {"resource": "pods", "selection": ""}
+        heard = REGISTRY.get_sample_value("stowage_informer_last_event_timestamp_seconds", labels) or 0.0
+    assert began - 1 <= heard <= time.time() + 1
 
 
 async def test_pages_are_one_list(script: Script, tmp_path: Path) -> None:

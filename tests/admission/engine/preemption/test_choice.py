@@ -18,7 +18,6 @@ from admission.engine.preemption.removal import PreemptionTarget
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from tests.admission.engine.dump import dump
 from tests.admission.engine.preemption.drawn_clusters import NOW, DrawnCluster, scenes
-from tests.budgets import quick
 
 AMPLE = 10**6
 
@@ -55,7 +54,7 @@ def check(
     assert ways, "fits, nobody is there for nothing, and nobody goes who is protected"
 
 
-@few(quick(8))
+@few(8)
 @given(scenes(profile=Profile.COMPATIBLE))
 def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
@@ -66,7 +65,7 @@ def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnC
         check(scene, targets)
 
 
-@few(quick(8))
+@few(8)
 @given(scenes())
 def test_the_cheapest_victims_suffice_and_cost_no_more_than_kueues(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
@@ -87,7 +86,7 @@ def cost(targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...]) -> Cost
     return cost_of((one.candidate.workload for one in targets), NOW)
 
 
-@few(quick(8))
+@few(8)
 @given(scenes())
 def test_no_set_costs_less(scene: DrawnCluster) -> None:
     choice = cheapest(scene.ledger, scene.context(), AMPLE)
@@ -109,7 +108,7 @@ def test_no_set_costs_less(scene: DrawnCluster) -> None:
         assert choice.certificate.bound == least
 
 
-@few(quick(15))
+@few(15)
 @given(scenes(), st.integers(0, 12))
 def test_a_small_budget_is_reported_and_its_bound_holds(scene: DrawnCluster, budget: int) -> None:
     hasty = cheapest(scene.ledger, scene.context(), budget)
@@ -124,7 +123,7 @@ def test_a_small_budget_is_reported_and_its_bound_holds(scene: DrawnCluster, bud
         assert thorough.targets == ()
 
 
-@few(quick(15))
+@few(15)
 @given(
     scenes(profile=Profile.COMPATIBLE),
     st.sampled_from([(FairStrategy.FINAL_SHARE,), (FairStrategy.INITIAL_SHARE,), tuple(FairStrategy)]),
@@ -145,7 +144,7 @@ def test_fair_victims_free_capacity_and_the_search_changes_nothing(
 
 
 @pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])
-@few(quick(8))
+@few(8)
 @given(data=st.data())
 def test_the_same_question_has_the_same_answer(profile: Profile, data: st.DataObject) -> None:
     scene = data.draw(scenes(profile=profile))

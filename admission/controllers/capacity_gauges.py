@@ -1,0 +1,111 @@
+"""Publishes the capacity of each flavor with a topology and of its domains, and the largest gang that still fits.
+
+Every `PERIOD` seconds it adds up the nodes of each flavor, in steps between which the loop runs; a scrape only reads the
+gauges. Series are bounded: a flavor has at most MOST_RESOURCES resources in five states, a domain the same, and domains have
+series only at levels with at most `limit` domains. Levels with more, such as hosts, count in their parents. Series of a flavor,
+level or domain that is gone are removed. A task of the leader (assembly.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from admission import capacity_metrics as metrics
+from admission.controllers.gauges import Table, units
+from admission.engine.ledger import Ledger
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.topology.allocation.capacity import parts
+from admission.engine.topology.allocation.footprint import Footprint
+from admission.engine.topology.figures import CapacityFigures, FlavorFigures, LevelFigures
+
+PERIOD: Final = 15.0
+"""Seconds between two sums: half of the usual time between two scrapes."""
+_PART, _SERIES = 25, 250
+"""Domains whose values are collected, and series that are set or removed, in one step of a millisecond or two."""
+
+
+class CapacityGauges:
+    """The gauges of all flavors. `limit` is the most domains of a level that have series each; 0: none."""
+
+    def __init__(self, ledger: Ledger, queues: PendingQueues, limit: int) -> None:
+        self._ledger, self._queues, self._limit = ledger, queues, limit
+        self._figures = CapacityFigures(ledger.capacity)
+        self._shown: dict[str, Table] = {}
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        while True:
+            for flavor in sorted(self._ledger.capacity.trees.keys() | self._shown.keys()):
+                await self._renew(flavor)
+            await asyncio.sleep(PERIOD)
+
+    def renewed(self, flavor: str) -> Iterator[None]:
+        """Renews the series of a flavor in steps; yields between two of them."""
+        figures = yield from self._figures.of(flavor, self._held(), self._reserved())
+        if figures is None and flavor in self._ledger.capacity.trees:
+            return  # its nodes changed meanwhile: the series stay until the next time
+        now: Table = {}
+        for table in () if figures is None else self._tables(flavor, figures):
+            now |= table
+            yield
+        shown = self._shown.setdefault(flavor, {})
+        for part in parts(list(shown.keys() - now.keys()), _SERIES):
+            for gauge, labels in part:
+                gauge.remove(*labels)
+                del shown[gauge, labels]
+            yield
+        for part in parts([key for key, value in now.items() if shown.get(key) != value], _SERIES):
+            for gauge, labels in part:
+                gauge.labels(*labels).set(now[gauge, labels])
+                shown[gauge, labels] = now[gauge, labels]
+            yield
+        if figures is None:
+            del self._shown[flavor]
+            self._figures.forget(flavor)
+
+    async def _renew(self, flavor: str) -> None:
+        longest, began = 0.0, time.perf_counter()
+        for _ in self.renewed(flavor):
+            longest = max(longest, time.perf_counter() - began)
+            await asyncio.sleep(0)
+            began = time.perf_counter()
+        metrics.FIGURES_SECONDS.observe(max(longest, time.perf_counter() - began))
+
+    def _held(self) -> Iterator[Footprint]:
+        return (self._ledger.footprint(key) for key in sorted(self._ledger.held()))
+
+    def _reserved(self) -> Iterator[Footprint]:
+        """What preemptors wait for: no other workload is given it, even where its victims have left."""
+        for workload, reservation in self._queues.capacity_reservations():
+            if (found := self._ledger.claim(workload, reservation.admission)) is not None:
+                yield found
+
+    def _tables(self, flavor: str, figures: FlavorFigures) -> Iterator[Table]:
+        """Yields the series in parts."""
+        totals: Table = {
+            (metrics.FLAVOR_CAPACITY, (flavor, resource, state)): units(resource, amount)
+            for resource, states in figures.totals.items()
+            for state, amount in states.items()
+        }
+        for each in figures.levels:
+            totals |= {(metrics.LARGEST_GANG, (flavor, each.level, shape)): pods for shape, pods in each.gangs.items()}
+            hidden = 0 if len(each.paths) <= self._limit else len(each.paths)
+            totals[metrics.HIDDEN_DOMAINS, (flavor, each.level)] = hidden
+        yield totals
+        for each in figures.levels:
+            if len(each.paths) <= self._limit:
+                for first in range(0, len(each.paths), _PART):
+                    yield _domains(flavor, each, slice(first, first + _PART))
+
+
+def _domains(flavor: str, figures: LevelFigures, part: slice) -> Table:
+    domains = ["/".join(path) for path in figures.paths[part]]
+    return {
+        (metrics.DOMAIN_CAPACITY, (flavor, figures.level, domain, resource, state)): units(resource, amount)
+        for resource, states in figures.amounts.items()
+        for state, amounts in states.items()
+        for domain, amount in zip(domains, amounts[part].tolist(), strict=True)
+    }

@@ -1,0 +1,238 @@
+"""The HTTPS server of the visibility API, behind the API server's proxy.
+
+Every request needs the proxy's client certificate (401 without), and each list the right of the user whom the proxy names: the
+API server is asked by a SubjectAccessReview (403 without), although it has asked itself before it forwards, so that a mistake
+there does not open the API. Answers are Kubernetes' own: JSON objects, or a Status with a reason.
+
+One summary is made at a time, in a thread; `_WAITING` more may wait, further ones get 429. Called by app.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+from aiohttp import web
+
+from admission.engine.model import Workload
+from admission.visibility.api_documents import GROUP, VERSIONS, documents
+from admission.visibility.front_proxy import FrontProxyTls, Trust
+from admission.visibility.pending import LocalQueueName, in_line, page, summary
+from admission.webhook.connection_limits import cut
+from admission.webhook.connections import Connections, finished, listening
+from admission.webhook.server_limits import ServerLimits
+from api import workloads as api
+from api.errors import InvalidObject, StowageError
+from api.kube.access import Right, Subject
+from api.kube.resources import Resource
+
+log = logging.getLogger(__name__)
+
+CLUSTER_QUEUES: Final = Resource(GROUP, VERSIONS[0], "clusterqueues", "ClusterQueue", namespaced=False)
+LOCAL_QUEUES: Final = Resource(GROUP, VERSIONS[0], "localqueues", "LocalQueue")
+PENDING: Final = "pendingworkloads"
+LIMITS: Final = ServerLimits(unfinished=64, served=64)
+"""Only the API servers connect, each over one connection or some."""
+_WAITING: Final = 32
+_SENT_WITHIN: Final = 30.0
+"""Seconds for an answer to be read; the API server reads it while it sends it on to the client."""
+_BUSY_AGAIN: Final = 1
+"""Seconds after which a client may ask again that was told 429."""
+
+MayRead = Callable[[Subject, Right, str, str], Awaitable[bool]]
+"""Whether the user has the right in the namespace on the object of that name. Raises StowageError and TimeoutError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """What the server reads of the controller: all live.
+
+    `missing` returns why the queues are not complete yet. `cluster_queue_of` returns the ClusterQueue of a LocalQueue by
+    namespace and name, None if there is no such LocalQueue. `pending` yields the workloads of all queues.
+    """
+
+    missing: Callable[[], str | None]
+    has_cluster_queue: Callable[[str], bool]
+    cluster_queue_of: Callable[[str, str], str | None]
+    pending: Callable[[], Iterator[Workload]]
+    workload: Callable[[str], api.Workload | None]
+
+
+class Refused(Exception):
+    """The request gets this status instead of an object."""
+
+    def __init__(self, status: int, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.status, self.reason = status, reason or HTTPStatus(status).phrase.replace(" ", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A list that a path names; `namespace` is None for that of a ClusterQueue."""
+
+    version: str
+    name: str
+    namespace: str | None = None
+
+    @property
+    def right(self) -> Right:
+        """The right that reads it."""
+        return Right(CLUSTER_QUEUES if self.namespace is None else LOCAL_QUEUES, PENDING, "get")
+
+
+def asked(path: str) -> Asked | None:
+    """Returns the list that a raw path names, None for any other path."""
+    match [unquote(part) for part in path.split("/")]:
+        case ["", "apis", group, version, "clusterqueues", name, sub] if group == GROUP and sub == PENDING:
+            found = Asked(version, name)
+        case ["", "apis", group, version, "namespaces", namespace, "localqueues", name, sub] if (
+            group == GROUP and sub == PENDING and namespace
+        ):
+            found = Asked(version, name, namespace)
+        case _:
+            return None
+    return found if found.name and version in VERSIONS else None
+
+
+class VisibilityServer:
+    """Answers requests. `may` asks the API server for a user's right."""
+
+    def __init__(self, queues: Queues, may: MayRead, trust: Callable[[], Trust]) -> None:
+        self._queues, self._may, self._trust = queues, may, trust
+        self._documents = {path: msgspec.json.encode(found) for path, found in documents().items()}
+        self._turn, self._waiting = asyncio.Lock(), 0
+
+    async def handle(self, request: web.BaseRequest) -> web.Response:
+        """Answers any request."""
+        finished(request)
+        try:
+            response = _object(await self._answer(request))
+        except Refused as refusal:
+            response = _status(refusal)
+        except Exception:
+            log.exception("a request of the visibility API failed")
+            response = _status(Refused(500, "internal error", reason="InternalError"))
+        if request.can_read_body:
+            response.force_close()  # a body means nothing here: it is left unread
+        await _send(request, response)
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> bytes:
+        subject = self._subject(request)
+        document, wanted = self._documents.get(request.path), asked(request.rel_url.raw_path)
+        if document is None and wanted is None:
+            raise Refused(404, "the server could not find the requested resource")
+        if request.method != "GET":
+            raise Refused(405, "the server does not allow this method on the requested resource")
+        if wanted is None:
+            return document or b""
+        await self._authorize(subject, wanted)
+        return await self._list(wanted, request)
+
+    def _subject(self, request: web.BaseRequest) -> Subject:
+        trust = self._trust()
+        if not trust.proves(request.get_extra_info("peercert")):
+            raise Refused(401, "only the API server's proxy is answered here")
+        subject = trust.subject(request.headers)
+        if subject is None:
+            raise Refused(401, "the proxy named no user")
+        return subject
+
+    async def _authorize(self, subject: Subject, wanted: Asked) -> None:
+        resource = wanted.right.resource
+        try:
+            allowed = await self._may(subject, wanted.right, wanted.namespace or "", wanted.name)
+        except (StowageError, TimeoutError) as failed:
+            log.warning("a user's right could not be asked for", extra={"error": str(failed)})
+            raise Refused(503, "the API server does not say what the user may do") from None
+        if not allowed:
+            named = f'{resource.plural}.{GROUP} "{wanted.name}" is forbidden: User "{subject.username}"'
+            where = f' in the namespace "{wanted.namespace}"' if wanted.namespace else " at the cluster scope"
+            what = f'resource "{resource.plural}/{PENDING}" in API group "{GROUP}"'
+            raise Refused(403, f"{named} cannot get {what}{where}")
+
+    async def _list(self, wanted: Asked, request: web.BaseRequest) -> bytes:
+        try:
+            part = page(request.query)
+        except InvalidObject as bad:
+            raise Refused(400, str(bad)) from None
+        if (why := self._queues.missing()) is not None:
+            raise Refused(503, why)
+        if self._waiting >= _WAITING:
+            raise Refused(429, "too many requests at once", reason="TooManyRequests")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                queue = self._cluster_queue(wanted)
+                waiting = in_line(self._queues.pending(), queue)
+                only = None if wanted.namespace is None else LocalQueueName(wanted.namespace, wanted.name)
+                return await asyncio.to_thread(summary, wanted.version, waiting, self._queues.workload, part, only)
+        finally:
+            self._waiting -= 1
+
+    def _cluster_queue(self, wanted: Asked) -> str:
+        """Returns the ClusterQueue whose line is listed; of a LocalQueue it may not exist, and has no workloads then."""
+        if wanted.namespace is not None:
+            found = self._queues.cluster_queue_of(wanted.namespace, wanted.name)
+        else:
+            found = wanted.name if self._queues.has_cluster_queue(wanted.name) else None
+        if found is None:
+            kind = wanted.right.resource.kind.lower()
+            raise Refused(404, f'{kind}.{GROUP} "{wanted.name}" not found')
+        return found
+
+
+def _object(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")
+
+
+def _status(refusal: Refused) -> web.Response:
+    """Returns a Kubernetes Status; kubectl shows its message."""
+    body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    body |= {"message": str(refusal), "reason": refusal.reason, "code": refusal.status}
+    headers: dict[str, str] = {}
+    if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
+        body["details"] = {"retryAfterSeconds": _BUSY_AGAIN}
+        headers["Retry-After"] = str(_BUSY_AGAIN)
+    return web.Response(
+        status=refusal.status, body=msgspec.json.encode(body), content_type="application/json", headers=headers
+    )
+
+
+async def _send(request: web.BaseRequest, response: web.Response) -> None:
+    try:
+        async with asyncio.timeout(_SENT_WITHIN):
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        cut(request.transport)
+    except ConnectionError:
+        log.debug("the client closed the connection before the response")
+
+
+@contextlib.asynccontextmanager
+async def serving(server: VisibilityServer, tls: FrontProxyTls, host: str, port: int) -> AsyncIterator[Listening]:
+    """Serves while the block runs. Raises OSError if the address cannot be bound."""
+    async with listening(Connections(LIMITS), server.handle, lambda: tls.context, host, port) as (found, connections):
+        log.info("visibility API listens", extra={"port": found})
+        yield Listening(found, connections)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A server that listens on `port`."""
+
+    port: int
+    _server: web.Server
+
+    def end_connections(self) -> None:
+        """Ends connections after their present request: their certificates were verified by an earlier CA."""
+        for each in self._server.connections:
+            each.close()

@@ -1,0 +1,41 @@
+"""How far a watch is behind: the time from the response to one of our own writes until the watch delivers it.
+
+The difference is measured by this process's own monotonic clock: times in objects have whole seconds and another clock.
+informer.py calls it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import Histogram
+
+from api.kube.clock import Clock
+
+_MOST: Final = 1024
+"""Writes that wait for their event. A watch that is further behind is told by stowage_informer_last_event_timestamp_seconds."""
+
+
+class OwnWrites:
+    """The writes of one resource whose events the watch has not delivered yet, by key of the object; the last write counts."""
+
+    def __init__(self, lag: Histogram, clock: Clock) -> None:
+        self._lag, self._clock = lag, clock
+        self._waiting: dict[str, tuple[str, float]] = {}
+
+    def written(self, key: str, version: str) -> None:
+        """Records that a write was answered with this resourceVersion."""
+        self._waiting.pop(key, None)
+        if len(self._waiting) >= _MOST:
+            del self._waiting[next(iter(self._waiting))]
+        self._waiting[key] = version, self._clock.now()
+
+    def delivered(self, key: str, version: str) -> None:
+        """Observes the lag if the watch delivers the awaited version; forgets the write if the object is gone (no version)."""
+        found = self._waiting.get(key)
+        if found is None:
+            return
+        if found[0] == version:
+            self._lag.observe(max(0.0, self._clock.now() - found[1]))
+        if found[0] == version or not version:
+            del self._waiting[key]
