@@ -18,6 +18,7 @@ COPY pyproject.toml README.md ./
 COPY api api
 COPY admission admission
 COPY ungater ungater
+COPY config config
 COPY hack/__init__.py hack/runtime_lock.py hack/
 RUN /tools/bin/python -m hatchling build -t wheel -d /wheel \
  && /tools/bin/python -m pip install --no-cache-dir --disable-pip-version-check --no-deps /wheel/*.whl \

@@ -10,14 +10,14 @@ does not evaluate the CEL rules of CRDs.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import re
-import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from api.cel_budget import TOKENS_PER_STEP, CelError, EvaluationBudget
+from api.cel_budget import TOKENS_PER_STEP, CelError, CelWorkError, EvaluationBudget, OutOfSteps
 
 __all__ = ["CelError", "Expression", "Scope", "compile_cel"]
 
@@ -40,13 +40,16 @@ _MISSING = object()
 _LONGEST = 10_000
 _MAX_INT: Final = 2**63 - 1
 _COPIED_PER_STEP: Final = 64
-_REPR: Final = reprlib.Repr()
-_REPR.maxlevel = 2
+_FAULTS: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What Python raises for a value of the wrong type or size."""
 
 
 @lru_cache(maxsize=256)
 def compile_cel(text: str) -> Expression:
-    """Compiles an expression to a function of its variables. Both raise CelError and nothing else."""
+    """Compiles an expression to a function of its variables. Both raise CelError and nothing else.
+
+    The variables may have an EvaluationBudget, under its class as the key: else the evaluation has one of its own.
+    """
     if len(text) > _LONGEST:
         raise CelError(f"an expression has at most {_LONGEST} characters, not {len(text)}")
     parser = _Parser(_tokens(text), text)
@@ -58,8 +61,10 @@ def compile_cel(text: str) -> Expression:
 
     def evaluate(scope: Scope) -> Any:
         try:
-            return expression({**scope, EvaluationBudget: EvaluationBudget()})
-        except (TypeError, ValueError, AttributeError, ZeroDivisionError, RecursionError) as error:
+            return expression({EvaluationBudget: EvaluationBudget(), **scope})
+        except OutOfSteps as error:
+            raise CelWorkError(str(error)) from None
+        except _FAULTS as error:
             raise CelError(f"{text[:80]!r}: {error}") from None
 
     return evaluate
@@ -227,7 +232,10 @@ class _Parser:
             return _index(value, lambda scope: name, optional=optional)
         if name in _MACROS:
             return self._macro(value, _MACROS[name])
-        return _method(value, name, self._arguments(")"))
+        arguments = self._arguments(")")
+        if len(arguments) != _METHODS.get(name):
+            raise CelError(f"unknown method {name!r} with {len(arguments)} arguments in {self._text!r}")
+        return _method(value, name, arguments)
 
     def _macro(self, value: Expression, combine: Callable[[Iterator[tuple[Any, Any]]], Any]) -> Expression:
         variable, start = self._name(), self._at
@@ -244,6 +252,16 @@ class _Parser:
         return lambda scope: combine(pairs(scope))
 
 
+_METHODS: Final[Mapping[str, int]] = {
+    "orValue": 1,
+    "hasValue": 0,
+    "startsWith": 1,
+    "endsWith": 1,
+    "contains": 1,
+    "size": 0,
+    "sum": 0,
+}
+"""Methods, with their number of arguments."""
 _MACROS: Final[Mapping[str, Callable[[Iterator[tuple[Any, Any]]], Any]]] = {
     "exists": lambda pairs: any(found for _, found in pairs),
     "all": lambda pairs: all(found for _, found in pairs),
@@ -276,8 +294,10 @@ def _both(combine: Callable[[Any, Any], Any], left: Expression, right: Expressio
 
 
 def _shown(value: Any) -> str:
-    """Returns the value for a message. It may be large, or hold one list many times."""
-    return "an absent field" if value is _MISSING else _REPR.repr(value)[:80]
+    """Returns the value for a message, in constant time: it may be large, or hold one list so often that no text holds it."""
+    if isinstance(value, Mapping | list | tuple):
+        return f"a {'map' if isinstance(value, Mapping) else 'list'} of {len(value)}"
+    return "an absent field" if value is _MISSING else repr(value[:80] if isinstance(value, str) else value)
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -336,16 +356,18 @@ _PRODUCTS: Final[Mapping[str, Callable[[Any, Any], int]]] = {
 
 
 def _field(value: Any, name: Any) -> Any:
-    try:
-        return value[name]
-    except (KeyError, IndexError, TypeError) as error:
-        raise CelError(f"no such key: {name}") from error
+    """Returns the entry of a map, or the item of a list at a position from 0. Raises CelError."""
+    listed = isinstance(value, list | tuple)
+    if isinstance(value, Mapping) or (listed and type(name) is int and name >= 0):
+        with contextlib.suppress(LookupError, TypeError):
+            return value[name]
+    raise CelError(f"no such key: {name[:80] if isinstance(name, str) else _shown(name)}")
 
 
 def _try(expression: Expression, scope: Scope) -> Any:
     try:
         return expression(scope)
-    except CelError:
+    except (CelError, *_FAULTS):
         return _MISSING
 
 
@@ -371,10 +393,10 @@ def _method(value: Expression, name: str, arguments: list[Expression]) -> Expres
                 return given[0] if base is _MISSING else base
             case "hasValue":
                 return base is not _MISSING
-            case "startsWith":
-                return _text(base).startswith(_text(given[0]))
-            case "endsWith":
-                return _text(base).endswith(_text(given[0]))
+            case "startsWith" | "endsWith":
+                scope[EvaluationBudget].take_for(given[0])
+                found = _text(base).startswith if name == "startsWith" else _text(base).endswith
+                return found(_text(given[0]))
             case "contains":
                 scope[EvaluationBudget].take_for(base)
                 return _text(given[0]) in _text(base)
@@ -383,19 +405,19 @@ def _method(value: Expression, name: str, arguments: list[Expression]) -> Expres
             case "sum":
                 scope[EvaluationBudget].take_for(base)
                 return _whole(sum(map(_number, _elements(base, scope))))
-        raise CelError(f"unknown method {name!r}")
+        raise AssertionError(name)
 
     return call
 
 
 def _either(terms: list[Expression], scope: Scope, decisive: bool) -> bool:
     """Evaluates || or &&: a decisive side wins even if another side fails."""
-    failed: CelError | None = None
+    failed: Exception | None = None
     for term in terms:
         try:
             if bool(term(scope)) is decisive:
                 return decisive
-        except CelError as error:
+        except (CelError, *_FAULTS) as error:
             failed = error
     if failed is not None:
         raise failed

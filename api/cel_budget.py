@@ -22,20 +22,28 @@ class CelError(Exception):
     """An expression does not parse, or its evaluation failed (for example on an absent field)."""
 
 
-class EvaluationBudget:
-    """The steps that are left. The scope of an evaluation holds it under this class as its key."""
+class CelWorkError(CelError):
+    """An evaluation takes too many steps."""
 
-    def __init__(self) -> None:
-        self._left = MAX_STEPS
+
+class OutOfSteps(Exception):
+    """Ends an evaluation at once. It is no CelError: a side of `||` that fails may be made up for by the other one."""
+
+
+class EvaluationBudget:
+    """The steps that are left. The scope of an evaluation holds it under this class as its key; several may share one."""
+
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        self._steps = self._left = steps
 
     def take(self, steps: int = 1) -> None:
-        """Uses steps. Raises CelError if there are not so many."""
+        """Uses steps. Raises OutOfSteps if there are not so many."""
         self._left -= steps
         if self._left < 0:
-            raise CelError(f"takes more than {MAX_STEPS} steps")
+            raise OutOfSteps(f"takes more than {self._steps} steps")
 
     def take_for(self, value: Any) -> None:
-        """Uses the steps for reading all of the value once. Raises CelError."""
+        """Uses the steps for reading all of the value once. Raises OutOfSteps."""
         if isinstance(value, str):
             if len(value) >= _SHORT:
                 self.take(len(value) // _SHORT)
@@ -43,13 +51,13 @@ class EvaluationBudget:
             self.take(self._nodes(value, self._left * _NODES_PER_STEP) // _NODES_PER_STEP)
 
     def _nodes(self, value: Any, most: int) -> int:
-        """Counts values inside the value. Raises CelError for more than `most`: lists may hold one list many times."""
+        """Counts values inside the value. Raises OutOfSteps for more than `most`: lists may hold one list many times."""
         count, rest = 0, [value]
         while rest:
             one = rest.pop()
             count += 1 + (len(one) // _CHARACTERS_PER_NODE if isinstance(one, str) else 0)
             if count > most:
-                self.take(MAX_STEPS + 1)
+                self.take(self._steps + 1)
             if isinstance(one, Mapping):
                 rest += one.values()
             elif isinstance(one, list | tuple):

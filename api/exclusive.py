@@ -1,8 +1,8 @@
 """Properties of a node that only one pod can have: host ports, disks that pods name themselves, and the node itself among pods
 with required anti-affinity.
 
-Both become amounts like resources: a pod uses 1 of each name, and a node has 1. Node capacity, usage of bound pods and
-placement of gangs then need no further rule.
+All become amounts like resources: a node has 1 of each name and a pod uses it, except for host ports that pods take at one
+address (`host_ports`). Node capacity, usage of bound pods and placement of gangs then need no further rule.
 
 Of required pod anti-affinity this covers terms with the topology key `kubernetes.io/hostname` that select the pod itself. A pod
 that such a term selects but that does not have the term is not counted. Pure.
@@ -11,8 +11,9 @@ that such a term selects but that does not have the term is not counted. Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from itertools import islice
 from typing import Any, Final
 
 from api.labels import matches
@@ -21,34 +22,62 @@ from api.pods import PodAffinityTerm, PodSpec
 from api.quantity import Resources
 
 HOST_PORT: Final = "host port "
+HOST_ADDRESS: Final = "host address "
+"""Prefix of the names of one port at one address of the node."""
 DISK: Final = "disk "
 ANTI_AFFINITY: Final = "pod anti-affinity "
-PREFIXES: Final = (HOST_PORT, DISK, ANTI_AFFINITY)
+PREFIXES: Final = (HOST_PORT, HOST_ADDRESS, DISK, ANTI_AFFINITY)
 """Prefixes of the names; no resource's name starts with one."""
 
+ALL_ADDRESSES: Final = 1 << 20
+"""What a node has of a host port, and what a pod uses that takes it at every address; at one address a pod uses 1."""
+
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
-# Limits of one pod's counted ports and terms, and of a name's length, because any user can write them.
-_MOST, _LONGEST = 64, 120
+_EVERY: Final = "0.0.0.0"
+# Limits of one pod's counted ports, of its disks and terms, and of a name's length, because any user can write them.
+_MOST_PORTS, _MOST, _LONGEST = 128, 64, 120
 
 
 def exclusive(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> Resources:
-    """Returns 1 for each exclusive name that a pod with this namespace and these labels uses."""
+    """Returns the exclusive names that a pod with this namespace and these labels uses, and how much of each.
+
+    The names determine the amounts.
+    """
     return {**host_ports(spec), **disks(spec), **_kept_away(spec, namespace, labels)}
 
 
 def host_ports(spec: PodSpec) -> Resources:
-    """Returns 1 for each host port that a pod uses.
+    """Returns the host ports that a pod uses: kube-scheduler's filter NodePorts.
 
-    With hostNetwork each container port is a host port, which a template does not state yet. As in kube-scheduler, ordinary
-    init containers are ignored. hostIP is not compared: two pods with the same port never share a node here.
+    A port without hostIP, or with 0.0.0.0, takes the port at every address; else pods with different addresses may share a
+    node. With hostNetwork each container port is a host port, which a template does not state yet. As in kube-scheduler,
+    ordinary init containers are ignored.
     """
-    sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
+    addresses: dict[str, dict[str, None]] = {}
+    for port, address in islice(_addressed_ports(spec), _MOST_PORTS):
+        addresses.setdefault(port, {})[address] = None
     found: Resources = {}
+    for port, at in addresses.items():
+        if _EVERY in at:
+            found[f"{HOST_PORT}{port}"] = ALL_ADDRESSES
+        else:
+            found[f"{HOST_PORT}{port}"] = len(at)
+            found.update((_short(f"{HOST_ADDRESS}{port} {address}"), 1) for address in at)
+    return found
+
+
+def _addressed_ports(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    """Yields each host port with its protocol, and the address."""
+    sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
     for port in (port for container in (*spec.containers, *sidecars) for port in container.ports):
         number, protocol = port.host_port or (port.container_port if spec.host_network else 0), port.protocol or "TCP"
-        if 0 < number < 65536 and protocol in _PROTOCOLS and len(found) < _MOST:
-            found[f"{HOST_PORT}{protocol}/{number}"] = 1
-    return found
+        if 0 < number < 65536 and protocol in _PROTOCOLS:
+            yield f"{protocol}/{number}", port.host_ip or _EVERY
+
+
+def node_has(name: str) -> int:
+    """Returns how much a node has of an exclusive name."""
+    return ALL_ADDRESSES if name.startswith(HOST_PORT) else 1
 
 
 def disks(spec: PodSpec) -> Resources:

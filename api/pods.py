@@ -162,11 +162,12 @@ class ResourceRequirements(_Wire, frozen=True):
 
 
 class Port(_Wire, frozen=True):
-    """A container's port. `host_port` 0 means no port of the node."""
+    """A container's port. `host_port` 0 means no port of the node, an empty `host_ip` all of its addresses."""
 
     host_port: int = 0
     container_port: int = 0
     protocol: str = ""
+    host_ip: str = msgspec.field(name="hostIP", default="")
 
 
 class Container(_Wire, frozen=True):

@@ -67,7 +67,7 @@ def show_placement(admission: Admission | None, unbound: str, out: Console) -> N
 
 def show_spare_hosts(held: HeldHosts, out: Console) -> None:
     """Prints the spare hosts that are held for a running workload."""
-    if held.asked:
+    if held.wanted:
         _write_line(out, f"spare hosts, free of pods: {held.text()}")
 
 

@@ -22,7 +22,9 @@ from api.kube.resources import (
 )
 from api.manifests import read
 
-CONFIG = Path(__file__).resolve().parents[2] / "config"
+_PACKAGE = Path(__file__).resolve().parents[1]
+CONFIG = next(folder for folder in (_PACKAGE / "config", _PACKAGE.parent / "config") if folder.is_dir())
+"""The manifests: part of the wheel, or in the repository."""
 
 _RESOURCES: dict[str, Resource] = {
     resource.kind: resource for resource in (NAMESPACES, CRDS, SECRETS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)

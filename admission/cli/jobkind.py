@@ -36,12 +36,10 @@ def test(kind_file: Path, sample_file: Path) -> int:
     """Prints what the JobKind reads from the sample: pod sets, requests, state, and the patches of start and stop."""
     try:
         kind, (sample, *others) = _kind(kind_file), [found.object for found in documents([sample_file])] or [{}]
-    except (Unreadable, InvalidObject) as bad:
+    except Unreadable as bad:
         typer.echo(str(bad), err=True)
         return UNREADABLE
-    if found := errors_of(kind):
-        for error in found:
-            typer.echo(f"JobKind {kind.metadata.name}: {error}", err=True)
+    if kind is None:
         return BAD
     job = adapter_of(kind.spec)
     if (sample.get("apiVersion"), sample.get("kind")) != (job.resource.api_version, job.resource.kind):
@@ -65,9 +63,11 @@ def rbac(kind_file: Path) -> int:
     """Prints ClusterRoles with the rights that Stowage's processes need on jobs of the kind."""
     try:
         kind = _kind(kind_file)
-    except (Unreadable, InvalidObject) as bad:
+    except Unreadable as bad:
         typer.echo(str(bad), err=True)
         return UNREADABLE
+    if kind is None:
+        return BAD
     for role in roles_of(kind):
         typer.echo(f"---\n{yaml.safe_dump(role, sort_keys=False).rstrip()}")
     return GOOD
@@ -100,14 +100,14 @@ def roles_of(kind: JobKind) -> list[dict[str, Any]]:
     ]
 
 
-def _kind(file: Path) -> JobKind:
-    """Returns the JobKind in the file. Raises Unreadable or InvalidObject."""
+def _kind(file: Path) -> JobKind | None:
+    """Returns the JobKind in the file; if it is invalid, prints its errors and returns None. Raises Unreadable."""
     for found in documents([file]):
         if found.kind == JobKind.KIND:
-            try:
-                return JobKind.from_wire(found.object)
-            except ValueError as bad:
-                raise InvalidObject("spec", str(file), str(bad)) from None
+            errors = errors_of(found.object)
+            for error in errors:
+                typer.echo(f"{found.name}: {error}", err=True)
+            return None if errors else JobKind.from_wire(found.object)
     raise Unreadable(f"{file}: holds no JobKind")
 
 

@@ -34,9 +34,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(NOT_SET_UP) from None
 
 
-app = typer.Typer(
-    name="stowage", cls=_Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
-)
+app = typer.Typer(name="stowage", cls=_Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 @app.callback()
@@ -152,6 +150,20 @@ def explain(
 
     asked = command.ExplainArguments(name, as_json=as_json, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
     raise typer.Exit(command.run(asked, rules()))
+
+
+@app.command()
+def version(
+    client: Annotated[bool, typer.Option("--client", help="Ask no cluster.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Print the version of this command, of the API server, and of Stowage in the cluster."""
+    from admission.cli import version as command
+
+    asked = command.VersionArguments(client=client, as_json=as_json, kubeconfig=kubeconfig, context=context)
+    raise typer.Exit(command.run(asked))
 
 
 jobkind = typer.Typer(

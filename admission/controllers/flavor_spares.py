@@ -45,22 +45,22 @@ class FlavorSparesReporter:
             before = self._seen.get(name)
             if spares is not before:
                 metrics.FLAVOR_SPARE_HOSTS.labels(name, "held").set(spares.count)
-                metrics.FLAVOR_SPARE_HOSTS.labels(name, "lacking").set(spares.asked - spares.count)
+                metrics.FLAVOR_SPARE_HOSTS.labels(name, "lacking").set(spares.wanted - spares.count)
                 self._report(name, spares, before)
                 if spares.rule.queue:
                     self._usage_changed(spares.rule.queue)
         self._seen = dict(now)
 
     def _report(self, name: str, spares: FlavorSpares, before: FlavorSpares | None) -> None:
-        flavor, lacking = self._views.flavors.objects.get(name), spares.asked - spares.count
-        if flavor is None or lacking == (before.asked - before.count if before is not None else 0):
+        flavor, lacking = self._views.flavors.objects.get(name), spares.wanted - spares.count
+        if flavor is None or lacking == (before.wanted - before.count if before is not None else 0):
             return
         ref = ref_to(RESOURCE_FLAVORS, flavor)
         if not lacking:
-            self._recorder.record(ref, "Normal", "SpareHostsHeld", f"All {spares.asked} spare host(s) are held")
+            self._recorder.record(ref, "Normal", "SpareHostsHeld", f"All {spares.wanted} spare host(s) are held")
             return
         queue = f", or ClusterQueue {spares.rule.queue} has no quota for them" if spares.rule.queue else ""
-        text = f"{lacking} of {spares.asked} spare host(s) not held: other hosts are in use{queue}"
+        text = f"{lacking} of {spares.wanted} spare host(s) not held: other hosts are in use{queue}"
         self._recorder.record(ref, "Warning", "SpareHostsLacking", text)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:

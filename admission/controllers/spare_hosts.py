@@ -42,7 +42,7 @@ class SpareHostsController:
                 self.reconciler.add(key)
         names = sum(len(each.names) for each in self._seen.values())
         metrics.SPARE_HOSTS.labels("held").set(names)
-        metrics.SPARE_HOSTS.labels("lacking").set(sum(each.asked for each in self._seen.values()) - names)
+        metrics.SPARE_HOSTS.labels("lacking").set(sum(each.wanted for each in self._seen.values()) - names)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         """Queues the workload, since its admission is written after the cycle that held its hosts."""
@@ -54,7 +54,7 @@ class SpareHostsController:
         if workload is None or key not in self._ledger.spare_host_owners or not is_running(workload.status):
             return
         now = held(self._ledger, key)
-        enough = len(now.names) >= now.asked
+        enough = len(now.names) >= now.wanted
         generation = workload.metadata.generation
         status = conditions.spare_hosts(workload.status, enough, now.text(), self._now(), generation)
         if status is workload.status:

@@ -208,7 +208,7 @@ def _pod_set(
 ) -> model.PodSet:
     spec = _template_spec(pod_set.template, f"{field}.template")
     required, preferred = _node_affinity(spec)
-    asked = pod_set.topology_request
+    topology = pod_set.topology_request
     requests = _requests(spec, f"{field}.template.spec")
     namespace, labels = w.metadata.namespace or "", _pod_labels(w, pod_set.template)
     facts = with_spread(pod_facts(spec, namespace, labels), spec)
@@ -218,7 +218,7 @@ def _pod_set(
         requests=requests,
         charged=rules.charged(requests),
         min_count=pod_set.min_count,
-        topology=_topology_ask(asked, pod_set, f"{field}.topologyRequest") if asked else None,
+        topology=_topology_request(topology, pod_set, f"{field}.topologyRequest") if topology else None,
         node_selector=spec.node_selector,
         affinity=required,
         preferred_affinity=preferred,
@@ -273,7 +273,9 @@ def _with_spread_keys(
     )
 
 
-def _topology_ask(request: topology_request.TopologyRequest, of: workloads.PodSet, field: str) -> model.TopologyAsk:
+def _topology_request(
+    request: topology_request.TopologyRequest, of: workloads.PodSet, field: str
+) -> model.TopologyRequest:
     slices = tuple(
         model.SliceLayer(layer.topology, layer.size)
         for layer in request.podset_slice_required_topology_constraints or ()
@@ -286,7 +288,7 @@ def _topology_ask(request: topology_request.TopologyRequest, of: workloads.PodSe
         raise InvalidObject(f"{field}.constraints{place}", fault.given, fault.allowed)
     # Placement constraints without a required or preferred level imply that the pods may use the whole topology.
     anywhere = True if shaped and request.required is None and request.preferred is None else request.unconstrained
-    return model.TopologyAsk(
+    return model.TopologyRequest(
         required=request.required,
         preferred=request.preferred,
         unconstrained=anywhere,

@@ -26,34 +26,36 @@ def from_status(
     `done` maps pod sets to reclaimable pods, which are not charged to quota.
     """
     place = "status.admission.podSetAssignments"
-    asked = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
+    counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
     given = enumerate(admission.pod_set_assignments)
     return model.Admission(
         admission.cluster_queue,
         tuple(
-            _pod_set_admission(a, f"{place}[{i}]", asked.get(a.name, a.count or 0), done.get(a.name, 0))
+            _pod_set_admission(a, f"{place}[{i}]", counts.get(a.name, a.count or 0), done.get(a.name, 0))
             for i, a in given
         ),
     )
 
 
-def _pod_set_admission(given: workloads.PodSetAssignment, field: str, asked: int, done: int) -> model.PodSetAdmission:
+def _pod_set_admission(
+    given: workloads.PodSetAssignment, field: str, requested: int, done: int
+) -> model.PodSetAdmission:
     """Returns the admission of a pod set.
 
-    Quota is charged for the pods that the pod set still requests (`asked`) minus those that are `done`. If the pod set
+    Quota is charged for the pods that the pod set still requests (`requested`) minus those that are `done`. If the pod set
     shrank, pods are dropped from the end of its assignment.
     """
     usage = quantity.parse_list(given.resource_usage, f"{field}.resourceUsage")
     count = given.count or 0
-    left = max(0, min(count, asked) - done)
-    shrunk = asked if asked < count else None
+    left = max(0, min(count, requested) - done)
+    shrunk = requested if requested < count else None
     if count and left < count:
         usage = {resource: amount // count * left for resource, amount in usage.items()}
     return model.PodSetAdmission(
         name=given.name,
         flavors=given.flavors,
         usage={resource: amount for resource, amount in usage.items() if resource in given.flavors},
-        count=min(count, asked),
+        count=min(count, requested),
         assignment=_assignment(given.topology_assignment, field, shrunk) if given.topology_assignment else None,
     )
 

@@ -60,7 +60,7 @@ class Proven(StrEnum):
 
 _PROVEN = {
     Proven.FIGURES: "no answer has better figures",
-    Proven.LEVELS: "no answer opens fewer domains or strands less room, the asked level first, down to {level}",
+    Proven.LEVELS: "no answer opens fewer domains or strands less room, the requested level first, down to {level}",
     Proven.ONE_DOMAIN: "one domain of {level} holds all, and none that does holds less",
     Proven.DOMAINS: "no answer opens fewer domains of {level}; of the room that is stranded nothing is proved",
     Proven.CONSTRAINTS: "no answer breaks the constraints less, level by level, nor then strands less room in {level}",
@@ -90,7 +90,7 @@ class Certificate:
             return "proved: there is no place"
         if self.proof is Proof.FEASIBLE:
             return "not proved: there may be a better answer"
-        statement = _PROVEN[self.claim].format(level=self.level or "the asked levels")
+        statement = _PROVEN[self.claim].format(level=self.level or "the requested levels")
         return f"proved: {statement}" + (f"; of {self.unproved} and below nothing is proved" if self.unproved else "")
 
 

@@ -176,7 +176,7 @@ class Ledger:
         """Counts the pods that the workload's pod terms select from now on."""
         facts = [pod_set.facts for pod_set in workload.pod_sets if pod_set.facts is not None]
         if facts:
-            self._capacity.placed.watch(asks=facts)
+            self._capacity.placed.watch(placed_next=facts)
 
     def count_in_steps(self, steps: Steps) -> None:
         """Makes the first count of pods for terms in steps from now on; workloads with terms wait for its end."""

@@ -15,7 +15,7 @@ class ReasonOwner(StrEnum):
 
 
 class OlderReason(Enum):
-    """Which of Kueue's legacy reasons replaces a reason if the settings ask for legacy reasons."""
+    """Which of Kueue's legacy reasons replaces a reason if the settings select legacy reasons."""
 
     PENDING = auto()
     INADMISSIBLE = auto()
@@ -155,7 +155,7 @@ class Reason(StrEnum):
     FLAVOR_NOT_FOUND = "FlavorNotFound", "the queue names a flavor that does not exist", ReasonOwner.EXPLANATION
     LEVEL_MISMATCH = (
         "LevelMismatch",
-        "the flavor has no topology, or not the levels that are asked for",
+        "the flavor has no topology, or not the requested levels",
         ReasonOwner.EXPLANATION,
     )
     BAD_REQUEST = "BadRequest", "the topology request breaks a rule, so it fits nowhere", ReasonOwner.EXPLANATION

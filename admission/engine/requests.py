@@ -2,7 +2,7 @@
 
 Three things are decided here that the Workload alone does not say: how far its required levels are relaxed by now
 (topology_relaxation.py), which placement profile applies (the workload's own, else its queue's, else that of the settings), and
-whether the queue implies topology. Called by cycle.py, and by whatever asks the same question on a trial.
+whether the queue implies topology. Called by cycle.py, and by trials of the same question.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.eligible import wants_topology
 from admission.engine.flavors.search import topology_implied
 from admission.engine.model import ClusterQueue, Flavor, PlacementRequest, PodSet, Workload
-from admission.engine.topology_relaxation import RelaxedAsk, relaxed_ask
+from admission.engine.topology_relaxation import RelaxedRequest, relaxed_request
 
 Flavors = Mapping[str, Flavor]
 
@@ -32,9 +32,9 @@ def placement_requests(
 
 
 def possible_requests(workload: Workload, queue: ClusterQueue, flavors: Flavors) -> list[list[PlacementRequest]]:
-    """For each pod set that is to be placed on a topology: what it may ask, flavor by flavor, however long it has waited.
+    """Returns, for each pod set that topology places, the request that it could make of each flavor, at any waiting time.
 
-    A required level that is relaxed over time is in them as it was asked.
+    A required level that is relaxed over time is the original one.
     """
     placed = [name for name in queue.flavors if name in flavors and flavors[name].topology is not None]
     implied = topology_implied(queue, flavors)
@@ -50,17 +50,17 @@ def _request(
 ) -> PlacementRequest:
     implied = pod_set.topology is None or not pod_set.topology.explicit
     profile = workload.profile or queue.profile
-    asked = in_force(pod_set, flavors.get(flavor), now - workload.queued)
+    relaxed = in_force(pod_set, flavors.get(flavor), now - workload.queued)
     facts = workload.facts_of(pod_set)
-    return PlacementRequest(asked, flavor, pod_set.count, implied=implied, profile=profile, facts=facts)
+    return PlacementRequest(relaxed, flavor, pod_set.count, implied=implied, profile=profile, facts=facts)
 
 
 def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:
     """Returns the pod set with its topology request as it is after `waited` seconds."""
-    ask, levels = pod_set.topology, None if flavor is None else flavor.levels
-    if ask is None or ask.relax_after is None or levels is None:
+    topology, levels = pod_set.topology, None if flavor is None else flavor.levels
+    if topology is None or topology.relax_after is None or levels is None:
         return pod_set
-    return replace(pod_set, topology=relaxed_ask(ask, levels, waited).ask)
+    return replace(pod_set, topology=relaxed_request(topology, levels, waited).request)
 
 
 def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> str:
@@ -69,7 +69,7 @@ def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: f
     Read from the levels of the first flavor of the queue that has the level.
     """
     texts: dict[str, list[str]] = {}
-    for pod_set, found in _relaxed_asks(workload, queue, flavors, now):
+    for pod_set, found in _relaxed_requests(workload, queue, flavors, now):
         if pod_set.topology is not None and (text := found.text(pod_set.topology)):
             texts.setdefault(pod_set.name, []).append(text)
     return "; ".join(f"pod set {name}: {each[0]}" for name, each in texts.items())
@@ -80,30 +80,30 @@ def relaxed(workload: Workload, queue: ClusterQueue, flavors: Flavors, found: Fl
     placed = {got.name: got.topology for got in found.pod_sets}
     texts: list[str] = []
     for pod_set in workload.pod_sets:
-        ask, flavor = pod_set.topology, flavors.get(placed.get(pod_set.name) or "")
-        if ask is None or flavor is None or flavor.levels is None:
+        topology, flavor = pod_set.topology, flavors.get(placed.get(pod_set.name) or "")
+        if topology is None or flavor is None or flavor.levels is None:
             continue
-        at = relaxed_ask(ask, flavor.levels, now - workload.queued)
+        at = relaxed_request(topology, flavor.levels, now - workload.queued)
         if at.steps:
-            texts.append(f"pod set {pod_set.name}: {replace(at, next_at=None).text(ask)}")
+            texts.append(f"pod set {pod_set.name}: {replace(at, next_at=None).text(topology)}")
     return "; ".join(texts)
 
 
 def next_step(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> float | None:
     """Returns when (epoch seconds) a required level is relaxed next, on any flavor of the queue; None: never."""
-    steps = (found.next_at for _, found in _relaxed_asks(workload, queue, flavors, now))
+    steps = (found.next_at for _, found in _relaxed_requests(workload, queue, flavors, now))
     first = min((at for at in steps if at is not None), default=None)
     return None if first is None else workload.queued + first
 
 
-def _relaxed_asks(
+def _relaxed_requests(
     workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float
-) -> Iterator[tuple[PodSet, RelaxedAsk]]:
+) -> Iterator[tuple[PodSet, RelaxedRequest]]:
     known = [flavor for name in queue.flavors if (flavor := flavors.get(name)) is not None]
     for pod_set in workload.pod_sets:
-        ask = pod_set.topology
-        if ask is None or ask.relax_after is None:
+        topology = pod_set.topology
+        if topology is None or topology.relax_after is None:
             continue
         for flavor in known:
-            if flavor.levels is not None and ask.required in flavor.levels:
-                yield pod_set, relaxed_ask(ask, flavor.levels, now - workload.queued)
+            if flavor.levels is not None and topology.required in flavor.levels:
+                yield pod_set, relaxed_request(topology, flavor.levels, now - workload.queued)

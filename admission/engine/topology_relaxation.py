@@ -14,53 +14,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from admission.engine.model import TopologyAsk
+from admission.engine.model import TopologyRequest
 
 
 @dataclass(frozen=True, slots=True)
-class RelaxedAsk:
-    """A request after relaxation: `ask` is in force, after `steps` steps.
+class RelaxedRequest:
+    """A request after relaxation: `request` is in force, after `steps` steps.
 
     `next_at` is when the next step comes, in seconds of waiting; None after the last. `now` and `then` are the levels in
     force and next; None if no level is or will be required.
     """
 
-    ask: TopologyAsk
+    request: TopologyRequest
     steps: int = 0
     next_at: int | None = None
     now: str | None = None
     then: str | None = None
 
-    def text(self, asked: TopologyAsk) -> str:
+    def text(self, original: TopologyRequest) -> str:
         """Returns the levels in force and next, for people; empty if nothing ever changes."""
-        period = asked.relax_after
+        period = original.relax_after
         if period is None or (self.next_at is None and not self.steps):
             return ""
-        text = f"required level {asked.required}"
+        text = f"required level {original.required}"
         if self.steps:
-            held = self.now or f"preferred {self.ask.preferred}"
+            held = self.now or f"preferred {self.request.preferred}"
             text += f" relaxed to {held} after {duration(self.steps * period)}"
         if self.next_at is not None:
             text += f"; {self.then or 'preferred'} from {duration(self.next_at)} on"
         return text
 
 
-def relaxed_ask(ask: TopologyAsk, levels: Sequence[str], waited: float) -> RelaxedAsk:
+def relaxed_request(request: TopologyRequest, levels: Sequence[str], waited: float) -> RelaxedRequest:
     """Returns the request after `waited` seconds on a topology with these levels, widest first.
 
     Unchanged if it has no period or its level is none of these.
     """
-    period = ask.relax_after
-    if period is None or ask.required is None or ask.required not in levels:
-        return RelaxedAsk(ask, now=ask.required)
-    asked = levels.index(ask.required)
-    last = asked + 1
+    period = request.relax_after
+    if period is None or request.required is None or request.required not in levels:
+        return RelaxedRequest(request, now=request.required)
+    level = levels.index(request.required)
+    last = level + 1
     steps = min(last, max(0, int(waited // period)))
-    now = _level(levels, asked - steps)
+    now = _level(levels, level - steps)
     if steps == last:
-        return RelaxedAsk(replace(ask, required=None, preferred=levels[0]), steps)
-    then = _level(levels, asked - steps - 1)
-    return RelaxedAsk(replace(ask, required=now), steps, (steps + 1) * period, now, then)
+        return RelaxedRequest(replace(request, required=None, preferred=levels[0]), steps)
+    then = _level(levels, level - steps - 1)
+    return RelaxedRequest(replace(request, required=now), steps, (steps + 1) * period, now, then)
 
 
 def _level(levels: Sequence[str], index: int) -> str | None:

@@ -10,7 +10,7 @@ job has at most `MAX_POD_SETS` pod sets, and status tests obey the limits of api
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,12 +21,12 @@ from admission.integrations.base import (
     Patch,
     asks_for_elastic,
     condition,
-    has_condition,
     infos_by_name,
     patch_between,
 )
 from admission.integrations.entries import DeclaredPodSet, PodCount, count_of, entries_of, number_of
 from admission.integrations.entries import name_of as _name
+from admission.integrations.expressions import JobExpressions, holds, suspends
 from admission.integrations.functions import FUNCTIONS
 from admission.integrations.functions.base import PodSetFunction
 from admission.integrations.ownership import DEFAULTED, NOTHING_ADDED, excess
@@ -35,6 +35,7 @@ from admission.integrations.paths import fields, value_at, with_value, without, 
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
 from admission.integrations.ranks import RankedPods, offsets
 from api.cel import CelError, compile_cel
+from api.cel_budget import EvaluationBudget
 from api.errors import InvalidObject
 from api.job_kinds import DefaultTemplate, JobKindSpec, Sidecar, Test
 from api.kube.resources import Resource
@@ -42,6 +43,8 @@ from api.quantity import parse_list
 from api.requests import topology_request
 from api.workloads import MAX_POD_SETS, PodSet
 
+_IMAGE_STEPS: Final = 500
+"""Most steps for the image of a default template, which is read again for each pod set."""
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
 
 
@@ -57,12 +60,13 @@ class DeclaredJob:
 
     # ---- pod sets
 
-    def entries(self, job: Job) -> list[DeclaredPodSet]:
+    def entries(self, job: Job, asked: JobExpressions | None = None) -> list[DeclaredPodSet]:
         """Returns the declarations of the job's pod sets, in order. Raises InvalidObject."""
         found: list[DeclaredPodSet] = []
+        asked = asked or JobExpressions(job)
         for rule in self.spec.pod_sets:
             before = len(found)
-            if rule.when is not None and not holds_expression(rule.when, job):
+            if not asked.holds(rule.when):
                 continue
             function = FUNCTIONS.get(rule.function or "")
             for entry in entries_of(job, rule) if function is None else function.pod_sets(job, rule):
@@ -133,8 +137,8 @@ class DeclaredJob:
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
         """See JobIntegration. In an elastic job at most one pod set gets a `min_count`, since a Workload allows only one."""
-        asked = (job.get("metadata") or {}).get("annotations")
-        entries = self.entries(job)
+        asked = JobExpressions(job)
+        entries = self.entries(job, asked)
         made = [self._pod_set(job, entry, asked, topology) for entry in entries]
         if self.elastic and asks_for_elastic(job):
             fewest = (self._count_of(job, entry).least for entry in entries)
@@ -143,8 +147,8 @@ class DeclaredJob:
                 made[first[0]] = made[first[0]].model_copy(update={"min_count": first[1]})
         return tuple(made)
 
-    def _pod_set(self, job: Job, entry: DeclaredPodSet, asked: Mapping[str, str] | None, topology: bool) -> PodSet:
-        template = self._with_sidecars(job, entry, kept_template(self.template(job, entry)))
+    def _pod_set(self, job: Job, entry: DeclaredPodSet, asked: JobExpressions, topology: bool) -> PodSet:
+        template = self._template_with_sidecars(job, entry, asked)
         found: dict[str, Any] = {"name": entry.name, "template": template, "count": self.pods_of(job, entry)}
         if topology:
             groups = entry.rule.sub_groups
@@ -154,15 +158,16 @@ class DeclaredJob:
                 "sub_group_count": None if groups is None else number_of(job, entry, groups),
             }
             found["topology_request"] = topology_request(
-                template["metadata"].get("annotations"), job_annotations=asked, **{**order, **entry.topology}
+                template["metadata"].get("annotations"),
+                job_annotations=(job.get("metadata") or {}).get("annotations"),
+                **{**order, **entry.topology},
             )
         return PodSet(**found)
 
-    def _with_sidecars(self, job: Job, entry: DeclaredPodSet, template: dict[str, Any]) -> dict[str, Any]:
-        """Adds the sidecar containers that the kind's own controller injects."""
-        added = [
-            _container(job, one) for one in entry.rule.sidecars if one.when is None or holds_expression(one.when, job)
-        ]
+    def _template_with_sidecars(self, job: Job, entry: DeclaredPodSet, asked: JobExpressions) -> dict[str, Any]:
+        """Returns the template with the containers that the kind's own controller injects. Raises InvalidObject."""
+        template = kept_template(self.template(job, entry))
+        added = [_container(job, one) for one in entry.rule.sidecars if asked.holds(one.when)]
         if not added:
             return template
         spec = template["spec"] if isinstance(template["spec"], Mapping) else {}
@@ -190,7 +195,7 @@ class DeclaredJob:
         """See JobIntegration."""
         if self.spec.status.active_parts and (parts := tuple(PARTS.of(self.resource, job))):
             return any(kind.is_active(part) or not kind.is_suspended(part) for kind, part in parts)
-        return holds(self.spec.status.active, job)
+        return holds(self.spec.status.active, job, unless_too_long=True)
 
     def finished(self, job: Job) -> JobResult | None:
         """See JobIntegration."""
@@ -230,13 +235,14 @@ class DeclaredJob:
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
         """See JobIntegration."""
-        entries = self.entries(job)
+        asked = JobExpressions(job)
+        entries = self.entries(job, asked)
         by_name = infos_by_name(job, infos, [entry.name for entry in entries])
         changed = with_value(job, self.suspend, self.spec.suspend.running)
         templates = [self._own_template(job, entry) for entry in entries]
         ranks = offsets(
             [
-                RankedPods(entry.name, by_name[entry.name].count, template, self._first_rank(job, entry))
+                RankedPods(entry.name, by_name[entry.name].count, template, self._first_rank(entry, asked))
                 for entry, template in zip(entries, templates, strict=True)
             ]
         )
@@ -251,12 +257,12 @@ class DeclaredJob:
                 changed = writeback.with_info(changed, entry, self.spec.write_back, info, around)
         return patch_between(job, changed) or {}
 
-    def _first_rank(self, job: Job, entry: DeclaredPodSet) -> int | None:
+    def _first_rank(self, entry: DeclaredPodSet, asked: JobExpressions) -> int | None:
         """Returns the number that the kind's controller gives the first pod, or None if it gives none."""
         if entry.topology.get("pod_index_label", self.spec.rank_label) is None:
             return None
         offset = entry.rule.rank_offset
-        return 0 if offset is None or (offset.when and not holds_expression(offset.when, job)) else offset.value
+        return offset.value if offset is not None and asked.holds(offset.when) else 0
 
     def _own_template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
         """Returns the pod set's template without what an earlier start wrote into a list. Raises InvalidObject."""
@@ -303,7 +309,7 @@ class DeclaredJob:
             return f"has only pods with the label {label}: {_name(job)}"
         if not wanted.items() <= labels.items():
             return f"has only pods with the labels {wanted}"
-        return self._fault_of(pod, job)
+        return self._fault_of((pod,), job)
 
     def child_fault(self, resource: Resource, pod_sets: Sequence[PodSet], job: Job) -> str:
         """Returns why the job's controller did not create an object of that kind and pod sets, or an empty string."""
@@ -319,42 +325,20 @@ class DeclaredJob:
         for pod_set in pod_sets:
             if pod_set.count > most:
                 return f"has at most {most} pods in one pod set, not {pod_set.count}"
-            if fault := self._fault_of(pod_set.template, job):
-                return fault
-        return ""
+        return self._fault_of([pod_set.template for pod_set in pod_sets], job)
 
-    def _fault_of(self, pod: Mapping[str, Any], job: Job) -> str:
-        """Returns how the pod exceeds the first template if it exceeds every template, else an empty string."""
+    def _fault_of(self, pods: Iterable[Mapping[str, Any]], job: Job) -> str:
+        """Returns how the first pod that exceeds every template exceeds the first one, else an empty string."""
         try:
-            templates = [
-                self._with_sidecars(job, entry, kept_template(self.template(job, entry))) for entry in self.entries(job)
-            ]
-            faults = [excess(pod, template, DEFAULTED, self._added) for template in templates]
+            asked = JobExpressions(job)
+            templates = [self._template_with_sidecars(job, entry, asked) for entry in self.entries(job, asked)]
+            for pod in pods:
+                faults = [excess(pod, template, DEFAULTED, self._added) for template in templates]
+                if faults and "" not in faults:
+                    return faults[0]
         except InvalidObject as error:
             return f"has pods that can be read: {error}"
-        return "" if "" in faults or not faults else faults[0]
-
-
-def holds(test: Test, job: Job) -> bool:
-    """Evaluates the test on the job; a test that cannot be evaluated is False."""
-    if test.condition is not None:
-        return has_condition(job, test.condition)
-    if test.path is not None:
-        return value_at(job, fields(test.path)) in test.values
-    return test.expression is not None and holds_expression(test.expression, job)
-
-
-def suspends(value: Any, suspended: Any) -> bool:
-    """Reports whether `value`, read from the suspend field, suspends the object."""
-    return bool(value) if suspended is True else bool(value == suspended)
-
-
-def holds_expression(expression: str, job: Job) -> bool:
-    """Reports whether the CEL expression yields true for the job; an error or any other result counts as False."""
-    try:
-        return compile_cel(expression)({"object": job}) is True
-    except CelError:
-        return False
+        return ""
 
 
 def _default(job: Job, rule: DefaultTemplate) -> dict[str, Any]:
@@ -363,7 +347,7 @@ def _default(job: Job, rule: DefaultTemplate) -> dict[str, Any]:
     if rule.image is None:
         return template
     try:
-        image = compile_cel(rule.image)({"object": job})
+        image = compile_cel(rule.image)({"object": job, EvaluationBudget: EvaluationBudget(_IMAGE_STEPS)})
     except CelError:
         image = None
     containers = value_at(template, ("spec", "containers"))

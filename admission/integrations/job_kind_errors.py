@@ -6,7 +6,7 @@ The CRD's schema bounds lengths and forms too, but every JobKind is validated he
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -33,6 +33,7 @@ from api.job_kinds import (
     WriteBack,
 )
 from api.kube.resources import DEPLOYMENTS, PODS
+from api.limits import limit_errors, type_errors
 from api.names import GROUP, STOWAGE
 from api.quantity import parse
 from api.schema import DNS_SUBDOMAIN, LABEL_KEY
@@ -44,10 +45,11 @@ _GROUP: Final = re.compile(DNS_SUBDOMAIN)
 _LABEL: Final = re.compile(LABEL_KEY)
 _KIND: Final = re.compile(r"^[A-Z][A-Za-z0-9]{0,62}$")
 _LONGEST_PATH: Final = 256
-_MOST: Final = 2**31 - 1
 
 _PATH_FORM: Final = "must be field names divided by dots"
 _EACH_FORM: Final = "must be field names divided by dots, each with [] where it is a list and {} where it is a map"
+_OF_SERVER: Final = frozenset(("apiVersion", "kind", "metadata", "status"))
+_NOT_OF_SERVER: Final = "must be a field that a start can write, not one of apiVersion, kind, metadata and status"
 _BESIDE_SCALE: Final = frozenset(("group", "version", "plural", "kind", "scale", "rank_label"))
 _OTHERS: Final = frozenset((one.group, one.kind) for one in (PODS, DEPLOYMENTS, *(each.resource for each in SETS)))
 """Kinds that are managed without being jobs."""
@@ -77,28 +79,32 @@ _NO_JOBS: Final = frozenset(
 """API groups of the cluster itself and of Stowage, whose objects run no pods: a JobKind could only do harm there."""
 
 
-def read(obj: dict[str, Any]) -> JobKind:
+def read(obj: Mapping[str, Any]) -> JobKind:
     """Decodes a JobKind. Raises InvalidObject for its first error."""
-    try:
-        made = JobKind.from_wire(obj)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InvalidObject(where, first.get("input"), first["msg"], _title(obj)) from None
-    for found in errors_of(made):
+    for found in errors_of(obj):
         raise InvalidObject(found.field, found.given, found.allowed, _title(obj))
-    return made
+    return JobKind.from_wire(obj)
 
 
-def errors_of(kind: JobKind) -> list[InvalidObject]:
-    """Returns all validation errors of the JobKind."""
+def errors_of(obj: Mapping[str, Any]) -> list[InvalidObject]:
+    """Returns all validation errors of the JobKind; if fields have the wrong type, only these."""
+    spec = obj.get("spec")
+    if wrong := type_errors(JobKindSpec, spec, "spec"):
+        return wrong
+    try:
+        kind = JobKind.from_wire(obj)
+    except ValidationError as error:  # of metadata or status
+        return [InvalidObject(".".join(map(str, one["loc"])), one.get("input"), one["msg"]) for one in error.errors()]
     found = [*_identity(kind), *_unknown_fields("spec", kind.spec)]
     if kind.spec.scale is not None:
-        return [*found, *_scale(kind.spec, kind.spec.scale)]
-    return [*found, *_shape(kind.spec), *_status(kind.spec)]
+        found += _scale(kind.spec, kind.spec.scale)
+    else:
+        found += [*_shape(kind.spec), *_status(kind.spec)]
+    said = {error.field for error in found}
+    return [*found, *(error for error in limit_errors(JobKindSpec, spec, "spec") if error.field not in said)]
 
 
-def _title(obj: dict[str, Any]) -> str:
+def _title(obj: Mapping[str, Any]) -> str:
     meta = obj.get("metadata")
     return f"JobKind {meta.get('name', '') if isinstance(meta, dict) else ''}".strip()
 
@@ -111,7 +117,7 @@ def _identity(kind: JobKind) -> Iterator[InvalidObject]:
         ("plural", spec.plural, _NAME, "must be a plural name in small letters"),
         ("kind", spec.kind, _KIND, "must be a kind"),
     ):
-        if not form.match(value):
+        if not form.fullmatch(value):
             yield InvalidObject(f"spec.{name}", value, allowed)
     if spec.group in _NO_JOBS:
         yield InvalidObject(
@@ -140,7 +146,7 @@ def _unknown_fields(at: str, value: Any) -> Iterator[InvalidObject]:
 
 
 def _shape(spec: JobKindSpec) -> Iterator[InvalidObject]:
-    yield from _path("spec.suspend.path", spec.suspend.path, marks=False)
+    yield from _path("spec.suspend.path", spec.suspend.path, marks=False, written=True)
     if spec.suspend.suspended == spec.suspend.running:
         yield InvalidObject("spec.suspend.running", spec.suspend.running, "must differ from spec.suspend.suspended")
     if not 1 <= len(spec.pod_sets) <= MAX_POD_SET_RULES:
@@ -153,7 +159,7 @@ def _shape(spec: JobKindSpec) -> Iterator[InvalidObject]:
     yield from _label("spec.pods.nameLabel", spec.pods.name_label)
     yield from _requests("spec.pods.added", spec.pods.added or {})
     for number, child in enumerate(spec.children):
-        if child.kind != "*" and not _KIND.match(child.kind):
+        if child.kind != "*" and not _KIND.fullmatch(child.kind):
             yield InvalidObject(f"spec.children[{number}].kind", child.kind, "must be a kind, or * for any")
     for key in spec.pods.labels or {}:
         yield from _label("spec.pods.labels", key)
@@ -186,7 +192,7 @@ def _scale(spec: JobKindSpec, scale: Scale) -> Iterator[InvalidObject]:
 
 
 def _write_back(at: str, rule: WriteBack) -> Iterator[InvalidObject]:
-    yield from _path(f"{at}.list", rule.list, marks=True)
+    yield from _path(f"{at}.list", rule.list, marks=True, written=True)
     for name, path in (("items", rule.items), ("template", rule.template)):
         if (path is None) is (rule.entry is not None):
             allowed = (
@@ -225,16 +231,18 @@ def _pod_sets(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
     if rule.default_template is not None:
         yield from _default_template(f"{at}.defaultTemplate", rule.default_template)
     each = rule.each
-    if each is not None and not (_EACH.match(each) and len(each) <= _LONGEST_PATH):
+    if each is not None and not (_EACH.fullmatch(each) and len(each) <= _LONGEST_PATH):
         yield InvalidObject(f"{at}.each", each, _EACH_FORM)
     many = each is not None and ("[]" in each or "{}" in each)
-    if rule.name is not None and (many or not _NAME.match(rule.name)):
+    if rule.name is not None and (many or not _NAME.fullmatch(rule.name)):
         allowed = "must be left out: entries have names of their own" if many else "must be a DNS label"
         yield InvalidObject(f"{at}.name", rule.name, allowed)
     if rule.order and not (each or "").endswith("{}"):
         yield InvalidObject(f"{at}.order", list(rule.order), "is for maps: `each` must end with {}")
     yield from _path(f"{at}.namePath", rule.name_path, marks=False)
-    yield from _path(f"{at}.template", rule.template or "", marks=False)
+    yield from _path(f"{at}.template", rule.template or "", marks=False, written=each is None)
+    if each is not None and _of_server(each):
+        yield InvalidObject(f"{at}.each", each, _NOT_OF_SERVER)
     factors = {f"count[{number}]": factor for number, factor in enumerate(rule.count)}
     if rule.sub_groups is not None:
         factors["subGroups"] = rule.sub_groups
@@ -243,8 +251,11 @@ def _pod_sets(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
     if rule.elastic is not None:
         yield from _elastic(f"{at}.elastic", rule, rule.elastic)
     yield from _label(f"{at}.subGroupLabel", rule.sub_group_label)
+    if (rule.sub_group_label is None) is not (rule.sub_groups is None):
+        lacks = "subGroupLabel" if rule.sub_group_label is None else "subGroups"
+        yield InvalidObject(f"{at}.{lacks}", None, "must be set: subGroupLabel and subGroups stand together")
     for number, sidecar in enumerate(rule.sidecars):
-        if not _NAME.match(sidecar.name):
+        if not _NAME.fullmatch(sidecar.name):
             yield InvalidObject(f"{at}.sidecars[{number}].name", sidecar.name, "must be a DNS label")
         yield from _expression(f"{at}.sidecars[{number}].when", sidecar.when)
         if sidecar.resources is not None:
@@ -252,8 +263,6 @@ def _pod_sets(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
         yield from _requests(f"{at}.sidecars[{number}].requests", sidecar.requests)
     if rule.rank_offset is not None:
         yield from _expression(f"{at}.rankOffset.when", rule.rank_offset.when)
-        if not 0 <= rule.rank_offset.value <= _MOST:
-            yield InvalidObject(f"{at}.rankOffset.value", rule.rank_offset.value, f"must be from 0 to {_MOST}")
 
 
 def _elastic(at: str, rule: PodSetRule, elastic: ElasticCount) -> Iterator[InvalidObject]:
@@ -271,9 +280,6 @@ def _elastic(at: str, rule: PodSetRule, elastic: ElasticCount) -> Iterator[Inval
 
 def _factor(at: str, factor: Factor) -> Iterator[InvalidObject]:
     yield from _path(f"{at}.path", factor.path, marks=True)
-    for name, number in (("default", factor.default), ("least", factor.least)):
-        if number is not None and not 0 <= number <= _MOST:
-            yield InvalidObject(f"{at}.{name}", number, f"must be from 0 to {_MOST}")
 
 
 def _status(spec: JobKindSpec) -> Iterator[InvalidObject]:
@@ -315,14 +321,21 @@ def _expression(at: str, text: str | None) -> Iterator[InvalidObject]:
         yield InvalidObject(at, text, f"must be CEL: {error}")
 
 
-def _path(at: str, path: str, *, marks: bool) -> Iterator[InvalidObject]:
+def _path(at: str, path: str, *, marks: bool, written: bool = False) -> Iterator[InvalidObject]:
     marked = path.startswith(("$.", "^."))
-    if not _PATH.match(path) or len(path) > _LONGEST_PATH or (marked and not marks):
+    if not _PATH.fullmatch(path) or len(path) > _LONGEST_PATH or (marked and not marks):
         yield InvalidObject(at, path, _PATH_FORM)
+    elif written and _of_server(path):
+        yield InvalidObject(at, path, _NOT_OF_SERVER)
+
+
+def _of_server(path: str) -> bool:
+    """Reports whether the path, from the object, leads to a field that a start must not write."""
+    return re.split(r"[.\[{]", path.removeprefix("$."), maxsplit=1)[0] in _OF_SERVER
 
 
 def _label(at: str, label: str | None) -> Iterator[InvalidObject]:
-    if label is not None and not _LABEL.match(label):
+    if label is not None and not _LABEL.fullmatch(label):
         yield InvalidObject(at, label, "must be the key of a label")
 
 

@@ -6,8 +6,9 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 
 from admission.integrations.base import asks_for_elastic
-from admission.integrations.declared import DeclaredJob, holds_expression
+from admission.integrations.declared import DeclaredJob
 from admission.integrations.entries import DeclaredPodSet
+from admission.integrations.expressions import JobExpressions
 from admission.integrations.paths import Location, fields, value_at
 from admission.integrations.referenced import MissingReference
 from admission.webhook.annotations import groups
@@ -44,11 +45,12 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
         for depth in range(1, len(adapter.suspend)):
             if (found := value_at(job, adapter.suspend[:depth])) is not None and not isinstance(found, Mapping):
                 return [invalid(_path(adapter.suspend[:depth]), found, "must be an object")]
-        for one in adapter.spec.requires:
-            if not holds_expression(one.expression, job):
-                return [invalid(FieldPath(one.path), value_at(job, fields(one.path)), one.message)]
+        asked = JobExpressions(job)
         try:
-            for entry in adapter.entries(job):
+            for one in adapter.spec.requires:
+                if not asked.holds(one.expression):
+                    return [invalid(FieldPath(one.path), value_at(job, fields(one.path)), one.message)]
+            for entry in adapter.entries(job, asked):
                 adapter.template(job, entry)
                 adapter.pods_of(job, entry)
         except MissingReference:

@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from pydantic import ValidationError
 
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import errors_of
@@ -47,7 +46,6 @@ from admission.webhook.job import JOB
 from admission.webhook.jobset import JOBSET
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
-from api.job_kinds import JobKind
 from api.kube import resources
 from api.kube.resources import Resource
 from api.names import IN_USE_FINALIZER
@@ -273,13 +271,7 @@ def _validate_deployment(request: Request, lookups: Lookups, rules: ReviewRules)
 
 
 def _validate_job_kind(request: Request, _: Lookups, __: ReviewRules) -> Errors:
-    try:
-        found = errors_of(JobKind.from_wire(request.new))
-    except ValidationError as error:
-        return [
-            invalid(FieldPath(".".join(map(str, one["loc"]))), one.get("input"), one["msg"]) for one in error.errors()
-        ]
-    return [invalid(FieldPath(bad.field), bad.given, bad.allowed) for bad in found]
+    return [invalid(FieldPath(bad.field), bad.given, bad.allowed) for bad in errors_of(request.new)]
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from admission.integrations.declared import suspends
+from admission.integrations.expressions import suspends
 from admission.integrations.paths import value_at
 from admission.webhook import annotations as topology
 from admission.webhook import gangs, gates, placement_annotations, schedulers

@@ -74,5 +74,7 @@ def _entries(kind: ServedKind) -> list[Obj]:
     main = {**base, "verbs": _VERBS}
     if kind.short_names:
         main["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        main["categories"] = list(kind.categories)
     inner = {"singularName": "", "namespaced": kind.namespaced, "kind": kind.kind, "verbs": ["get", "patch", "update"]}
     return [main, *({**inner, "name": f"{kind.plural}/{name}"} for name in kind.subresources)]

@@ -42,6 +42,7 @@ class ServedKind:
     unconditional: bool = True
     custom: bool = False
     short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     fields: frozenset[str] = frozenset()
     rules: StorageRules = field(default_factory=StorageRules)
     versions: tuple[str, ...] = ()
@@ -161,6 +162,7 @@ def from_crd(crd: Obj, rules: StorageRules) -> ServedKind:
         unconditional=False,
         custom=True,
         short_names=tuple(spec["names"].get("shortNames") or ()),
+        categories=tuple(spec["names"].get("categories") or ()),
         fields=frozenset(fields),
         rules=rules,
         versions=tuple(version["name"] for version in served),

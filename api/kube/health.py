@@ -14,10 +14,14 @@ from typing import Self
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from api.kube.forked import ForkFailed, in_fork
+
 Readiness = Callable[[], str | None]
 """Returns None if ready, else the reason."""
 Page = Callable[[], bytes]
-"""Returns JSON, generated per request."""
+"""Returns JSON, computed per request in a forked copy of the process."""
+
+_CHUNK = 1 << 16
 
 
 class PathAccess(Enum):
@@ -56,7 +60,7 @@ class HealthServer:
         self.host, self.port = host, port
         self._ready, self._may_read = ready, may_read
         self._pages = pages if pages is not None else {}
-        self._scraping = asyncio.Lock()
+        self._scraping, self._paging = asyncio.Lock(), asyncio.Lock()
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
@@ -99,9 +103,21 @@ class HealthServer:
             body = await asyncio.to_thread(generate_latest)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    async def _page(self, request: web.Request) -> web.Response:
+    async def _page(self, request: web.Request) -> web.StreamResponse:
         page = self._pages.get(request.match_info["page"])
         if page is None:
             raise web.HTTPNotFound
         await self._admit(request)
-        return web.Response(body=page(), content_type="application/json")
+        response = web.StreamResponse()
+        try:
+            # One copy of the process at a time: each may need as much memory as the process.
+            async with self._paging, in_fork(page) as (size, document):
+                response.content_type, response.content_length = "application/json", size
+                await response.prepare(request)
+                while chunk := await document.read(_CHUNK):
+                    await response.write(chunk)
+        except ForkFailed as error:
+            if response.prepared:
+                raise  # closes the connection, and the client finds fewer bytes than announced
+            raise web.HTTPServiceUnavailable(text=f"{request.path} could not be computed: {error}\n") from None
+        return response

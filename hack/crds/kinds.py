@@ -46,7 +46,8 @@ class CrdKind:
     status: bool = True
     selectable: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    """Categories: `kubectl get CATEGORY` lists all kinds in it, of any group."""
+    """Categories: `kubectl get CATEGORY` lists all kinds in it, of any group. kubectl looks for a category before a name, so a
+    category of a name that two groups have lists the kinds of both."""
 
     @property
     def name(self) -> str:
@@ -170,7 +171,7 @@ KINDS = (
                 AGE,
             ),
             namespaced=True,
-            categories=("quotas",),
+            categories=("quotas", "elasticquotas", "eq"),
         )
         for model, short_names in ((ElasticQuota, ("eq", "eqs")), (SigsElasticQuota, ("seq",)))
     ),
@@ -188,7 +189,7 @@ KINDS = (
                 AGE,
             ),
             namespaced=True,
-            categories=("gangs",),
+            categories=("gangs", "podgroups", "pg"),
         )
         for model, short_names in ((PodGroup, ("pg", "pgs")), (SigsPodGroup, ("spg",)))
     ),

@@ -82,11 +82,33 @@ def test_an_absent_field_is_an_error() -> None:
         pytest.param(" || ".join(["true"] * 3000), "at most 10000 characters", id="length"),
         pytest.param("size(object.spec.n) > 0", "has no len", id="size of a number"),
         pytest.param("object.spec.n.sum() > 0", "no list or map", id="sum of a number"),
+        pytest.param("object.spec.list[0 - 1] == 'q'", "no such key: -1", id="a position before the first"),
+        pytest.param("object.spec.list[true] == 'q'", "no such key: True", id="a position that is no number"),
+        pytest.param("'text'[0] == 't'", "no such key: 0", id="a character of a text"),
+        pytest.param(
+            "object[['x']" + ".map(a, [a, a])" * 60 + "]", "no such key: a list of 1", id="a key that no text holds"
+        ),
     ],
 )
 def test_what_goes_wrong_is_one_kind_of_error(text: str, said: str) -> None:
     with pytest.raises(CelError, match=said):
         compile_cel(text)(SCOPE)
+
+
+@pytest.mark.parametrize(
+    "call", ["orValue()", "startsWith()", "hasValue(1)", "size(1)", "contains('a', 'b')", "none()"]
+)
+def test_a_call_of_a_wrong_form_does_not_parse(call: str) -> None:
+    """It is refused with its JobKind, and not found out at each object of the kind."""
+    with pytest.raises(CelError, match=r"unknown method '\w+' with \d arguments"):
+        compile_cel(f"object.spec.{call}")
+
+
+@pytest.mark.parametrize(
+    "text", ["size(object.spec.n) > 0 || true", "!(object[['x']] == 1 && false)", "!has(object[['x']].y)"]
+)
+def test_a_wrong_type_beside_a_decisive_side_is_no_error(text: str) -> None:
+    assert compile_cel(text)(SCOPE) is True
 
 
 MANY = [f"a{number}" for number in range(10_000)]
@@ -102,6 +124,7 @@ DEEP = [{"k": [number, "x"]} for number in range(10_000)]
         pytest.param("object.a.map(x, object.a + object.a)", id="lists joined"),
         pytest.param("object.a.all(x, object.t + x != x)", id="long texts joined"),
         pytest.param("object.a.all(x, !object.t.contains(x))", id="a long text searched"),
+        pytest.param("object.a.all(x, object.t.startsWith(object.t))", id="a long text compared"),
         pytest.param("object.a.all(x, " + "||".join(["x == 1"] * 200) + " || true)", id="a long expression"),
         pytest.param('["x"]' + ".map(a, a + a)" * 130 + " == []", id="a text that doubles 130 times"),
         pytest.param('["x"]' + ".map(a, [a, a])" * 60 + " == " + '["x"]' + ".map(a, [a, a])" * 60, id="lists of lists"),
@@ -120,9 +143,19 @@ def test_a_large_object_is_read_whole() -> None:
     assert compile_cel(text)({"object": scope}) is True
 
 
-def test_an_error_about_a_value_is_short() -> None:
-    with pytest.raises(CelError, match="no whole number") as error:
-        compile_cel('1 + ["x"]' + ".map(a, [a, a])" * 12 + "")({})
+@pytest.mark.parametrize(
+    "text",
+    [
+        '1 + ["x"]' + ".map(a, [a, a])" * 12,
+        "-object.m",
+        "object.t.exists(x, true)",
+        "object.m[object.t]",
+        "object.a < object.m",
+    ],
+)
+def test_an_error_about_a_value_is_short(text: str) -> None:
+    with pytest.raises(CelError) as error:
+        compile_cel(text)({"object": {"a": MANY, "m": dict.fromkeys(MANY, 1), "t": "x" * 500_000}})
     assert len(str(error.value)) < 200
 
 

@@ -37,7 +37,7 @@ from admission.engine.model import (
     Quota,
     RemovedKind,
     ResourceGroup,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.queue.queues import PendingQueues
@@ -69,7 +69,7 @@ def queue(name: str, gpus: int, cohort: str | None = None, policy: str = "Never"
 
 def gang(key: str, to: str, pods: int, at: int, *, gpus: int = 1, priority: int = 0, cpu: int = 1000) -> Workload:
     """A workload that wants one rack."""
-    pod_set = PodSet("main", pods, {"cpu": cpu, GPU: gpus}, topology=TopologyAsk(required=RACK))
+    pod_set = PodSet("main", pods, {"cpu": cpu, GPU: gpus}, topology=TopologyRequest(required=RACK))
     return Workload(key, key, f"ns/{to}", to, (pod_set,), priority=priority, queued=float(at))
 
 

@@ -29,7 +29,7 @@ from admission.engine.model import (
     PlacementRequest,
     PodSet,
     Profile,
-    TopologyAsk,
+    TopologyRequest,
 )
 from api.assignment import decode, encode
 from tests.admission.engine.topology.trees import Path, PlacementCase, figures, opened
@@ -56,14 +56,16 @@ def three_levels(random: Random) -> PlacementCase:
     return _ganged(random, hosts, 1)
 
 
-def _ganged(random: Random, hosts: dict[Path, int], asked: int) -> PlacementCase:
+def _ganged(random: Random, hosts: dict[Path, int], requested: int) -> PlacementCase:
     """A gang that needs several domains and fits, where there is room for one."""
     room: Counter[Path] = Counter()
     for path, pods in hosts.items():
-        room[path[: asked + 1]] += pods
+        room[path[: requested + 1]] += pods
     one, everything = max(room.values()), sum(room.values())
     last = len(next(iter(hosts))) - 1
-    return PlacementCase(hosts, asked, last, 1, random.randint(min(one + 1, everything), everything), preferred=True)
+    return PlacementCase(
+        hosts, requested, last, 1, random.randint(min(one + 1, everything), everything), preferred=True
+    )
 
 
 def compare(name: str, draw: Callable[[Random], PlacementCase], number: int, seed: int) -> None:
@@ -79,9 +81,9 @@ def compare(name: str, draw: Callable[[Random], PlacementCase], number: int, see
         found = {}
         ledger = case.ledger()
         for profile in stranded:
-            asked = [case.request(profile)]
+            requested = [case.request(profile)]
             start = perf_counter()
-            found[profile] = ledger.placement.place(asked)
+            found[profile] = ledger.placement.place(requested)
             times[profile].append((perf_counter() - start) * 1000)
         exact = found[Profile.EXACT]
         if not exact.fits or not exact.certificates["main"].cost:
@@ -90,7 +92,7 @@ def compare(name: str, draw: Callable[[Random], PlacementCase], number: int, see
         proofs[exact.certificates["main"].proof] += 1
         cost = {at: figures(case, opened(case, result.assignments["main"])) for at, result in found.items()}
         ours, theirs = cost[Profile.EXACT], cost[Profile.COMPATIBLE]
-        at = case.asked + 1
+        at = case.requested + 1
         for profile in stranded:
             stranded[profile].append(cost[profile][at])
             if ours[0] == theirs[0]:
@@ -116,10 +118,10 @@ def _beside(numbers: Mapping[Profile, Sequence[float]]) -> str:
 def beside(repeat: int) -> None:
     """One homogeneous gang at 15,000 nodes in both profiles, taken in turn."""
     rows = json.loads(FIGURES.read_text())["find"] if FIGURES.exists() else []
-    asked = [row for row in rows if row["nodes"] == 15_000 and row["fits"]]
+    requested = [row for row in rows if row["nodes"] == 15_000 and row["fits"]]
     total = dict.fromkeys(PAIR, 0.0)
-    ledgers = {(row["shape"], row["fill"]): cluster(15_000, row["shape"], row["fill"]) for row in asked}
-    for row in asked:
+    ledgers = {(row["shape"], row["fill"]): cluster(15_000, row["shape"], row["fill"]) for row in requested}
+    for row in requested:
         ledger = ledgers[row["shape"], row["fill"]]
         requests = {some: [request(row["shape"], row["mode"], row["level"], row["pods"], some)] for some in PAIR}
         certificate = ledger.placement.place(requests[Profile.EXACT]).certificates["main"]
@@ -151,10 +153,13 @@ def balanced(repeat: int) -> None:
         ledger.apply(node(index))
     for leader in (False, True):
         many = [request for index in range(9) for request in gang(f"g{index}", 256, leader=leader)]
-        for name, asked in (("one gang of 2,304", gang("g", 9 * 256, leader=leader)), ("nine of 256 in turn", many)):
-            if not ledger.placement.place(asked).fits:
+        for name, requested in (
+            ("one gang of 2,304", gang("g", 9 * 256, leader=leader)),
+            ("nine of 256 in turn", many),
+        ):
+            if not ledger.placement.place(requested).fits:
                 raise SystemExit(f"balanced placement, {name}: does not fit")
-            ms = timed(lambda asked=asked: ledger.placement.place(asked), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
+            ms = timed(lambda requested=requested: ledger.placement.place(requested), repeat)  # type: ignore[misc]  # mypy: defaults of lambdas
             print(
                 f"balanced, {name}{', each with a leader' if leader else ''}: {ms:.1f} ms (Kueue {62 if leader else 33})"
             )
@@ -162,10 +167,10 @@ def balanced(repeat: int) -> None:
 
 def gang(name: str, pods: int, *, leader: bool) -> list[PlacementRequest]:
     """Workers of 8 CPUs, and a leader of one beside them."""
-    ask = TopologyAsk(preferred=RACK, group=name if leader else None)
-    sets = [PodSet(f"{name}-workers", pods, {"cpu": 8000}, topology=ask)]
+    topology = TopologyRequest(preferred=RACK, group=name if leader else None)
+    sets = [PodSet(f"{name}-workers", pods, {"cpu": 8000}, topology=topology)]
     if leader:
-        sets.append(PodSet(f"{name}-leader", 1, {"cpu": 1000}, topology=replace(ask)))
+        sets.append(PodSet(f"{name}-leader", 1, {"cpu": 1000}, topology=replace(topology)))
     return [PlacementRequest(one, "tas", one.count) for one in sets]
 
 

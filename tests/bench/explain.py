@@ -24,7 +24,7 @@ from admission.engine.model import (
     PodSet,
     Quota,
     ResourceGroup,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from tests.bench import placement
@@ -67,20 +67,20 @@ def _give_quota(ledger: Ledger, gpus: int) -> None:
     ledger.apply(ClusterQueue("cq", (ResourceGroup(tuple(quotas), (FlavorQuotas("tas", quotas),)),)))
 
 
-def asking(name: str, pods: int, ask: TopologyAsk) -> Workload:
+def asking(name: str, pods: int, topology: TopologyRequest) -> Workload:
     """A workload of one pod set."""
-    return Workload(name, name, "ns/lq", "cq", (PodSet("main", pods, placement.SHAPES["gpu"], topology=ask),))
+    return Workload(name, name, "ns/lq", "cq", (PodSet("main", pods, placement.SHAPES["gpu"], topology=topology),))
 
 
 CASES = (
-    ("quota and room, 25,000 admitted", -10, asking("ns/crowd", 60, TopologyAsk(required=placement.RACK))),
-    ("room in a rack", 100_000, asking("ns/rack", 100, TopologyAsk(required=placement.RACK))),
-    ("whole hosts", 100_000, asking("ns/host", 8, TopologyAsk(required=HOSTNAME_LABEL))),
-    ("room in a block", 100_000, asking("ns/block", 500, TopologyAsk(required=placement.BLOCK))),
-    ("room anywhere", 100_000, asking("ns/any", 15_000, TopologyAsk(preferred=placement.RACK))),
-    ("quota", 10, asking("ns/quota", 16, TopologyAsk(preferred=placement.RACK))),
-    ("quota and room", 10, asking("ns/both", 100, TopologyAsk(required=placement.RACK))),
-    ("cannot run", 100_000, asking("ns/never", 200, TopologyAsk(required=placement.RACK))),
+    ("quota and room, 25,000 admitted", -10, asking("ns/crowd", 60, TopologyRequest(required=placement.RACK))),
+    ("room in a rack", 100_000, asking("ns/rack", 100, TopologyRequest(required=placement.RACK))),
+    ("whole hosts", 100_000, asking("ns/host", 8, TopologyRequest(required=HOSTNAME_LABEL))),
+    ("room in a block", 100_000, asking("ns/block", 500, TopologyRequest(required=placement.BLOCK))),
+    ("room anywhere", 100_000, asking("ns/any", 15_000, TopologyRequest(preferred=placement.RACK))),
+    ("quota", 10, asking("ns/quota", 16, TopologyRequest(preferred=placement.RACK))),
+    ("quota and room", 10, asking("ns/both", 100, TopologyRequest(required=placement.RACK))),
+    ("cannot run", 100_000, asking("ns/never", 200, TopologyRequest(required=placement.RACK))),
 )
 
 

@@ -28,7 +28,7 @@ from admission.engine.model import (
     PlacementRequest,
     PodSet,
     Profile,
-    TopologyAsk,
+    TopologyRequest,
 )
 
 RACK = "rack"
@@ -61,7 +61,7 @@ class Instance:
         """Each pod set wants one rack."""
         return [
             PlacementRequest(
-                PodSet(f"p{i}", pods, {"gpu": gpus, "cpu": cpus}, topology=TopologyAsk(required=RACK)), "f", pods
+                PodSet(f"p{i}", pods, {"gpu": gpus, "cpu": cpus}, topology=TopologyRequest(required=RACK)), "f", pods
             )
             for i, (pods, (gpus, cpus)) in enumerate(self.pod_sets)
         ]

@@ -38,7 +38,7 @@ from admission.engine.model import (
     PodSetAdmission,
     Profile,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 
@@ -95,12 +95,14 @@ def cluster(nodes: int, shape: str, fill: str) -> Ledger:
 
 def request(shape: str, mode: str, level: str, pods: int, profile: Profile = Profile.COMPATIBLE) -> PlacementRequest:
     """One pod set `main`."""
-    asks = {
-        "required": TopologyAsk(required=level),
-        "preferred": TopologyAsk(preferred=level),
-        "unconstrained": TopologyAsk(unconstrained=True),
+    topologies = {
+        "required": TopologyRequest(required=level),
+        "preferred": TopologyRequest(preferred=level),
+        "unconstrained": TopologyRequest(unconstrained=True),
     }
-    return PlacementRequest(PodSet("main", pods, SHAPES[shape], topology=asks[mode]), "tas", pods, profile=profile)
+    return PlacementRequest(
+        PodSet("main", pods, SHAPES[shape], topology=topologies[mode]), "tas", pods, profile=profile
+    )
 
 
 def digest(assignment: Assignment) -> str:

@@ -33,7 +33,7 @@ from admission.engine.model import (
     Quota,
     ResourceGroup,
     SliceLayer,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
@@ -50,25 +50,25 @@ class PreemptorCase:
     name: str
     pods: int
     gpus: int
-    topology: TopologyAsk
+    topology: TopologyRequest
     own_queue: bool = True
 
 
 ASKS = (
-    PreemptorCase("8 x 8, one rack", 8, 8, TopologyAsk(required=RACK)),
-    PreemptorCase("16 x 8, a whole rack", 16, 8, TopologyAsk(required=RACK)),
-    PreemptorCase("64 x 1, one rack", 64, 1, TopologyAsk(required=RACK)),
-    PreemptorCase("64 x 8, unconstrained", 64, 8, TopologyAsk(unconstrained=True)),
-    PreemptorCase("1000 x 8, preferred rack", 1000, 8, TopologyAsk(preferred=RACK)),
+    PreemptorCase("8 x 8, one rack", 8, 8, TopologyRequest(required=RACK)),
+    PreemptorCase("16 x 8, a whole rack", 16, 8, TopologyRequest(required=RACK)),
+    PreemptorCase("64 x 1, one rack", 64, 1, TopologyRequest(required=RACK)),
+    PreemptorCase("64 x 8, unconstrained", 64, 8, TopologyRequest(unconstrained=True)),
+    PreemptorCase("1000 x 8, preferred rack", 1000, 8, TopologyRequest(preferred=RACK)),
     PreemptorCase(
         "64 x 1, one rack, slices of 8 to a host",
         64,
         1,
-        TopologyAsk(required=RACK, slices=(SliceLayer(HOSTNAME_LABEL, 8),)),
+        TopologyRequest(required=RACK, slices=(SliceLayer(HOSTNAME_LABEL, 8),)),
     ),
-    PreemptorCase("1000 x 5 on nodes of 8, preferred rack", 1000, 5, TopologyAsk(preferred=RACK)),
-    PreemptorCase("8 x 8, one rack, from tenants", 8, 8, TopologyAsk(required=RACK), own_queue=False),
-    PreemptorCase("64 x 8, unconstrained, from tenants", 64, 8, TopologyAsk(unconstrained=True), own_queue=False),
+    PreemptorCase("1000 x 5 on nodes of 8, preferred rack", 1000, 5, TopologyRequest(preferred=RACK)),
+    PreemptorCase("8 x 8, one rack, from tenants", 8, 8, TopologyRequest(required=RACK), own_queue=False),
+    PreemptorCase("64 x 8, unconstrained, from tenants", 64, 8, TopologyRequest(unconstrained=True), own_queue=False),
 )
 
 
@@ -117,7 +117,7 @@ def _admitted(nodes: int, candidates: int) -> Iterator[tuple[Workload, Admission
 
 
 def _workload(key: str, queue: str, size: int, index: int, domains: dict[str, int]) -> tuple[Workload, Admission]:
-    pod_set = PodSet("main", size, {"cpu": 1000, GPU: 1}, topology=TopologyAsk(unconstrained=True))
+    pod_set = PodSet("main", size, {"cpu": 1000, GPU: 1}, topology=TopologyRequest(unconstrained=True))
     assignment = Assignment((HOSTNAME_LABEL,), tuple(DomainCount((name,), n) for name, n in domains.items()))
     usage = {"cpu": 1000 * size, GPU: size}
     got = PodSetAdmission("main", dict.fromkeys(usage, "gpu"), usage, size, assignment)
@@ -126,10 +126,10 @@ def _workload(key: str, queue: str, size: int, index: int, domains: dict[str, in
     return workload, Admission(queue, (got,))
 
 
-def preemptor(ask: PreemptorCase) -> Workload:
+def preemptor(topology: PreemptorCase) -> Workload:
     """The head that is nominated."""
-    pod_set = PodSet("main", ask.pods, {"cpu": 1000, GPU: ask.gpus}, topology=ask.topology)
-    queue = "own" if ask.own_queue else "fresh"
+    pod_set = PodSet("main", topology.pods, {"cpu": 1000, GPU: topology.gpus}, topology=topology.topology)
+    queue = "own" if topology.own_queue else "fresh"
     return Workload("ns/head", "head", "ns/lq", queue, (pod_set,), priority=100)
 
 
@@ -138,8 +138,8 @@ def run(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
     ways = (("Exact", Profile.EXACT, None), ("Compatible", Profile.COMPATIBLE, None))
     for name, profile, sharing in (*ways, ("fair sharing", Profile.EXACT, FairSharingRules())):
         ledger = cluster(nodes, candidates, profile)
-        for ask in ASKS:
-            head = preemptor(ask)
+        for topology in ASKS:
+            head = preemptor(topology)
             queue = ledger.quota.spec(head.cluster_queue)
             assert queue is not None
             best, found = float("inf"), None
@@ -155,7 +155,9 @@ def run(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
                 else f"{choice.certificate.proof} {choice.certificate.cost} ({choice.certificate.expanded})"
             )
             slow = "  OVER THE LIMIT" if best * 1000 > LIMIT_MS else ""
-            print(f"{name:<13} {ask.name:<39} {len(found.victims):>4} victims {best * 1000:9.1f} ms  {proof}{slow}")
+            print(
+                f"{name:<13} {topology.name:<39} {len(found.victims):>4} victims {best * 1000:9.1f} ms  {proof}{slow}"
+            )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from admission.engine.model import (
     PlacementRequest,
     PodSet,
     Spreading,
-    TopologyAsk,
+    TopologyRequest,
 )
 from tests.bench.placement import BLOCK, RACK, SHAPES, cluster
 
@@ -40,17 +40,17 @@ WORDS: dict[str, tuple[LevelConstraint, ...]] = {
     ),
 }
 BOUNDS = {
-    "unconstrained": TopologyAsk(unconstrained=True),
-    "required block": TopologyAsk(required=BLOCK),
-    "preferred rack": TopologyAsk(preferred=RACK),
+    "unconstrained": TopologyRequest(unconstrained=True),
+    "required block": TopologyRequest(required=BLOCK),
+    "preferred rack": TopologyRequest(preferred=RACK),
 }
 PODS = (16, 64, 512)
 
 
 def request(bound: str, words: str, pods: int) -> PlacementRequest:
     """One pod set `main`, a GPU a pod."""
-    ask = replace(BOUNDS[bound], constraints=WORDS[words])
-    return PlacementRequest(PodSet("main", pods, SHAPES["gpu"], topology=ask), "tas", pods)
+    topology = replace(BOUNDS[bound], constraints=WORDS[words])
+    return PlacementRequest(PodSet("main", pods, SHAPES["gpu"], topology=topology), "tas", pods)
 
 
 def cpu_ms(act: Callable[[], object], repeat: int) -> float:

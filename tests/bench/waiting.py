@@ -37,7 +37,7 @@ from admission.engine.model import (
     PodSet,
     Quota,
     ResourceGroup,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.queue.queues import PendingQueues
@@ -54,7 +54,7 @@ def _queue(name: str, gpus: int, *, cohort: str | None = None, backfill: bool = 
 
 
 def _workload(key: str, to: str, pods: int, at: int, limit: float | None = None) -> Workload:
-    pod_set = PodSet("main", pods, {"cpu": 1000, GPU: 1}, topology=TopologyAsk(preferred=RACK))
+    pod_set = PodSet("main", pods, {"cpu": 1000, GPU: 1}, topology=TopologyRequest(preferred=RACK))
     return Workload(key, key, f"ns/{to}", to, (pod_set,), queued=float(at), time_limit=limit)
 
 
@@ -91,7 +91,7 @@ class Heads:
         )
         if not self.racked or not index % 3:
             return made
-        return replace(made, pod_sets=(replace(made.pod_sets[0], topology=TopologyAsk(required=RACK)),))
+        return replace(made, pod_sets=(replace(made.pod_sets[0], topology=TopologyRequest(required=RACK)),))
 
 
 _MIXED = (16, 32, 48, 64, 80)

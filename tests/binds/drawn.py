@@ -115,13 +115,13 @@ class Draw:
         chosen = rng.sample([*kinds, self._apart, self._spread, *more], rng.choice([0, 1, 1, 2, 2, 3]))
         claims: list[Made] = []
         terms = [term for kind in dict.fromkeys(chosen) if (term := kind(template, claims, name))]
-        annotations, required = self._ask()
+        annotations, required = self._topology()
         spec = {"parallelism": pods, "completions": pods, "completionMode": "Indexed", "backoffLimit": 0}
         labels = {QUEUE_NAME_LABEL: "lq"}
         metadata = {"name": name, "namespace": self.site, "labels": labels, "annotations": annotations}
         job = {"metadata": metadata, "spec": {**spec, "template": template}}
-        asks = tuple(f"{key.rpartition('/')[2]}={value}" for key, value in annotations.items())
-        return Gang(name, job, pods, required, (*terms, *asks), tuple(claims))
+        topologies = tuple(f"{key.rpartition('/')[2]}={value}" for key, value in annotations.items())
+        return Gang(name, job, pods, required, (*terms, *topologies), tuple(claims))
 
     def _template(self) -> Object:
         requests = {"cpu": str(self.rng.choice([1, 1, 2]))}
@@ -129,7 +129,7 @@ class Draw:
         spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
         return {"metadata": {"labels": {"app": self.rng.choice(_APPS)}}, "spec": spec}
 
-    def _ask(self) -> tuple[dict[str, str], str | None]:
+    def _topology(self) -> tuple[dict[str, str], str | None]:
         level = self.rng.choice(self.levels)
         match self.rng.choice(["none", "none", "require", "require", "prefer", "anywhere"]):
             case "require":
@@ -149,8 +149,10 @@ class Draw:
             "hostPort": self.rng.choice([7001, 7002]),
             "protocol": self.rng.choice(["TCP", "UDP"]),
         }
+        if self.chance(0.4):
+            port["hostIP"] = self.rng.choice(["10.0.0.1", "10.0.0.2"])
         template["spec"]["containers"][0]["ports"] = [port]
-        return f"port {port['hostPort']}/{port['protocol']}"
+        return f"port {port.get('hostIP', '')}:{port['hostPort']}/{port['protocol']}"
 
     def _selector(self, template: Object) -> Object:
         rng = self.rng

@@ -58,7 +58,9 @@ class Simulated:
     def _has_room(self, spec: Object, node: str) -> bool:
         here = [pod.spec for pod in self.pods if pod.node == node]
         offers = self.nodes[node]["status"]["allocatable"]
-        if len(here) >= int(offers["pods"]) or any(port in _ports(other) for other in here for port in _ports(spec)):
+        if len(here) >= int(offers["pods"]) or any(
+            _meet(port, taken) for other in here for taken in _ports(other) for port in _ports(spec)
+        ):
             return False
         return sum(map(_cpu, here)) + _cpu(spec) <= int(offers["cpu"])
 
@@ -114,8 +116,15 @@ def _cpu(spec: Object) -> int:
     return sum(int(one["resources"]["requests"]["cpu"]) for one in spec["containers"])
 
 
-def _ports(spec: Object) -> Sequence[tuple[int, str]]:
-    return [(port["hostPort"], port["protocol"]) for one in spec["containers"] for port in one.get("ports", [])]
+def _ports(spec: Object) -> Sequence[Object]:
+    return [port for one in spec["containers"] for port in one.get("ports", [])]
+
+
+def _meet(one: Object, other: Object) -> bool:
+    """Whether two pods with these ports cannot share a node."""
+    addresses = {one.get("hostIP"), other.get("hostIP")}
+    alike = all(one[key] == other[key] for key in ("hostPort", "protocol"))
+    return alike and (len(addresses) == 1 or None in addresses)
 
 
 def _terms(spec: Object, kind: str) -> list[Object]:

@@ -291,7 +291,8 @@ def test_dockerfile_copies_what_there_is() -> None:
     missing = [path for paths in copied for path in paths if not (PROJECT / path).exists()]
     assert not missing
     packages = {path.parent.name for path in PROJECT.glob("*/__init__.py")} - {"hack", "tests"}
-    assert packages <= {path for paths in copied for path in paths}
+    manifests = {"config"}
+    assert packages | manifests <= {path for paths in copied for path in paths}
 
 
 def test_make_image_builds_what_the_deployments_run() -> None:

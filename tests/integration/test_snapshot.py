@@ -23,14 +23,14 @@ from api.workloads import Workload
 
 async def test_a_snapshot_of_the_controller_decides_as_it_did(tmp_path: Path) -> None:
     """Asked for while a job waits: the job's Workload says in its status what the replay says."""
-    asks = story()
-    until = next(number for number, ask in enumerate(asks) if ask.outcome is AwaitedState.WAITING)
+    topologies = story()
+    until = next(number for number, topology in enumerate(topologies) if topology.outcome is AwaitedState.WAITING)
     display = Display(Console(quiet=True))
     async with asyncio.timeout(300), embedded(tmp_path, {"STOWAGE_CONTROLLER__SNAPSHOTS": "true"}) as cluster:
         teller = StoryPlayer(cluster.kube, display, 0.0)
         await teller._build()
-        for ask in asks[: until + 1]:
-            await teller._submit(ask)
+        for topology in topologies[: until + 1]:
+            await teller._submit(topology)
         page = (await cluster.kube.list(WORKLOADS, decode=Workload)).items
         world = from_snapshot(decode(await _asked(cluster.processes)))
     waiting = next(workload for workload in page if FOLLOWS in workload.metadata.name)

@@ -85,5 +85,22 @@ async def test_a_pod_from_elsewhere_keeps_its_node(site: MakeSite, form: Callabl
     assert taken not in nodes_of(await here.running("gang", 2))
 
 
+async def test_one_port_at_two_addresses_of_a_host(site: MakeSite) -> None:
+    """Issue 19, 1, as kube-scheduler's filter NodePorts: a pod takes a port at its address, or at every address."""
+    here = site("exclusive-addresses")
+    await here.open({"b1": {"r1": 1}})
+    for name, address in (("first", "10.0.0.1"), ("second", "10.0.0.2"), ("again", "10.0.0.1"), ("every", "")):
+        job = here.job(name, 1, {REQUIRE_TOPOLOGY: RACK}, gpus=1)
+        with_port(job["spec"]["template"])
+        job["spec"]["template"]["spec"]["containers"][0]["ports"][0]["hostIP"] = address
+        await here.submit(job)
+        if name in ("first", "second"):
+            await here.running(name, 1)
+    await here.waits("again", "TopologyPlacementFailed", "host address TCP/8080 10.0.0.1")
+    await here.waits("every", "TopologyPlacementFailed", "host port TCP/8080")
+    await here.finish("first")
+    await here.running("again", 1)
+
+
 async def bound(here: Site, pod: str) -> bool:
     return bool((await here.kube.get(PODS, pod, here.name))["spec"].get("nodeName"))

@@ -131,8 +131,8 @@ class Backfill:
                 continue
             if not reservation.firm or head.key == workload.key:
                 continue
-            asked = self._order.binds(one, workload, level) or not self._related(head, workload)
-            if not asked or not _share_no_domain(reservation.admission, admission):
+            relevant = self._order.binds(one, workload, level) or not self._related(head, workload)
+            if not relevant or not _share_no_domain(reservation.admission, admission):
                 self._order.reserve(head.key, replace(reservation, firm=False))
         held = self._queues.starts.of(workload.cluster_queue)
         return held is not None and held[0].key == workload.key

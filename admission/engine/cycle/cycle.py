@@ -311,11 +311,11 @@ class _Cycle:
         own, *others = sorted(preemption.nominations, key=lambda each: each.workload.key != key)
         victims = frozenset(victim.workload for victim in preemption.victims)
         self._outcomes.reserve(head, own, victims or self._reservations.leaving, others, evicts=bool(victims))
-        asked = requested(head.workload, queue)
+        amounts = requested(head.workload, queue)
         if not preemption.victims:
-            return Wait(key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, asked)
+            return Wait(key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, amounts)
         message = f"{preemption.message}. Pending the preemption of {len(preemption.victims)} workload(s)"
-        return Preempt(key, preemption.victims, message, asked)
+        return Preempt(key, preemption.victims, message, amounts)
 
     # ---- step 6: make room, or wait
 

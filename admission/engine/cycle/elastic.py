@@ -148,7 +148,9 @@ def _together(requests: Sequence[PlacementRequest]) -> list[list[PlacementReques
     """Groups the pod sets of one placement group, at the position of the first of them."""
     groups: dict[str, list[PlacementRequest]] = {}
     for request in requests:
-        ask = request.pod_set.topology
-        name = f"group {ask.group}" if ask is not None and ask.group else f"pod set {request.pod_set.name}"
+        topology = request.pod_set.topology
+        name = (
+            f"group {topology.group}" if topology is not None and topology.group else f"pod set {request.pod_set.name}"
+        )
         groups.setdefault(name, []).append(request)
     return list(groups.values())

@@ -97,7 +97,7 @@ class _Holder:
         state, ledger = self._ledger.flavor_spares.get(self._flavor), self._ledger
         if state is None or state.rule != self._rule or state.nodes != len(self._tree.levels[-1]):
             return False
-        if state.count < state.asked and state.generation != ledger.generation(self._flavor):
+        if state.count < state.wanted and state.generation != ledger.generation(self._flavor):
             return False
         return all(self._is_held(domain, hosts) for domain, hosts in state.held.items())
 
@@ -107,22 +107,24 @@ class _Holder:
         if before is not None and before.rule != self._rule:
             _forget(ledger, self._flavor)
             before = None
-        asked, earlier = wanted(self._tree, self._rule), before.held if before is not None else {}
-        kept = {each for each, hosts in earlier.items() if len(hosts) == asked.get(each) and self._is_held(each, hosts)}
+        counts, earlier = wanted(self._tree, self._rule), before.held if before is not None else {}
+        kept = {
+            each for each, hosts in earlier.items() if len(hosts) == counts.get(each) and self._is_held(each, hosts)
+        }
         for domain in earlier.keys() - kept:
             ledger.unhold(flavor_spare_key(self._flavor, domain))
-        idle = idle_hosts(self._tree, self._rule, asked.keys() - kept)
+        idle = idle_hosts(self._tree, self._rule, counts.keys() - kept)
         found = {
             domain: earlier[domain]
             if domain in kept
             else self._hold(
                 domain, sorted(idle[domain], key=lambda host: (host not in earlier.get(domain, ()), host)), number
             )
-            for domain, number in asked.items()
+            for domain, number in counts.items()
         }
         held = {domain: hosts for domain, hosts in found.items() if hosts}
         generation, hosts_now = ledger.generation(self._flavor), len(self._tree.levels[-1])
-        state = FlavorSpares(self._rule, held, sum(asked.values()), hosts_now, generation)
+        state = FlavorSpares(self._rule, held, sum(counts.values()), hosts_now, generation)
         ledger.journal.put(ledger.flavor_spares, self._flavor, state)
 
     def _is_held(self, domain: Values, hosts: tuple[str, ...]) -> bool:

@@ -40,7 +40,7 @@ VictimGroups = dict[frozenset[str], tuple[Victim, ...]]
 """Workloads that leave together, by their keys."""
 
 MOST_CHECKS: Final = 64
-"""How often it is asked whether the group could do with fewer; each time all members are placed."""
+"""How many smaller sets of victims are tried at most; each trial places all members."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,16 +149,16 @@ class GangGroups:
                 return why
         return None
 
-    def _why_not(self, asking: Workload, key: str, other: Workload | None, *, waits: bool) -> GroupNotStarted | None:
+    def _why_not(self, workload: Workload, key: str, other: Workload | None, *, waits: bool) -> GroupNotStarted | None:
         def because(text: str, reason: Reason = Reason.WAITING_FOR_GANGS) -> GroupNotStarted:
-            return GroupNotStarted(asking.key, reason, text)
+            return GroupNotStarted(workload.key, reason, text)
 
         if other is None:
             return because(f"gang {key} of the group has too few pods yet")
         named = other.gang.together if other.gang else ()
-        if asking.key not in named:
+        if workload.key not in named:
             return because(f"gang {key} of the group does not name it back")
-        if asking.gang is not None and named != asking.gang.together:
+        if workload.gang is not None and named != workload.gang.together:
             return because(f"gang {key} of the group names other gangs: {', '.join(named)}")
         if not waits:
             leaves = other.evicted or key in self._reservations.leaving

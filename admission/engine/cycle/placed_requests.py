@@ -18,10 +18,10 @@ def placed_requests(ledger: Ledger, workload: Workload, admission: Admission) ->
     for got in admission.pod_sets:
         if got.assignment is None or (pod_set := pod_sets.get(got.name)) is None:
             continue
-        unasked = implied and (pod_set.topology is None or not pod_set.topology.explicit)
+        implicit = implied and (pod_set.topology is None or not pod_set.topology.explicit)
         flavor = ledger.allocations.flavor_of(got)
         # a level that had given way when the workload got its place does not come back
         waited = 0.0 if workload.reserved is None else workload.reserved - workload.queued
-        asked = in_force(pod_set, ledger.flavors.get(flavor), waited)
+        pods = in_force(pod_set, ledger.flavors.get(flavor), waited)
         profile, facts = workload.profile or queue.profile, workload.facts_of(pod_set)
-        yield PlacementRequest(asked, flavor, got.count, unasked, got.assignment, profile, facts)
+        yield PlacementRequest(pods, flavor, got.count, implicit, got.assignment, profile, facts)

@@ -66,7 +66,7 @@ def flavors_of(
 ) -> FlavorAssignment:
     """Returns the flavors that quota allows.
 
-    `preemption` is asked whether evictions would help; None means that nothing is evicted.
+    `preemption` decides whether evictions would help; None means that nothing is evicted.
     """
     oracle = NoPreemption(ledger.quota) if preemption is None else preemption
     return FlavorSearch(queue, ledger.flavors, ledger.quota, oracle, scope).assign(workload)
@@ -148,8 +148,8 @@ def _flavors(
 
 def _group_names(member: Workload) -> dict[str, str]:
     """Returns the placement group of each pod set that has one."""
-    asks = ((pod_set.name, pod_set.topology) for pod_set in member.pod_sets)
-    return {name: ask.group for name, ask in asks if ask is not None and ask.group is not None}
+    requested = ((pod_set.name, pod_set.topology) for pod_set in member.pod_sets)
+    return {name: topology.group for name, topology in requested if topology is not None and topology.group is not None}
 
 
 def _elsewhere(member: Workload, queue: ClusterQueue, flavor_by_group: Mapping[str, str]) -> Refused:
@@ -179,13 +179,15 @@ def _places(
     ledger: Ledger, found: _Found, now: float, *, empty: bool
 ) -> tuple[dict[str, Mapping[str, Assignment]], dict[str, Refused]]:
     """Returns, by workload, its domains, and the flavors whose nodes have no capacity for a pod set."""
-    asked = {member.key: placement_requests(member, queue, got, ledger.flavors, now) for member, queue, got in found}
+    by_key = {member.key: placement_requests(member, queue, got, ledger.flavors, now) for member, queue, got in found}
     if len(found) == 1:
-        ((key, requests),) = asked.items()
+        ((key, requests),) = by_key.items()
         result = place(ledger, requests, empty=empty)
         refused = refusals(requests, result.failures)
         return {key: result.assignments}, {key: refused} if refused else {}
-    joint = {f"{key}:{request.pod_set.name}": (key, request) for key, requests in asked.items() for request in requests}
+    joint = {
+        f"{key}:{request.pod_set.name}": (key, request) for key, requests in by_key.items() for request in requests
+    }
     result = place(ledger, [_named(name, request) for name, (_, request) in joint.items()], empty=empty)
     places: dict[str, Mapping[str, Assignment]] = {
         key: {
@@ -193,7 +195,7 @@ def _places(
             for name, (owner, request) in joint.items()
             if owner == key and name in result.assignments
         }
-        for key in asked
+        for key in by_key
     }
     more: dict[str, Refused] = {}
     for name, failure in result.failures.items():

@@ -21,35 +21,35 @@ class HeldHosts:
     """The spare hosts of one workload by pod set, and how many it requests in total."""
 
     hosts: Mapping[str, tuple[str, ...]]
-    asked: int
+    wanted: int
 
     @property
     def names(self) -> list[str]:
-        """Returns all of them."""
+        """Returns the names of all held hosts, sorted."""
         return sorted(host for hosts in self.hosts.values() for host in hosts)
 
     def text(self) -> str:
         """Returns a text such as `main: h3, h4`, with the number that is missing."""
-        said = [f"{pod_set}: {', '.join(hosts)}" for pod_set, hosts in self.hosts.items()]
-        missing = self.asked - len(self.names)
-        missing_text = f"{missing} of {self.asked} spare host(s) not held: no other host of the domain has room"
-        return "; ".join([*said, *([missing_text] if missing else [])])
+        texts = [f"{pod_set}: {', '.join(hosts)}" for pod_set, hosts in self.hosts.items()]
+        missing = self.wanted - len(self.names)
+        missing_text = f"{missing} of {self.wanted} spare host(s) not held: no other host of the domain has room"
+        return "; ".join([*texts, *([missing_text] if missing else [])])
 
 
-def asked(workload: Workload) -> int:
+def requested_hosts(workload: Workload) -> int:
     """Returns how many spare hosts the pod sets request."""
     return sum(pod_set.topology.spare_hosts for pod_set in workload.pod_sets if pod_set.topology is not None)
 
 
 def held(ledger: Ledger, key: str) -> HeldHosts:
-    """Returns what is held for the workload that is charged under this key."""
+    """Returns the spare hosts held for the workload that is charged under this key."""
     workload, holds = ledger.workload(key), ledger.admission(spare_key(key))
     hosts = {
         got.name: tuple(domain.values[-1] for domain in got.assignment.domains)
         for got in (holds.pod_sets if holds is not None else ())
         if got.assignment is not None
     }
-    return HeldHosts(hosts, 0 if workload is None else asked(workload))
+    return HeldHosts(hosts, 0 if workload is None else requested_hosts(workload))
 
 
 def usage(ledger: Ledger, key: str) -> Mapping[FlavorResource, int]:
@@ -59,10 +59,10 @@ def usage(ledger: Ledger, key: str) -> Mapping[FlavorResource, int]:
 
 
 def hold(ledger: Ledger, key: str) -> str:
-    """Holds its spare hosts anew, as many as exist. Returns why there are fewer than requested; empty if there are enough."""
+    """Holds as many of the workload's spare hosts as exist. Returns why there are fewer than requested, or an empty text."""
     release(ledger, key)
     workload, admission = ledger.workload(key), ledger.admission(key)
-    if workload is None or admission is None or workload.evicted or not asked(workload):
+    if workload is None or admission is None or workload.evicted or not requested_hosts(workload):
         return ""
     found = ledger.placement.spare_hosts(list(placed_requests(ledger, workload, admission)))
     holds = tuple(_spares(admission, found.held))
@@ -78,7 +78,7 @@ def hold(ledger: Ledger, key: str) -> str:
 
 
 def release(ledger: Ledger, key: str) -> list[str]:
-    """Releases and returns its spare hosts."""
+    """Releases the workload's spare hosts and returns their names."""
     hosts = held(ledger, key).names
     if hosts:
         ledger.unhold(spare_key(key))
@@ -96,7 +96,7 @@ def _is_short(ledger: Ledger, key: str) -> bool:
     if not ledger.domains_exist(spare_key(key)):
         return True
     now = held(ledger, key)
-    return len(now.names) < now.asked and ledger.spare_host_owners[key] != _generation(ledger, key)
+    return len(now.names) < now.wanted and ledger.spare_host_owners[key] != _generation(ledger, key)
 
 
 def _generation(ledger: Ledger, key: str) -> int:
@@ -107,8 +107,8 @@ def _generation(ledger: Ledger, key: str) -> int:
 
 
 def quota_shortage(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple[str, str] | None:
-    """Returns the first of these, which start together, whose spare hosts exceed the quota, and why; None if none."""
-    if not any(asked(each.workload) for each in nominations):
+    """Returns the key of the first nomination whose spare hosts exceed the quota, and why; None if all fit."""
+    if not any(requested_hosts(each.workload) for each in nominations):
         return None
     with ledger.trial():
         for each in nominations:
@@ -116,10 +116,8 @@ def quota_shortage(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple
             for pair, amount in _usage(ledger, each).items():
                 usage[pair] = usage.get(pair, 0) + amount
             if not ledger.quota.fits(queue, usage):
-                text = (
-                    f"insufficient quota in ClusterQueue {queue} for the pods and {asked(each.workload)} spare host(s)"
-                )
-                return each.workload.key, text
+                hosts = f"{requested_hosts(each.workload)} spare host(s)"
+                return each.workload.key, f"insufficient quota in ClusterQueue {queue} for the pods and {hosts}"
             ledger.quota.add(queue, usage)
     return None
 

@@ -16,7 +16,7 @@ from admission.engine.quota.cohorts import QuotaNode
 from admission.engine.quota.fairness import Share, dominant_share
 
 Score = tuple[bool, Share, Order]
-"""How a candidate does in a cohort; less is better: whether its subtree borrows what it asks for, its share, its age."""
+"""How a candidate does in a cohort; less is better: whether its subtree borrows the requested amounts, its share, its age."""
 
 
 def winner(left: Mapping[str, Nomination], ledger: Ledger, nominal_first: bool = True) -> Nomination:

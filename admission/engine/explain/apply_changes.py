@@ -42,7 +42,7 @@ from admission.engine.model import (
     Quota,
     ResourceGroup,
     Toleration,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 
@@ -195,29 +195,29 @@ def _each(workload: Workload, names: Collection[str] | None, become: Callable[[P
 
 
 def _relaxed(pod_set: PodSet, to: str, *, required: bool) -> PodSet:
-    ask = pod_set.topology or TopologyAsk()
+    topology = pod_set.topology or TopologyRequest()
     stricter, softer = (to, None) if required else (None, to)
-    return replace(pod_set, topology=replace(ask, required=stricter, preferred=softer, relax_after=None))
+    return replace(pod_set, topology=replace(topology, required=stricter, preferred=softer, relax_after=None))
 
 
 def _renamed(pod_set: PodSet, level: str, to: str) -> PodSet:
-    ask = pod_set.topology or TopologyAsk()
-    required = to if ask.required == level else ask.required
-    preferred = to if ask.preferred == level else ask.preferred
-    slices = tuple(replace(layer, level=to) if layer.level == level else layer for layer in ask.slices)
-    rules = tuple(replace(rule, level=to) if rule.level == level else rule for rule in ask.constraints)
+    topology = pod_set.topology or TopologyRequest()
+    required = to if topology.required == level else topology.required
+    preferred = to if topology.preferred == level else topology.preferred
+    slices = tuple(replace(layer, level=to) if layer.level == level else layer for layer in topology.slices)
+    rules = tuple(replace(rule, level=to) if rule.level == level else rule for rule in topology.constraints)
     return replace(
-        pod_set, topology=replace(ask, required=required, preferred=preferred, slices=slices, constraints=rules)
+        pod_set, topology=replace(topology, required=required, preferred=preferred, slices=slices, constraints=rules)
     )
 
 
 def _softened(pod_set: PodSet, level: str) -> PodSet:
-    ask = pod_set.topology or TopologyAsk()
+    topology = pod_set.topology or TopologyRequest()
 
     def soft(constraint: LevelConstraint) -> LevelConstraint:
         return replace(constraint, hard=False) if constraint.level == level else constraint
 
-    return replace(pod_set, topology=replace(ask, constraints=tuple(map(soft, ask.constraints))))
+    return replace(pod_set, topology=replace(topology, constraints=tuple(map(soft, topology.constraints))))
 
 
 def _lowered(pod_set: PodSet, resource: str, amount: int) -> PodSet:

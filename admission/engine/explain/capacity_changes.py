@@ -23,7 +23,7 @@ from admission.engine.explain.flavor_capacity import in_slices
 from admission.engine.explain.trials import Trials
 from admission.engine.flavors.search import total_requests
 from admission.engine.model import ClusterQueue, FlavorResource, Node
-from admission.engine.topology.constraints import Ask
+from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.count import Counter, rows_below
 
 BOUNDLESS = 1 << 60
@@ -108,7 +108,7 @@ def more_nodes(trying: Trials, unplaced_groups: Sequence[UnplacedGroup]) -> Chan
         for like, domain, holds in _typical(unplaced, daemons):
             levels = unplaced.capacity.tree.shape.levels[: len(domain)]
             add = partial(AddNodes, unplaced.group.workers.flavor, like.name, levels, domain, daemons)
-            change = trying.least(add, *_guess(like, daemons, unplaced.ask, holds))
+            change = trying.least(add, *_guess(like, daemons, unplaced.resolved, holds))
             if change is not None:
                 return change
     return None
@@ -116,7 +116,7 @@ def more_nodes(trying: Trials, unplaced_groups: Sequence[UnplacedGroup]) -> Chan
 
 def _daemons(unplaced: UnplacedGroup) -> tuple[tuple[str, int], ...]:
     """Returns what foreign pods use on every node: daemons, which run on new nodes as well."""
-    rows = unplaced.capacity.usable(unplaced.ask).nonzero()[0].tolist()
+    rows = unplaced.capacity.usable(unplaced.resolved).nonzero()[0].tolist()
     records = [unplaced.capacity.record(name) for row in rows for name in unplaced.capacity.tree.members(row)]
     columns = unplaced.capacity.tree.columns
     least = {c: min(record.foreign.get(c, 0) for record in records) for c in (records[0].foreign if records else ())}
@@ -130,40 +130,46 @@ def _typical(
 
     The number is that of the domain, or of all domains if the level is not required.
     """
-    capacity, ask, tree = unplaced.capacity, unplaced.ask, unplaced.capacity.tree
-    level = _level(ask, tree.depth, by_host=tree.shape.by_host)
-    numbers = Counter(tree, ask).levels()
-    counts = capacity.counts(ask, level, numbers[level])
-    for slot in capacity.best(ask, level, numbers[level])[:DOMAINS]:
-        usable = rows_below(tree, level, [slot]) & capacity.usable(ask)
+    capacity, resolved, tree = unplaced.capacity, unplaced.resolved, unplaced.capacity.tree
+    level = _level(resolved, tree.depth, by_host=tree.shape.by_host)
+    numbers = Counter(tree, resolved).levels()
+    counts = capacity.counts(resolved, level, numbers[level])
+    for slot in capacity.best(resolved, level, numbers[level])[:DOMAINS]:
+        usable = rows_below(tree, level, [slot]) & capacity.usable(resolved)
         names = sorted(name for row in usable.nonzero()[0].tolist() for name in tree.members(row))
-        nodes = [node for name in names if (node := capacity.node(name)) is not None and _each(node, daemons, ask)]
+        nodes = [node for name in names if (node := capacity.node(name)) is not None and _each(node, daemons, resolved)]
         if nodes:
             kinds = Tally(tuple(sorted(node.allocatable.items())) for node in nodes)
             usual = max(kinds.values())
             like = next(n for n in nodes if kinds[tuple(sorted(n.allocatable.items()))] == usual)
-            holds = int(counts[slot]) if ask.required else int(counts[tree.levels[level].ids()].sum())
-            yield like, tree.levels[level].paths[slot], holds * (ask.slice_size if in_slices(ask, level) else 1)
+            holds = int(counts[slot]) if resolved.required else int(counts[tree.levels[level].ids()].sum())
+            yield (
+                like,
+                tree.levels[level].paths[slot],
+                holds * (resolved.slice_size if in_slices(resolved, level) else 1),
+            )
 
 
-def _level(ask: Ask, depth: int, *, by_host: bool) -> int:
+def _level(resolved: ResolvedRequest, depth: int, *, by_host: bool) -> int:
     """Returns the level for new nodes: the requested one, but above hosts, since a new node is a host of its own."""
     lowest = depth - 2 if by_host and depth > 1 else depth - 1
-    return min(ask.level, lowest)
+    return min(resolved.level, lowest)
 
 
-def _guess(like: Node, daemons: tuple[tuple[str, int], ...], ask: Ask, holds: int) -> tuple[int, int]:
+def _guess(like: Node, daemons: tuple[tuple[str, int], ...], resolved: ResolvedRequest, holds: int) -> tuple[int, int]:
     """Returns how many such nodes may be needed beside the `holds` pods that fit, and how many suffice by themselves.
 
     If the latter do not suffice, no larger number does.
     """
-    each, size = _each(like, daemons, ask), ask.slice_size
-    alone = -(-ask.need // (each // size)) if each >= size else ask.need * -(-size // each)
-    return max(1, -(-(ask.need * size - holds) // each)), min(MOST_NODES, alone + ask.leaders)
+    each, size = _each(like, daemons, resolved), resolved.slice_size
+    alone = -(-resolved.need // (each // size)) if each >= size else resolved.need * -(-size // each)
+    return max(1, -(-(resolved.need * size - holds) // each)), min(MOST_NODES, alone + resolved.leaders)
 
 
-def _each(node: Node, daemons: tuple[tuple[str, int], ...], ask: Ask) -> int:
+def _each(node: Node, daemons: tuple[tuple[str, int], ...], resolved: ResolvedRequest) -> int:
     """Returns how many pods such a node holds beside its daemons."""
     taken, offers = dict(daemons), node.allocatable
-    fits = ((offers.get(name, 0) - taken.get(name, 0)) // amount for name, amount in ask.request.items() if amount > 0)
+    fits = (
+        (offers.get(name, 0) - taken.get(name, 0)) // amount for name, amount in resolved.request.items() if amount > 0
+    )
     return max(0, min(fits))

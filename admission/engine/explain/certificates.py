@@ -30,10 +30,10 @@ def proofs(ledger: Ledger, workload: Workload, admission: Admission, now: float)
         if len(flavors) != 1:
             return ()
         where.append(PodSetFlavors(name, {}, {}, topology=flavors[0]))
-    asked = replace(workload, pod_sets=tuple(pod_sets))
+    reduced = replace(workload, pod_sets=tuple(pod_sets))
     with ledger.trial():
         leave(ledger, workload.key)
-        requests = placement_requests(asked, queue, FlavorAssignment(tuple(where), {}), ledger.flavors, now)
+        requests = placement_requests(reduced, queue, FlavorAssignment(tuple(where), {}), ledger.flavors, now)
         result = place(ledger, requests)
     same = (name for name, got in placed.items() if result.assignments.get(name) == got.assignment)
     return tuple(Proved(name, result.certificates[name]) for name in same if name in result.certificates)

@@ -29,7 +29,7 @@ from admission.engine.explain.changes import (
 from admission.engine.explain.cycle_decision import DecisionInputs, competitors, simulated_cycle
 from admission.engine.explain.explanation import Taken
 from admission.engine.explain.finishing import UnplacedGroup, finishing
-from admission.engine.explain.quotas import RelatedQueues, asked_of
+from admission.engine.explain.quotas import RelatedQueues, requested_amounts
 from admission.engine.explain.trials import TrialBudget, Trials
 from admission.engine.model import FlavorResource, Workload
 
@@ -131,7 +131,7 @@ class CycleTrials(Trials):
         if len(raises) == len(changes):
             yield from self._raised(raises, report)
         elif len(changes) == 1 and isinstance(changes[0], Finish):
-            more = finishing(self, unplaced_groups, related, sorted(self._asked()))
+            more = finishing(self, unplaced_groups, related, sorted(self._requested()))
         elif len(changes) == 1 and isinstance(changes[0], AddNodes):
             nodes = changes[0]
             more = self.least(partial(_number, nodes), 2 * nodes.count, MOST_NODES)
@@ -159,10 +159,10 @@ class CycleTrials(Trials):
 
     def _before(self, raises: Iterable[RaiseQuota]) -> dict[FlavorResource, int]:
         own = [one for one in self.competitors if one.cluster_queue == self.queue.name]
-        asked = [asked_of(self.queue, group, one) for one in own for group in self.queue.groups]
-        return {(one.flavor, one.resource): sum(each.get(one.resource, 0) for each in asked) for one in raises}
+        requested = [requested_amounts(self.queue, group, one) for one in own for group in self.queue.groups]
+        return {(one.flavor, one.resource): sum(each.get(one.resource, 0) for each in requested) for one in raises}
 
-    def _asked(self) -> set[FlavorResource]:
+    def _requested(self) -> set[FlavorResource]:
         """Returns the quotas that the workload may use."""
         resources = {resource for pod_set in self.workload.pod_sets for resource in pod_set.requests}
         return {

@@ -23,7 +23,7 @@ from admission.engine.explain.cycle_trials import CycleTrials
 from admission.engine.explain.explanation import Behind, Explanation, FlavorView, PodSetView, QuotaView, Verdict
 from admission.engine.explain.finishing import UnplacedGroup
 from admission.engine.explain.flavor_capacity import FlavorCapacity
-from admission.engine.explain.quotas import RelatedQueues, asked_of, quota_views
+from admission.engine.explain.quotas import RelatedQueues, quota_views, requested_amounts
 from admission.engine.explain.remedies import check_remedies, ranked, remedies
 from admission.engine.explain.trials import BUDGET, TrialBudget, Trials
 from admission.engine.explain.wording import unanswered_text
@@ -293,16 +293,16 @@ class _FlavorViews:
     def flavors(self) -> Iterator[FlavorView]:
         """Yields a view of each flavor, in the order of the queue."""
         for group in self._queue.groups:
-            asked = asked_of(self._queue, group, self._workload)
+            requested = requested_amounts(self._queue, group, self._workload)
             for quotas in group.flavors:
-                if any(asked.values()):
+                if any(requested.values()):
                     self._budget.rest(self._ledger)
                     view = self._flavor(group, quotas.flavor)
-                    quota = {resource: amount for resource, amount in asked.items() if resource in quotas.quotas}
+                    quota = {resource: amount for resource, amount in requested.items() if resource in quotas.quotas}
                     yield replace(view, quota=self._quota(quotas.flavor, quota))
 
-    def _quota(self, flavor: str, asked: Mapping[str, int]) -> tuple[QuotaView, ...]:
-        return quota_views(self._ledger, self._queue, self.related, flavor, asked)
+    def _quota(self, flavor: str, requested: Mapping[str, int]) -> tuple[QuotaView, ...]:
+        return quota_views(self._ledger, self._queue, self.related, flavor, requested)
 
     def _flavor(self, group: ResourceGroup, name: str) -> FlavorView:
         flavor = self._ledger.flavors.get(name)
@@ -345,10 +345,10 @@ class _FlavorViews:
 
     def _pod_set(self, capacity: FlavorCapacity | None, group: Group, message: str) -> PodSetView:
         names = tuple(member.pod_set.name for member in group.members)
-        ask = "" if capacity is None else capacity.ask(group)
-        if capacity is None or isinstance(ask, str):
+        resolved = "" if capacity is None else capacity.resolve(group)
+        if capacity is None or isinstance(resolved, str):
             return PodSetView(names, message)
-        self.unplaced_groups.append(UnplacedGroup(capacity, group, ask))
+        self.unplaced_groups.append(UnplacedGroup(capacity, group, resolved))
         return PodSetView(names, message, capacity.levels(group))
 
 

@@ -18,7 +18,7 @@ from admission.engine.explain.flavor_capacity import FlavorCapacity
 from admission.engine.explain.quotas import RelatedQueues
 from admission.engine.explain.trials import Trials
 from admission.engine.model import FlavorResource
-from admission.engine.topology.constraints import Ask, Group
+from admission.engine.topology.constraints import Group, ResolvedRequest
 from admission.engine.topology.count import Counter, rows_below
 
 DOMAINS = 3
@@ -34,7 +34,7 @@ class UnplacedGroup:
 
     capacity: FlavorCapacity
     group: Group
-    ask: Ask
+    resolved: ResolvedRequest
 
 
 Weights = Mapping[str, int]
@@ -98,22 +98,28 @@ def _candidates(unplaced_groups: Sequence[UnplacedGroup], holders: Weights) -> I
 def _by_domain(unplaced: UnplacedGroup) -> Iterator[Weights]:
     """Yields weights for each domain that would suffice if empty, best domain first: how many pods' worth each workload
     uses."""
-    tree, ask, capacity = unplaced.capacity.tree, unplaced.ask, unplaced.capacity
-    level = ask.level if ask.required else 0
-    now = Counter(tree, ask).levels()[level]
-    empty = capacity.counts(ask, level, Counter(tree, ask, simulate_empty=True).levels()[level])
-    need = ask.need if ask.slice_size > 1 and level <= ask.slice_level else ask.need * ask.slice_size
-    best = capacity.best(ask, level, now)
+    tree, resolved, capacity = unplaced.capacity.tree, unplaced.resolved, unplaced.capacity
+    level = resolved.level if resolved.required else 0
+    now = Counter(tree, resolved).levels()[level]
+    empty = capacity.counts(resolved, level, Counter(tree, resolved, simulate_empty=True).levels()[level])
+    need = (
+        resolved.need
+        if resolved.slice_size > 1 and level <= resolved.slice_level
+        else resolved.need * resolved.slice_size
+    )
+    best = capacity.best(resolved, level, now)
     whole = [slot for slot in best if empty[slot] >= need][:DOMAINS]
     for slot in whole:
         yield _worth(unplaced, capacity, level, [slot])
-    if not whole and not ask.required:
+    if not whole and not resolved.required:
         yield _worth(unplaced, capacity, level, best)
 
 
 def _worth(unplaced: UnplacedGroup, capacity: FlavorCapacity, level: int, slots: Sequence[int]) -> Weights:
-    rows = rows_below(capacity.tree, level, slots) & capacity.usable(unplaced.ask)
-    request = {capacity.tree.columns.of(name): amount for name, amount in unplaced.ask.request.items() if amount > 0}
+    rows = rows_below(capacity.tree, level, slots) & capacity.usable(unplaced.resolved)
+    request = {
+        capacity.tree.columns.of(name): amount for name, amount in unplaced.resolved.request.items() if amount > 0
+    }
     return {
         key: max(amounts.get(column, 0) * 1000 // amount for column, amount in request.items())
         for key, amounts in capacity.takers.amounts(rows).items()

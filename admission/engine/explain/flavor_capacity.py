@@ -16,7 +16,7 @@ from admission.engine.explain.explanation import Exclusion, LevelView, Shortage
 from admission.engine.ledger import Ledger
 from admission.engine.model import Node
 from admission.engine.reasons import Reason
-from admission.engine.topology.constraints import Ask, Group, build
+from admission.engine.topology.constraints import Group, ResolvedRequest, build
 from admission.engine.topology.count import Counter, Numbers, count_in, rows_below
 from admission.engine.topology.neighbours.placed import APART
 from admission.engine.topology.neighbours.within import one_each
@@ -46,45 +46,45 @@ class FlavorCapacity:
             self._takers = CapacityUsers(self._ledger, self.tree)
         return self._takers
 
-    def ask(self, group: Group) -> Ask | str:
+    def resolve(self, group: Group) -> ResolvedRequest | str:
         """Returns the group's request to the tree, or the message about an invalid request."""
         return build(self.tree, self._ledger.flavors[self._flavor], group, self._ledger.options)
 
     def levels(self, group: Group) -> tuple[LevelView, ...]:
         """Returns a view of each level, widest first; empty for an invalid request."""
-        ask = self.ask(group)
-        if isinstance(ask, str):
+        resolved = self.resolve(group)
+        if isinstance(resolved, str):
             return ()
-        every = Counter(self.tree, ask).levels()
-        return tuple(self._level(ask, level, numbers) for level, numbers in enumerate(every))
+        every = Counter(self.tree, resolved).levels()
+        return tuple(self._level(resolved, level, numbers) for level, numbers in enumerate(every))
 
-    def best(self, ask: Ask, level: int, numbers: Numbers) -> list[int]:
+    def best(self, resolved: ResolvedRequest, level: int, numbers: Numbers) -> list[int]:
         """Returns the level's domains, those that hold most first; ties break by name."""
         domains = self.tree.levels[level]
-        ids, counts = domains.ids(), self.counts(ask, level, numbers)
+        ids, counts = domains.ids(), self.counts(resolved, level, numbers)
         order = np.lexsort((domains.label[ids], -numbers.pod[ids], -counts[ids]))
         found: list[int] = ids[order].tolist()
         return found
 
-    def counts(self, ask: Ask, level: int, numbers: Numbers) -> Ints:
+    def counts(self, resolved: ResolvedRequest, level: int, numbers: Numbers) -> Ints:
         """Returns slices by domain where the level counts slices, else pods; with room for the leader if there is one."""
-        if in_slices(ask, level):
-            return numbers.slice_l if ask.leaders else numbers.slice
-        return numbers.pod_l if ask.leaders else numbers.pod
+        if in_slices(resolved, level):
+            return numbers.slice_l if resolved.leaders else numbers.slice
+        return numbers.pod_l if resolved.leaders else numbers.pod
 
-    def _level(self, ask: Ask, level: int, numbers: Numbers) -> LevelView:
-        sliced = in_slices(ask, level)
-        unit, wanted = ("slices", ask.need) if sliced else ("pods", ask.need * ask.slice_size)
-        view = LevelView(self.tree.shape.levels[level], (), 0, wanted, unit, 0, asked=level == ask.level)
-        best = self.best(ask, level, numbers)[:1]
+    def _level(self, resolved: ResolvedRequest, level: int, numbers: Numbers) -> LevelView:
+        sliced = in_slices(resolved, level)
+        unit, wanted = ("slices", resolved.need) if sliced else ("pods", resolved.need * resolved.slice_size)
+        view = LevelView(self.tree.shape.levels[level], (), 0, wanted, unit, 0, asked=level == resolved.level)
+        best = self.best(resolved, level, numbers)[:1]
         if not best:
             return view
-        counts, slot = self.counts(ask, level, numbers), best[0]
+        counts, slot = self.counts(resolved, level, numbers), best[0]
         fits, rows = int(counts[slot]), rows_below(self.tree, level, [slot])
-        insufficient = tuple(self._insufficient(ask, rows))
+        insufficient = tuple(self._insufficient(resolved, rows))
         shortages = tuple(one for one in insufficient if one.free < one.asked)
-        leader = not ask.leaders or (numbers.leader is not None and bool(numbers.leader[slot]))
-        own = tuple(self._apart(ask, rows))
+        leader = not resolved.leaders or (numbers.leader is not None and bool(numbers.leader[slot]))
+        own = tuple(self._apart(resolved, rows))
         return replace(
             view,
             domain=self.tree.levels[level].paths[slot],
@@ -92,7 +92,7 @@ class FlavorCapacity:
             everywhere=int(counts[self.tree.levels[level].ids()].sum()),
             shortages=shortages,
             torn=tuple(one for one in insufficient if one.free >= one.asked),
-            exclusions=(*self._exclusions(ask, rows), *own),
+            exclusions=(*self._exclusions(resolved, rows), *own),
             fragmented=fits < wanted and leader and not shortages and not own,
             leader=leader,
         )
@@ -107,16 +107,16 @@ class FlavorCapacity:
 
     # ---- limits of a domain
 
-    def usable(self, ask: Ask) -> Bools:
+    def usable(self, resolved: ResolvedRequest) -> Bools:
         """Returns the rows that pass all tests except capacity."""
         alive = self.tree.rows.alive
-        feasible = self.tree.usable(ask.wants)
+        feasible = self.tree.usable(resolved.wants)
         return alive if feasible is None else alive & feasible
 
-    def _insufficient(self, ask: Ask, rows: Bools) -> Iterator[Shortage]:
+    def _insufficient(self, resolved: ResolvedRequest, rows: Bools) -> Iterator[Shortage]:
         """Yields each resource that by itself keeps some pods off the nodes of the domain, where a pod needs one whole node."""
-        pods, usable = ask.need * ask.slice_size, rows & self.usable(ask)
-        for resource, amount in sorted(ask.request.items()):
+        pods, usable = resolved.need * resolved.slice_size, rows & self.usable(resolved)
+        for resource, amount in sorted(resolved.request.items()):
             if amount <= 0:
                 continue
             free = np.where(usable, np.clip(self._free(resource), 0, None), 0)
@@ -130,53 +130,53 @@ class FlavorCapacity:
         free = None if column is None else self.tree.free(column)
         return np.zeros(self.tree.rows.size, dtype=np.int64) if free is None else free
 
-    def _exclusions(self, ask: Ask, rows: Bools) -> Iterator[Exclusion]:
-        excluded = np.flatnonzero(rows & ~self.usable(ask)).tolist()
+    def _exclusions(self, resolved: ResolvedRequest, rows: Bools) -> Iterator[Exclusion]:
+        excluded = np.flatnonzero(rows & ~self.usable(resolved)).tolist()
         if not excluded:
             return
-        fit, found = self._fit(ask), dict[tuple[Reason, str], tuple[int, int]]()
-        closing = list(self.tree.neighbours.closing(ask.wants.facts, self.tree, empty=False))
-        suits = self.tree.matcher.feasible(ask.wants, self.tree.rows.size)
+        fit, found = self._fit(resolved), dict[tuple[Reason, str], tuple[int, int]]()
+        closing = list(self.tree.neighbours.closing(resolved.wants.facts, self.tree, empty=False))
+        suits = self.tree.matcher.feasible(resolved.wants, self.tree.rows.size)
         for row in excluded:
             near = next(((kind, key) for kind, key, closed in closing if closed[row]), None)
             near = near if suits is None or suits[row] else None
-            why = _why(ask, self.tree.matcher.node(row), near)
+            why = _why(resolved, self.tree.matcher.node(row), near)
             nodes, pods = found.get(why, (0, 0))
             found[why] = (nodes + 1, pods + int(fit[row]))
         for (code, what), (nodes, pods) in sorted(found.items()):
             yield Exclusion(code, what, nodes, pods)
 
-    def _fit(self, ask: Ask) -> Ints:
+    def _fit(self, resolved: ResolvedRequest) -> Ints:
         """Returns how many pods fit into each row by capacity alone."""
-        free = {self.tree.columns.of(name): self._free(name) for name in ask.request}
-        return count_in(ask.request, free, self.tree.columns.index, self.tree.rows.size)
+        free = {self.tree.columns.of(name): self._free(name) for name in resolved.request}
+        return count_in(resolved.request, free, self.tree.columns.index, self.tree.rows.size)
 
-    def _apart(self, ask: Ask, rows: Bools) -> Iterator[Exclusion]:
+    def _apart(self, resolved: ResolvedRequest, rows: Bools) -> Iterator[Exclusion]:
         """Yields the nodes that stay free because the pods' own anti-affinity keeps them apart."""
-        keys = self.tree.neighbours.keys_apart(ask.wants.facts)
+        keys = self.tree.neighbours.keys_apart(resolved.wants.facts)
         if not keys:
             return
-        fit = np.where(rows & self.usable(ask), self._fit(ask), 0)
-        left = fit - one_each(self.tree, fit, keys, ask.level if ask.required else None)
+        fit = np.where(rows & self.usable(resolved), self._fit(resolved), 0)
+        left = fit - one_each(self.tree, fit, keys, resolved.level if resolved.required else None)
         if number := int((left > 0).sum()):
             what = f"{' and '.join(keys)} among its own pods"
             yield Exclusion(Reason.POD_ANTI_AFFINITY, what, number, int(left.sum()))
 
 
-def in_slices(ask: Ask, level: int) -> bool:
+def in_slices(resolved: ResolvedRequest, level: int) -> bool:
     """Reports whether the level is counted in slices."""
-    return ask.slice_size > 1 and level <= ask.slice_level
+    return resolved.slice_size > 1 and level <= resolved.slice_level
 
 
-def _why(ask: Ask, node: Node | None, near: tuple[str, str] | None) -> tuple[Reason, str]:
+def _why(resolved: ResolvedRequest, node: Node | None, near: tuple[str, str] | None) -> tuple[Reason, str]:
     """Returns the first test that the node fails, in the placement's order; `near` is a pod term that alone excludes it."""
     if near is not None:
         return Reason.POD_ANTI_AFFINITY if near[0] == APART else Reason.POD_AFFINITY, near[1]
     labels = {} if node is None else node.labels
-    taint = untolerated(() if node is None else node.taints, ask.wants.tolerations)
+    taint = untolerated(() if node is None else node.taints, resolved.wants.tolerations)
     if taint is not None:
         return Reason.UNTOLERATED_TAINT, taint_text(taint)
-    for key, value in ask.wants.selector:
+    for key, value in resolved.wants.selector:
         if labels.get(key) != value:
             return Reason.NODE_SELECTOR_MISMATCH, f"{key}={value}"
     return Reason.NODE_AFFINITY_MISMATCH, ""

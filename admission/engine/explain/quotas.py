@@ -54,7 +54,7 @@ class RelatedQueues:
         return found
 
 
-def asked_of(queue: ClusterQueue, group: ResourceGroup, workload: Workload) -> dict[str, int]:
+def requested_amounts(queue: ClusterQueue, group: ResourceGroup, workload: Workload) -> dict[str, int]:
     """Returns the request of the whole workload to a resource group, if all of it went to one flavor."""
     total: dict[str, int] = {}
     for pod_set in workload.pod_sets:
@@ -65,23 +65,25 @@ def asked_of(queue: ClusterQueue, group: ResourceGroup, workload: Workload) -> d
 
 
 def quota_views(
-    ledger: Ledger, queue: ClusterQueue, family: RelatedQueues, flavor: str, asked: Mapping[str, int]
+    ledger: Ledger, queue: ClusterQueue, family: RelatedQueues, flavor: str, requested: Mapping[str, int]
 ) -> tuple[QuotaView, ...]:
     """Returns one view per resource, sorted by name."""
-    return tuple(_view(ledger, queue.name, family, (flavor, resource), asked[resource]) for resource in sorted(asked))
+    return tuple(
+        _view(ledger, queue.name, family, (flavor, resource), requested[resource]) for resource in sorted(requested)
+    )
 
 
-def _view(ledger: Ledger, queue: str, family: RelatedQueues, fr: FlavorResource, asked: int) -> QuotaView:
+def _view(ledger: Ledger, queue: str, family: RelatedQueues, fr: FlavorResource, requested: int) -> QuotaView:
     quota = ledger.quota
     available = quota.available(queue, fr)
     users = sorted(_users(ledger, family, fr), key=lambda user: (-user.amount, user.cluster_queue))
     return QuotaView(
         resource=fr[1],
-        asked=asked,
+        asked=requested,
         nominal=quota.nominal(queue, fr),
         available=available,
         most=quota.potential(queue, fr),
-        short=max(0, asked - available),
+        short=max(0, requested - available),
         users=tuple(users[:TOP]),
         workloads=_workloads(family, fr),
     )

@@ -23,7 +23,7 @@ from admission.engine.explain.changes import (
 )
 from admission.engine.explain.trials import Trials
 from admission.engine.flavors.eligible import named_levels
-from admission.engine.model import Flavor, PodSet, Taint, TopologyAsk
+from admission.engine.model import Flavor, PodSet, Taint, TopologyRequest
 from admission.engine.requests import in_force
 from admission.engine.topology.tree.match import untolerated
 
@@ -60,23 +60,23 @@ def _climbs(trying: Trials) -> Iterator[list[RelaxTopology]]:
     for members in list(groups.values())[:MOST_POD_SETS]:
         names = tuple(member.name for member in members)
         for flavor in _flavors(trying):
-            ask = in_force(members[0], flavor, trying.now - trying.workload.queued).topology
-            if flavor.levels is not None and ask is not None and ask.required in flavor.levels:
-                at = flavor.levels.index(ask.required)
-                climb = [RelaxTopology(names, ask.required, to, True) for to in reversed(flavor.levels[:at])]
-                yield [*climb, RelaxTopology(names, ask.required, ask.required, False)]
+            topology = in_force(members[0], flavor, trying.now - trying.workload.queued).topology
+            if flavor.levels is not None and topology is not None and topology.required in flavor.levels:
+                at = flavor.levels.index(topology.required)
+                climb = [RelaxTopology(names, topology.required, to, True) for to in reversed(flavor.levels[:at])]
+                yield [*climb, RelaxTopology(names, topology.required, topology.required, False)]
                 break
 
 
 def renamed(trying: Trials) -> Iterator[Change]:
     """Yields, for each level that no flavor of the queue has, existing levels that would suffice, the narrowest first."""
     existing = dict.fromkeys(level for flavor in _flavors(trying) for level in reversed(flavor.levels or ()))
-    asking: dict[str, list[str]] = {}
+    by_level: dict[str, list[str]] = {}
     for pod_set in trying.workload.pod_sets:
         for level in named_levels(pod_set):
             if level not in existing:
-                asking.setdefault(level, []).append(pod_set.name)
-    for level, names in asking.items():
+                by_level.setdefault(level, []).append(pod_set.name)
+    for level, names in by_level.items():
         changes = (NameLevel(tuple(names), level, to) for to in existing)
         yield from (change for change in changes if trying.admits(change))
 
@@ -89,7 +89,7 @@ def _flavors(trying: Trials) -> list[Flavor]:
 def softened(trying: Trials) -> Iterator[Change]:
     """Yields each hard constraint whose softening alone suffices."""
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
-        for constraint in (pod_set.topology or TopologyAsk()).constraints:
+        for constraint in (pod_set.topology or TopologyRequest()).constraints:
             change = SoftenConstraint(pod_set.name, constraint.level)
             if constraint.hard and trying.admits(change):
                 yield change
@@ -110,7 +110,7 @@ def fewer(trying: Trials) -> Iterator[Change]:
     For a pod set with a minimum the admission tries fewer pods already, so a lower minimum is searched.
     """
     for pod_set in trying.workload.pod_sets[:MOST_POD_SETS]:
-        slices = (pod_set.topology or TopologyAsk()).slices
+        slices = (pod_set.topology or TopologyRequest()).slices
         size = max(1, slices[0].size) if slices else 1
 
         def fewer_slices(number: int, pod_set: PodSet = pod_set, size: int = size) -> Change:
@@ -154,8 +154,8 @@ def unselecting(trying: Trials) -> Iterator[Change]:
 def _selectors(trying: Trials) -> list[Change]:
     labels = sorted({item for pod_set in trying.workload.pod_sets for item in pod_set.node_selector.items()})
     found: list[Change] = [DropSelector(key, value) for key, value in labels]
-    asking = (p for p in trying.workload.pod_sets[:MOST_POD_SETS] if p.affinity is not None)
-    return [*found, *(DropAffinity(pod_set.name) for pod_set in asking)]
+    by_level = (p for p in trying.workload.pod_sets[:MOST_POD_SETS] if p.affinity is not None)
+    return [*found, *(DropAffinity(pod_set.name) for pod_set in by_level)]
 
 
 def opened(trying: Trials) -> tuple[Change, ...]:

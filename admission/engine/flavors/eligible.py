@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from admission.engine.model import AUTO_LEVEL, Flavor, NodeSelectorRequirement, NodeSelectorTerm, PodSet, TopologyAsk
+from admission.engine.model import (
+    AUTO_LEVEL,
+    Flavor,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PodSet,
+    TopologyRequest,
+)
 from admission.engine.topology.tree.match import int64, untolerated
 
 
@@ -32,8 +39,8 @@ def unsuitable(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...], implie
 
 
 def _topology_mismatch(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...], implied: bool) -> str | None:
-    ask = pod_set.topology
-    if ask is None or not ask.explicit:
+    topology = pod_set.topology
+    if topology is None or not topology.explicit:
         if implied or flavor.topology is None:
             return None
         return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
@@ -43,21 +50,21 @@ def _topology_mismatch(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...]
         return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
     if flavor.levels is None:
         return f'Flavor "{flavor.name}" information missing in TAS cache'
-    if not _has_levels(ask, flavor.levels):
+    if not _has_levels(topology, flavor.levels):
         return f'Flavor "{flavor.name}" does not contain the requested level'
     return None
 
 
-def _has_levels(ask: TopologyAsk, levels: tuple[str, ...]) -> bool:
+def _has_levels(topology: TopologyRequest, levels: tuple[str, ...]) -> bool:
     """Reports whether the topology has every level that the request names."""
-    named = ask.required or ask.preferred
-    if named is None and not ask.unconstrained and not ask.slices:
+    named = topology.required or topology.preferred
+    if named is None and not topology.unconstrained and not topology.slices:
         return False
-    return _named(ask) <= set(levels)
+    return _named(topology) <= set(levels)
 
 
-def _named(ask: TopologyAsk) -> set[str]:
-    named = {ask.required or ask.preferred, *(layer.level for layer in ask.slices)}
+def _named(topology: TopologyRequest) -> set[str]:
+    named = {topology.required or topology.preferred, *(layer.level for layer in topology.slices)}
     return {level for level in named if level is not None and level != AUTO_LEVEL}
 
 

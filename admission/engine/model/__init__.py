@@ -33,10 +33,10 @@ from admission.engine.model.topology import (
     Profile,
     SliceLayer,
     Spreading,
-    TopologyAsk,
+    TopologyRequest,
 )
 from admission.engine.model.workloads import Admission, Gang, PodSet, PodSetAdmission, Workload
-from api.exclusive import DISK, HOST_PORT
+from api.exclusive import DISK, HOST_ADDRESS, HOST_PORT, node_has
 from api.exclusive import PREFIXES as EXCLUSIVE_PREFIXES
 from api.names import HOSTNAME_LABEL
 from api.pod_terms import Labels, PodFacts, PodTerm, SpreadTerm
@@ -50,6 +50,7 @@ __all__ = [
     "DISK",
     "EXCLUSIVE_PREFIXES",
     "HOSTNAME_LABEL",
+    "HOST_ADDRESS",
     "HOST_PORT",
     "LARGEST",
     "PODS",
@@ -94,8 +95,9 @@ __all__ = [
     "StopPolicy",
     "Taint",
     "Toleration",
-    "TopologyAsk",
+    "TopologyRequest",
     "UnansweredCheck",
     "Workload",
+    "node_has",
     "to_text",
 ]

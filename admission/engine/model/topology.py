@@ -54,7 +54,7 @@ class Profile(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TopologyAsk:
+class TopologyRequest:
     """A pod set's topology request. At most one of required, preferred, unconstrained applies, in that order.
 
     `explicit` is False if only an index label was recorded: then topology applies only if the queue implies it. `constraints`

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from admission.engine.model.nodes import Amounts
 from admission.engine.model.queues import FlavorResource
-from admission.engine.model.topology import Assignment, Profile, TopologyAsk
+from admission.engine.model.topology import Assignment, Profile, TopologyRequest
 from api.pod_terms import Labels, PodFacts
 from api.pods import NodeSelectorTerm, PreferredTerm, Toleration
 
@@ -27,7 +27,7 @@ class PodSet:
     count: int
     requests: Amounts
     min_count: int | None = None
-    topology: TopologyAsk | None = None
+    topology: TopologyRequest | None = None
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[NodeSelectorTerm, ...] | None = None
     preferred_affinity: tuple[PreferredTerm, ...] = ()

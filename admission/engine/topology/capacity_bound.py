@@ -42,12 +42,12 @@ class CapacityBound:
 
 def _need(tree: Tree, request: PlacementRequest) -> _Need:
     amounts = {**{name: min(amount, LIMIT) for name, amount in request.pod_set.requests.items()}, PODS: 1}
-    ask = request.pod_set.topology
-    slice_size = ask.slices[0].size if ask is not None and ask.slices else 1
+    topology = request.pod_set.topology
+    slice_size = topology.slices[0].size if topology is not None and topology.slices else 1
     count = request.count - request.count % max(1, slice_size)  # only whole slices are placed
-    if ask is None or ask.required is None or ask.relax_after is not None:
+    if topology is None or topology.required is None or topology.relax_after is not None:
         return _Need(amounts, count, None)
-    return _Need(amounts, count, tree.level_of(ask.required))
+    return _Need(amounts, count, tree.level_of(topology.required))
 
 
 def _may_hold(tree: Tree, need: _Need) -> bool:

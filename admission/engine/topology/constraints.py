@@ -1,7 +1,7 @@
 """Resolves placement requests against a tree: level names become level numbers, and slices become layers (placement.md 5.4).
 
-`build` returns an Ask, or the message of the first rule that the request breaks. place_group.py finds domains for an Ask. A
-group's workers determine the Ask; its leader contributes only the requests and node requirements of one leader pod.
+`build` returns a ResolvedRequest, or the message of the first rule that the request breaks. place_group.py finds its domains.
+A group's workers determine the ResolvedRequest; its leader contributes only the requests and node requirements of one pod.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from admission.engine.model import (
     PodSet,
     Profile,
     SliceLayer,
-    TopologyAsk,
+    TopologyRequest,
 )
 from admission.engine.topology.tree.match import Wants
 from admission.engine.topology.tree.node_affinity import malformed
@@ -30,7 +30,7 @@ from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values, resolve
 from admission.engine.topology.usage import LIMIT
 
-NOTHING = TopologyAsk(explicit=False)
+NOTHING = TopologyRequest(explicit=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ResolvedLayer:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ResolvedRequest:
     """One resolved placement request: `count` pods that use `request` each, and a leader pod if `leader` gives its usage.
 
     The search begins at `level` and continues at wider levels unless the request is `required` or `unconstrained`.
@@ -128,8 +128,8 @@ def groups_of(requests: Iterable[PlacementRequest]) -> list[Group]:
     """Returns the groups of requests of one flavor, in order; equal group names form one group (placement.md 5.9)."""
     members: dict[str | int, list[PlacementRequest]] = {}
     for index, request in enumerate(requests):
-        ask = request.pod_set.topology
-        name = None if ask is None else ask.group
+        topology = request.pod_set.topology
+        name = None if topology is None else topology.group
         members.setdefault(index if name is None else name, []).append(request)
     return list(map(Group.of, members.values()))
 
@@ -151,13 +151,13 @@ def wants_of(pod_set: PodSet, flavor: Flavor | None, facts: PodFacts | None = No
     )
 
 
-def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -> Ask | str:
-    """Returns the group's Ask, or the message that says why the request is invalid."""
+def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -> ResolvedRequest | str:
+    """Returns the group's resolved request, or the message that says why the request is invalid."""
     request = group.workers
-    asked = request.pod_set.topology or NOTHING
-    layers = asked.slices if options.multi_layer else asked.slices[:1]
-    slice_only = bool(layers) and asked.required is None and asked.preferred is None
-    key = _level_key(tree, asked, layers, request.implied)
+    topology = request.pod_set.topology or NOTHING
+    layers = topology.slices if options.multi_layer else topology.slices[:1]
+    slice_only = bool(layers) and topology.required is None and topology.preferred is None
+    key = _level_key(tree, topology, layers, request.implied)
     if layers and layers[0].size <= 0:
         return "slice topology requested, but slice size not provided"
     if key is None:
@@ -168,12 +168,12 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
     resolved = _layers(tree, level, key, layers)
     if isinstance(resolved, str):
         return resolved
-    shaped = _shaped(tree, asked.constraints)
+    shaped = _shaped(tree, topology.constraints)
     if isinstance(shaped, str):
         return shaped
     within = None
-    if asked.near is not None and asked.required is not None:
-        within = asked.near[: level + 1]
+    if topology.near is not None and topology.required is not None:
+        within = topology.near[: level + 1]
         if within not in tree.levels[level].slots:
             return f"the gang stands in another topology than that of flavor {flavor.name}"
     wants = wants_of(request.pod_set, flavor, request.facts) if tree.by_node else Wants()
@@ -186,9 +186,9 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
             return f"pod set {member.pod_set.name}: {member.facts.problem}"
     for name in (*request.pod_set.exclusive, *(() if group.leader is None else group.leader.pod_set.exclusive)):
         tree.columns.of(name)  # no node offers it, so this request may be the first to name it
-    unconstrained = asked.unconstrained is True or request.implied or slice_only
+    unconstrained = topology.unconstrained is True or request.implied or slice_only
     profile = request.profile or options.profile
-    return Ask(
+    return ResolvedRequest(
         topology=flavor.topology or flavor.name,
         count=request.count,
         request=pod_amounts(request.pod_set),
@@ -196,13 +196,13 @@ def build(tree: Tree, flavor: Flavor, group: Group, options: PlacementOptions) -
         level=level,
         layers=resolved,
         inner=_inner(resolved),
-        required=asked.required is not None,
+        required=topology.required is not None,
         unconstrained=unconstrained,
         least=profile is Profile.LEAST_FREE or (unconstrained and options.least_free_for_unconstrained),
         leader=None if group.leader is None else pod_amounts(group.leader.pod_set),
         leader_wants=leader_wants,
         by_affinity=options.respect_preferred_affinity,
-        balanced=options.balanced and asked.required is None and not unconstrained,
+        balanced=options.balanced and topology.required is None and not unconstrained,
         within=within,
         profile=profile,
         shaped=shaped,
@@ -228,15 +228,15 @@ def _leader_wants(tree: Tree, group: Group, flavor: Flavor, options: PlacementOp
     return wants_of(group.leader.pod_set, flavor, group.leader.facts)
 
 
-def _level_key(tree: Tree, asked: TopologyAsk, layers: tuple[SliceLayer, ...], implied: bool) -> str | None:
+def _level_key(tree: Tree, topology: TopologyRequest, layers: tuple[SliceLayer, ...], implied: bool) -> str | None:
     levels = tree.shape.levels
-    if asked.required is not None:
-        return asked.required
-    if asked.preferred is not None:
-        return levels[-1] if asked.preferred == AUTO_LEVEL else asked.preferred
+    if topology.required is not None:
+        return topology.required
+    if topology.preferred is not None:
+        return levels[-1] if topology.preferred == AUTO_LEVEL else topology.preferred
     if layers:
         return levels[0]
-    return levels[-1] if asked.unconstrained or implied else None
+    return levels[-1] if topology.unconstrained or implied else None
 
 
 def _layers(tree: Tree, level: int, key: str, layers: tuple[SliceLayer, ...]) -> tuple[ResolvedLayer, ...] | str:

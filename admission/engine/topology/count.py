@@ -13,7 +13,7 @@ import numpy as np
 
 from admission.engine.decision import Exclusions
 from admission.engine.model import Amounts
-from admission.engine.topology.constraints import Ask
+from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.neighbours.within import one_each
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
@@ -101,45 +101,45 @@ def free_amounts(tree: Tree, amounts: Amounts, *, simulate_empty: bool) -> dict[
 class Counter:
     """The count for one request on one tree."""
 
-    def __init__(self, tree: Tree, ask: Ask, *, simulate_empty: bool = False) -> None:
+    def __init__(self, tree: Tree, resolved: ResolvedRequest, *, simulate_empty: bool = False) -> None:
         self._tree = tree
-        self._ask = ask
+        self._resolved = resolved
         self._size = tree.rows.size
-        self._free = free_amounts(tree, {**ask.request, **(ask.leader or {})}, simulate_empty=simulate_empty)
-        self._inside = None if ask.within is None else _inside(tree, ask.within)
+        self._free = free_amounts(tree, {**resolved.request, **(resolved.leader or {})}, simulate_empty=simulate_empty)
+        self._inside = None if resolved.within is None else _inside(tree, resolved.within)
         self._empty = simulate_empty
-        self._feasible = tree.usable(ask.wants, empty=simulate_empty)
+        self._feasible = tree.usable(resolved.wants, empty=simulate_empty)
         self._mask = _both(self._feasible, self._inside)
-        self._apart = tree.neighbours.keys_apart(ask.wants.facts) if tree.by_node else []
+        self._apart = tree.neighbours.keys_apart(resolved.wants.facts) if tree.by_node else []
 
     def levels(self) -> list[Numbers]:
         """Returns the counts of each level, widest first."""
-        tree, ask = self._tree, self._ask
+        tree, resolved = self._tree, self._resolved
         numbers = self.rows()
         if tree.rows is not tree.levels[-1]:
             numbers = _sum(numbers, tree.rows.parent, tree.levels[-1].size, None)
-        numbers = _sliced(numbers, ask, tree.depth - 1)
+        numbers = _sliced(numbers, resolved, tree.depth - 1)
         found = [numbers]
         for level in range(tree.depth - 2, -1, -1):
-            inner = ask.inner.get(level + 1)
+            inner = resolved.inner.get(level + 1)
             numbers = _sum(numbers, tree.levels[level + 1].parent, tree.levels[level].size, inner)
-            numbers = _sliced(numbers, ask, level)
+            numbers = _sliced(numbers, resolved, level)
             found.append(numbers)
         found.reverse()
         return found
 
     def rows(self) -> Numbers:
         """Returns the counts of the rows, before slices are considered."""
-        ask = self._ask
-        pod = self._spread(self._fitting(ask.request, self._mask))
-        affinity = self._scores() if ask.by_affinity else None
-        if ask.leader is None:
+        resolved = self._resolved
+        pod = self._spread(self._fitting(resolved.request, self._mask))
+        affinity = self._scores() if resolved.by_affinity else None
+        if resolved.leader is None:
             return Numbers(pod, pod, pod, pod, None, affinity)
         mask = self._mask
-        if ask.leader_wants is not None:
-            mask = _both(self._tree.usable(ask.leader_wants, empty=self._empty), self._inside)
-        leader = (self._fitting(ask.leader, mask) > 0).astype(np.int64)
-        beside = self._fitting(ask.request, self._mask, self._without(ask.leader, leader))
+        if resolved.leader_wants is not None:
+            mask = _both(self._tree.usable(resolved.leader_wants, empty=self._empty), self._inside)
+        leader = (self._fitting(resolved.leader, mask) > 0).astype(np.int64)
+        beside = self._fitting(resolved.request, self._mask, self._without(resolved.leader, leader))
         if self._apart:
             beside = np.minimum(beside, pod)
         return Numbers(pod, beside, pod, beside, leader, affinity)
@@ -148,7 +148,7 @@ class Counter:
         """Returns the counts limited to one pod per domain of each key by which the gang's anti-affinity separates its pods."""
         if not self._apart:
             return fit
-        return one_each(self._tree, fit, self._apart, self._ask.level if self._ask.required else None)
+        return one_each(self._tree, fit, self._apart, self._resolved.level if self._resolved.required else None)
 
     def _without(self, leader: Amounts, where: Ints) -> dict[int, Ints]:
         columns = self._tree.columns.index
@@ -160,12 +160,12 @@ class Counter:
         return fit if mask is None else np.where(mask, fit, 0)
 
     def _scores(self) -> Ints:
-        scores = self._tree.matcher.scores(self._ask.wants, self._size)
+        scores = self._tree.matcher.scores(self._resolved.wants, self._size)
         return scores if self._mask is None else np.where(self._mask, scores, 0)
 
     def holds(self) -> Ints:
         """Returns how many pods fit into each row."""
-        return self._spread(self._fitting(self._ask.request, self._mask))
+        return self._spread(self._fitting(self._resolved.request, self._mask))
 
     def places(self, keys: Sequence[str]) -> list[tuple[tuple[tuple[str, str], ...], int]]:
         """Returns the domains of the label keys, as (key, value) pairs, each with the number of pods that fit.
@@ -181,7 +181,7 @@ class Counter:
             )
             if len(values) == len(keys):
                 found[values] = found.get(values, 0) + int(fit[row])
-        count = self._ask.count
+        count = self._resolved.count
         return sorted(found.items(), key=lambda one: (one[1] < count, abs(one[1] - count), one[0]))
 
     # ---- for the message of a failure
@@ -193,7 +193,7 @@ class Counter:
         pod terms, and last the resource that was short.
         """
         tree, alive = self._tree, self._tree.rows.alive
-        excluded = tree.matcher.excluded(self._ask.wants, self._size, alive)
+        excluded = tree.matcher.excluded(self._resolved.wants, self._size, alive)
         feasible = alive if self._feasible is None else alive & self._feasible
         inside = feasible if self._inside is None else feasible & self._inside
         return Exclusions(
@@ -209,14 +209,14 @@ class Counter:
 
     def _near(self, inside: Bools) -> dict[str, int]:
         """Returns, by pod term, how many otherwise usable rows it excludes, because of existing pods or of the gang's own."""
-        tree, wants, counts = self._tree, self._ask.wants, {}
+        tree, wants, counts = self._tree, self._resolved.wants, {}
         left = tree.rows.alive & _all(tree.matcher.feasible(wants, self._size), self._size)
         for kind, key, closed in tree.neighbours.closing(wants.facts, tree, empty=self._empty):
             if number := int((left & closed).sum()):
                 counts[f"{kind} {key}"] = number
             left = left & ~closed
         if self._apart:
-            fit = self._fitting(self._ask.request, inside)
+            fit = self._fitting(self._resolved.request, inside)
             if number := int(((fit > 0) & (self._spread(fit) == 0)).sum()):
                 counts[f"one pod of the gang for each {' and '.join(self._apart)}"] = number
         return counts
@@ -225,8 +225,8 @@ class Counter:
         """Returns, by resource, how many of these rows hold no pod for lack of it; the first resource by name counts."""
         columns, counts = self._tree.columns.index, {}
         left = rows.copy()
-        for resource in sorted(name for name, amount in self._ask.request.items() if amount):
-            fit = count_in({resource: self._ask.request[resource]}, self._free, columns, self._size)
+        for resource in sorted(name for name, amount in self._resolved.request.items() if amount):
+            fit = count_in({resource: self._resolved.request[resource]}, self._free, columns, self._size)
             short = left & (fit == 0)
             if number := int(short.sum()):
                 counts[resource] = number
@@ -234,15 +234,15 @@ class Counter:
         return counts
 
 
-def _sliced(numbers: Numbers, ask: Ask, level: int) -> Numbers:
+def _sliced(numbers: Numbers, resolved: ResolvedRequest, level: int) -> Numbers:
     """Returns the counts with slices: computed at the slice level, zero below it, and left as they are above it."""
-    if level == ask.slice_level:
-        size = ask.slice_size
+    if level == resolved.slice_level:
+        size = resolved.slice_size
         if size == 1:
             return replace(numbers, slice=numbers.pod, slice_l=numbers.pod_l)
         plain = numbers.pod // size
         return replace(numbers, slice=plain, slice_l=numbers.pod_l // size if numbers.leader is not None else plain)
-    if level > ask.slice_level:
+    if level > resolved.slice_level:
         none = np.zeros_like(numbers.pod)
         return replace(numbers, slice=none, slice_l=none)
     return numbers

@@ -16,7 +16,7 @@ import numpy as np
 
 from admission.engine.model import Assignment
 from admission.engine.topology.compatible.tree_search import Found
-from admission.engine.topology.constraints import Ask
+from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.count import Counter
 from admission.engine.topology.neighbours.even import Spread, evenly, evenly_at_most, pinned, spreads, uneven
 from admission.engine.topology.neighbours.placed import PlacedPods
@@ -29,58 +29,60 @@ _TRIES: Final = 64
 """The number of domains of a level that are tried."""
 
 
-def is_plain(ask: Ask) -> bool:
+def is_plain(resolved: ResolvedRequest) -> bool:
     """Reports whether the request has no leader, slices or placement constraints that also distribute its pods."""
-    return ask.leader is None and ask.slice_size == 1 and len(ask.layers) == 1 and not ask.shaped
+    return resolved.leader is None and resolved.slice_size == 1 and len(resolved.layers) == 1 and not resolved.shaped
 
 
-def solve(placed: PlacedPods, tree: Tree, ask: Ask, counter: Counter, *, empty: bool) -> tuple[Ints | None, int]:
+def solve(
+    placed: PlacedPods, tree: Tree, resolved: ResolvedRequest, counter: Counter, *, empty: bool
+) -> tuple[Ints | None, int]:
     """Returns the pods by row (None if there is no even placement), and the most pods that could be spread evenly."""
-    spread = spreads(placed, tree, ask.wants, empty=empty)
-    fit, most = pinned(spread, np.minimum(counter.holds(), ask.count)), 0
-    for rows, bound in _scopes(tree, ask, spread, fit):
-        if bound < ask.count:
+    spread = spreads(placed, tree, resolved.wants, empty=empty)
+    fit, most = pinned(spread, np.minimum(counter.holds(), resolved.count)), 0
+    for rows, bound in _scopes(tree, resolved, spread, fit):
+        if bound < resolved.count:
             most = max(most, bound)
             continue
-        pods, number = evenly([one.of(rows) for one in spread], fit[rows], tree.rows.label[rows], ask.count)
+        pods, number = evenly([one.of(rows) for one in spread], fit[rows], tree.rows.label[rows], resolved.count)
         most = max(most, number)
-        if number == ask.count:
+        if number == resolved.count:
             found = np.zeros(tree.rows.size, dtype=np.int64)
             found[rows] = pods
             return found, most
     return None, most
 
 
-def _scopes(tree: Tree, ask: Ask, spread: Sequence[Spread], fit: Ints) -> Iterator[tuple[Ints, int]]:
+def _scopes(tree: Tree, resolved: ResolvedRequest, spread: Sequence[Spread], fit: Ints) -> Iterator[tuple[Ints, int]]:
     """Yields the rows of each domain that could hold all pods, tightest first; then all rows, unless a level is required.
 
     With them comes an upper bound of the pods that can be spread evenly there. Except for the first domain, which often does,
     domains with a bound below the number of pods are represented by the one with the highest bound.
     """
     levels: Sequence[int] = ()
-    if ask.required:
-        levels = (ask.level,)
-    elif not ask.unconstrained:
-        levels = range(ask.level, -1, -1)
+    if resolved.required:
+        levels = (resolved.level,)
+    elif not resolved.unconstrained:
+        levels = range(resolved.level, -1, -1)
     for level in levels:
         domains = domains_of(tree, level)
         size = tree.levels[level].size
         holds = np.bincount(domains, weights=fit, minlength=size)
-        slots = np.flatnonzero(holds >= ask.count)
+        slots = np.flatnonzero(holds >= resolved.count)
         slots = slots[np.lexsort((tree.levels[level].label[slots], holds[slots]))]
         for slot in slots[:1].tolist():
-            yield np.flatnonzero((domains == slot) & tree.rows.alive), ask.count
+            yield np.flatnonzero((domains == slot) & tree.rows.alive), resolved.count
         if len(slots) < 2:
             continue
         bound = evenly_at_most(spread, fit, domains, size, tree.rows.alive)
         slots = slots[1:]
-        fewer = bound[slots] < ask.count
+        fewer = bound[slots] < resolved.count
         if fewer.any():
             yield np.zeros(0, dtype=np.int64), int(bound[slots[fewer]].max())
         for slot in slots[~fewer][: _TRIES - 1].tolist():
             yield np.flatnonzero((domains == slot) & tree.rows.alive), int(bound[slot])
-    if not ask.required:
-        yield np.flatnonzero(tree.rows.alive), ask.count
+    if not resolved.required:
+        yield np.flatnonzero(tree.rows.alive), resolved.count
 
 
 def in_domains(tree: Tree, pods: Ints) -> Found:
@@ -93,9 +95,11 @@ def in_domains(tree: Tree, pods: Ints) -> Found:
     return Found(ids, total[ids], np.zeros(len(ids), dtype=np.int64))
 
 
-def broken(placed: PlacedPods, tree: Tree, ask: Ask, assignment: Assignment, *, empty: bool) -> str | None:
+def broken(
+    placed: PlacedPods, tree: Tree, resolved: ResolvedRequest, assignment: Assignment, *, empty: bool
+) -> str | None:
     """Returns the topology key of a spread constraint that the assignment violates; None if it violates none."""
-    part = Part(ask.wants, ask.level if ask.required else None, assignment)
+    part = Part(resolved.wants, resolved.level if resolved.required else None, assignment)
     return broken_together(placed, tree, [part], empty=empty)
 
 

@@ -25,7 +25,7 @@ from admission.engine.model import PlacementRequest
 from admission.engine.topology.allocation.allocations import Allocations
 from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.simulated_removal import taken
-from admission.engine.topology.constraints import Ask, Group, groups_of
+from admission.engine.topology.constraints import Group, ResolvedRequest, groups_of
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
@@ -128,21 +128,23 @@ def eviction_gains(
     """
     group = _main(requests)
     tree = steps.tree(group)
-    ask = tree if isinstance(tree, NoPlacement) else steps.ask(tree, group)
-    if isinstance(tree, NoPlacement) or isinstance(ask, NoPlacement) or group.workers.previous is not None:
+    resolved = tree if isinstance(tree, NoPlacement) else steps.resolve(tree, group)
+    if isinstance(tree, NoPlacement) or isinstance(resolved, NoPlacement) or group.workers.previous is not None:
         return None
     if any(capacity.placed.concerns(request.facts) for request in requests):
         return None  # an eviction may make nodes usable that a pod term excludes now
-    alone = len(requests) == 1 and not (ask.inner or ask.shaped)
-    whole = _unit(tree, ask) == ask.slice_size or (ask.required and ask.slice_level == ask.level)
-    found = _domains(allocations, capacity, group.workers.flavor, ask, keys)
+    alone = len(requests) == 1 and not (resolved.inner or resolved.shaped)
+    whole = _unit(tree, resolved) == resolved.slice_size or (
+        resolved.required and resolved.slice_level == resolved.level
+    )
+    found = _domains(allocations, capacity, group.workers.flavor, resolved, keys)
     return EvictionGains(found, exact=alone and whole, together=len(group.members) == len(requests))
 
 
-def _unit(tree: Tree, ask: Ask) -> int:
+def _unit(tree: Tree, resolved: ResolvedRequest) -> int:
     """Returns the pods of one unit: the slice size if a slice must stay on one row, else 1."""
-    by_row = ask.slice_level == tree.depth - 1 and tree.rows is tree.levels[-1]
-    return ask.slice_size if by_row else 1
+    by_row = resolved.slice_level == tree.depth - 1 and tree.rows is tree.levels[-1]
+    return resolved.slice_size if by_row else 1
 
 
 def _main(requests: Sequence[PlacementRequest]) -> Group:
@@ -153,25 +155,25 @@ def _main(requests: Sequence[PlacementRequest]) -> Group:
 
 
 def _domains(
-    allocations: Allocations, capacity: Capacity, flavor: str, ask: Ask, keys: Iterable[str]
+    allocations: Allocations, capacity: Capacity, flavor: str, resolved: ResolvedRequest, keys: Iterable[str]
 ) -> list[CandidateDomain]:
     tree = capacity.trees[flavor]
-    wanted = {tree.columns.of(name): amount for name, amount in ask.request.items() if amount}
-    domain_of = _domain_of(tree, ask)
+    wanted = {tree.columns.of(name): amount for name, amount in resolved.request.items() if amount}
+    domain_of = _domain_of(tree, resolved)
     usable = tree.rows.alive.copy()
-    if (mask := tree.matcher.feasible(ask.wants, tree.rows.size)) is not None:
+    if (mask := tree.matcher.feasible(resolved.wants, tree.rows.size)) is not None:
         usable &= mask
     made: dict[int, CandidateDomain] = {}
     columns = [_column(tree, column) for column in wanted]
-    size = _unit(tree, ask)
+    size = _unit(tree, resolved)
     unit = tuple(amount * size for amount in wanted.values())
-    want = ask.need * ask.slice_size // size
-    level = tree.levels[ask.level]
+    want = resolved.need * resolved.slice_size // size
+    level = tree.levels[resolved.level]
     for row in np.flatnonzero(usable).tolist():
         at = domain_of[row]
         domain = made.get(at)
         if domain is None:
-            name = "/".join(level.paths[at]) if ask.required else ""
+            name = "/".join(level.paths[at]) if resolved.required else ""
             domain = made[at] = CandidateDomain(name, want, unit)
         free = domain.free[row] = [column[row] for column in columns]
         domain.fit[row] = domain.count(free)
@@ -187,15 +189,15 @@ def _column(tree: Tree, column: int) -> list[int]:
     return found
 
 
-def _domain_of(tree: Tree, ask: Ask) -> list[int]:
+def _domain_of(tree: Tree, resolved: ResolvedRequest) -> list[int]:
     """Returns, by row, the slot of its domain at the required level; the same slot for all rows if no level is
     required."""
-    if not ask.required:
+    if not resolved.required:
         return [0] * tree.rows.size
     slots: Ints = np.arange(tree.rows.size, dtype=np.int64)
     if tree.rows is not tree.levels[-1]:
         slots = tree.rows.parent[slots]
-    for level in range(tree.depth - 1, ask.level, -1):
+    for level in range(tree.depth - 1, resolved.level, -1):
         slots = tree.levels[level].parent[slots]
     found: list[int] = slots.tolist()
     return found

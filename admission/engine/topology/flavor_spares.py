@@ -20,13 +20,13 @@ from admission.engine.topology.tree.tree_spec import Values
 class FlavorSpares:
     """The spare hosts of one flavor. `held` has the hosts by domain, in order of path.
 
-    `asked` is how many the rule says; `nodes`, how many hosts the flavor had then, and `generation`, the ledger's: while there
+    `wanted` is how many the rule says; `nodes`, how many hosts the flavor had then, and `generation`, the ledger's: while there
     are too few, hosts are looked for again when it has grown.
     """
 
     rule: SpareRule
     held: dict[Values, tuple[str, ...]]
-    asked: int
+    wanted: int
     nodes: int
     generation: int
 

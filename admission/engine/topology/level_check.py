@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from admission.engine.decision import NoPlacement
 from admission.engine.model import PlacementRequest
 from admission.engine.topology.assignment_parts import path_of
-from admission.engine.topology.constraints import Ask, Group, groups_of
+from admission.engine.topology.constraints import Group, ResolvedRequest, groups_of
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
@@ -47,19 +47,19 @@ def _of_group(steps: GroupPlacer, group: Group) -> Iterator[BrokenLevel]:
     tree = steps.tree(group)
     if isinstance(tree, NoPlacement):
         return
-    ask = steps.ask(tree, group)
-    if isinstance(ask, NoPlacement):
+    resolved = steps.resolve(tree, group)
+    if isinstance(resolved, NoPlacement):
         return
     names = tuple(member.pod_set.name for member in group.members)
-    if ask.required:
-        domains = _pods(tree, group.members, ask.level)
+    if resolved.required:
+        domains = _pods(tree, group.members, resolved.level)
         if len(domains) > 1:
-            yield BrokenLevel(names, tree.shape.levels[ask.level], 1, _sorted(domains))
-    yield from _slices(tree, group.workers, ask)
+            yield BrokenLevel(names, tree.shape.levels[resolved.level], 1, _sorted(domains))
+    yield from _slices(tree, group.workers, resolved)
 
 
-def _slices(tree: Tree, workers: PlacementRequest, ask: Ask) -> Iterator[BrokenLevel]:
-    for layer in ask.layers if ask.count % ask.slice_size == 0 else ():
+def _slices(tree: Tree, workers: PlacementRequest, resolved: ResolvedRequest) -> Iterator[BrokenLevel]:
+    for layer in resolved.layers if resolved.count % resolved.slice_size == 0 else ():
         pods = _pods(tree, (workers,), layer.level)
         if any(count % layer.size for count in pods.values()):
             name = workers.pod_set.name

@@ -6,21 +6,23 @@ from collections.abc import Sequence
 
 from admission.engine.decision import Exclusions, NoPlacement
 from admission.engine.topology.compatible.tree_search import NoFit
-from admission.engine.topology.constraints import Ask
+from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.tree.tree import Tree
 
 
-def failure(tree: Tree, ask: Ask, numbers: Sequence[Numbers], no_fit: NoFit, exclusions: Exclusions) -> NoPlacement:
+def failure(
+    tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], no_fit: NoFit, exclusions: Exclusions
+) -> NoPlacement:
     """Returns the failure of a search that found no domains for all pods, in Kueue's words (placement.md 5.7)."""
-    in_layers = ask.inner and not no_fit.reason
-    text = _layers_text(tree, ask, numbers, no_fit) if in_layers else _plain_text(ask, no_fit)
+    in_layers = resolved.inner and not no_fit.reason
+    text = _layers_text(tree, resolved, numbers, no_fit) if in_layers else _plain_text(resolved, no_fit)
     return NoPlacement(text + exclusion_text(exclusions), no_fit.fit, no_fit.total, exclusions)
 
 
-def _plain_text(ask: Ask, no_fit: NoFit) -> str:
-    unit = "pod(s)" if ask.slice_size == 1 else "slice(s)"
-    topology = f"topology {quoted(ask.topology)}"
+def _plain_text(resolved: ResolvedRequest, no_fit: NoFit) -> str:
+    unit = "pod(s)" if resolved.slice_size == 1 else "slice(s)"
+    topology = f"topology {quoted(resolved.topology)}"
     if no_fit.reason:
         return f"{topology} doesn't allow to fit all of {no_fit.total} {unit}: {no_fit.reason}"
     if no_fit.fit == 0:
@@ -28,16 +30,16 @@ def _plain_text(ask: Ask, no_fit: NoFit) -> str:
     return f"{topology} allows to fit only {no_fit.fit} out of {no_fit.total} {unit}"
 
 
-def _layers_text(tree: Tree, ask: Ask, numbers: Sequence[Numbers], no_fit: NoFit) -> str:
+def _layers_text(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], no_fit: NoFit) -> str:
     """Returns the message with the number of slices of each layer that fit into the largest domain of the level."""
     level = tree.levels[no_fit.level]
     slices = numbers[no_fit.level].slice
     best = min(level.ids().tolist(), key=lambda slot: (-int(slices[slot]), ",".join(level.paths[slot])))
-    text = f"topology {quoted(ask.topology)} doesn't allow to fit"
-    for layer in ask.layers:
+    text = f"topology {quoted(resolved.topology)} doesn't allow to fit"
+    for layer in resolved.layers:
         pods = numbers[layer.level].pod[_below(tree, no_fit.level, best, layer.level)]
         fit = int((pods // layer.size).sum())
-        text += f"; {fit}/{ask.count // layer.size} slice(s) fit on level {tree.shape.levels[layer.level]}"
+        text += f"; {fit}/{resolved.count // layer.size} slice(s) fit on level {tree.shape.levels[layer.level]}"
     return text
 
 

@@ -29,7 +29,7 @@ from admission.engine.topology.allocation.capacity import Capacity
 from admission.engine.topology.allocation.entries import spots
 from admission.engine.topology.assignment_parts import by_path, merged, path_of
 from admission.engine.topology.compatible.tree_search import Found, NoDomains, NoFit, Search, Solved
-from admission.engine.topology.constraints import Ask, Group, build, pod_amounts, wants_of
+from admission.engine.topology.constraints import Group, ResolvedRequest, build, pod_amounts, wants_of
 from admission.engine.topology.count import Counter, Numbers
 from admission.engine.topology.joint import colocated
 from admission.engine.topology.joint.colocated import Placed
@@ -88,11 +88,11 @@ class GroupPlacer:
         resized = resize(tree, group)
         if resized is not None:
             return self._resized(tree, resized, simulate_empty), None
-        ask = self.ask(tree, group)
-        if isinstance(ask, NoPlacement):
-            return ask, None
+        resolved = self.resolve(tree, group)
+        if isinstance(resolved, NoPlacement):
+            return resolved, None
         found, certificate = self.proved(
-            tree, group, ask if within is None else replace(ask, within=within), simulate_empty
+            tree, group, resolved if within is None else replace(resolved, within=within), simulate_empty
         )
         if group.leader is None or isinstance(found, NoPlacement):
             return found, certificate
@@ -137,17 +137,17 @@ class GroupPlacer:
         rest = resized.rest
         if rest is None:
             return resized.kept
-        ask = self.ask(tree, rest)
-        if isinstance(ask, NoPlacement):
-            return ask
+        resolved = self.resolve(tree, rest)
+        if isinstance(resolved, NoPlacement):
+            return resolved
         _, workers = resized.kept[0]
-        if ask.required and workers.domains:
-            ask = replace(ask, within=path_of(tree, workers.domains[0].values)[: ask.level + 1])
-        if ask.shaped:
-            ask = replace(ask, kept=by_path(tree, workers))
+        if resolved.required and workers.domains:
+            resolved = replace(resolved, within=path_of(tree, workers.domains[0].values)[: resolved.level + 1])
+        if resolved.shaped:
+            resolved = replace(resolved, kept=by_path(tree, workers))
         with self.journal.trial():
             self.assume(resized.kept)
-            found = self.search(tree, rest, ask, simulate_empty=simulate_empty)
+            found = self.search(tree, rest, resolved, simulate_empty=simulate_empty)
         if isinstance(found, NoPlacement):
             return found
         return list(_merged(tree, [*resized.kept, *found]))
@@ -160,126 +160,129 @@ class GroupPlacer:
             return NoPlacement(f'workload requires Topology, but there is no TAS cache information for flavor "{name}"')
         return tree
 
-    def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
+    def resolve(self, tree: Tree, group: Group) -> ResolvedRequest | NoPlacement:
         """Returns the group's request with level names resolved, or why the request is invalid."""
-        ask = build(tree, self._flavors[group.workers.flavor], group, self.options)
-        return NoPlacement(ask) if isinstance(ask, str) else ask
+        resolved = build(tree, self._flavors[group.workers.flavor], group, self.options)
+        return NoPlacement(resolved) if isinstance(resolved, str) else resolved
 
-    def search(self, tree: Tree, group: Group, ask: Ask, *, simulate_empty: bool = False) -> Placed | NoPlacement:
-        """Returns assignments for `ask` in the capacity that is free now, or the failure."""
-        return self.proved(tree, group, ask, simulate_empty)[0]
+    def search(
+        self, tree: Tree, group: Group, resolved: ResolvedRequest, *, simulate_empty: bool = False
+    ) -> Placed | NoPlacement:
+        """Returns assignments for `resolved` in the capacity that is free now, or the failure."""
+        return self.proved(tree, group, resolved, simulate_empty)[0]
 
-    def proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
+    def proved(self, tree: Tree, group: Group, resolved: ResolvedRequest, simulate_empty: bool) -> Proved:
         """Returns what `search` returns, with the certificate."""
-        near = self.capacity.placed.gathers(ask.wants.facts, empty=simulate_empty) if tree.by_node else ()
+        near = self.capacity.placed.gathers(resolved.wants.facts, empty=simulate_empty) if tree.by_node else ()
         shared = group.workers.pod_set.gathered if tree.by_node else ()
         if near or shared:
             why = "required pod affinity" if near else "a volume that they share"
             keys = tuple(dict.fromkeys((*near, *shared)))
-            return self._gathered(tree, group, ask, simulate_empty, keys, why), None
-        return self._even(tree, group, ask, simulate_empty)
+            return self._gathered(tree, group, resolved, simulate_empty, keys, why), None
+        return self._even(tree, group, resolved, simulate_empty)
 
-    def _even(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
+    def _even(self, tree: Tree, group: Group, resolved: ResolvedRequest, simulate_empty: bool) -> Proved:
         """Returns the placement of pods that may have DoNotSchedule spread constraints."""
-        placed, facts = self.capacity.placed, ask.wants.facts
+        placed, facts = self.capacity.placed, resolved.wants.facts
         if facts is None or not facts.even or not tree.by_node:
-            return self._proved(tree, group, ask, simulate_empty)
+            return self._proved(tree, group, resolved, simulate_empty)
         keys = " and ".join(dict.fromkeys(one.term.key for one in facts.even))
-        if not evenness.is_plain(ask):
-            found, certificate = self._proved(tree, group, ask, simulate_empty)
+        if not evenness.is_plain(resolved):
+            found, certificate = self._proved(tree, group, resolved, simulate_empty)
             if isinstance(found, NoPlacement):
                 return found, certificate
             key = evenness.broken(
-                placed, tree, ask, dict(_by_name(found))[group.workers.pod_set.name], empty=simulate_empty
+                placed, tree, resolved, dict(_by_name(found))[group.workers.pod_set.name], empty=simulate_empty
             )
             text = (
                 f"pods that are placed with a leader, in slices or by constraints lie less evenly by {key} than their"
             )
             return (NoPlacement(f"{text} topologySpreadConstraints ask") if key else found), certificate
-        counter = Counter(tree, ask, simulate_empty=simulate_empty)
-        outcome, most = evenness.solve(placed, tree, ask, counter, empty=simulate_empty)
+        counter = Counter(tree, resolved, simulate_empty=simulate_empty)
+        outcome, most = evenness.solve(placed, tree, resolved, counter, empty=simulate_empty)
         if outcome is not None:
-            return self._on_rows(tree, group, ask, outcome), None
+            return self._on_rows(tree, group, resolved, outcome), None
         exclusions = counter.exclusions()
-        fits = f"allows to fit at most {most} out of {ask.count} pod(s)"
-        text = f"topology {quoted(ask.topology)} {fits} evenly by {keys}, as their topologySpreadConstraints ask"
-        return NoPlacement(text + exclusion_text(exclusions), most, ask.count, exclusions), None
+        fits = f"allows to fit at most {most} out of {resolved.count} pod(s)"
+        text = f"topology {quoted(resolved.topology)} {fits} evenly by {keys}, as their topologySpreadConstraints ask"
+        return NoPlacement(text + exclusion_text(exclusions), most, resolved.count, exclusions), None
 
     def _gathered(
-        self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool, keys: Sequence[str], why: str
+        self, tree: Tree, group: Group, resolved: ResolvedRequest, simulate_empty: bool, keys: Sequence[str], why: str
     ) -> Placed | NoPlacement:
         """Returns a placement of all pods in one domain of each topology key; the tightest domains are tried first."""
         where = f"in one domain of {' and '.join(keys)}, where {why} keeps them together"
         if group.leader is not None:
-            return NoPlacement(f'topology "{ask.topology}" has no way to say that all pods go {where}')
-        counter = Counter(tree, ask, simulate_empty=simulate_empty)
+            return NoPlacement(f'topology "{resolved.topology}" has no way to say that all pods go {where}')
+        counter = Counter(tree, resolved, simulate_empty=simulate_empty)
         places = counter.places(keys)
         for values, holds in places[:_TRIES]:
-            if holds < ask.count:
+            if holds < resolved.count:
                 break
-            wants = replace(ask.wants, selector=tuple(sorted({*ask.wants.selector, *values})))
-            found, _ = self._even(tree, group, replace(ask, wants=wants), simulate_empty)
+            wants = replace(resolved.wants, selector=tuple(sorted({*resolved.wants.selector, *values})))
+            found, _ = self._even(tree, group, replace(resolved, wants=wants), simulate_empty)
             if not isinstance(found, NoPlacement):
                 return found
         most, exclusions = max((holds for _, holds in places), default=0), counter.exclusions()
-        fits = f"allows to fit at most {min(most, ask.count)} out of {ask.count} pod(s)"
-        text = f"topology {quoted(ask.topology)} {fits} {where}"
-        return NoPlacement(text + exclusion_text(exclusions), min(most, ask.count), ask.count, exclusions)
+        fits = f"allows to fit at most {min(most, resolved.count)} out of {resolved.count} pod(s)"
+        text = f"topology {quoted(resolved.topology)} {fits} {where}"
+        return NoPlacement(text + exclusion_text(exclusions), min(most, resolved.count), resolved.count, exclusions)
 
-    def _proved(self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool) -> Proved:
-        counter = Counter(tree, ask, simulate_empty=simulate_empty)
+    def _proved(self, tree: Tree, group: Group, resolved: ResolvedRequest, simulate_empty: bool) -> Proved:
+        counter = Counter(tree, resolved, simulate_empty=simulate_empty)
         numbers = counter.levels()
-        solved = self._solve(tree, ask, numbers)
+        solved = self._solve(tree, resolved, numbers)
         match outcome := solved.outcome:
             case Found() if group.leader is None and pins.names_hosts(tree):
                 rows = pins.filled(tree, outcome.ids, outcome.pods, counter.holds())
-                return self._on_rows(tree, group, ask, rows), solved.certificate
+                return self._on_rows(tree, group, resolved, rows), solved.certificate
             case Found() if group.leader is not None and pins.names_hosts(tree):
-                return self._beside_leader(tree, group, ask, outcome, counter), solved.certificate
+                return self._beside_leader(tree, group, resolved, outcome, counter), solved.certificate
             case Found():
                 return list(_assigned(tree, group, outcome)), solved.certificate
             case NoDomains(level):
                 problem = NoPlacement(f"no topology domains at level: {tree.shape.levels[level]}")
             case NoFit():
-                problem = failure(tree, ask, numbers, outcome, counter.exclusions())
+                problem = failure(tree, resolved, numbers, outcome, counter.exclusions())
         return problem, solved.certificate
 
     def _beside_leader(
-        self, tree: Tree, group: Group, ask: Ask, found: Found, counter: Counter
+        self, tree: Tree, group: Group, resolved: ResolvedRequest, found: Found, counter: Counter
     ) -> Placed | NoPlacement:
         """Returns the assignments of workers and leader with their hosts, in the lowest domains that were found."""
         by_row = pins.beside_leader(tree, found, counter.rows())
         if by_row is None or group.leader is None:
-            return NoPlacement(f"topology {quoted(ask.topology)} has no host for the leader beside its workers")
+            return NoPlacement(f"topology {quoted(resolved.topology)} has no host for the leader beside its workers")
         placed = list[tuple[PlacementRequest, Assignment]]()
         for member, pods in zip((group.workers, group.leader), by_row, strict=True):
-            part = self._on_rows(tree, Group(member), ask, pods)
+            part = self._on_rows(tree, Group(member), resolved, pods)
             if isinstance(part, NoPlacement):
                 return part
             placed.extend(part)
         return placed
 
-    def _on_rows(self, tree: Tree, group: Group, ask: Ask, pods: Ints) -> Placed | NoPlacement:
+    def _on_rows(self, tree: Tree, group: Group, resolved: ResolvedRequest, pods: Ints) -> Placed | NoPlacement:
         """Returns the assignment of the group's workers, given their number by row."""
         if not pins.names_hosts(tree):
             return list(_assigned(tree, Group(group.workers), evenness.in_domains(tree, pods)))
         found = pins.on_hosts(tree, pods)
-        text = f"topology {quoted(ask.topology)} has a node without a hostname of its own, by which terms of pods are counted"
+        where = f"topology {quoted(resolved.topology)}"
+        text = f"{where} has a node without a hostname of its own, by which terms of pods are counted"
         return NoPlacement(text) if found is None else [(group.workers, found)]
 
-    def _solve(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Solved:
+    def _solve(self, tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers]) -> Solved:
         """Solves with the algorithm for placement constraints, the exact algorithm, or Kueue's algorithm."""
-        if ask.shaped:
-            return shaping.solve(tree, ask, numbers, self.options.exact_budget)
-        if ask.profile is Profile.EXACT:
-            return exact.solve(tree, ask, numbers, self.options.exact_budget)
-        return Solved(Search(tree, ask, numbers).run())
+        if resolved.shaped:
+            return shaping.solve(tree, resolved, numbers, self.options.exact_budget)
+        if resolved.profile is Profile.EXACT:
+            return exact.solve(tree, resolved, numbers, self.options.exact_budget)
+        return Solved(Search(tree, resolved, numbers).run())
 
 
 def _required(tree: Tree, request: PlacementRequest) -> int | None:
     """Returns the level that the request requires, or None."""
-    asked = request.pod_set.topology
-    return None if asked is None or asked.required is None else tree.level_of(asked.required)
+    topology = request.pod_set.topology
+    return None if topology is None or topology.required is None else tree.level_of(topology.required)
 
 
 def _by_name(found: Placed) -> Iterator[tuple[str, Assignment]]:

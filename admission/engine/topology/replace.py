@@ -1,7 +1,7 @@
 """Replaces failed nodes of a running workload: only the pods of these nodes are placed again (placement.md 5.10).
 
 Healthy pods keep running in their domains, and the lost pods are placed like a small pod set of their own. The guarantees
-for the whole pod set must still hold afterwards, which restricts the search (`Ask.within`):
+for the whole pod set must still hold afterwards, which restricts the search (`ResolvedRequest.within`):
 
 - If only whole slices were lost (or there are no slices), a required level holds for all pods together. The search stays
   in the domain of that level with the healthy pods; if the pod set lost all of its pods, in the domain of the other pod
@@ -12,7 +12,7 @@ for the whole pod set must still hold afterwards, which restricts the search (`A
   domain of the innermost layer that the loss broke whose pods form whole slices again together with the lost pods (the
   first by name if there are several). Inside it, slices of the layers that the loss did not break are kept whole.
 
-Placement constraints hold for lost and healthy pods together (`Ask.kept`), and with them slices do as well.
+Placement constraints hold for lost and healthy pods together (`ResolvedRequest.kept`), and with them slices do as well.
 
 Either all lost pods are placed or none. Kueue replaces one node at a time; here nodes that failed together are replaced
 together. First each slice that lost pods gets them back in its own domain, innermost slices first; the remaining lost pods
@@ -44,7 +44,7 @@ from admission.engine.model import (
 )
 from admission.engine.topology.allocation.entries import by_host
 from admission.engine.topology.assignment_parts import by_path, home, merged, path_of, stale, total
-from admission.engine.topology.constraints import Ask, Group, ResolvedLayer
+from admission.engine.topology.constraints import Group, ResolvedLayer, ResolvedRequest
 from admission.engine.topology.place_group import GroupPlacer
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
@@ -118,20 +118,22 @@ class Replacer:
         known, away = _split_by_tree(tree, rest, alive)
         if (gone := stale(tree, known)) is not None:
             return NoPlacement(_STALE.format(gone.values[0]))
-        ask = self._steps.ask(tree, group)
-        if isinstance(ask, NoPlacement):
-            return ask
-        if away and (ask.shaped or ask.slice_size > 1 or (ask.required and not known.domains)):
+        resolved = self._steps.resolve(tree, group)
+        if isinstance(resolved, NoPlacement):
+            return resolved
+        if away and (resolved.shaped or resolved.slice_size > 1 or (resolved.required and not known.domains)):
             # Slices and required levels cannot be checked for pods on hosts that the tree does not have.
             return NoPlacement(_STALE.format(away[0].values[0]))
-        if ask.required and known.domains and home(tree, known, ask.level) is None:
-            level = tree.shape.levels[ask.level]
+        if resolved.required and known.domains and home(tree, known, resolved.level) is None:
+            level = tree.shape.levels[resolved.level]
             return NoPlacement(f"nodes were relabelled, and no domain of level {level} has most of the pods that stay")
-        if len(nodes) > 1 and not ask.shaped:
-            found = self._complete_slices(tree, request, ask, known, others, lost)
+        if len(nodes) > 1 and not resolved.shaped:
+            found = self._complete_slices(tree, request, resolved, known, others, lost)
         else:
-            narrowed = _narrowed(tree, ask, known, others)
-            found = self._found(tree, request, replace(narrowed, kept=by_path(tree, known)) if ask.shaped else narrowed)
+            narrowed = _narrowed(tree, resolved, known, others)
+            found = self._found(
+                tree, request, replace(narrowed, kept=by_path(tree, known)) if resolved.shaped else narrowed
+            )
         if isinstance(found, NoPlacement):
             return found
         if total(found) < lost:
@@ -140,9 +142,9 @@ class Replacer:
         whole = merged(tree, known, found)
         return Assignment(whole.levels, (*whole.domains, *away))
 
-    def _found(self, tree: Tree, request: PlacementRequest, ask: Ask) -> Assignment | NoPlacement:
-        """Returns an assignment for the pods of `ask`, charged until the open trial ends, or the failure."""
-        found = self._steps.search(tree, Group(replace(request, count=ask.count)), ask)
+    def _found(self, tree: Tree, request: PlacementRequest, resolved: ResolvedRequest) -> Assignment | NoPlacement:
+        """Returns an assignment for the pods of `resolved`, charged until the open trial ends, or the failure."""
+        found = self._steps.search(tree, Group(replace(request, count=resolved.count)), resolved)
         if isinstance(found, NoPlacement):
             return found
         self._steps.assume(found)
@@ -153,7 +155,7 @@ class Replacer:
         self,
         tree: Tree,
         request: PlacementRequest,
-        ask: Ask,
+        resolved: ResolvedRequest,
         rest: Assignment,
         others: Sequence[Assignment],
         lost: int,
@@ -164,13 +166,13 @@ class Replacer:
         lacks capacity, the assignment has fewer than `lost` pods.
         """
         new, left = Assignment(rest.levels, ()), lost
-        for index in reversed(range(len(ask.layers))):
-            layer, below = ask.layers[index], ask.layers[index + 1 :]
+        for index in reversed(range(len(resolved.layers))):
+            layer, below = resolved.layers[index], resolved.layers[index + 1 :]
             inner = below[:1] or (ResolvedLayer(tree.depth - 1, 1),)
             for path, missing in _missing(tree, layer, merged(tree, rest, new)):
                 if missing > left:
                     return new
-                part = replace(ask, count=missing, within=path, layers=inner, inner={})
+                part = replace(resolved, count=missing, within=path, layers=inner, inner={})
                 found = self._found(tree, request, part)
                 if isinstance(found, NoPlacement):
                     return found
@@ -179,7 +181,7 @@ class Replacer:
                     return new
         if not left:
             return new
-        whole = replace(_narrowed(tree, replace(ask, count=left), rest, others), count=left)
+        whole = replace(_narrowed(tree, replace(resolved, count=left), rest, others), count=left)
         found = self._found(tree, request, whole)
         return found if isinstance(found, NoPlacement) else merged(tree, new, found)
 
@@ -227,21 +229,21 @@ def _other_members(request: PlacementRequest, requests: Sequence[PlacementReques
 
 
 def _group_of(request: PlacementRequest) -> tuple[str, str] | None:
-    ask = request.pod_set.topology
-    return None if ask is None or ask.group is None else (request.flavor, ask.group)
+    topology = request.pod_set.topology
+    return None if topology is None or topology.group is None else (request.flavor, topology.group)
 
 
-def _narrowed(tree: Tree, ask: Ask, rest: Assignment, others: Sequence[Assignment]) -> Ask:
-    """Returns the Ask for the lost pods, restricted to the domain and slices that the healthy pods permit."""
-    broken = [] if ask.shaped else [layer for layer in ask.layers if ask.count % layer.size]
+def _narrowed(tree: Tree, resolved: ResolvedRequest, rest: Assignment, others: Sequence[Assignment]) -> ResolvedRequest:
+    """Returns the resolved request for the lost pods, restricted to the domain and slices that the healthy pods permit."""
+    broken = [] if resolved.shaped else [layer for layer in resolved.layers if resolved.count % layer.size]
     if broken:
-        within = _incomplete(tree, broken[-1], rest.domains, ask.count)
-        whole = [layer for layer in ask.layers if layer not in broken] or [ResolvedLayer(tree.depth - 1, 1)]
-        return ask if within is None else replace(ask, within=within, layers=(whole[-1],), inner={})
-    if not ask.required:
-        return ask
-    domains = (home(tree, part, ask.level) for part in (rest, *others))
-    return replace(ask, within=next((where for where in domains if where), None))
+        within = _incomplete(tree, broken[-1], rest.domains, resolved.count)
+        whole = [layer for layer in resolved.layers if layer not in broken] or [ResolvedLayer(tree.depth - 1, 1)]
+        return resolved if within is None else replace(resolved, within=within, layers=(whole[-1],), inner={})
+    if not resolved.required:
+        return resolved
+    domains = (home(tree, part, resolved.level) for part in (rest, *others))
+    return replace(resolved, within=next((where for where in domains if where), None))
 
 
 def _incomplete(tree: Tree, layer: ResolvedLayer, rest: Sequence[DomainCount], lost: int) -> Values | None:

@@ -16,7 +16,7 @@ import numpy as np
 from admission.engine.decision import NoPlacement
 from admission.engine.model import Assignment, DomainCount, PlacementRequest
 from admission.engine.topology.assignment_parts import home, stale
-from admission.engine.topology.constraints import Ask, Group
+from admission.engine.topology.constraints import Group, ResolvedRequest
 from admission.engine.topology.count import Counter
 from admission.engine.topology.joint.colocated import Placed
 from admission.engine.topology.place_group import GroupPlacer
@@ -46,13 +46,13 @@ def find(steps: GroupPlacer, placed: Placed, simulate_empty: bool) -> SpareHosts
     shortage: NoPlacement | None = None
     with steps.journal.trial():
         for request, assignment in placed:
-            if not (asked := request.spare_hosts):
+            if not (wanted := request.spare_hosts):
                 continue
             found = _hosts(steps, request, assignment, used, simulate_empty)
             if isinstance(found, NoPlacement):
                 shortage = shortage or found
                 continue
-            if len(found.domains) < asked:
+            if len(found.domains) < wanted:
                 shortage = shortage or _too_few(request, found, assignment)
             if found.domains:
                 held[request.pod_set.name] = found
@@ -67,10 +67,10 @@ def elsewhere(steps: GroupPlacer, group: Group, simulate_empty: bool) -> Placed 
     Returns None if no tried domain does, or if no level is required.
     """
     tree = steps.tree(group)
-    ask = None if isinstance(tree, NoPlacement) else steps.ask(tree, group)
-    if isinstance(tree, NoPlacement) or ask is None or isinstance(ask, NoPlacement) or not ask.required:
+    resolved = None if isinstance(tree, NoPlacement) else steps.resolve(tree, group)
+    if isinstance(tree, NoPlacement) or resolved is None or isinstance(resolved, NoPlacement) or not resolved.required:
         return None
-    for path in _domains(tree, ask, simulate_empty):
+    for path in _domains(tree, resolved, simulate_empty):
         found, _ = steps.place_group(group, simulate_empty, path)
         if isinstance(found, NoPlacement):
             continue
@@ -81,10 +81,10 @@ def elsewhere(steps: GroupPlacer, group: Group, simulate_empty: bool) -> Placed 
     return None
 
 
-def _domains(tree: Tree, ask: Ask, simulate_empty: bool) -> Iterator[Values]:
-    level = tree.levels[ask.level]
-    pods = Counter(tree, ask, simulate_empty=simulate_empty).levels()[ask.level].pod
-    for slot in _tightest(level.alive & (pods > ask.count), pods, level.label)[:_TRIES]:
+def _domains(tree: Tree, resolved: ResolvedRequest, simulate_empty: bool) -> Iterator[Values]:
+    level = tree.levels[resolved.level]
+    pods = Counter(tree, resolved, simulate_empty=simulate_empty).levels()[resolved.level].pod
+    for slot in _tightest(level.alive & (pods > resolved.count), pods, level.label)[:_TRIES]:
         yield level.paths[slot]
 
 
@@ -100,13 +100,13 @@ def _hosts(
         return NoPlacement(
             f"spare hosts of pod set {request.pod_set.name}: the lowest level of the topology is no host"
         )
-    ask = steps.ask(tree, group)
-    if isinstance(ask, NoPlacement):
-        return ask
+    resolved = steps.resolve(tree, group)
+    if isinstance(resolved, NoPlacement):
+        return resolved
     each = max((domain.count for domain in assignment.domains), default=0)
     known = Assignment(assignment.levels, tuple(one for one in assignment.domains if not _is_stale(tree, one)))
-    within = home(tree, known, ask.level) if ask.required else None
-    alone = replace(ask, count=each, leader=None, leader_wants=None, within=within or ask.within)
+    within = home(tree, known, resolved.level) if resolved.required else None
+    alone = replace(resolved, count=each, leader=None, leader_wants=None, within=within or resolved.within)
     pods = Counter(tree, alone, simulate_empty=simulate_empty).levels()[-1].pod
     hosts = tree.levels[-1]
     free = [
@@ -128,13 +128,15 @@ def _tightest(good: Bools, pods: Ints, label: Ints) -> list[int]:
 
 
 def _too_few(request: PlacementRequest, found: Assignment, assignment: Assignment) -> NoPlacement:
-    asked, each = request.spare_hosts, max(domain.count for domain in assignment.domains)
-    ask = request.pod_set.topology
+    wanted, each = request.spare_hosts, max(domain.count for domain in assignment.domains)
+    topology = request.pod_set.topology
     where = (
-        f"in their {ask.required}" if ask is not None and ask.required is not None else "on the nodes of their flavor"
+        f"in their {topology.required}"
+        if topology is not None and topology.required is not None
+        else "on the nodes of their flavor"
     )
     text = (
-        f"beside the pods of pod set {request.pod_set.name} there are {len(found.domains)} of {asked} spare host(s), each with "
-        f"room for {each} pod(s), {where}"
+        f"beside the pods of pod set {request.pod_set.name} there are {len(found.domains)} of {wanted} spare host(s), "
+        f"each with room for {each} pod(s), {where}"
     )
-    return NoPlacement(text, len(found.domains), asked)
+    return NoPlacement(text, len(found.domains), wanted)

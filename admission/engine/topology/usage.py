@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from admission.engine.model import DISK, EXCLUSIVE_PREFIXES, HOST_PORT, Amounts, Node
+from admission.engine.model import DISK, EXCLUSIVE_PREFIXES, HOST_ADDRESS, HOST_PORT, Amounts, Node, node_has
 
 Vector = tuple[tuple[int, int], ...]
 """Amounts as (column, amount) pairs."""
@@ -21,7 +21,8 @@ LIMIT = 1 << 55
 
 _OWN, _SHARED, _KEPT = 256, 64, 4096
 """Limits for exclusive names, which any user can write: the number with a column of their own, the number of columns that
-all further host ports share, and the number of further names whose column is remembered."""
+all further host ports share (as many for addresses, and for disks), and the number of further names whose column is
+remembered."""
 
 _UNCOUNTED = "pod anti-affinity that is not counted"
 
@@ -30,15 +31,16 @@ class Columns:
     """Numbers resource names: each name gets a column on first use, the same in all trees.
 
     Exclusive names (model.EXCLUSIVE_PREFIXES), such as host ports, which only one pod of a node can have, get columns too;
-    `exclusive` has these columns. Beyond `_OWN` exclusive names, further host ports share columns: a free node may then count
-    as occupied, but never the reverse; further disks do too. Further anti-affinity terms are often unique to a job, and shared
-    columns would refuse free nodes to unrelated jobs; so they all get the column `uncounted`, which limits nothing.
+    `exclusive` has these columns, each with what a node has of the name. Beyond `_OWN` exclusive names, further host ports
+    share columns: a free node may then count as occupied, but never the reverse; further addresses and disks do too. Further
+    anti-affinity terms are often unique to a job, and shared columns would refuse free nodes to unrelated jobs; so they all get
+    the column `uncounted`, which limits nothing.
     """
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {}
         self.names: list[str] = []
-        self.exclusive: set[int] = set()
+        self.exclusive: dict[int, int] = {}
         self.uncounted: int | None = None
         self._further: deque[str] = deque()
 
@@ -58,7 +60,7 @@ class Columns:
     def _exclusive(self, name: str) -> int:
         if len(self.exclusive) < _OWN:
             return self._added(name)
-        prefix = next((each for each in (HOST_PORT, DISK) if name.startswith(each)), None)
+        prefix = next((each for each in (HOST_PORT, HOST_ADDRESS, DISK) if name.startswith(each)), None)
         if prefix is not None:
             column = self._added(f"{prefix}shared {crc32(name.encode()) % _SHARED}")
         else:
@@ -75,7 +77,7 @@ class Columns:
         if column is None:
             column = self.index[name] = len(self.names)
             self.names.append(name)
-            self.exclusive.add(column)
+            self.exclusive[column] = node_has(name)
         return column
 
     def vector(self, amounts: Amounts) -> Vector:

@@ -60,7 +60,9 @@ def test_of_a_scaled_kind_its_group_is_printed(tmp_path: Path, status: object, s
         ),
         pytest.param(GOOD, {**IS, **crane(teams=3)}, 1, "c: spec.teams: 3: must be a list", id="bad sample"),
         pytest.param({"kind": "Pod"}, {**IS, **crane()}, 2, "holds no JobKind", id="no JobKind"),
-        pytest.param(changed("spec", 3), {**IS, **crane()}, 2, "spec", id="no spec"),
+        pytest.param(
+            changed("spec", 3), {**IS, **crane()}, 1, "JobKind cranes.example.com: spec: 3: must be a map", id="no spec"
+        ),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, kind: object, sample: object, code: int, said: str) -> None:

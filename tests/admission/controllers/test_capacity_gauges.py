@@ -24,7 +24,7 @@ from admission.engine.model import (
     PodSet,
     PodSetAdmission,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.queue.pending import CapacityReservation
@@ -201,7 +201,7 @@ def test_the_largest_gang_fits_and_a_larger_one_does_not(seed: int) -> None:
         labels = {"flavor": "placed", "level": level, "pod": "1 cpu"}
         most = int(REGISTRY.get_sample_value("stowage_largest_gang_pods", labels) or 0)
         for pods in (most, most + 1):
-            pod_set = PodSet("main", pods, {"cpu": 1000}, topology=TopologyAsk(required=level))
+            pod_set = PodSet("main", pods, {"cpu": 1000}, topology=TopologyRequest(required=level))
             got = ledger.placement.place([PlacementRequest(pod_set, "placed", pods)])
             assert pods == 0 or got.fits is (pods == most), (level, pods, most)
     offered = sum(

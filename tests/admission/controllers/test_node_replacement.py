@@ -9,7 +9,7 @@ from typing import Any, cast
 from admission.controllers.cluster_view import Views
 from admission.controllers.node_replacement import NodeReplacements
 from admission.engine.decision import Admit
-from admission.engine.model import ObjectRemoved, RemovedKind, TopologyAsk
+from admission.engine.model import ObjectRemoved, RemovedKind, TopologyRequest
 from api.assignment import encode
 from api.kube.store import Store
 from api.names import HOSTNAME_LABEL
@@ -19,7 +19,7 @@ from tests.admission.engine.cycle.test_topology_relaxation import RACK, halls
 
 
 def test_a_node_that_fails_while_a_write_is_in_flight_is_replaced_when_it_ends() -> None:
-    waiting = workload("one", 1, ask=TopologyAsk(preferred=RACK))
+    waiting = workload("one", 1, topology=TopologyRequest(preferred=RACK))
     cluster = halls(waiting)
     (decision,) = cluster.cycle().decisions
     assert isinstance(decision, Admit)

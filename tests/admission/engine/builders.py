@@ -18,7 +18,7 @@ from admission.engine.model import (
     QueueingStrategy,
     Quota,
     ResourceGroup,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.preemption.projected_quota import reclaimable_beside
@@ -63,12 +63,12 @@ def workload(
     cpus: int = 1,
     *,
     to: str = "q",
-    ask: TopologyAsk | None = None,
+    topology: TopologyRequest | None = None,
     queued: float = 0.0,
     priority: int = 0,
 ) -> Workload:
     """A workload of one pod set `main`."""
-    pod_sets = (PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask),)
+    pod_sets = (PodSet("main", pods, {"cpu": cpus * CPU}, topology=topology),)
     return Workload(key, f"uid-{key}", f"ns/{to}", to, pod_sets, priority=priority, queued=queued)
 
 

@@ -122,10 +122,10 @@ class Model:
                 yield f"{name} cannot be used"
             else:
                 racks.add(node.labels[RACK])
-        ask = workload.pod_sets[0].topology
-        if ask is not None and ask.required == RACK and len(racks) > 1:
+        topology = workload.pod_sets[0].topology
+        if topology is not None and topology.required == RACK and len(racks) > 1:
             yield f"required rack, placed in {sorted(racks)}"
-        if ask is not None and ask.required == HOST and len(places) > 1:
+        if topology is not None and topology.required == HOST and len(places) > 1:
             yield f"required host, placed on {sorted(places)}"
 
 

@@ -71,7 +71,7 @@ def test_a_workload_with_all_that_the_engine_reads() -> None:
                 3,
                 {"cpu": 1500, "memory": 1 << 30},
                 min_count=2,
-                topology=model.TopologyAsk(preferred="auto", group="g"),
+                topology=model.TopologyRequest(preferred="auto", group="g"),
                 node_selector={"disk": "ssd"},
                 affinity=(
                     model.NodeSelectorTerm(
@@ -89,19 +89,19 @@ def test_a_workload_with_all_that_the_engine_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "ask"),
+    ("request_", "topology"),
     [
-        pytest.param({"required": "rack"}, model.TopologyAsk(required="rack"), id="required"),
-        pytest.param({"unconstrained": False}, model.TopologyAsk(unconstrained=False), id="a no is explicit as well"),
-        pytest.param({"podIndexLabel": "i"}, model.TopologyAsk(explicit=False), id="an index label asks for nothing"),
+        pytest.param({"required": "rack"}, model.TopologyRequest(required="rack"), id="required"),
+        pytest.param({"unconstrained": False}, model.TopologyRequest(unconstrained=False), id="a no is explicit as well"),
+        pytest.param({"podIndexLabel": "i"}, model.TopologyRequest(explicit=False), id="an index label asks for nothing"),
         pytest.param(
             {"podSetSliceRequiredTopology": "rack", "podSetSliceSize": 4},
-            model.TopologyAsk(slices=(model.SliceLayer("rack", 4),), slice_topology_only=True),
+            model.TopologyRequest(slices=(model.SliceLayer("rack", 4),), slice_topology_only=True),
             id="slices only",
         ),
         pytest.param(
             {"required": "block", "podSetSliceRequiredTopology": "rack"},
-            model.TopologyAsk(required="block", slices=(model.SliceLayer("rack", 0),)),
+            model.TopologyRequest(required="block", slices=(model.SliceLayer("rack", 0),)),
             id="slices without a size are left to placement to refuse",
         ),
         pytest.param(
@@ -111,14 +111,14 @@ def test_a_workload_with_all_that_the_engine_reads() -> None:
                     {"topology": "rack", "size": 4}, {"topology": "host", "size": 2},
                 ],
             },
-            model.TopologyAsk(preferred="block", slices=(model.SliceLayer("rack", 4), model.SliceLayer("host", 2))),
+            model.TopologyRequest(preferred="block", slices=(model.SliceLayer("rack", 4), model.SliceLayer("host", 2))),
             id="several layers",
         ),
     ],
 )  # fmt: skip
-def test_topology_requests(request_: dict[str, Any], ask: model.TopologyAsk) -> None:
+def test_topology_requests(request_: dict[str, Any], topology: model.TopologyRequest) -> None:
     pod_set = {"name": "main", "count": 1, "template": template(), "topologyRequest": request_}
-    assert convert.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology == ask
+    assert convert.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology == topology
 
 
 @pytest.mark.parametrize(
@@ -422,10 +422,10 @@ def asking(count: int = 8, **request: Any) -> dict[str, Any]:
     return {"name": "main", "count": count, "template": template(cpu="1"), "topologyRequest": request}
 
 
-def ask_of(pod_set: dict[str, Any]) -> model.TopologyAsk:
-    ask = convert.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology
-    assert ask is not None
-    return ask
+def ask_of(pod_set: dict[str, Any]) -> model.TopologyRequest:
+    topology = convert.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology
+    assert topology is not None
+    return topology
 
 
 def test_constraints_and_the_period_come_with_the_request() -> None:
@@ -433,17 +433,17 @@ def test_constraints_and_the_period_come_with_the_request() -> None:
         {"level": "rack", "type": "spread", "partitions": 2, "hard": True},
         {"level": "node", "min": 2, "max": 4, "factor": 2},
     ]
-    ask = ask_of(asking(required="block", constraints=shaped, relaxAfterSeconds=600))
-    assert (ask.required, ask.unconstrained, ask.relax_after) == ("block", None, 600)
-    assert ask.constraints == (
+    topology = ask_of(asking(required="block", constraints=shaped, relaxAfterSeconds=600))
+    assert (topology.required, topology.unconstrained, topology.relax_after) == ("block", None, 600)
+    assert topology.constraints == (
         model.LevelConstraint("rack", model.Spreading.SPREAD, partitions=2, hard=True),
         model.LevelConstraint("node", minimum=2, maximum=4, factor=2),
     )
 
 
 def test_constraints_alone_shape_what_may_lie_anywhere() -> None:
-    ask = ask_of(asking(constraints=[{"level": "rack"}]))
-    assert (ask.unconstrained, ask.explicit) == (True, True)
+    topology = ask_of(asking(constraints=[{"level": "rack"}]))
+    assert (topology.unconstrained, topology.explicit) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class Elastic(Cluster):
         self.tell(*queues_of(resource, **limits))
         self.reports: list[CycleReport] = []
 
-    def ask(
+    def submit(
         self,
         key: str,
         amount: int,
@@ -135,11 +135,11 @@ PROFILES = pytest.mark.parametrize("profile", list(Profile))
 def story_1(profile: Profile) -> Elastic:
     """A has grown to 6 of (4, 6), B uses 3 of (6, 8); one GPU of ten is free."""
     cluster = Elastic(TEN, profile=profile, a=(4, 6), b=(6, 8))
-    assert admitted(cluster.ask("a1", 2)) == ["a1"]
-    assert admitted(cluster.ask("b1", 3)) == ["b1"]
-    assert admitted(cluster.ask("a2", 2)) == ["a2"]
+    assert admitted(cluster.submit("a1", 2)) == ["a1"]
+    assert admitted(cluster.submit("b1", 3)) == ["b1"]
+    assert admitted(cluster.submit("a2", 2)) == ["a2"]
     assert cluster.used() == {"a": 4, "b": 3}
-    assert admitted(cluster.ask("a3", 3, least=1)) == ["a3"]
+    assert admitted(cluster.submit("a3", 3, least=1)) == ["a3"]
     assert cluster.used() == {"a": 6, "b": 3}, "of the three it asked for it got two: max is 6"
     return cluster
 
@@ -147,7 +147,7 @@ def story_1(profile: Profile) -> Elastic:
 @PROFILES
 def test_story_1_what_was_lent_is_taken_back(profile: Profile) -> None:
     cluster = story_1(profile)
-    report = cluster.ask("b2", 3)
+    report = cluster.submit("b2", 3)
     assert victims(report) == {"b2": ["a3"]}
     [decision] = report.decisions
     assert isinstance(decision, Preempt)
@@ -160,9 +160,9 @@ def test_story_1_what_was_lent_is_taken_back(profile: Profile) -> None:
 @pytest.mark.parametrize("more", [1, 2])
 def test_story_1_beyond_its_min_nothing_is_evicted_for_it(profile: Profile, more: int) -> None:
     cluster = story_1(profile)
-    cluster.ask("b2", 3)
+    cluster.submit("b2", 3)
     cluster.leaves("a3")
-    report = cluster.ask("b3", more)
+    report = cluster.submit("b3", more)
     assert victims(report) == {}
     assert waits(report)["b3"] == (
         "WaitingForQuota: couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in "
@@ -173,64 +173,64 @@ def test_story_1_beyond_its_min_nothing_is_evicted_for_it(profile: Profile, more
 
 def test_story_1_three_that_cannot_be_fewer_wait() -> None:
     cluster = Elastic(TEN, a=(4, 6), b=(6, 8))
-    cluster.ask("a1", 4)
-    report = cluster.ask("a2", 3)
+    cluster.submit("a1", 4)
+    report = cluster.submit("a2", 3)
     assert waits(report)["a2"].endswith("1 more needed")
-    assert admitted(cluster.ask("a3", 2)) == ["a3"]
+    assert admitted(cluster.submit("a3", 2)) == ["a3"]
 
 
 def story_2(**priorities: int) -> Elastic:
     """A 4 of (3, 4), B 3 of (4, 6), C 3 of (3, 4), in workloads of one GPU: ten of ten."""
     cluster = Elastic(TEN, a=(3, 4), b=(4, 6), c=(3, 4))
     for key in ("a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3", "a4"):
-        assert admitted(cluster.ask(key, 1, priority=priorities.get(key, 0))) == [key]
+        assert admitted(cluster.submit(key, 1, priority=priorities.get(key, 0))) == [key]
     return cluster
 
 
 def test_story_2_only_a_namespace_above_its_min_gives() -> None:
     cluster = story_2(a1=5, a2=5, a3=5, a4=5)
-    assert victims(cluster.ask("b4", 1)) == {"b4": ["a4"]}, "whatever their priority"
+    assert victims(cluster.submit("b4", 1)) == {"b4": ["a4"]}, "whatever their priority"
     assert admitted(cluster.leaves("a4")) == ["b4"]
     assert cluster.used() == {"a": 3, "b": 4, "c": 3}
 
 
 def full_with_b_at_five(**priorities: int) -> Elastic:
     cluster = story_2(**priorities)
-    cluster.ask("b4", 1)
+    cluster.submit("b4", 1)
     cluster.leaves("a4")
     cluster.finish("c3")
-    assert admitted(cluster.ask("b5", 1, priority=2)) == ["b5"]
+    assert admitted(cluster.submit("b5", 1, priority=2)) == ["b5"]
     assert cluster.used() == {"a": 3, "b": 5, "c": 2}
     return cluster
 
 
 def test_story_2_above_its_min_only_a_lower_priority_of_its_own_goes() -> None:
     cluster = full_with_b_at_five(b2=-1)
-    assert victims(cluster.ask("b6", 1, priority=1)) == {"b6": ["b2"]}
+    assert victims(cluster.submit("b6", 1, priority=1)) == {"b6": ["b2"]}
     assert admitted(cluster.leaves("b2")) == ["b6"]
     assert cluster.used() == {"a": 3, "b": 5, "c": 2}
 
 
 def test_story_2_above_its_min_without_a_lower_priority_it_waits() -> None:
     cluster = full_with_b_at_five()
-    assert victims(cluster.ask("b6", 1)) == {}
+    assert victims(cluster.submit("b6", 1)) == {}
 
 
 @PROFILES
 def test_story_3_one_beyond_its_min_does_not_evict_another_that_is(profile: Profile) -> None:
     cluster = Elastic({"n": 2000}, "cpu", profile, q=(0, 2), r=(0, 2), s=(1, 2))
-    assert admitted(cluster.ask("q1", 1000, pods=1)) == ["q1"], "what it borrows is s's"
-    report = cluster.ask("r1", 1000, pods=1, priority=1000)
+    assert admitted(cluster.submit("q1", 1000, pods=1)) == ["q1"], "what it borrows is s's"
+    report = cluster.submit("r1", 1000, pods=1, priority=1000)
     assert victims(report) == {}
     assert waits(report)["r1"].startswith("WaitingForQuota")
-    assert victims(cluster.ask("s1", 1000, pods=1, priority=-1000)) == {"s1": ["q1"]}, "it gets its own back"
+    assert victims(cluster.submit("s1", 1000, pods=1, priority=-1000)) == {"s1": ["q1"]}, "it gets its own back"
 
 
 def story_4(cpus: int, *, gang: bool, profile: Profile = Profile.EXACT) -> Elastic:
     """Two nodes; q has a pod of one cpu on each, as one workload or as two."""
     cluster = Elastic({"n1": cpus * 1000, "n2": cpus * 1000}, "cpu", profile, q=(0, 2), r=(2, 2))
     for key, pods in (("q1", 2),) if gang else (("q1", 1), ("q2", 1)):
-        assert admitted(cluster.ask(key, pods * 1000, pods=pods, host="" if gang else f"n{key[1:]}")) == [key]
+        assert admitted(cluster.submit(key, pods * 1000, pods=pods, host="" if gang else f"n{key[1:]}")) == [key]
     return cluster
 
 
@@ -240,7 +240,7 @@ def story_4(cpus: int, *, gang: bool, profile: Profile = Profile.EXACT) -> Elast
 def test_story_4_pods_on_two_nodes_go_together(gang: bool, pods: int, profile: Profile) -> None:
     cluster = story_4(2, gang=gang, profile=profile)
     running = cluster.running
-    report = cluster.ask("r1", 2000, pods=pods)
+    report = cluster.submit("r1", 2000, pods=pods)
     assert {key: sorted(gone) for key, gone in victims(report).items()} == {"r1": running}
     for key in running[1:]:
         cluster.finish(key)
@@ -251,7 +251,7 @@ def test_story_4_pods_on_two_nodes_go_together(gang: bool, pods: int, profile: P
 @PROFILES
 def test_story_4_a_workload_that_can_never_run_evicts_nothing(profile: Profile) -> None:
     cluster = story_4(1, gang=False, profile=profile)
-    report = cluster.ask("r1", 2000, pods=1)
+    report = cluster.submit("r1", 2000, pods=1)
     assert victims(report) == {}
     [decision] = report.decisions
     assert isinstance(decision, Wait)
@@ -269,9 +269,9 @@ def test_story_4_a_workload_that_can_never_run_evicts_nothing(profile: Profile) 
 
 def test_a_quota_is_not_taken_below_its_min_even_where_it_uses_more() -> None:
     cluster = Elastic(TEN, a=(4, 8), b=(6, 8))
-    cluster.ask("a1", 3)
-    cluster.ask("a2", 3)
-    report = cluster.ask("b1", 5)
+    cluster.submit("a1", 3)
+    cluster.submit("a2", 3)
+    report = cluster.submit("b1", 5)
     assert victims(report) == {}, "without either of them a would have 3 of 4"
     assert waits(report)["b1"].startswith("WaitingForQuota")
 
@@ -279,46 +279,46 @@ def test_a_quota_is_not_taken_below_its_min_even_where_it_uses_more() -> None:
 def test_the_latest_of_the_lowest_priority_goes_first() -> None:
     cluster = Elastic(TEN, a=(4, 8), b=(6, 8))
     for key, priority in (("a1", 1), ("a2", 0), ("a3", 0), ("a4", 1)):
-        cluster.ask(key, 2, priority=priority)
-    assert victims(cluster.ask("b1", 3)) == {"b1": ["a3"]}
-    assert victims(cluster.ask("b2", 3)) == {"b2": ["a2"]}
+        cluster.submit(key, 2, priority=priority)
+    assert victims(cluster.submit("b1", 3)) == {"b1": ["a3"]}
+    assert victims(cluster.submit("b2", 3)) == {"b2": ["a2"]}
 
 
 def test_one_that_a_quota_can_spare_goes_instead_of_one_that_it_cannot() -> None:
     cluster = Elastic(TEN, a=(4, 8), b=(6, 8))
-    cluster.ask("a1", 2, priority=1)
-    cluster.ask("a2", 4)
+    cluster.submit("a1", 2, priority=1)
+    cluster.submit("a2", 4)
     assert cluster.used()["a"] == 6
-    assert victims(cluster.ask("b1", 6)) == {"b1": ["a1"]}, "a2 is lower and later, but a would be left with 2 of 4"
+    assert victims(cluster.submit("b1", 6)) == {"b1": ["a1"]}, "a2 is lower and later, but a would be left with 2 of 4"
 
 
 def test_unnamed_resources_are_not_counted() -> None:
     cluster = Elastic(TEN, a=(4, None), b=(6, 8))
-    assert admitted(cluster.ask("b1", 5, priority=0)) == ["b1"]
+    assert admitted(cluster.submit("b1", 5, priority=0)) == ["b1"]
     usage = cluster.ledger.quota.usage(translation.queue_name("b"))
     assert usage == {("elastic-quota", GPU): 5, ("elastic-quota", "pods"): 5}
 
 
 def test_a_namespace_that_does_not_name_a_resource_has_no_guarantee_and_no_limit_of_it() -> None:
     cluster = Elastic(TEN, a=(10, None), b=(None, None))
-    assert admitted(cluster.ask("b1", 9)) == ["b1"]
-    assert victims(cluster.ask("a1", 3)) == {"a1": ["b1"]}
+    assert admitted(cluster.submit("b1", 9)) == ["b1"]
+    assert victims(cluster.submit("a1", 3)) == {"a1": ["b1"]}
 
 
 def test_reservations_beyond_the_quota_count_up_to_the_quota() -> None:
     cluster = Elastic(TEN, a=(8, 8), b=(8, 8))
-    assert admitted(cluster.ask("a1", 6)) == ["a1"]
-    report = cluster.ask("b1", 6)
+    assert admitted(cluster.submit("a1", 6)) == ["a1"]
+    report = cluster.submit("b1", 6)
     assert victims(report) == {}, "a is within its min"
     assert waits(report)["b1"].startswith("TopologyPlacementFailed")
-    assert admitted(cluster.ask("b2", 4)) == ["b2"]
+    assert admitted(cluster.submit("b2", 4)) == ["b2"]
 
 
 def test_pods_are_counted_where_a_quota_names_them() -> None:
     cluster = Elastic(TEN, "pods", a=(2, 3), b=(2, 2))
-    assert admitted(cluster.ask("a1", 3)) == ["a1"]
-    assert victims(cluster.ask("b1", 2)) == {}, "a would be left with 0 of 2"
-    assert admitted(cluster.ask("b2", 1)) == ["b2"]
+    assert admitted(cluster.submit("a1", 3)) == ["a1"]
+    assert victims(cluster.submit("b1", 2)) == {}, "a would be left with 0 of 2"
+    assert admitted(cluster.submit("b2", 1)) == ["b2"]
 
 
 @pytest.mark.parametrize(
@@ -354,10 +354,10 @@ def both(key: str, gpus: int, cpus: int, queued: float) -> Workload:
 def test_under_fair_sharing_elastic_quotas_keep_their_own_rules(profile: Profile) -> None:
     cluster = Elastic(TEN, GPU, profile, fair=True, a=(4, 6), b=(6, 8))
     for key, amount in (("a1", 2), ("b1", 3), ("a2", 2), ("a3", 2)):
-        assert admitted(cluster.ask(key, amount)) == [key]
-    assert victims(cluster.ask("b2", 3)) == {"b2": ["a3"]}
+        assert admitted(cluster.submit(key, amount)) == [key]
+    assert victims(cluster.submit("b2", 3)) == {"b2": ["a3"]}
     assert admitted(cluster.leaves("a3")) == ["b2"]
-    assert victims(cluster.ask("b3", 2)) == {}
+    assert victims(cluster.submit("b3", 2)) == {}
 
 
 # ---- any history
@@ -426,7 +426,7 @@ def test_no_history_takes_a_quota_below_its_min_or_lets_anybody_pass_max(
         match step:
             case (str() as name, int() as amount, bool() as whole, int() as priority, bool() as few):
                 pods = 1 if whole and amount <= 2 else amount
-                cluster.ask(f"{name}{index}", amount, pods=pods, least=1 if few else None, priority=priority)
+                cluster.submit(f"{name}{index}", amount, pods=pods, least=1 if few else None, priority=priority)
             case int() as which if cluster.running:
                 cluster.finish(cluster.running[which % len(cluster.running)])
                 cluster.again()

@@ -23,7 +23,7 @@ from admission.engine.model import (
     PodSet,
     PodSetAdmission,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.topology.tree.tree import Tree
@@ -56,8 +56,8 @@ def workload(
     return Workload(key, key, "ns/lq", "cq", (pod_set,), admission=Admission("cq", (got,)))
 
 
-def ask(ledger: Ledger, count: int, *, gpu: int = 1, level: str = RACK, empty: bool = False) -> str:
-    pod_set = PodSet("main", count, {"gpu": gpu}, topology=TopologyAsk(required=level))
+def topology(ledger: Ledger, count: int, *, gpu: int = 1, level: str = RACK, empty: bool = False) -> str:
+    pod_set = PodSet("main", count, {"gpu": gpu}, topology=TopologyRequest(required=level))
     result = ledger.placement.place([PlacementRequest(pod_set, "tas", count)], simulate_empty=empty)
     return shown(result, "main")
 
@@ -76,12 +76,12 @@ def test_an_admission_charges_capacity_and_its_end_frees_it() -> None:
     ledger = book(host("n1"), host("n2"))
     ledger.apply(workload("ns/w", ("n1", 4), ("n2", 3)))
     assert (free(ledger, "n1"), free(ledger, "n2")) == (0, 1)
-    assert ask(ledger, 2) == (
+    assert topology(ledger, 2) == (
         'topology "default" allows to fit only 1 out of 2 pod(s). Total nodes: 2; excluded: resource "gpu": 1'
     )
-    assert ask(ledger, 8, empty=True) == "n1:4 n2:4"
+    assert topology(ledger, 8, empty=True) == "n1:4 n2:4"
     ledger.apply(ObjectRemoved(RemovedKind.WORKLOAD, "ns/w"))
-    assert ask(ledger, 8) == "n1:4 n2:4"
+    assert topology(ledger, 8) == "n1:4 n2:4"
     assert ledger.quota.usage("cq").get(("tas", "gpu"), 0) == 0
 
 
@@ -177,7 +177,7 @@ def test_usage_of_a_node_that_is_gone_is_there_when_it_comes_back() -> None:
     ledger = book(host("n1"))
     ledger.apply(workload("ns/w", ("n1", 3)))
     ledger.apply(ObjectRemoved(RemovedKind.NODE, "n1"))
-    assert ask(ledger, 1) == "no topology domains at level: rack"
+    assert topology(ledger, 1) == "no topology domains at level: rack"
     ledger.apply(host("n1"))
     assert free(ledger, "n1") == 1
 
@@ -190,7 +190,7 @@ def test_usage_of_a_node_that_is_gone_is_there_when_it_comes_back() -> None:
 def test_a_node_that_does_not_belong_is_out(change: dict[str, object]) -> None:
     ledger = book(host("n1"))
     ledger.apply(replace(host("n1"), **change))  # type: ignore[arg-type]  # a table of fields
-    assert ask(ledger, 1) == "no topology domains at level: rack"
+    assert topology(ledger, 1) == "no topology domains at level: rack"
 
 
 def test_flavors_over_the_same_hosts_see_each_others_usage() -> None:
@@ -198,7 +198,7 @@ def test_flavors_over_the_same_hosts_see_each_others_usage() -> None:
     ledger.apply(Flavor("other", {"pool": "a"}, topology="t2", levels=(HOSTNAME_LABEL,)))
     ledger.apply(workload("ns/w", ("n1", 3)))
     result = ledger.placement.place(
-        [PlacementRequest(PodSet("main", 2, GPU, topology=TopologyAsk(required=HOSTNAME_LABEL)), "other", 2)]
+        [PlacementRequest(PodSet("main", 2, GPU, topology=TopologyRequest(required=HOSTNAME_LABEL)), "other", 2)]
     )
     assert shown(result, "main") == 'topology "t2" allows to fit only 1 out of 2 pod(s)'
 
@@ -297,11 +297,11 @@ def test_absurd_amounts_do_not_overflow() -> None:
     ledger = book(host("n1"))
     for index in range(8):
         ledger.apply(BoundPod(f"ns/p{index}", "n1", {"gpu": 10**30}))
-    assert ask(ledger, 1).startswith('topology "default" doesn\'t allow')
+    assert topology(ledger, 1).startswith('topology "default" doesn\'t allow')
     for index in range(8):
         ledger.apply(ObjectRemoved(RemovedKind.POD, f"ns/p{index}"))
     assert free(ledger, "n1") == 4
-    assert ask(ledger, 1, gpu=10**30).startswith('topology "default" doesn\'t allow')
+    assert topology(ledger, 1, gpu=10**30).startswith('topology "default" doesn\'t allow')
 
 
 # ---- where the lowest level is wider than a host
@@ -309,11 +309,11 @@ def test_absurd_amounts_do_not_overflow() -> None:
 
 def test_nodes_are_counted_never_the_racks_sum() -> None:
     hosts = (host("n1", gpu=3), host("n2", gpu=3))
-    assert ask(book(*hosts, wide=True), 1, gpu=4) == (
+    assert topology(book(*hosts, wide=True), 1, gpu=4) == (
         'topology "default" doesn\'t allow to fit any of 1 pod(s). Total nodes: 2; excluded: resource "gpu": 2'
     )
-    assert ask(book(*hosts, wide=True), 2, gpu=3) == "r1:2"
-    assert ask(book(*hosts, wide=True, counting=Counting.DOMAINS), 1, gpu=4) == "r1:1"
+    assert topology(book(*hosts, wide=True), 2, gpu=3) == "r1:2"
+    assert topology(book(*hosts, wide=True, counting=Counting.DOMAINS), 1, gpu=4) == "r1:1"
 
 
 def wide_workload(key: str, count: int, gpu: int = 1) -> Workload:
@@ -324,7 +324,7 @@ def test_pods_that_are_not_bound_yet_use_capacity_on_nodes() -> None:
     ledger = book(host("n1"), host("n2"), wide=True)
     ledger.apply(wide_workload("ns/w", 1, gpu=3))
     assert (free(ledger, "n1"), free(ledger, "n2")) == (1, 4)
-    assert ask(ledger, 2, gpu=3).endswith('resource "gpu": 1')
+    assert topology(ledger, 2, gpu=3).endswith('resource "gpu": 1')
 
 
 def test_a_bound_pod_replaces_an_assumed_pod() -> None:
@@ -367,4 +367,4 @@ def test_domains_counting_charges_the_rack() -> None:
     ledger.apply(wide_workload("ns/w", 3))
     ledger.apply(pod("a", "n2", "ns/w"))
     ledger.apply(pod("b", "n2"))
-    assert ask(ledger, 5).startswith('topology "default" allows to fit only 4')
+    assert topology(ledger, 5).startswith('topology "default" allows to fit only 4')

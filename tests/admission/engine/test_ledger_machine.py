@@ -25,10 +25,11 @@ from admission.engine.model import (
     PodSet,
     PodSetAdmission,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from tests.admission.engine.dump import dump
+from tests.budgets import quick
 
 BLOCK, RACK = "block", "rack"
 NODES = [f"n{index}" for index in range(6)]
@@ -51,11 +52,11 @@ nodes = st.builds(
     st.sampled_from([True, True, True, False]),
 )
 shapes = st.sampled_from([{"cpu": 1000}, {"cpu": 1500, "gpu": 1}, {"gpu": 3}, {"cpu": 3000}])
-asks = st.sampled_from(
+topologies = st.sampled_from(
     [
-        TopologyAsk(required=RACK),
-        TopologyAsk(preferred=RACK),
-        TopologyAsk(unconstrained=True),
+        TopologyRequest(required=RACK),
+        TopologyRequest(preferred=RACK),
+        TopologyRequest(unconstrained=True),
     ]
 )
 keys = st.sampled_from([f"ns/w{index}" for index in range(4)])
@@ -113,10 +114,10 @@ class LedgerMachine(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(self.ledger._allocations.pods)))
         self.ledger.apply(ObjectRemoved(RemovedKind.POD, key))
 
-    @rule(key=keys, shape=shapes, ask=asks, count=st.integers(1, 6), flavor=st.integers(0, 1))
-    def admit(self, key: str, shape: dict[str, int], ask: TopologyAsk, count: int, flavor: int) -> None:
+    @rule(key=keys, shape=shapes, topology=topologies, count=st.integers(1, 6), flavor=st.integers(0, 1))
+    def admit(self, key: str, shape: dict[str, int], topology: TopologyRequest, count: int, flavor: int) -> None:
         name = self.flavors[flavor % len(self.flavors)].name
-        pod_set = PodSet("main", count, shape, topology=ask)
+        pod_set = PodSet("main", count, shape, topology=topology)
         self.ledger.release(key)
         result = self.ledger.placement.place([PlacementRequest(pod_set, name, count)])
         if not result.fits:
@@ -146,7 +147,7 @@ class LedgerMachine(RuleBasedStateMachine):
             with self.ledger.trial() as inner:
                 self.ledger.release(key)
                 self.ledger.apply(BoundPod("ns/trial", node.name, shape, key))
-                self.admit(key, shape, TopologyAsk(preferred=RACK), 3, 0)
+                self.admit(key, shape, TopologyRequest(preferred=RACK), 3, 0)
                 inner.keep()
             self.ledger.apply(ObjectRemoved(RemovedKind.NODE, NODES[0]))
             self.ledger.apply(replace(self.flavors[0], node_labels={"pool": "a"}))
@@ -244,7 +245,7 @@ def _run(machine: Any, examples: int, steps: int) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_any_sequence_of_events(machine: Any) -> None:
-    _run(machine, 12, 30)
+    _run(machine, quick(12), 30)
 
 
 @pytest.mark.long

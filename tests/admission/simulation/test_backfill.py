@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import CycleReport
-from admission.engine.model import Event, QueueingStrategy, TopologyAsk, Workload
+from admission.engine.model import Event, QueueingStrategy, TopologyRequest, Workload
 from admission.engine.queue.cluster_queue import order_of
 from admission.simulation.result import SimulationResult
 from admission.simulation.run import simulate
 from admission.world.world import Arrival, WorkloadFacts, World
 from tests.admission.engine.builders import BEST, RACK, STRICT, host, queue, racks, workload
+from tests.budgets import quick
 
 
 class WatchedWorld(World):
@@ -55,8 +56,8 @@ class Job:
         return self.pods <= (2 if self.racked else 4) * (4 // self.cpus) and self.pods * self.cpus <= quota
 
     def workload(self, name: str) -> Workload:
-        ask = TopologyAsk(required=RACK) if self.racked else TopologyAsk(unconstrained=True)
-        made = workload(name, self.pods, self.cpus, ask=ask, queued=float(self.arrives))
+        topology = TopologyRequest(required=RACK) if self.racked else TopologyRequest(unconstrained=True)
+        made = workload(name, self.pods, self.cpus, topology=topology, queued=float(self.arrives))
         return replace(made, time_limit=float(self.limit) if self.limit else None)
 
 
@@ -103,7 +104,7 @@ def kept(jobs: list[Job], strategy: QueueingStrategy, quota: int) -> None:
 
 
 @pytest.mark.parametrize("strategy", [STRICT, BEST])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=quick(10), deadline=None)
 @given(jobs=JOBS, quota=st.sampled_from((9, 12, 99)))
 def test_no_head_starts_later_than_first_expected(strategy: QueueingStrategy, jobs: list[Job], quota: int) -> None:
     kept(jobs, strategy, quota)

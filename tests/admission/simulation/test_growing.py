@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from admission.engine.model import BoundPod, PlacementOptions, TopologyAsk
+from admission.engine.model import BoundPod, PlacementOptions, TopologyRequest
 from admission.simulation.run import simulate
 from admission.world.world import WorkloadFacts, World
 from tests.admission.engine.builders import Cluster, admitted, host, queue, racks, workload
 
-ANYWHERE = TopologyAsk(unconstrained=True)
+ANYWHERE = TopologyRequest(unconstrained=True)
 
 
 def growing(quota: int) -> World:
     """A job of 5 pods that has run for 40 of its 100 seconds and wants 9."""
     cluster = Cluster(racks(), host("x", "r", 20), queue(tas=quota))
-    cluster.tell(workload("a", 5, ask=ANYWHERE))
+    cluster.tell(workload("a", 5, topology=ANYWHERE))
     assert admitted(cluster.cycle()) == ["a"]
     world = World(PlacementOptions())
     world.now = 1040.0
@@ -26,8 +26,8 @@ def growing(quota: int) -> World:
     for number in range(5):
         pod = BoundPod(f"ns/p{number}", "x", {"cpu": 1000}, workload="a", pod_set="main")
         world.apply(pod)
-    world.apply(replace(workload("b", 9, ask=ANYWHERE), replaces="a"))
-    world.apply(workload("c", 5, ask=ANYWHERE, queued=1.0))
+    world.apply(replace(workload("b", 9, topology=ANYWHERE), replaces="a"))
+    world.apply(workload("c", 5, topology=ANYWHERE, queued=1.0))
     world.about = {
         key: WorkloadFacts(f"Job ns/{key}", run_for=100.0, since=1000.0 if key == "a" else None) for key in "abc"
     }

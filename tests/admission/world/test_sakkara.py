@@ -110,8 +110,8 @@ def test_without_a_tree_all_nodes_count_each_for_itself() -> None:
 
 def test_a_flavor_may_name_the_tree() -> None:
     flavor = manifest("ResourceFlavor", "tas", spec={"nodeLabels": {"pool": "tas"}, "topologyName": "site"})
-    asks = job("wide", 9, require="site.sakkara.topology/rack")
-    made = world(NODES, topology(), flavor, queue(), job("fits", 8, require="site.sakkara.topology/rack"), asks)
+    topologies = job("wide", 9, require="site.sakkara.topology/rack")
+    made = world(NODES, topology(), flavor, queue(), job("fits", 8, require="site.sakkara.topology/rack"), topologies)
     assert not made.faults
     [places] = placed(made).values()
     assert set(places) in ({"n0", "n1"}, {"n2", "n3"})

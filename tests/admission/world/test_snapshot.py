@@ -26,7 +26,7 @@ from admission.engine.model import (
     Profile,
     Quota,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.world.snapshot import Snapshot, capture_world, decode, from_snapshot, is_snapshot
@@ -35,6 +35,7 @@ from api.errors import InvalidObject
 from tests.admission.engine.builders import BEST, STRICT, group, host, queue, racks, workload
 from tests.admission.engine.dump import dump
 from tests.admission.world import world_documents as made
+from tests.budgets import quick
 
 RACK = "rack"
 WIDE = Flavor("wide", {"pool": "wide"}, topology="default", levels=("block", RACK))
@@ -71,12 +72,17 @@ def context() -> list[Event]:
     ]
 
 
-asks = st.sampled_from(
-    [None, TopologyAsk(required=RACK), TopologyAsk(preferred=RACK), TopologyAsk(required=RACK, relax_after=2)]
+topologies = st.sampled_from(
+    [
+        None,
+        TopologyRequest(required=RACK),
+        TopologyRequest(preferred=RACK),
+        TopologyRequest(required=RACK, relax_after=2),
+    ]
 )
 workloads = st.builds(
-    lambda number, pods, cpus, to, ask, priority, queued, delay, blocked: replace(
-        workload(f"ns/w{number}", pods, cpus, to=to, ask=ask, priority=priority, queued=float(queued)),
+    lambda number, pods, cpus, to, topology, priority, queued, delay, blocked: replace(
+        workload(f"ns/w{number}", pods, cpus, to=to, topology=topology, priority=priority, queued=float(queued)),
         not_before=delay,
         blocked=("Deactivated", "x") if blocked else None,
     ),
@@ -84,7 +90,7 @@ workloads = st.builds(
     st.integers(1, 5),
     st.integers(1, 3),
     st.sampled_from((*QUEUES, "nowhere")),
-    asks,
+    topologies,
     st.integers(0, 1),
     st.integers(0, 3),
     st.sampled_from([0.0, 0.0, 0.0, 5.5, inf]),
@@ -123,7 +129,7 @@ def played(options: PlacementOptions, story: list[Event | None], budget: int) ->
 @pytest.mark.parametrize("counting", Counting)
 @pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])
 @given(story=st.lists(steps, max_size=30), budget=st.sampled_from([1, 3, 64]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=quick(15), deadline=None)
 def test_a_world_from_its_snapshot_decides_the_same(
     counting: Counting, profile: Profile, story: list[Event | None], budget: int
 ) -> None:
@@ -157,7 +163,7 @@ def decides_the_same(counting: Counting, profile: Profile, story: list[Event | N
 
 
 @given(story=st.lists(steps, max_size=30))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=quick(15), deadline=None)
 def test_the_ledgers_are_equal_too(story: list[Event | None]) -> None:
     world = played(PlacementOptions(), story, 64)
     one, other = dump(again(world).ledger), dump(world.ledger)

@@ -26,7 +26,7 @@ from admission.engine.model import (
     PreemptionPolicy,
     Quota,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.quota.fairness import FairSharingRules
@@ -34,8 +34,9 @@ from admission.world.snapshot import capture_world, decode, from_snapshot
 from admission.world.world import World
 from tests.admission.engine.builders import BEST, CPU, HOST, RACK, STRICT, host, queue, racks
 from tests.admission.engine.builders import workload as made_workload
+from tests.budgets import quick
 
-IN_A_RACK = TopologyAsk(required=RACK)
+IN_A_RACK = TopologyRequest(required=RACK)
 NOW = 1000.0
 POLICY = PreemptionPolicy(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority")
 
@@ -97,10 +98,10 @@ def world(*events: Event, now: float = NOW) -> World:
 
 def evicting(queue_: ClusterQueue) -> World:
     """A victim is to leave for one of higher priority, and has not left."""
-    made = world(queue_, workload("low", 8, ask=IN_A_RACK), workload("other", 8, ask=IN_A_RACK))
+    made = world(queue_, workload("low", 8, topology=IN_A_RACK), workload("other", 8, topology=IN_A_RACK))
     made.cycle()
-    made.apply(workload("high", 6, ask=IN_A_RACK, priority=9, queued=1))
-    made.apply(workload("later", 2, ask=IN_A_RACK, queued=2))
+    made.apply(workload("high", 6, topology=IN_A_RACK, priority=9, queued=1))
+    made.apply(workload("later", 2, topology=IN_A_RACK, queued=2))
     made.cycle()
     return made
 
@@ -148,7 +149,7 @@ def test_a_head_with_unknown_start() -> None:
 def test_a_reservation_that_ended_and_was_not_evaluated_since(strategy: object) -> None:
     """Who waited for victims comes first when they have left, and the snapshot is taken in between."""
     made = evicting(replace(queue(strategy=strategy, tas=100), preemption=POLICY))  # type: ignore[arg-type]
-    made.apply(workload("first", 6, ask=IN_A_RACK, priority=10, queued=3))
+    made.apply(workload("first", 6, topology=IN_A_RACK, priority=10, queued=3))
     (reservation,) = [reservation for owner, reservation in made.queues.capacity_reservations() if owner.key == "high"]
     made.apply(ObjectRemoved(RemovedKind.WORKLOAD, next(iter(reservation.victims))))
     reports = goes_on_alike(made)
@@ -210,9 +211,9 @@ def test_backfill_reservations_and_the_workloads_behind_them() -> None:
 
 def test_gangs_that_wait_for_each_other() -> None:
     together = ("a", "b")
-    first = replace(workload("a", 4, ask=IN_A_RACK), gang=Gang("g1", together))
-    other = replace(workload("b", 8, ask=IN_A_RACK, to="o"), gang=Gang("g2", together))
-    made = world(queue(tas=100), queue("o", tas=100), workload("x", 8, ask=IN_A_RACK, queued=-1), first)
+    first = replace(workload("a", 4, topology=IN_A_RACK), gang=Gang("g1", together))
+    other = replace(workload("b", 8, topology=IN_A_RACK, to="o"), gang=Gang("g2", together))
+    made = world(queue(tas=100), queue("o", tas=100), workload("x", 8, topology=IN_A_RACK, queued=-1), first)
     made.cycle()
     reports = goes_on_alike(made, other, ObjectRemoved(RemovedKind.WORKLOAD, "x"))
     assert decided(reports, Admit) == {"a", "b"}
@@ -222,7 +223,7 @@ def test_gangs_that_evict_others_together() -> None:
     """What the other one gets is kept as well, until the victims have left."""
     together = ("a", "b")
     both = [
-        replace(workload(key, 8, ask=IN_A_RACK, priority=5, queued=9), gang=Gang(f"g-{key}", together))
+        replace(workload(key, 8, topology=IN_A_RACK, priority=5, queued=9), gang=Gang(f"g-{key}", together))
         for key in together
     ]
     small = [workload(f"x{i}", 4, queued=i) for i in range(4)]
@@ -241,7 +242,7 @@ def test_gangs_that_evict_others_together() -> None:
 @pytest.mark.parametrize(("pods", "kind"), [(2, Admit), (4, Evict)])
 def test_a_node_that_has_failed_under_a_workload(pods: int, kind: type) -> None:
     """It moves to another host of its rack, or has to go: as the scheduler decides before each cycle."""
-    made = world(queue(tas=100), workload("w", pods, 2, ask=IN_A_RACK))
+    made = world(queue(tas=100), workload("w", pods, 2, topology=IN_A_RACK))
     made.cycle()
     admission = made.ledger.admission("w")
     assert admission is not None
@@ -310,10 +311,10 @@ def queues_of(strategy: object, *, backfill: bool, elastic: bool) -> list[Event]
     ]
 
 
-asks = st.sampled_from([None, IN_A_RACK, TopologyAsk(preferred=RACK), TopologyAsk(required=HOST)])
+topologies = st.sampled_from([None, IN_A_RACK, TopologyRequest(preferred=RACK), TopologyRequest(required=HOST)])
 workloads = st.builds(
-    lambda n, pods, cpus, to, ask, priority, queued, limit, group: replace(
-        workload(f"w{n}", pods, cpus, to=to, ask=ask, priority=priority, queued=float(queued)),
+    lambda n, pods, cpus, to, topology, priority, queued, limit, group: replace(
+        workload(f"w{n}", pods, cpus, to=to, topology=topology, priority=priority, queued=float(queued)),
         time_limit=limit,
         gang=Gang(f"g{n}", ("w0", "w1")) if group and n < 2 else None,
     ),
@@ -321,7 +322,7 @@ workloads = st.builds(
     st.integers(1, 6),
     st.integers(1, 2),
     st.sampled_from(["a", "b"]),
-    asks,
+    topologies,
     st.integers(0, 2),
     st.integers(0, 3),
     st.sampled_from([None, None, 5.0, 20.0]),
@@ -367,7 +368,7 @@ def any_history(
 
 
 @given(**stories)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=quick(20), deadline=None)
 def test_any_history_goes_on_alike(
     before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
 ) -> None:

@@ -16,7 +16,8 @@ from aiohttp import web
 
 from api.fake.request import RequestTarget
 from api.fake.server import FakeServer, FakeSettings
-from api.kube.resources import CONFIG_MAPS, PODS
+from api.kube.resources import CONFIG_MAPS, CRDS, PODS
+from tests.crds import shipped
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -53,6 +54,9 @@ async def test_it_serves_and_says_what(tls: bool) -> None:
         assert [entry["name"] for entry in resources] == ["jobs", "jobs/status"]
         async with session.get("/nowhere") as response:
             assert (response.status, await response.text()) == (404, "404 page not found\n")
+        server.store.create(CRDS, shipped("scheduling.x-k8s.io_podgroups"))
+        entry, *_ = (await _json(session, "/apis/scheduling.x-k8s.io/v1alpha1"))[1]["resources"]
+        assert (entry["name"], entry["categories"]) == ("podgroups", ["gangs", "podgroups", "pg"])
         assert (await _json(session, "/api/v1/nothing"))[0] == 404
         assert (await _json(session, MAPS + "/x", "POST"))[0] == 405
 

@@ -25,7 +25,7 @@ from admission.engine.model import (
     PodSetAdmission,
     Profile,
     SliceLayer,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from api import pods as wire
@@ -156,9 +156,9 @@ def _decoded(given: dict[str, Any]) -> Assignment:
     return Assignment(tuple(wire_form.levels), tuple(DomainCount(*domain) for domain in decode(wire_form)))
 
 
-def _ask(given: dict[str, Any]) -> TopologyAsk:
+def _ask(given: dict[str, Any]) -> TopologyRequest:
     request = given.get("topologyRequest") or {}
-    return TopologyAsk(
+    return TopologyRequest(
         required=request.get("required"),
         preferred=request.get("preferred"),
         unconstrained=request.get("unconstrained"),

@@ -15,7 +15,7 @@ from math import log2
 import numpy as np
 
 from admission.engine.topology.compatible.pick import PickedDomain, PickOrder
-from admission.engine.topology.constraints import Ask
+from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
@@ -56,11 +56,13 @@ class SiblingSet:
 class Balance:
     """One attempt at a balanced placement."""
 
-    def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers], profile: PickOrder, cloner: Cloner) -> None:
+    def __init__(
+        self, tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], profile: PickOrder, cloner: Cloner
+    ) -> None:
         self._tree = tree
-        self._ask = ask
+        self._resolved = resolved
         self._numbers = numbers
-        self._prunable = ask.leaders <= 1 and not profile.by_affinity
+        self._prunable = resolved.leaders <= 1 and not profile.by_affinity
         self._profile = replace(profile, least=False)
         self._cloner = cloner
 
@@ -72,8 +74,8 @@ class Balance:
                 best = self._better(best, slots)
         if best is None or best.share <= 0:
             return None
-        domains, level = best.domains, self._ask.level
-        if level < self._ask.slice_level:
+        domains, level = best.domains, self._resolved.level
+        if level < self._resolved.slice_level:
             chosen = self._optimal(domains, self._by_entropy(domains))
             if chosen is None:
                 return None
@@ -82,7 +84,7 @@ class Balance:
         return None if shared is None else Start(level, shared)
 
     def _sibling_sets(self) -> list[list[int]]:
-        level = self._ask.level
+        level = self._resolved.level
         if level == 0:
             return [self._tree.levels[0].ids().tolist()]
         above = self._tree.levels[level - 1]
@@ -95,26 +97,26 @@ class Balance:
 
         This bound needs no copies of domains, since pruning never increases a share and never decreases a count.
         """
-        ask, ids = self._ask, np.array(slots, dtype=np.int64)
-        upper = self._numbers[ask.level].slice[ids]
-        level = ask.level
-        if level < ask.slice_level:
+        resolved, ids = self._resolved, np.array(slots, dtype=np.int64)
+        upper = self._numbers[resolved.level].slice[ids]
+        level = resolved.level
+        if level < resolved.slice_level:
             ids, level = self._tree.levels[level].children_of(ids), level + 1
         share = self._share(level, ids)
         if not share:
             return True
         if best is None:
             return False
-        return share < best.share or (share == best.share and _fewest(upper, ask.need) >= best.count)
+        return share < best.share or (share == best.share and _fewest(upper, resolved.need) >= best.count)
 
     def _share(self, level: int, ids: Ints) -> int:
         """Returns an upper bound of the share of each needed domain; 0 if the domains do not hold all slices.
 
         The domain with the leader is taken first, then the largest.
         """
-        ask, numbers = self._ask, self._numbers[level]
-        sizes, rest, limits = numbers.slice[ids], ask.need, list[int]()
-        if ask.leaders:
+        resolved, numbers = self._resolved, self._numbers[level]
+        sizes, rest, limits = numbers.slice[ids], resolved.need, list[int]()
+        if resolved.leaders:
             able = np.flatnonzero(numbers.leader[ids]) if numbers.leader is not None else ids[:0]
             if not len(able):
                 return 0
@@ -129,24 +131,24 @@ class Balance:
                 return 0
             count += more
             limits.append(int(np.partition(sizes, len(sizes) - more)[len(sizes) - more]))
-        return min(ask.need // count, *limits)
+        return min(resolved.need // count, *limits)
 
     def _better(self, best: SiblingSet | None, slots: list[int]) -> SiblingSet | None:
-        ask = self._ask
-        domains = self._cloner(ask.level, slots)
-        found = self._greedy(_children(domains) if ask.level < ask.slice_level else domains)
+        resolved = self._resolved
+        domains = self._cloner(resolved.level, slots)
+        found = self._greedy(_children(domains) if resolved.level < resolved.slice_level else domains)
         if not found.fits or not found.count:
             return best
-        share = _least(ask.need // found.count, _beside(found.last_leader), _slices(found.last))
+        share = _least(resolved.need // found.count, _beside(found.last_leader), _slices(found.last))
         floor = best.share if best else 0
         if share < floor:
             return best
         count = self._pruned(domains, share)
-        with_leader = min(share, found.last.slice_l) if ask.leaders and found.last else share
+        with_leader = min(share, found.last.slice_l) if resolved.leaders and found.last else share
         if count is None and with_leader < share:
             if with_leader <= 0 or with_leader < floor:
                 return best
-            share, domains = with_leader, self._cloner(ask.level, slots)
+            share, domains = with_leader, self._cloner(resolved.level, slots)
             count = self._pruned(domains, share)
         if count is None:
             return best
@@ -155,7 +157,7 @@ class Balance:
         return best
 
     def _greedy(self, domains: Sequence[PickedDomain]) -> Greedy:
-        rest, leaders, count = self._ask.need, self._ask.leaders, 0
+        rest, leaders, count = self._resolved.need, self._resolved.leaders, 0
         last_leader: PickedDomain | None = None
         last: PickedDomain | None = None
         ordered = self._profile.with_leader(domains)
@@ -175,7 +177,7 @@ class Balance:
             for child in domain.children or ():
                 self._test(child, share)
         for domain in domains:
-            self._roll_up(domain, self._ask.level)
+            self._roll_up(domain, self._resolved.level)
             self._test(domain, share)
         found = self._greedy(domains)
         return found.count if found.fits else None
@@ -183,7 +185,7 @@ class Balance:
     def _test(self, domain: PickedDomain, share: int) -> None:
         if domain.slice < share:
             _empty(domain)
-        elif self._ask.leaders and domain.leader > 0 and domain.slice_l < share:
+        elif self._resolved.leaders and domain.leader > 0 and domain.slice_l < share:
             _no_leader(domain)
 
     def _roll_up(self, domain: PickedDomain, level: int) -> None:
@@ -195,11 +197,14 @@ class Balance:
                 for child in children:
                     self._roll_up(child, level + 1)
             self._sum(domain, children)
-        if level == self._ask.slice_level:
-            domain.slice, domain.slice_l = domain.pod // self._ask.slice_size, domain.pod_l // self._ask.slice_size
+        if level == self._resolved.slice_level:
+            domain.slice, domain.slice_l = (
+                domain.pod // self._resolved.slice_size,
+                domain.pod_l // self._resolved.slice_size,
+            )
 
     def _sum(self, domain: PickedDomain, children: list[PickedDomain]) -> None:
-        hosts = [child for child in children if not self._ask.leaders or child.leader > 0]
+        hosts = [child for child in children if not self._resolved.leaders or child.leader > 0]
         domain.pod, domain.slice = sum(child.pod for child in children), sum(child.slice for child in children)
         domain.leader = max(child.leader for child in children)
         domain.affinity = sum(child.affinity for child in children)
@@ -213,9 +218,9 @@ class Balance:
 
     def _optimal(self, domains: list[PickedDomain], ordered: list[PickedDomain]) -> list[PickedDomain] | None:
         """Returns the fewest domains that hold all slices, with the least excess; the first found wins a tie."""
-        ask, most = self._ask, self._greedy(domains).count
+        resolved, most = self._resolved, self._greedy(domains).count
         states: list[dict[tuple[int, int], tuple[PickedDomain, ...]]] = [{} for _ in range(most + 1)]
-        states[0][ask.leaders, ask.need * ask.slice_size] = ()
+        states[0][resolved.leaders, resolved.need * resolved.slice_size] = ()
         for domain in ordered:
             for used in range(most - 1, -1, -1):
                 for leaders, pods in sorted(states[used]):
@@ -231,11 +236,11 @@ class Balance:
 
     def _share_out(self, domains: list[PickedDomain], share: int) -> list[PickedDomain] | None:
         """Gives each domain the share, and the first domains as much of the remainder as fits. None if a remainder is left."""
-        ask = self._ask
+        resolved = self._resolved
         chosen = self._optimal(domains, sorted(domains, key=lambda d: d.label))
-        if chosen is None or ask.need < len(chosen) * share:
+        if chosen is None or resolved.need < len(chosen) * share:
             return None
-        extra, leaders = ask.need - len(chosen) * share, ask.leaders
+        extra, leaders = resolved.need - len(chosen) * share, resolved.leaders
         ordered = self._profile.with_leader(chosen)
         for domain in ordered:
             capacity = domain.slice_l if leaders > 0 else domain.slice
@@ -243,7 +248,7 @@ class Balance:
             domain.leader = 1 if leaders > 0 else 0
             extra, leaders = extra - more, leaders - domain.leader
             domain.slice = domain.slice_l = share + more
-            domain.pod = domain.slice * ask.slice_size
+            domain.pod = domain.slice * resolved.slice_size
             domain.pod_l = domain.pod - domain.leader
         return ordered if extra <= 0 and leaders <= 0 else None
 

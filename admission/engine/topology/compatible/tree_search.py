@@ -16,7 +16,7 @@ from admission.engine.decision import Certificate
 from admission.engine.topology.compatible import balanced
 from admission.engine.topology.compatible.pick import PickedDomain, PickOrder, prioritize_leader
 from admission.engine.topology.compatible.select import CandidateSet, Selection, take, tightest
-from admission.engine.topology.constraints import Ask
+from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
@@ -76,27 +76,27 @@ class Solved:
 
 
 class Search:
-    """The search for one Ask, given the counts of every level."""
+    """The search for one resolved request, given the counts of every level."""
 
-    def __init__(self, tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> None:
+    def __init__(self, tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers]) -> None:
         self._tree = tree
-        self._ask = ask
+        self._resolved = resolved
         self._numbers = numbers
-        by_affinity = ask.by_affinity and bool(ask.wants.preferred)
-        self._profile = PickOrder(least=ask.least, by_affinity=by_affinity)
-        self._plain = not ask.leaders and not by_affinity
+        by_affinity = resolved.by_affinity and bool(resolved.wants.preferred)
+        self._profile = PickOrder(least=resolved.least, by_affinity=by_affinity)
+        self._plain = not resolved.leaders and not by_affinity
         self._last = tree.depth - 1
 
     def run(self) -> Outcome:
         """Returns the lowest domains with their pods, or the failure."""
-        if self._ask.balanced and self._ask.need > 0:
+        if self._resolved.balanced and self._resolved.need > 0:
             found = self._balanced()
             if found is not None:
                 return found
         if self._plain:
-            chosen = self._find_plain(self._ask.level)
+            chosen = self._find_plain(self._resolved.level)
             return self._descend_plain(chosen) if isinstance(chosen, Chosen) else chosen
-        picked = self._find(self._ask.level)
+        picked = self._find(self._resolved.level)
         return self._descend(picked) if isinstance(picked, Picked) else picked
 
     # ---- plain: arrays
@@ -111,29 +111,29 @@ class Search:
         return CandidateSet(ids, slices, pods, label[ids])
 
     def _find_plain(self, level: int) -> Chosen | NoFit | NoDomains:
-        ask = self._ask
+        resolved = self._resolved
         field = self._field(level, self._tree.levels[level].ids(), whole=True)
         if not len(field):
             return NoDomains(level)
-        one = tightest(field, ask.need)
+        one = tightest(field, resolved.need)
         if one is not None:
-            return Chosen(level, Selection(field.ids[one : one + 1], np.array([ask.need])))
-        if ask.required:
-            return NoFit(level, self._best_single(field), ask.need)
-        if level > 0 and not ask.unconstrained:
+            return Chosen(level, Selection(field.ids[one : one + 1], np.array([resolved.need])))
+        if resolved.required:
+            return NoFit(level, self._best_single(field), resolved.need)
+        if level > 0 and not resolved.unconstrained:
             return self._find_plain(level - 1)
-        taken = take(field, ask.need, least=ask.least)
-        return NoFit(level, taken, ask.need) if isinstance(taken, int) else Chosen(level, taken)
+        taken = take(field, resolved.need, least=resolved.least)
+        return NoFit(level, taken, resolved.need) if isinstance(taken, int) else Chosen(level, taken)
 
     def _best_single(self, field: CandidateSet) -> int:
         most = int(field.slices.max())
-        return int(field.pods[field.slices == most].max()) if self._ask.least else most
+        return int(field.pods[field.slices == most].max()) if self._resolved.least else most
 
     def _descend_plain(self, chosen: Chosen) -> Outcome:
-        level, taken, ask = chosen.level, chosen.taken, self._ask
-        while level < ask.slice_level:
+        level, taken, resolved = chosen.level, chosen.taken, self._resolved
+        while level < resolved.slice_level:
             field = self._field(level + 1, self._tree.levels[level].children_of(taken.ids))
-            below = take(field, ask.need, least=ask.least)
+            below = take(field, resolved.need, least=resolved.least)
             if isinstance(below, int):
                 return self._nothing()
             level, taken = level + 1, below
@@ -141,15 +141,15 @@ class Search:
 
     def spread(self, taken: Selection) -> Found:
         """Returns the lowest domains, given domains of the slice level with the number of slices in each."""
-        level = self._ask.slice_level
+        level = self._resolved.slice_level
         if level < self._last:
             return self._finish(self._below_slices(level, self._domains_of(level, taken)))
-        return self._ordered(taken.ids, taken.slices * self._ask.slice_size, np.zeros_like(taken.ids))
+        return self._ordered(taken.ids, taken.slices * self._resolved.slice_size, np.zeros_like(taken.ids))
 
     def _domains_of(self, level: int, taken: Selection) -> list[PickedDomain]:
         domains = self._domains(level, taken.ids)
         for domain, slices in zip(domains, taken.slices.tolist(), strict=True):
-            domain.slice, domain.pod, domain.leader = slices, slices * self._ask.slice_size, 0
+            domain.slice, domain.pod, domain.leader = slices, slices * self._resolved.slice_size, 0
         return domains
 
     # ---- domain by domain
@@ -176,31 +176,34 @@ class Search:
         return self._domains(level + 1, ids)
 
     def _find(self, level: int) -> Picked | NoFit | NoDomains:
-        ask, profile = self._ask, self._profile
+        resolved, profile = self._resolved, self._profile
         domains = profile.with_leader(self._domains(level, self._tree.levels[level].ids()))
         if not domains:
             return NoDomains(level)
-        if ask.least:
+        if resolved.least:
             return self._find_least(level, domains)
         top = domains[0]
-        if _holds(top, ask.need, ask.leaders):
-            return Picked(level, [profile.tightest(domains, ask.need, ask.leaders, slices=True)])
-        if ask.required:
+        if _holds(top, resolved.need, resolved.leaders):
+            return Picked(level, [profile.tightest(domains, resolved.need, resolved.leaders, slices=True)])
+        if resolved.required:
             return self._required_by_affinity(level, domains)
-        if level > 0 and not ask.unconstrained:
+        if level > 0 and not resolved.unconstrained:
             return self._find(level - 1)
         return self._several(level, domains)
 
     def _find_least(self, level: int, domains: list[PickedDomain]) -> Picked | NoFit | NoDomains:
-        ask = self._ask
+        resolved = self._resolved
         for domain in domains:
-            if domain.leader >= ask.leaders and (domain.slice_l if ask.leaders else domain.slice) >= ask.need:
+            if (
+                domain.leader >= resolved.leaders
+                and (domain.slice_l if resolved.leaders else domain.slice) >= resolved.need
+            ):
                 return Picked(level, [domain])
-        if ask.required:
-            return NoFit(level, domains[-1].pod, ask.need)
-        if _holds(domains[0], ask.need, ask.leaders):
+        if resolved.required:
+            return NoFit(level, domains[-1].pod, resolved.need)
+        if _holds(domains[0], resolved.need, resolved.leaders):
             return Picked(level, [domains[0]])
-        if level > 0 and not ask.unconstrained:
+        if level > 0 and not resolved.unconstrained:
             return self._find(level - 1)
         return self._several(level, domains)
 
@@ -209,53 +212,53 @@ class Search:
 
         With affinity the first domain need not be the largest, so a later domain may still hold the request.
         """
-        ask = self._ask
+        resolved = self._resolved
         if self._profile.by_affinity:
             for index, domain in enumerate(domains):
-                if _holds(domain, ask.need, ask.leaders):
-                    found = self._profile.tightest(domains[index:], ask.need, ask.leaders, slices=True)
+                if _holds(domain, resolved.need, resolved.leaders):
+                    found = self._profile.tightest(domains[index:], resolved.need, resolved.leaders, slices=True)
                     return Picked(level, [found])
-        return NoFit(level, domains[0].slice, ask.need)
+        return NoFit(level, domains[0].slice, resolved.need)
 
     def _several(self, level: int, domains: list[PickedDomain]) -> Picked | NoFit:
         """Returns several domains of the level that hold the request together: first those with leaders, then the others."""
-        ask, profile, out = self._ask, self._profile, list[PickedDomain]()
-        domains = prioritize_leader(domains, ask.count, ask.leaders, ask.slice_size, slices=True)
-        at, rest, leaders = 0, ask.need, ask.leaders
+        resolved, profile, out = self._resolved, self._profile, list[PickedDomain]()
+        domains = prioritize_leader(domains, resolved.count, resolved.leaders, resolved.slice_size, slices=True)
+        at, rest, leaders = 0, resolved.need, resolved.leaders
         while leaders > 0 and at < len(domains) and domains[at].leader > 0:
             domain = domains[at]
-            if not ask.least and domain.slice_l >= rest:
+            if not resolved.least and domain.slice_l >= rest:
                 domain = profile.tightest(domains[at:], rest, leaders, slices=True)
             out.append(domain)
             leaders, rest, at = leaders - domain.leader, rest - domain.slice_l, at + 1
         if leaders > 0:
-            return NoFit(level, ask.leaders - leaders, ask.need)
+            return NoFit(level, resolved.leaders - leaders, resolved.need)
         domains = profile.plain(domains[at:])
         for index, domain in enumerate(domains):
             if rest <= 0:
                 break
-            if not ask.least and domain.slice >= rest:
+            if not resolved.least and domain.slice >= rest:
                 domain = profile.tightest(domains[index:], rest, 0, slices=True)
             out.append(domain)
             rest -= domain.slice
-        return NoFit(level, ask.need - rest, ask.need) if rest > 0 else Picked(level, out)
+        return NoFit(level, resolved.need - rest, resolved.need) if rest > 0 else Picked(level, out)
 
     # ---- the descent
 
     def _descend(self, picked: Picked, *, is_balanced: bool = False) -> Found:
-        ask, profile, level = self._ask, self._profile, picked.level
-        domains = profile.minimize(picked.domains, ask.count, ask.leaders, ask.slice_size, slices=True)
-        while level < ask.slice_level and not is_balanced:
+        resolved, profile, level = self._resolved, self._profile, picked.level
+        domains = profile.minimize(picked.domains, resolved.count, resolved.leaders, resolved.slice_size, slices=True)
+        while level < resolved.slice_level and not is_balanced:
             children = profile.plain(self._children(level, domains))
-            domains = profile.minimize(children, ask.count, ask.leaders, ask.slice_size, slices=True)
+            domains = profile.minimize(children, resolved.count, resolved.leaders, resolved.slice_size, slices=True)
             level += 1
         return self._finish(self._below_slices(level, domains))
 
     def _below_slices(self, level: int, domains: list[PickedDomain]) -> list[PickedDomain]:
         """Returns the lowest domains: in each domain separately, the children that hold its pods."""
-        ask = self._ask
+        resolved = self._resolved
         while level < self._last:
-            size = ask.slice_size if level < ask.slice_level else ask.inner.get(level + 1, 1)
+            size = resolved.slice_size if level < resolved.slice_level else resolved.inner.get(level + 1, 1)
             domains = [child for domain in domains for child in self._inside(level, domain, size)]
             level += 1
         return domains
@@ -289,11 +292,11 @@ class Search:
 
     def _balanced(self) -> Found | None:
         """Returns the balanced placement; None if there is none, so that BestFit is tried next."""
-        start = balanced.Balance(self._tree, self._ask, self._numbers, self._profile, self._clones).find()
+        start = balanced.Balance(self._tree, self._resolved, self._numbers, self._profile, self._clones).find()
         if start is None:
             return None
         found = self._descend(Picked(start.level, start.domains), is_balanced=True)
-        whole = int(found.pods.sum()) >= self._ask.need * self._ask.slice_size
+        whole = int(found.pods.sum()) >= self._resolved.need * self._resolved.slice_size
         return found if whole else None
 
     def _clones(self, level: int, slots: Iterable[int]) -> list[PickedDomain]:

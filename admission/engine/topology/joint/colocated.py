@@ -18,7 +18,7 @@ from admission.engine.decision import Certificate, NoPlacement
 from admission.engine.journal import Journal
 from admission.engine.model import Assignment, PlacementRequest
 from admission.engine.topology.assignment_parts import path_of, stale
-from admission.engine.topology.constraints import NOTHING, Ask, Group
+from admission.engine.topology.constraints import NOTHING, Group, ResolvedRequest
 from admission.engine.topology.count import Counter
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
@@ -33,7 +33,7 @@ class PlacementSteps(Protocol):
 
     journal: Journal
 
-    def ask(self, tree: Tree, group: Group) -> Ask | NoPlacement:
+    def resolve(self, tree: Tree, group: Group) -> ResolvedRequest | NoPlacement:
         """Returns the group's request with level names resolved, or why the request is invalid."""
 
     def assume(self, found: Placed) -> None:
@@ -45,7 +45,7 @@ class PlacementSteps(Protocol):
         """Returns the group's assignments in the capacity that is free now, with their certificate."""
 
     def proved(
-        self, tree: Tree, group: Group, ask: Ask, simulate_empty: bool
+        self, tree: Tree, group: Group, resolved: ResolvedRequest, simulate_empty: bool
     ) -> tuple[Placed | NoPlacement, Certificate | None]:
         """Returns the assignments for a resolved request in the capacity that is free now, with their certificate."""
 
@@ -59,9 +59,9 @@ def single(group: Group) -> tuple[Group, ...]:
     found = []
     for member in sorted(group.members, key=lambda member: -member.count):
         own = member.pod_set.topology or NOTHING
-        asked = replace(leading, slices=own.slices, constraints=own.constraints, group=None)
+        topology = replace(leading, slices=own.slices, constraints=own.constraints, group=None)
         found.append(
-            Group(replace(member, pod_set=replace(member.pod_set, topology=asked), implied=group.workers.implied))
+            Group(replace(member, pod_set=replace(member.pod_set, topology=topology), implied=group.workers.implied))
         )
     return tuple(found)
 
@@ -74,46 +74,46 @@ def place(
     `within` restricts the search to the domain of this path.
     """
     members = single(group)
-    asks: list[Ask] = []
+    requests: list[ResolvedRequest] = []
     for member in members:
-        ask = steps.ask(tree, member)
-        if isinstance(ask, NoPlacement):
-            return ask
-        asks.append(ask)
+        resolved = steps.resolve(tree, member)
+        if isinstance(resolved, NoPlacement):
+            return resolved
+        requests.append(resolved)
     best: NoPlacement | None = None
-    within = within or _present_domain(tree, group, asks[0])
-    for path in (within,) if within is not None else _domains(tree, asks, simulate_empty):
+    within = within or _present_domain(tree, group, requests[0])
+    for path in (within,) if within is not None else _domains(tree, requests, simulate_empty):
         found = _inside(steps, members, path, simulate_empty)
         if not isinstance(found, NoPlacement):
             return found
         if best is None or found.fits > best.fits:
             best = found
-    return best or _alone(steps, tree, list(zip(members, asks, strict=True)), simulate_empty)
+    return best or _alone(steps, tree, list(zip(members, requests, strict=True)), simulate_empty)
 
 
 def _alone(
-    steps: PlacementSteps, tree: Tree, members: Sequence[tuple[Group, Ask]], simulate_empty: bool
+    steps: PlacementSteps, tree: Tree, members: Sequence[tuple[Group, ResolvedRequest]], simulate_empty: bool
 ) -> NoPlacement:
     """Returns why no domain was tried: either no domain holds one of the members, or no domain holds all of them."""
-    for member, ask in members:
-        found, _ = steps.proved(tree, member, ask, simulate_empty)
+    for member, resolved in members:
+        found, _ = steps.proved(tree, member, resolved, simulate_empty)
         if isinstance(found, NoPlacement):
             return found
-    ask = members[0][1]
+    resolved = members[0][1]
     return NoPlacement(
-        f'topology "{ask.topology}" has no domain at level {tree.shape.levels[ask.level]} '
+        f'topology "{resolved.topology}" has no domain at level {tree.shape.levels[resolved.level]} '
         f"for all {len(members)} pod sets of the group",
-        wanted=sum(ask.need for _, ask in members),
+        wanted=sum(resolved.need for _, resolved in members),
     )
 
 
-def _domains(tree: Tree, asks: Sequence[Ask], simulate_empty: bool) -> Iterator[Values | None]:
+def _domains(tree: Tree, requests: Sequence[ResolvedRequest], simulate_empty: bool) -> Iterator[Values | None]:
     """Yields the domains to search, best first; None stands for the whole tree."""
-    numbers = [Counter(tree, ask, simulate_empty=simulate_empty).levels() for ask in asks]
-    leading = asks[0]
+    numbers = [Counter(tree, resolved, simulate_empty=simulate_empty).levels() for resolved in requests]
+    leading = requests[0]
     climbs = not leading.required and not leading.unconstrained
     for level in range(leading.level, -1, -1) if climbs else [leading.level]:
-        rows = [(some[level].slice, ask.need) for some, ask in zip(numbers, asks, strict=True)]
+        rows = [(some[level].slice, resolved.need) for some, resolved in zip(numbers, requests, strict=True)]
         yield from (tree.levels[level].paths[slot] for slot in _fitting(tree, level, rows))
     if not leading.required:
         yield None
@@ -148,7 +148,7 @@ def _inside(
     return placed
 
 
-def _present_domain(tree: Tree, group: Group, leading: Ask) -> Values | None:
+def _present_domain(tree: Tree, group: Group, leading: ResolvedRequest) -> Values | None:
     """Returns the required domain in which an older slice of a member already runs, or None."""
     for member in group.members:
         before = member.previous

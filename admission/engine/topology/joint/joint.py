@@ -17,8 +17,8 @@ others, and then any number for every group without a required level. Once an an
 tried from the lower bound up (with a fraction of the budget if groups need several domains). A total is refuted only by
 a search that gave up no branch. If every level is required, there is nothing to sum and the first search decides.
 
-The pods inside the chosen domains are placed group by group with the steps of place_group.py (`Ask.within`). If these steps
-fail, which happens when pod shapes must share hosts in one particular way, the packing that the search found is used.
+The pods inside the chosen domains are placed group by group with the steps of place_group.py (`ResolvedRequest.within`). If
+these steps fail, as when pod shapes must share hosts in one particular way, the packing that the search found is used.
 Requests with placement constraints, and trees that count nodes below a wider lowest level (an assignment does not name
 nodes), rely on the steps alone, so a failure is no proof there. Groups that keep an older slice's assignment are placed
 first and are not part of the search.
@@ -37,7 +37,7 @@ from typing import Protocol
 from admission.engine.decision import Certificate, NoPlacement, PlacementResult, Proof, Proven
 from admission.engine.model import Assignment, DomainCount, PlacementOptions, Profile
 from admission.engine.topology.assignment_parts import path_of
-from admission.engine.topology.constraints import Ask, Group, ResolvedLayer
+from admission.engine.topology.constraints import Group, ResolvedLayer, ResolvedRequest
 from admission.engine.topology.joint import colocated
 from admission.engine.topology.joint.capacity_view import EVERYWHERE, DomainRef
 from admission.engine.topology.joint.domain_search import ANY, DomainSearch
@@ -80,7 +80,7 @@ def solve(steps: JointSteps, groups: Sequence[Group], greedy: PlacementResult, s
     move = [(group, members) for group in groups if group not in stay and (members := _members(steps, tree, group))]
     if len(stay) + len(move) < len(groups) or not move:
         return greedy
-    if greedy.fits and (stay or any(member.ask.shaped for _, members in move for member in members)):
+    if greedy.fits and (stay or any(member.resolved.shaped for _, members in move for member in members)):
         return greedy
     cost = sum(_opened(tree, group, members, greedy.assignments) for group, members in move) if greedy.fits else None
     if cost == len(groups):
@@ -292,23 +292,25 @@ def _placed(steps: JointSteps, order: Sequence[tuple[Group, Values | None]], sim
 def _members(steps: JointSteps, tree: Tree, group: Group) -> list[Member]:
     """Returns the pod sets of the group with their own Asks, the representative's first; empty if the request is invalid."""
     if group.others:
-        asks = [steps.ask(tree, member) for member in colocated.single(group)]
-        good = [ask for ask in asks if not isinstance(ask, NoPlacement)]
-        return [_member(ask) for ask in good] if len(good) == len(asks) else []
-    ask = steps.ask(tree, group)
-    if isinstance(ask, NoPlacement):
+        requests = [steps.resolve(tree, member) for member in colocated.single(group)]
+        good = [resolved for resolved in requests if not isinstance(resolved, NoPlacement)]
+        return [_member(resolved) for resolved in good] if len(good) == len(requests) else []
+    resolved = steps.resolve(tree, group)
+    if isinstance(resolved, NoPlacement):
         return []
-    members = [_member(replace(ask, leader=None, leader_wants=None))]
-    if ask.leader is not None:
+    members = [_member(replace(resolved, leader=None, leader_wants=None))]
+    if resolved.leader is not None:
         plain = (ResolvedLayer(tree.depth - 1, 1),)
-        wants = ask.wants if ask.leader_wants is None else ask.leader_wants
-        leader = replace(ask, count=1, request=ask.leader, wants=wants, layers=plain, inner={}, leader=None, shaped={})
+        wants = resolved.wants if resolved.leader_wants is None else resolved.leader_wants
+        leader = replace(
+            resolved, count=1, request=resolved.leader, wants=wants, layers=plain, inner={}, leader=None, shaped={}
+        )
         members.append(_member(replace(leader, leader_wants=None)))
     return members
 
 
-def _member(ask: Ask) -> Member:
-    return Member(ask, ask.need * ask.slice_size)
+def _member(resolved: ResolvedRequest) -> Member:
+    return Member(resolved, resolved.need * resolved.slice_size)
 
 
 def _leading_first(group: Group) -> list[str]:
@@ -320,8 +322,10 @@ def _leading_first(group: Group) -> list[str]:
 
 def _opened(tree: Tree, group: Group, members: Sequence[Member], found: Found) -> int:
     """Returns the number of domains that the group uses at its requested level (1 if the level is required)."""
-    ask = members[0].ask
-    if ask.required:
+    resolved = members[0].resolved
+    if resolved.required:
         return 1
     values = {domain.values for member in group.members for domain in found[member.pod_set.name].domains}
-    return len(values if ask.level == tree.depth - 1 else {path_of(tree, one)[: ask.level + 1] for one in values})
+    return len(
+        values if resolved.level == tree.depth - 1 else {path_of(tree, one)[: resolved.level + 1] for one in values}
+    )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from admission.engine.topology import count
-from admission.engine.topology.constraints import Ask, Group
+from admission.engine.topology.constraints import Group, ResolvedRequest
 from admission.engine.topology.joint.capacity_view import CapacityView, DomainRef, PodShape, free_of
 from admission.engine.topology.joint.limits import LimitRow, PackingItem, Vec
 from admission.engine.topology.joint.packing import Counts, NodeBudget, NoPacking, pack
@@ -39,9 +39,9 @@ _MOST_CELLS = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One pod set of a group: its Ask (without a leader), and the number of its pods to place."""
+    """One pod set of a group: its resolved request (without a leader), and the number of its pods to place."""
 
-    ask: Ask
+    resolved: ResolvedRequest
     pods: int
 
 
@@ -90,11 +90,11 @@ class JointProblem:
     def __init__(self, tree: Tree, groups: Sequence[tuple[Group, Sequence[Member]]], *, simulate_empty: bool) -> None:
         self._tree = tree
         members = [member for _, some in groups for member in some]
-        names = sorted({name for member in members for name, amount in member.ask.request.items() if amount})
-        masks = [tree.usable(member.ask.wants, empty=simulate_empty) for member in members]
+        names = sorted({name for member in members for name, amount in member.resolved.request.items() if amount})
+        masks = [tree.usable(member.resolved.wants, empty=simulate_empty) for member in members]
         self._items = [_item(member, names) for member in members]
         self._resources = len(names)
-        levels = {some[0].ask.level for _, some in groups}
+        levels = {some[0].resolved.level for _, some in groups}
         requested_levels = levels | {level for item in self._items for level, _ in item.layers}
         free = free_of(tree, names, simulate_empty)
         self.capacity_view = CapacityView(tree, free, [item.vector for item in self._items], masks, requested_levels)
@@ -121,15 +121,15 @@ class JointProblem:
     def _group_item(
         self, index: int, group: Group, members: Sequence[Member], items: tuple[int, ...], simulate_empty: bool
     ) -> GroupItem:
-        leading, level = members[0].ask, members[0].ask.level
-        counts = [count.Counter(self._tree, m.ask, simulate_empty=simulate_empty).levels()[level] for m in members]
+        leading, level = members[0].resolved, members[0].resolved.level
+        counts = [count.Counter(self._tree, m.resolved, simulate_empty=simulate_empty).levels()[level] for m in members]
         self._pods += [fits.pod for fits in counts]
         good = self._tree.levels[level].alive.copy()
         some = np.zeros_like(good)
         for fits, member in zip(counts, members, strict=True):
-            good &= fits.slice >= member.ask.need
+            good &= fits.slice >= member.resolved.need
             some |= fits.pod > 0
-        alone = [(fits.slice, member.ask.need) for fits, member in zip(counts, members, strict=True)]
+        alone = [(fits.slice, member.resolved.need) for fits, member in zip(counts, members, strict=True)]
         least = [_least(slices, need) for slices, need in alone]
         kind = (
             level,
@@ -148,7 +148,7 @@ class JointProblem:
             possible=tuple(self._tree.levels[level].in_order(np.flatnonzero(some).tolist())),
             least=None if None in least else max(number for number in least if number is not None),
             kind=self._kinds.setdefault(kind, len(self._kinds)),
-            own_rules=any(member.ask.shaped for member in members),
+            own_rules=any(member.resolved.shaped for member in members),
         )
 
     def _demand(self, group_item: GroupItem) -> Vec:
@@ -299,8 +299,8 @@ def _within(one: PodShape, other: PodShape) -> bool:
 
 
 def _item(member: Member, names: Sequence[str]) -> PackingItem:
-    layers = tuple((layer.level, layer.size) for layer in member.ask.layers if layer.size > 1)
-    return PackingItem(tuple(member.ask.request.get(name, 0) for name in names), member.pods, layers)
+    layers = tuple((layer.level, layer.size) for layer in member.resolved.layers if layer.size > 1)
+    return PackingItem(tuple(member.resolved.request.get(name, 0) for name in names), member.pods, layers)
 
 
 def _least(slices: Ints, need: int) -> int | None:

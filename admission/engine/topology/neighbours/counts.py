@@ -3,7 +3,7 @@
 Nothing is counted until a pod or workload with a term appears (`watch`). The first count of all pods takes about a second
 in a large cluster, so the controller has it done in steps (`in_steps`): between two steps anything may change, and no term
 can be evaluated before the last step (`waits`). From then on every change updates the counts. A term that a waiting gang
-has gets a tally on first use; beyond `_ASKED` terms the least recently used tally is dropped. Terms of existing pods have
+has gets a tally on first use; beyond `_TALLIES` terms the least recently used tally is dropped. Terms of existing pods have
 tallies of the pods that have the term. All changes go through the journal. Extended by PlacedPods (placed.py).
 """
 
@@ -19,7 +19,7 @@ from admission.engine.model import HOSTNAME_LABEL, Namespace, Node, PodFacts, Po
 from admission.engine.topology.neighbours.tally import HOST, NODE, Place, Tally, TermTable, labels_of
 from admission.engine.topology.tree.tree import Tree
 
-_ASKED: Final = 1024
+_TALLIES: Final = 1024
 """The number of terms of waiting gangs that keep a tally."""
 _KEYS: Final = 64
 """The number of label keys by which pods are indexed; a term with another key scans all pods once."""
@@ -56,23 +56,23 @@ class TermCounts:
         self._changed: set[str] = set()
         self._at: dict[PodFacts, dict[Place, tuple[int, int]]] = {}
         self._by_label: dict[str, dict[str, dict[PodFacts, None]]] = {}
-        self._asked, self._borne, self._near, self._gathering = (TermTable() for _ in range(4))
-        self._tables = self._asked, self._borne, self._near, self._gathering
+        self._of_waiting, self._borne, self._near, self._gathering = (TermTable() for _ in range(4))
+        self._tables = self._of_waiting, self._borne, self._near, self._gathering
         self._named: dict[str, Node] = {}
         self._on_host: dict[str, dict[str, Node]] = {}
 
     # ---- the first count
 
-    def watch(self, *, borne: bool = False, asks: Iterable[PodFacts] = ()) -> None:
+    def watch(self, *, borne: bool = False, placed_next: Iterable[PodFacts] = ()) -> None:
         """Starts to count, since a pod (`borne`) or workload with terms exists.
 
         Inside a trial, an immediate count lasts until the trial ends, and a count in steps is not started.
-        The terms of `asks`, the pods to be placed next, get their tallies during the first count.
+        The terms of `placed_next`, the pods to be placed next, get their tallies during the first count.
         """
         self._borne_by_pods |= borne
         if self.watching or self.counting:
             return
-        self._first = list(asks)
+        self._first = list(placed_next)
         if self.in_steps is None:
             self._journal.record(self._clear)
             self._build()
@@ -112,7 +112,7 @@ class TermCounts:
         """Creates the tallies of the first terms before pods are counted, so that they need no scan later."""
         for facts in self._first[:_KEYS]:
             for table, terms in (
-                (self._asked, [*facts.apart, *(one.term for one in facts.even)]),
+                (self._of_waiting, [*facts.apart, *(one.term for one in facts.even)]),
                 (self._near, facts.together),
             ):
                 for term in terms:
@@ -162,7 +162,7 @@ class TermCounts:
         if not self.takes:
             return False
         self._count(facts, place, foreign, admitted)
-        tallies = [tally for _, tally in self._asked.selecting(facts, self.namespaces)]
+        tallies = [tally for _, tally in self._of_waiting.selecting(facts, self.namespaces)]
         borne = set(_borne(facts, place))
         tallies += map(self._borne.add, borne)
         left = [tally.shift(place, self._value(place, tally.key), foreign, admitted) for tally in tallies]
@@ -267,7 +267,7 @@ class TermCounts:
         own = labels_of(facts.namespace, self.namespaces)
         return term.looks_into(facts.namespace, own) and term.selects(dict(facts.labels))
 
-    def ask(self, term: PodTerm, table: TermTable) -> Tally:
+    def tally_of(self, term: PodTerm, table: TermTable) -> Tally:
         """Returns the tally of the pods that the term selects, created on first use. For affinity it counts bound pods only."""
         tally = table.tallies.pop(term, None)
         if tally is not None:
@@ -281,7 +281,7 @@ class TermCounts:
                         self._shift_near(tally, place, foreign, admitted)
                     else:
                         tally.shift(place, self._value(place, term.key), foreign, admitted)
-        if len(table.tallies) > _ASKED:
+        if len(table.tallies) > _TALLIES:
             table.drop(next(iter(table.tallies)))
         return tally
 
@@ -321,12 +321,12 @@ class TermCounts:
             other = wanted._borne.tallies.get(term)
             if other is None or other.by_value != tally.by_value or other.at != tally.at:
                 yield f"pods that bear the term {term} are counted wrongly"
-        for term, tally in self._asked.tallies.items():
-            other = wanted.ask(term, wanted._asked)
+        for term, tally in self._of_waiting.tallies.items():
+            other = wanted.tally_of(term, wanted._of_waiting)
             if other.by_value != tally.by_value or other.at != tally.at:
                 yield f"pods that the term {term} selects are counted wrongly"
         for term, tally in self._near.tallies.items():
-            other = wanted.ask(term, wanted._near)
+            other = wanted.tally_of(term, wanted._near)
             if (other.by_value, other.at, other.elsewhere) != (tally.by_value, tally.at, tally.elsewhere):
                 yield f"pods that the term {term} wants to be near are counted wrongly"
         if {t: x.at for t, x in self._gathering.tallies.items()} != {

@@ -92,7 +92,7 @@ class PlacedPods(TermCounts):
         self.watch()
         if not self.watching:
             return ()
-        tallies = [self.ask(term, self._near) for term in facts.together]
+        tallies = [self.tally_of(term, self._near) for term in facts.together]
         if any(tally.values(empty=empty) or (tally.elsewhere and not empty) for tally in tallies):
             return ()
         return tuple(term.key for term in facts.together)
@@ -100,14 +100,14 @@ class PlacedPods(TermCounts):
     def counted(self, term: PodTerm) -> Tally:
         """Returns the tally of the pods that the term selects."""
         self.watch()
-        return self.ask(term, self._asked)
+        return self.tally_of(term, self._of_waiting)
 
     def _attracted(self, term: PodTerm, facts: PodFacts, tree: Tree, *, empty: bool) -> Bools:
         """Returns the mask of rows that satisfy the affinity term."""
         if self.gathers(facts, empty=empty):
             with_key: Bools = tree.matcher.label_ids(term.key, tree.rows.size) >= 0
             return with_key
-        rows = self.ask(term, self._near).rows(tree, empty=empty)
+        rows = self.tally_of(term, self._near).rows(tree, empty=empty)
         return np.zeros(tree.rows.size, dtype=np.bool_) if rows is None else rows
 
     def _kept_away(self, facts: PodFacts, tree: Tree, *, empty: bool) -> Iterator[tuple[str, Bools]]:
@@ -126,7 +126,7 @@ class PlacedPods(TermCounts):
         If such a pod were bound elsewhere before the first pod of the gang, the gang's pods would have to follow it.
         """
         for term, tally in list(self._gathering.selecting(facts, self.namespaces)):
-            if not self.ask(term, self._near).values(empty=False):
+            if not self.tally_of(term, self._near).values(empty=False):
                 there = {
                     *tally.by_value,
                     *(value for place in tally.domains(empty=False) for value in self._anywhere(place, term.key)),
@@ -134,7 +134,7 @@ class PlacedPods(TermCounts):
                 yield term.key, ~tree.matcher.with_label(term.key, there, tree.rows.size)
 
     def _tallies(self, facts: PodFacts) -> Iterator[Tally]:
-        yield from (self.ask(term, self._asked) for term in facts.apart)
+        yield from (self.tally_of(term, self._of_waiting) for term in facts.apart)
         yield from (tally for _, tally in self._borne.selecting(facts, self.namespaces))
 
     def _anywhere(self, place: Place, key: str) -> Iterator[str]:

@@ -62,8 +62,8 @@ class Elimination:
 
     def __init__(self, problem: Problem, reduced: ReducedCosts, below: Ints, wanted: Wanted, budget: int) -> None:
         self._reduced, self._wanted, self._budget = reduced, wanted, budget
-        self._capacity = problem.capacity[problem.asked]
-        home = problem.parent[problem.asked].take(reduced.slots)
+        self._capacity = problem.capacity[problem.requested]
+        home = problem.parent[problem.requested].take(reduced.slots)
         order = home.argsort(kind="stable")
         self._slots, self._home = reduced.slots.take(order), home.take(order)
         self._number = below.take(self._slots)

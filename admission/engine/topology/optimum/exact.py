@@ -16,7 +16,7 @@ import numpy as np
 from admission.engine.decision import Certificate, Proof, Proven
 from admission.engine.topology.compatible.select import Selection
 from admission.engine.topology.compatible.tree_search import Found, Outcome, Search, Solved
-from admission.engine.topology.constraints import Ask
+from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.optimum.objective import Problem
 from admission.engine.topology.optimum.solver import solve as optimum
@@ -24,49 +24,49 @@ from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 
 
-def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
-    """Returns the best domains for the Ask, with a certificate. `budget` is the number of search nodes to expand.
+def solve(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], budget: int) -> Solved:
+    """Returns the best domains for the resolved request, with a certificate. `budget` is the number of search nodes to expand.
 
     The certificate's cost and bound are the figures of objective.py. They are empty if one domain holds the gang, or if
     Compatible answers (the proof is then Feasible, unless the gang is in one domain). For several domains the certificate
     covers all figures down to the slice level; for one domain it states that no smaller domain holds the gang; for
     Compatible's answer it states only that the placement exists.
     """
-    search = Search(tree, ask, numbers)
-    if not _plain(ask):
+    search = Search(tree, resolved, numbers)
+    if not _plain(resolved):
         outcome = search.run()
-        return Solved(outcome, _of_one(tree, ask, outcome))
-    asked = numbers[ask.level].slice
-    simple = ask.required or not len(asked) or int(asked.max()) >= ask.need
-    if simple or int(asked.sum()) < ask.need:
+        return Solved(outcome, _of_one(tree, resolved, outcome))
+    capacities = numbers[resolved.level].slice
+    simple = resolved.required or not len(capacities) or int(capacities.max()) >= resolved.need
+    if simple or int(capacities.sum()) < resolved.need:
         outcome = search.run()
-        return Solved(outcome, _of(tree, ask.level, Proven.ONE_DOMAIN, isinstance(outcome, Found)))
-    problem = _problem(tree, ask, numbers)
+        return Solved(outcome, _of(tree, resolved.level, Proven.ONE_DOMAIN, isinstance(outcome, Found)))
+    problem = _problem(tree, resolved, numbers)
     best = optimum(problem, budget)
-    certificate = _claiming(best.certificate, tree, ask.slice_level, Proven.LEVELS)
+    certificate = _claiming(best.certificate, tree, resolved.slice_level, Proven.LEVELS)
     if certificate.proof is Proof.FEASIBLE:
         # An unproved answer is still never worse than Compatible's.
         outcome = search.run()
         if isinstance(outcome, Found):
-            cost = problem.figures(_up(tree, outcome.ids, ask.slice_level))
+            cost = problem.figures(_up(tree, outcome.ids, resolved.slice_level))
             if cost < certificate.cost:
                 proof = Proof.OPTIMAL if cost <= certificate.bound else Proof.FEASIBLE
                 return Solved(outcome, replace(certificate, proof=proof, cost=cost))
-    return Solved(search.spread(_shares(tree, ask, numbers, best.slots)), certificate)
+    return Solved(search.spread(_shares(tree, resolved, numbers, best.slots)), certificate)
 
 
-def _plain(ask: Ask) -> bool:
+def _plain(resolved: ResolvedRequest) -> bool:
     """Reports whether the objective covers the request: no leader, preferred node affinity or balanced placement."""
-    by_affinity = ask.by_affinity and bool(ask.wants.preferred)
-    return not (ask.leaders or by_affinity or ask.balanced)
+    by_affinity = resolved.by_affinity and bool(resolved.wants.preferred)
+    return not (resolved.leaders or by_affinity or resolved.balanced)
 
 
-def _of_one(tree: Tree, ask: Ask, outcome: Outcome) -> Certificate | None:
+def _of_one(tree: Tree, resolved: ResolvedRequest, outcome: Outcome) -> Certificate | None:
     """Returns the certificate for Compatible's answer: Optimal for one domain of the requested level, else Feasible or None."""
     if not isinstance(outcome, Found):
         return None
-    one = len(_up(tree, outcome.ids, ask.level)) <= 1
-    return _of(tree, ask.level, Proven.DOMAINS, True) if one else Certificate(Proof.FEASIBLE)
+    one = len(_up(tree, outcome.ids, resolved.level)) <= 1
+    return _of(tree, resolved.level, Proven.DOMAINS, True) if one else Certificate(Proof.FEASIBLE)
 
 
 def _of(tree: Tree, level: int, claim: Proven, found: bool) -> Certificate:
@@ -87,20 +87,20 @@ def _up(tree: Tree, slots: Ints, target: int) -> Ints:
     return slots
 
 
-def _problem(tree: Tree, ask: Ask, numbers: Sequence[Numbers]) -> Problem:
-    levels = tree.levels[: ask.slice_level + 1]
+def _problem(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers]) -> Problem:
+    levels = tree.levels[: resolved.slice_level + 1]
     return Problem(
-        capacity=[some.slice for some in numbers[: ask.slice_level + 1]],
+        capacity=[some.slice for some in numbers[: resolved.slice_level + 1]],
         parent=[level.parent for level in levels],
         label=[level.label for level in levels],
-        asked=ask.level,
-        need=ask.need,
+        requested=resolved.level,
+        need=resolved.need,
     )
 
 
-def _shares(tree: Tree, ask: Ask, numbers: Sequence[Numbers], slots: Ints) -> Selection:
+def _shares(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], slots: Ints) -> Selection:
     """Returns the slices of each domain: all domains are filled except the smallest (in a tie the last by name)."""
-    shares, label = numbers[ask.slice_level].slice[slots], tree.levels[ask.slice_level].label
+    shares, label = numbers[resolved.slice_level].slice[slots], tree.levels[resolved.slice_level].label
     smallest = (shares == shares.min()).nonzero()[0]
-    shares[smallest[label[slots[smallest]].argmax()]] -= int(shares.sum()) - ask.need
+    shares[smallest[label[slots[smallest]].argmax()]] -= int(shares.sum()) - resolved.need
     return Selection(slots, shares)

@@ -51,11 +51,11 @@ class FewestParents:
 
 def fewest_parents(problem: Problem, capacities: CapacityCounts, top: Top, among: Ints) -> FewestParents:
     """Returns the best domains found, with lower bounds. `among` has the domains of the requested level to choose from."""
-    if not problem.asked:
+    if not problem.requested:
         return FewestParents(largest(problem, 0, among, top.k), among, (top.k,), (top.k,))
-    bound = (top.k, *(1 for _ in range(problem.asked)))
+    bound = (top.k, *(1 for _ in range(problem.requested)))
     if top.k == 1:
-        return FewestParents(largest(problem, problem.asked, among, 1), among, bound, bound)
+        return FewestParents(largest(problem, problem.requested, among, 1), among, bound, bound)
     best: FewestParents | None = None
     parent_table = ParentTable.of(problem, among, capacities, top)
     for union, above in _unions(problem, parent_table, capacities, top):
@@ -67,7 +67,7 @@ def fewest_parents(problem: Problem, capacities: CapacityCounts, top: Top, among
         for union in _ordered(problem, top, parent_table):
             best = _better(problem, best, union, top.k)
     if best is None:
-        slots = largest(problem, problem.asked, among, top.k)
+        slots = largest(problem, problem.requested, among, top.k)
         best = FewestParents(slots, among, counts(problem, slots), ())
     return replace(best, bound=min(bound, best.counts), parent_table=parent_table)
 
@@ -75,8 +75,8 @@ def fewest_parents(problem: Problem, capacities: CapacityCounts, top: Top, among
 def _better(problem: Problem, best: FewestParents | None, union: Ints, k: int) -> FewestParents | None:
     if len(union) < k:
         return best
-    slots = largest(problem, problem.asked, union, k)
-    if int(problem.capacity[problem.asked][slots].sum()) < problem.need:
+    slots = largest(problem, problem.requested, union, k)
+    if int(problem.capacity[problem.requested][slots].sum()) < problem.need:
         return best
     found = counts(problem, slots)
     return FewestParents(slots, union, found, ()) if best is None or found < best.counts else best
@@ -85,7 +85,7 @@ def _better(problem: Problem, best: FewestParents | None, union: Ints, k: int) -
 def counts(problem: Problem, slots: Ints) -> tuple[int, ...]:
     """Returns the number of these domains, and the number of domains that contain them at each level above, nearest first."""
     found = [len(slots)]
-    for level in range(problem.asked, 0, -1):
+    for level in range(problem.requested, 0, -1):
         slots = distinct(problem.parent[level][slots], len(problem.capacity[level - 1]))
         found.append(len(slots))
     return tuple(found)
@@ -95,10 +95,10 @@ def _unions(
     problem: Problem, parent_table: ParentTable, capacities: CapacityCounts, top: Top
 ) -> Iterator[tuple[Ints, tuple[int, ...]]]:
     """Yields the domains in the parents of each relaxation's answer, and its lower bounds for the levels above."""
-    asked = problem.asked
+    requested = problem.requested
     for worth, need in _projected(parent_table, capacities, top, problem.need):
-        wider = Problem([*problem.capacity[: asked - 1], worth], problem.parent, problem.label, asked - 1, need)
-        found = _widest(wider) if asked == 1 else _wider(wider)
+        wider = Problem([*problem.capacity[: requested - 1], worth], problem.parent, problem.label, requested - 1, need)
+        found = _widest(wider) if requested == 1 else _wider(wider)
         if found is not None:
             parents, bound = found
             yield (
@@ -116,7 +116,7 @@ def _widest(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
 
 def _wider(problem: Problem) -> tuple[Ints, tuple[int, ...]] | None:
     """Returns the answer for a level with levels above it, and the lower bounds for these levels; None if there is none."""
-    worth = problem.capacity[problem.asked]
+    worth = problem.capacity[problem.requested]
     capacities = capacities_of(worth)
     top = fewest(capacities, problem.need)
     if top is None:
@@ -177,13 +177,13 @@ def _lesser(capacities: CapacityCounts, top: Top) -> int:
 
 def _ordered(problem: Problem, top: Top, parent_table: ParentTable) -> Iterator[Ints]:
     """Yields the domains in the first parents of several orders, with as many parents as hold the need."""
-    asked, parent, capacity, size = problem.asked, parent_table.parent, parent_table.capacity, parent_table.size
+    requested, parent, capacity, size = problem.requested, parent_table.parent, parent_table.capacity, parent_table.size
     for worth in _worths(capacity, top):
         score = np.bincount(parent, weights=worth, minlength=size).astype(np.int64)
-        keys = [problem.label[asked - 1], -score]
-        if asked > 1:
+        keys = [problem.label[requested - 1], -score]
+        if requested > 1:
             # Among parents of equal value, those next to valuable ones come first.
-            beside = np.bincount(problem.parent[asked - 1], weights=score)[problem.parent[asked - 1]]
+            beside = np.bincount(problem.parent[requested - 1], weights=score)[problem.parent[requested - 1]]
             keys.insert(1, -beside)
         rank = np.empty(size, dtype=np.int64)
         rank[np.lexsort(keys)] = np.arange(size)

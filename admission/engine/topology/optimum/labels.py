@@ -62,7 +62,7 @@ class LabelSearch:
         self._rests: list[dict[int, int | None]] = [{} for _ in range(len(candidates) + 1)]
         self._known = known
         self._budget = budget
-        self._asked_unit = scale.count(problem.asked)
+        self._requested_unit = scale.count(problem.requested)
         self.best: Choice | int = None
         self.expanded = 0
         self.spent = False
@@ -77,12 +77,12 @@ class LabelSearch:
 
     def _over_edge(self, candidates: Sequence[Ints]) -> list[dict[int, int]]:
         """Returns, by level down to the requested one and slot, the sum of capacity - t over domains inside larger than t."""
-        problem, asked = self._problem, self._problem.asked
-        slots = candidates[asked]
-        over = np.zeros(len(problem.capacity[asked]), dtype=np.int64)
-        over[slots] = np.maximum(problem.capacity[asked][slots] - self._top.last, 0)
+        problem, requested = self._problem, self._problem.requested
+        slots = candidates[requested]
+        over = np.zeros(len(problem.capacity[requested]), dtype=np.int64)
+        over[slots] = np.maximum(problem.capacity[requested][slots] - self._top.last, 0)
         found = [dict(zip(slots.tolist(), over[slots].tolist(), strict=True))]
-        for level in range(asked, 0, -1):
+        for level in range(requested, 0, -1):
             size = len(problem.capacity[level - 1])
             over = np.bincount(problem.parent[level], weights=over, minlength=size).astype(np.int64)
             slots = candidates[level - 1]
@@ -97,7 +97,7 @@ class LabelSearch:
         over = -self._top.slack
         for slot in self._children[level].get(parent, ()):
             found = self._added(found, self._labels(level, slot, above), level, above)
-            if level <= self._problem.asked:
+            if level <= self._problem.requested:
                 over += self._over[level][slot]
                 found = [label for label in found if self._within_slack(label, over)]
         return found
@@ -105,7 +105,7 @@ class LabelSearch:
     def _within_slack(self, label: Label, least: int) -> bool:
         """Reports whether the sum of capacity - t over the label's domains is at least `least`."""
         held, cost, _ = label
-        return held - self._top.last * (cost // self._asked_unit) >= least
+        return held - self._top.last * (cost // self._requested_unit) >= least
 
     def _labels(self, level: int, slot: int, above: int) -> list[Label]:
         capacity = self._capacity[level][slot]

@@ -45,10 +45,10 @@ def fewest_below(problem: Problem, among: Ints, k: int) -> list[int]:
 
     The bound is the Lagrangian bound of fewest_parents.py.
     """
-    found, size = [], len(problem.capacity[problem.asked])
+    found, size = [], len(problem.capacity[problem.requested])
     inside = mask(among, size)
     home = np.arange(size)
-    for level in range(problem.asked + 1, problem.last + 1):
+    for level in range(problem.requested + 1, problem.last + 1):
         home = home[problem.parent[level]]
         slots = np.flatnonzero(inside[home] & (problem.capacity[level] > 0))
         capacity, group = problem.capacity[level][slots], home[slots]

@@ -1,17 +1,17 @@
 """The objective of the exact algorithm: figures that are compared lexicographically.
 
-Levels count from 0, the widest, to `last`, where slices are counted; `asked` is the requested level. The figures of an
+Levels count from 0, the widest, to `last`, where slices are counted; `requested` is the requested level. The figures of an
 answer:
 
-    domains opened at `asked`, at asked - 1, ... 0;
-    stranded slices at `asked`: the capacity of the opened domains of the level, minus the need;
-    domains opened at asked + 1, ... last; stranded slices at asked + 1, ... last;
-    the opened domains of `asked`, as pairs: largest capacity, how many have it, next capacity, how many, ...
+    domains opened at `requested`, at requested - 1, ... 0;
+    stranded slices at `requested`: the capacity of the opened domains of the level, minus the need;
+    domains opened at requested + 1, ... last; stranded slices at requested + 1, ... last;
+    the opened domains of `requested`, as pairs: largest capacity, how many have it, next capacity, how many, ...
 
 Stranded slices at the requested level come before the counts below it: one more host costs a gang almost nothing, while a
 rack that is opened for a few pods is lost to the next gang that needs a whole rack.
 
-The pairs describe the domains that stay free: of two answers with equally many domains at `asked` and equally many
+The pairs describe the domains that stay free: of two answers with equally many domains at `requested` and equally many
 stranded slices, the one with smaller sorted capacities leaves the larger domains whole. Ties break by name: the solvers
 visit domains by capacity, then by name, and keep the first answer. All figures are sums over the opened domains, so the
 cost of an answer is one integer with a digit for each figure (`FigureScale`), and parts of answers compare like whole answers.
@@ -35,7 +35,7 @@ Figure = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One homogeneous gang to place: `need` slices, and requested level `asked`.
+    """One homogeneous gang to place: `need` slices, and requested level `requested`.
 
     By level and slot: `capacity` (slices that fit), `parent` (slot at the level above) and `label` (sorts like the names).
     """
@@ -43,7 +43,7 @@ class Problem:
     capacity: Sequence[Ints]
     parent: Sequence[Ints]
     label: Sequence[Ints]
-    asked: int
+    requested: int
     need: int
 
     @property
@@ -54,7 +54,7 @@ class Problem:
     @property
     def order(self) -> tuple[Figure, ...]:
         """The figures before the pairs, in order. The counts of the requested level and above come first."""
-        return _order(self.asked, len(self.capacity))
+        return _order(self.requested, len(self.capacity))
 
     def opened(self, slots: Ints) -> list[Ints]:
         """Returns, by level, the domains that are open if these domains of the last level are."""
@@ -73,17 +73,17 @@ class Problem:
 
     def measured(self, opened: Sequence[Ints]) -> Figures:
         """Returns the figures of the answer that opens these domains of each level."""
-        held = {level: self.capacity[level][opened[level]] for level in range(self.asked, len(opened))}
+        held = {level: self.capacity[level][opened[level]] for level in range(self.requested, len(opened))}
         first = (
             len(opened[level]) if name == "count" else int(held[level].sum()) - self.need for name, level in self.order
         )
-        return (*first, *pairs(Counter(held[self.asked].tolist())))
+        return (*first, *pairs(Counter(held[self.requested].tolist())))
 
 
 @cache
-def _order(asked: int, levels: int) -> tuple[Figure, ...]:
-    above, below = range(asked, -1, -1), range(asked + 1, levels)
-    here = (*(("count", level) for level in above), ("stranded", asked))
+def _order(requested: int, levels: int) -> tuple[Figure, ...]:
+    above, below = range(requested, -1, -1), range(requested + 1, levels)
+    here = (*(("count", level) for level in above), ("stranded", requested))
     return (*here, *(("count", level) for level in below), *(("stranded", level) for level in below))
 
 
@@ -94,27 +94,27 @@ def pairs(counts: Counter[int] | dict[int, int]) -> Iterable[int]:
 
 
 class FigureScale:
-    """Packs figures as digits of one integer; the pairs have one digit for each capacity at `asked`."""
+    """Packs figures as digits of one integer; the pairs have one digit for each capacity at `requested`."""
 
     def __init__(self, problem: Problem, values: Iterable[int]) -> None:
-        """`values` are the distinct capacities at `asked`."""
+        """`values` are the distinct capacities at `requested`."""
         # No figure exceeds the total capacity or the number of domains.
         digit = max(int(problem.capacity[0].sum()), len(problem.capacity[-1])).bit_length() + 2
         names = [*(("unused", value) for value in sorted(values)), *reversed(problem.order)]
         self._unit = {name: 1 << digit * at for at, name in enumerate(names)}
-        self._asked = problem.asked
+        self._requested = problem.requested
 
     def count(self, level: int) -> int:
         """Returns the cost of one more domain at the level."""
         return self._unit["count", level]
 
     def stranded(self, level: int) -> int:
-        """Returns the cost of one more slice in an opened domain of the level; 0 above `asked`."""
+        """Returns the cost of one more slice in an opened domain of the level; 0 above `requested`."""
         return self._unit.get(("stranded", level), 0)
 
     def domain(self, level: int, capacity: int) -> int:
         """Returns the cost of opening a domain of this capacity at the level."""
-        unused = self._unit["unused", capacity] if level == self._asked else 0
+        unused = self._unit["unused", capacity] if level == self._requested else 0
         return self.count(level) + capacity * self.stranded(level) + unused
 
     def of(self, problem: Problem, figures: Figures, last: int) -> int:

@@ -43,8 +43,8 @@ class ParentTable:
 
         `capacities` and `top` are those of all domains of the level.
         """
-        parent, capacity = problem.parent[problem.asked][slots], problem.capacity[problem.asked][slots]
-        size = len(problem.capacity[problem.asked - 1])
+        parent, capacity = problem.parent[problem.requested][slots], problem.capacity[problem.requested][slots]
+        size = len(problem.capacity[problem.requested - 1])
         least = top.last - top.slack
         values = np.array([value for value in capacities.values if value >= least])
         most = int(values[0])

@@ -85,14 +85,14 @@ def _rent(worth: Ints, parents: int) -> int:
     return (int(ordered[at]) + (int(ordered[at - 1]) if at else 0)) // 2
 
 
-def costs(scale: FigureScale, asked: int, slots: Ints, capacity: Ints, below: Sequence[Ints]) -> dict[int, int]:
+def costs(scale: FigureScale, requested: int, slots: Ints, capacity: Ints, below: Sequence[Ints]) -> dict[int, int]:
     """Returns, by slot, the cost of opening a domain of the requested level with all domains below it.
 
     `below` has the number of these, by level and in the order of `slots`.
     """
-    held, levels = capacity.tolist(), range(asked + 1, asked + 1 + len(below))
+    held, levels = capacity.tolist(), range(requested + 1, requested + 1 + len(below))
     stranded = sum(scale.stranded(level) for level in levels)
-    opening = {some: scale.domain(asked, some) + some * stranded for some in set(held)}
+    opening = {some: scale.domain(requested, some) + some * stranded for some in set(held)}
     found = [opening[some] for some in held]
     for level, number in zip(levels, below, strict=True):
         count = scale.count(level)
@@ -126,13 +126,13 @@ class KnapsackTable:
         self._problem, self._scale, self._reduced = problem, scale, reduced
         self._costs, self._wanted, self._budget = costs, wanted, budget
         self._worth = reduced.worth.tolist()
-        own = problem.capacity[problem.asked][reduced.slots] - reduced.price
+        own = problem.capacity[problem.requested][reduced.slots] - reduced.price
         self._own = {
             slot: (max(worth, 0), [_Option(worth, 1, 0, costs[slot], slot)])
             for slot, worth in zip(reduced.slots.tolist(), own.tolist(), strict=True)
         }
         self._families = families(problem, candidates(problem, reduced.slots))
-        sizes = sorted(map(len, self._families[problem.asked].values()), reverse=True)
+        sizes = sorted(map(len, self._families[problem.requested].values()), reverse=True)
         self._fewest = wanted.domains - sum(sizes[: wanted.parents - 1])
         self._enough = problem.need - reduced.rent * wanted.parents - reduced.price * wanted.domains
         self.expanded = 0
@@ -221,9 +221,9 @@ class KnapsackTable:
         Options of equal value and size are interchangeable: only the cheapest are kept, as many as can be taken.
         """
         slots = self._families[level].get(parent, ())
-        if level == self._problem.asked - 1:
+        if level == self._problem.requested - 1:
             slots = self._distinct(slots)
-        if level == self._problem.asked:
+        if level == self._problem.requested:
             children = [self._own[slot] for slot in slots if self._own[slot][1][0].worth >= -most]
         else:
             children = [self._options(level, slot, most) for slot in slots]
@@ -234,7 +234,7 @@ class KnapsackTable:
 
     def _distinct(self, parents: Sequence[int]) -> list[int]:
         """Returns the parents, limited to as many of each set of parents with equal domains as an answer can have."""
-        family, costs = self._families[self._problem.asked], self._costs
+        family, costs = self._families[self._problem.requested], self._costs
         seen: Counter[tuple[int, ...]] = Counter()
         kept = []
         for parent in parents:
@@ -245,7 +245,7 @@ class KnapsackTable:
         return kept
 
     def _cheapest(self, children: list[list[_Option]], level: int) -> list[list[_Option]]:
-        limit = self._wanted.domains if level == self._problem.asked else self._wanted.parents
+        limit = self._wanted.domains if level == self._problem.requested else self._wanted.parents
         if len(children) <= limit:
             return children
         if max(Counter([option[:3] for options in children for option in options]).values(), default=0) <= limit:
@@ -265,7 +265,7 @@ class KnapsackTable:
     def _options(self, level: int, slot: int, most: int) -> tuple[int, list[_Option]]:
         """Returns, for a domain above the requested level, its highest value and its options with losses up to `most`."""
         opening = self._scale.count(level)
-        rent, opened = (self._reduced.rent, 1) if level == self._problem.asked - 1 else (0, 0)
+        rent, opened = (self._reduced.rent, 1) if level == self._problem.requested - 1 else (0, 0)
         top = self._worth[slot] - rent if opened else None
         inside = self._inside(level + 1, slot, most if top is None else most + min(top, 0))
         options = [
@@ -281,7 +281,7 @@ class KnapsackTable:
     def _inside(self, level: int, parent: int, most: int) -> _States:
         """Returns what `_merged` returns, with a shortcut for a parent with a single domain."""
         slots = self._families[level].get(parent, ())
-        if level != self._problem.asked or len(slots) != 1:
+        if level != self._problem.requested or len(slots) != 1:
             return self._merged(level, parent, most)
         top, (option, *_) = self._own[slots[0]]
         if most < 0 or option.worth < -most:
@@ -292,6 +292,6 @@ class KnapsackTable:
     def _tops(self, level: int, slot: int) -> int:
         """Returns the highest value of a domain above the parents; `level` is that of its children."""
         some = self._families[level].get(slot, ())
-        if level == self._problem.asked - 1:
+        if level == self._problem.requested - 1:
             return sum(max(self._worth[one] - self._reduced.rent, 0) for one in some)
         return sum(self._tops(level + 1, one) for one in some)

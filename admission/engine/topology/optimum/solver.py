@@ -48,13 +48,13 @@ def solve(problem: Problem, budget: int) -> Optimum:
 
     All domains together must hold the need, and no single domain of the requested level may hold it.
     """
-    capacity = problem.capacity[problem.asked]
+    capacity = problem.capacity[problem.requested]
     capacities = capacities_of(capacity)
     top = fewest_of(capacities, problem.need)
     among = (capacity >= max(1, top.last - top.slack)).nonzero()[0]
     found = fewest_parents(problem, capacities, top, among)
     spent = 0
-    if problem.asked:
+    if problem.requested:
         tight = Tight(problem, found, capacities, top, budget)
         best, spent = tight.run(), tight.expanded
         if best is not None:
@@ -78,17 +78,17 @@ class _Steps:
     ) -> None:
         self._problem, self._capacities, self._top, self._among, self._fewest = problem, capacities, top, among, found
         self._budget, self._expanded = budget, spent
-        self._capacity = problem.capacity[problem.asked]
-        self._kinds_below = [capacities_of(capacity) for capacity in problem.capacity[problem.asked + 1 :]]
+        self._capacity = problem.capacity[problem.requested]
+        self._kinds_below = [capacities_of(capacity) for capacity in problem.capacity[problem.requested + 1 :]]
         self._below = [fewest_of(capacities, problem.need).k for capacities in self._kinds_below]
         self._bound = self._least_figures()
         self._slots, self._figures = self._answer(self._inside(found))
 
     def run(self) -> Optimum:
-        below = any(name == "count" and level > self._problem.asked for name, level in self._gap())
-        if self._figures > self._bound and not (below and self._problem.asked):
+        below = any(name == "count" and level > self._problem.requested for name, level in self._gap())
+        if self._figures > self._bound and not (below and self._problem.requested):
             self._bound = self._floor()
-        if self._figures > self._bound and self._problem.asked:
+        if self._figures > self._bound and self._problem.requested:
             if not below and self._eliminate_small_parents():
                 self._bound = self._floor()
             if self._figures > self._bound:
@@ -105,7 +105,7 @@ class _Steps:
 
     def _try_largest(self) -> None:
         """Tries the largest domains, as fewest_parents.py chose them: they may need fewer domains below."""
-        if self._problem.last > self._problem.asked:
+        if self._problem.last > self._problem.requested:
             slots, figures = self._answer(self._fewest.slots)
             if figures < self._figures:
                 self._slots, self._figures = slots, figures
@@ -113,23 +113,23 @@ class _Steps:
     def _inside(self, found: FewestParents) -> Ints:
         """Returns the domains that subset_sum.py chooses inside the parents of this answer."""
         problem, among = self._problem, found.union
-        if problem.asked:
-            parent = problem.parent[problem.asked]
-            among = among[mask(parent[found.slots], len(problem.capacity[problem.asked - 1]))[parent[among]]]
-        return pick(problem, problem.asked, among)
+        if problem.requested:
+            parent = problem.parent[problem.requested]
+            among = among[mask(parent[found.slots], len(problem.capacity[problem.requested - 1]))[parent[among]]]
+        return pick(problem, problem.requested, among)
 
     def _answer(self, chosen: Ints) -> tuple[Ints, Figures]:
         """Returns domains of the last level inside the chosen ones, with the figures: at each level the fewest children."""
         problem = self._problem
         opened = [chosen]
         if not self._whole(int(self._capacity[chosen].sum()) - problem.need):
-            for level in range(problem.asked + 1, problem.last + 1):
+            for level in range(problem.requested + 1, problem.last + 1):
                 opened.append(pick(problem, level, children(problem, level, opened[-1])))
             return opened[-1], problem.figures(opened[-1])
         # Every domain below the chosen ones is needed, so nothing has to be picked.
-        for level in range(problem.asked + 1, problem.last + 1):
+        for level in range(problem.requested + 1, problem.last + 1):
             opened.append(children(problem, level, opened[-1]))
-        return opened[-1], problem.measured(problem.above(problem.asked, opened))
+        return opened[-1], problem.measured(problem.above(problem.requested, opened))
 
     # ---- lower bounds of every answer
 
@@ -152,12 +152,12 @@ class _Steps:
         return (*self._figured(over), *pairs(unused_pairs))
 
     def _figured(self, over: Sequence[int]) -> Figures:
-        """Returns the lower bounds of the figures before the pairs; `over` bounds stranded slices from the asked level down."""
+        """Returns lower bounds of the figures before the pairs; `over` bounds stranded slices from the requested level down."""
         problem = self._problem
-        above = zip(range(problem.asked, -1, -1), self._fewest.bound, strict=True)
+        above = zip(range(problem.requested, -1, -1), self._fewest.bound, strict=True)
         least: dict[Figure, int] = {("count", level): count for level, count in above}
-        least.update((("count", level), count) for level, count in enumerate(self._below, problem.asked + 1))
-        least.update((("stranded", level), some) for level, some in enumerate(over, problem.asked))
+        least.update((("count", level), count) for level, count in enumerate(self._below, problem.requested + 1))
+        least.update((("stranded", level), some) for level, some in enumerate(over, problem.requested))
         return tuple(least[name] for name in problem.order)
 
     # ---- elimination of domains that no better answer can use
@@ -169,7 +169,7 @@ class _Steps:
         """
         problem, among = self._problem, self._among
         domains, parents = self._figures[:2]
-        home, size = problem.parent[problem.asked][among], len(problem.capacity[problem.asked - 1])
+        home, size = problem.parent[problem.requested][among], len(problem.capacity[problem.requested - 1])
         able = np.ones(size, dtype=np.bool_)
         for wanted, have in (
             (domains, np.bincount(home, minlength=size)),
@@ -193,9 +193,9 @@ class _Steps:
         reduced = ReducedCosts.of(parent_table, self._top, problem.need, known[1], self._top.last)
         self._among = reduced.slots
         self._capacities = capacities_of(self._capacity[self._among])
-        counts = problem.asked + 1
+        counts = problem.requested + 1
         waste = min(reduced.most, known[counts]) if known[:counts] == self._bound[:counts] else reduced.most
-        last = problem.last if self._whole(waste) else problem.asked
+        last = problem.last if self._whole(waste) else problem.requested
         proved = self._by_table(reduced, waste, last)
         if proved is not None:
             self._bound = max(self._bound, proved)
@@ -224,13 +224,13 @@ class _Steps:
 
     def _above(self, best: Figures) -> Figures:
         """Returns a lower bound: the best answer's figures down to the requested level, bounds below it, the answer's pairs."""
-        here, order = self._problem.asked + 2, len(self._problem.order)
+        here, order = self._problem.requested + 2, len(self._problem.order)
         return (*best[:here], *self._floor()[here:order], *best[order:])
 
     def _whole(self, waste: int) -> bool:
         """Reports whether an opened domain must open all domains below, since each holds more slices than may be stranded."""
         problem = self._problem
-        if problem.last == problem.asked:
+        if problem.last == problem.requested:
             return True
         return self._kinds_below[-1].values[-1] > waste
 
@@ -238,21 +238,21 @@ class _Steps:
         """Returns, by slot, the cost of opening a domain of the requested level and all domains below, down to `last`."""
         problem, size = self._problem, len(self._capacity)
         home, inside, below = np.arange(size), slots, []
-        for level in range(problem.asked + 1, last + 1):
+        for level in range(problem.requested + 1, last + 1):
             inside = children(problem, level, inside)
-            home = problem.parent[level] if level == problem.asked + 1 else home[problem.parent[level]]
+            home = problem.parent[level] if level == problem.requested + 1 else home[problem.parent[level]]
             below.append(np.bincount(home[inside], minlength=size)[slots])
-        return costs(scale, problem.asked, slots, self._capacity[slots], below)
+        return costs(scale, problem.requested, slots, self._capacity[slots], below)
 
     def _scale(self, among: Ints) -> FigureScale:
         """Returns the scale for answers among these domains of the requested level, and for the known answer."""
-        opened = self._capacity[self._problem.opened(self._slots)[self._problem.asked]]
+        opened = self._capacity[self._problem.opened(self._slots)[self._problem.requested]]
         values = {*self._capacity[among].tolist(), *opened.tolist()}
         return FigureScale(self._problem, values)
 
     def _raise_bounds(self) -> None:
         """Recomputes the lower bounds for the remaining domains, including the levels below."""
-        if any(name == "count" and level > self._problem.asked for name, level in self._gap()):
+        if any(name == "count" and level > self._problem.requested for name, level in self._gap()):
             self._below = list(map(max, self._below, fewest_below(self._problem, self._among, self._top.k)))
         self._bound = max(self._bound, self._floor())
 
@@ -266,10 +266,10 @@ class _Steps:
     def _search(self) -> None:
         """Searches the parents of the known answer first, which may improve it cheaply; then all parents, which proves it."""
         problem, among = self._problem, self._among
-        if problem.asked:
-            parent = problem.parent[problem.asked]
-            opened = problem.opened(self._slots)[problem.asked - 1]
-            beside = among[mask(opened, len(problem.capacity[problem.asked - 1]))[parent[among]]]
+        if problem.requested:
+            parent = problem.parent[problem.requested]
+            opened = problem.opened(self._slots)[problem.requested - 1]
+            beside = among[mask(opened, len(problem.capacity[problem.requested - 1]))[parent[among]]]
             if len(beside) < len(among):
                 self._labels(beside, self._budget // 2)
         if self._figures > self._bound and self._labels(among, self._budget - self._expanded):
@@ -306,6 +306,6 @@ class _Steps:
     def _candidates(self, among: Ints) -> list[Ints]:
         """Returns, by level, the domains above and below these domains of the requested level that can hold a slice."""
         found = candidates(self._problem, among)
-        for level in range(self._problem.asked + 1, self._problem.last + 1):
+        for level in range(self._problem.requested + 1, self._problem.last + 1):
             found.append(children(self._problem, level, found[-1]))
         return found

@@ -41,7 +41,7 @@ class Tight:
         self._budget = budget
         domains, parents, *_ = found.counts
         self._wanted = Wanted(domains, parents, multiple(capacities, problem.need))
-        self._largest = problem.capacity[problem.asked].take(found.slots).tolist()
+        self._largest = problem.capacity[problem.requested].take(found.slots).tolist()
         self.expanded = 0
 
     def run(self) -> tuple[Ints, Figures] | None:
@@ -54,17 +54,17 @@ class Tight:
         if int(problem.capacity[problem.last].take(below.slots).min()) <= self._wanted.waste:
             return None
         # Elimination ignores the levels above the parents, so it applies only if there are none.
-        chosen = self._by_elimination(reduced, below) if reduced.undecided >= _MANY and problem.asked == 1 else None
+        chosen = self._by_elimination(reduced, below) if reduced.undecided >= _MANY and problem.requested == 1 else None
         if chosen is None:
             chosen = self._by_table(reduced, below)
-        if chosen is None or (problem.asked > 1 and counts(problem, chosen) != found.counts):
+        if chosen is None or (problem.requested > 1 and counts(problem, chosen) != found.counts):
             return None
         return self._answer(chosen, below.of(chosen))
 
     def _promising(self) -> bool:
         """Reports whether the counts are proved, and an answer with the largest domains would miss a lower bound below."""
         problem, found = self._problem, self._found
-        if problem.last != problem.asked + 1 or found.counts != found.bound:
+        if problem.last != problem.requested + 1 or found.counts != found.bound:
             return False
         most = int(problem.capacity[problem.last].max())
         if most <= self._wanted.waste:
@@ -72,7 +72,7 @@ class Tight:
         least = -(-problem.need // most)
         if sum(-(-held // most) for held in self._largest) > least:
             return True
-        below = mask(found.slots, len(problem.capacity[problem.asked])).take(problem.parent[problem.last])
+        below = mask(found.slots, len(problem.capacity[problem.requested])).take(problem.parent[problem.last])
         return int(np.count_nonzero(below)) > least
 
     def _by_elimination(self, reduced: ReducedCosts, below: _Below) -> Ints | None:
@@ -83,9 +83,9 @@ class Tight:
 
     def _by_table(self, reduced: ReducedCosts, below: _Below) -> Ints | None:
         problem, slots = self._problem, reduced.slots
-        capacity = problem.capacity[problem.asked].take(slots)
+        capacity = problem.capacity[problem.requested].take(slots)
         scale = FigureScale(problem, set(capacity.tolist()))
-        paid = costs(scale, problem.asked, slots, capacity, [below.number.take(slots)])
+        paid = costs(scale, problem.requested, slots, capacity, [below.number.take(slots)])
         table = KnapsackTable(problem, scale, reduced, paid, self._wanted, self._budget - self.expanded)
         found = table.run()
         self.expanded += table.expanded
@@ -93,7 +93,7 @@ class Tight:
 
     def _answer(self, chosen: Ints, below: Ints) -> tuple[Ints, Figures]:
         """Returns the answer with its figures. Whole domains hold exactly as much as the domains below them."""
-        capacity = self._problem.capacity[self._problem.asked][chosen]
+        capacity = self._problem.capacity[self._problem.requested][chosen]
         waste = int(capacity.sum()) - self._problem.need
         figures = (*self._found.counts, waste, len(below), waste, *pairs(Counter(capacity.tolist())))
         return below, figures
@@ -103,7 +103,7 @@ class _Below:
     """The nonempty domains of the last level inside domains of the requested level, and their number in each (`number`)."""
 
     def __init__(self, problem: Problem, slots: Ints) -> None:
-        self._size = len(problem.capacity[problem.asked])
+        self._size = len(problem.capacity[problem.requested])
         self.slots = children(problem, problem.last, slots)
         self._parent = problem.parent[problem.last].take(self.slots)
         self.number = np.bincount(self._parent, minlength=self._size)

@@ -16,7 +16,7 @@ Choice = tuple["Choice | int", "Choice | int"] | None
 def candidates(problem: Problem, among: Ints) -> list[Ints]:
     """Returns, by level down to the requested one, the domains that contain these domains of the requested level."""
     found = [among]
-    for level in range(problem.asked, 0, -1):
+    for level in range(problem.requested, 0, -1):
         found.insert(0, distinct(problem.parent[level][found[0]], len(problem.capacity[level - 1])))
     return found
 

@@ -14,7 +14,7 @@ from typing import Final
 from admission.engine.model import LevelConstraint, Spreading
 from admission.engine.topology.constraints import ResolvedLayer
 
-_NOTHING_ASKED: Final = LevelConstraint("")
+_NO_CONSTRAINT: Final = LevelConstraint("")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +171,6 @@ def rules_of(
     """
     sizes = {layer.level: layer.size for layer in layers}
     return tuple(
-        LevelRule(**asdict(shaped.get(level, _NOTHING_ASKED)), total=total, slices=sizes.get(level, 1))
+        LevelRule(**asdict(shaped.get(level, _NO_CONSTRAINT)), total=total, slices=sizes.get(level, 1))
         for level in range(depth)
     )

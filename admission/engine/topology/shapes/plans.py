@@ -150,8 +150,8 @@ def _smooth(kind: DomainKind, rule: LevelRule, share: int) -> SharePlan | None:
     for one in able:
         if any(size <= one.most * step and not one.sizes >> size & 1 for size in sized):
             return None
-    parts_asked = sum(counts.values()) if rule.partitions is not None else None
-    return SharePlan(_price(rule, sized), parts_asked, _tight(able, sized, step), sized)
+    parts_requested = sum(counts.values()) if rule.partitions is not None else None
+    return SharePlan(_price(rule, sized), parts_requested, _tight(able, sized, step), sized)
 
 
 def _packed(able: Sequence[_Able], steps: int) -> Counter[int]:

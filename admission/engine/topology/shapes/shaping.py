@@ -44,7 +44,7 @@ import numpy as np
 from admission.engine.decision import Certificate, Proof, Proven
 from admission.engine.topology.budget import BudgetSpent
 from admission.engine.topology.compatible.tree_search import Found, NoDomains, NoFit, Solved
-from admission.engine.topology.constraints import Ask
+from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.shapes.domain_kinds import DomainKind, DomainKinds
 from admission.engine.topology.shapes.fallback import greedy_shares
@@ -58,31 +58,33 @@ SMALL = 2048
 """The largest number of pods for which a failure message computes how many would have fitted."""
 
 
-def solve(tree: Tree, ask: Ask, numbers: Sequence[Numbers], budget: int) -> Solved:
+def solve(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], budget: int) -> Solved:
     """Returns the placement with the least figures, with its certificate. `budget` is the number of states to examine.
 
     The figures of the certificate are three per level from the top, as listed above, then the stranded slots.
     """
-    total = (ask.count + sum(ask.kept.values())) // ask.slice_size * ask.slice_size
-    rules = rules_of(ask.shaped, ask.layers, tree.depth, total)
-    problem = _problem(tree, ask, rules)
+    total = (resolved.count + sum(resolved.kept.values())) // resolved.slice_size * resolved.slice_size
+    rules = rules_of(resolved.shaped, resolved.layers, tree.depth, total)
+    problem = _problem(tree, resolved, rules)
     if problem:
-        return _never(NoFit(max(ask.level, 0), 0, ask.need, problem))
-    if not len(tree.levels[ask.level]):
-        return _never(NoDomains(ask.level))
+        return _never(NoFit(max(resolved.level, 0), 0, resolved.need, problem))
+    if not len(tree.levels[resolved.level]):
+        return _never(NoDomains(resolved.level))
     if total == 0:
         none = np.zeros(0, dtype=np.int64)
         return Solved(Found(none, none, none), Certificate(Proof.OPTIMAL))
-    kinds = _kinds(tree, ask, numbers, rules)
-    for level in _bounds(ask):
+    kinds = _kinds(tree, resolved, numbers, rules)
+    for level in _bounds(resolved):
         places = _able(kinds, rules, level, total)
         if places:
-            return _Shaper(tree, ask, rules, kinds, budget).place(level, places)
-    return _never(_no_fit(tree, ask, numbers, kinds, rules))
+            return _Shaper(tree, resolved, rules, kinds, budget).place(level, places)
+    return _never(_no_fit(tree, resolved, numbers, kinds, rules))
 
 
-def _kinds(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> DomainKinds:
-    kept = {tree.levels[-1].slots[path]: pods for path, pods in ask.kept.items()}
+def _kinds(
+    tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], rules: Sequence[LevelRule]
+) -> DomainKinds:
+    kept = {tree.levels[-1].slots[path]: pods for path, pods in resolved.kept.items()}
     return DomainKinds(tree, numbers[-1].pod, rules, rules[0].total, kept)
 
 
@@ -90,19 +92,19 @@ def _never(outcome: NoFit | NoDomains) -> Solved:
     return Solved(outcome, Certificate(Proof.INFEASIBLE))
 
 
-def _problem(tree: Tree, ask: Ask, rules: Sequence[LevelRule]) -> str:
+def _problem(tree: Tree, resolved: ResolvedRequest, rules: Sequence[LevelRule]) -> str:
     """Returns why no placement can satisfy the constraints, whatever the capacity; empty if one may."""
-    if ask.leaders:
+    if resolved.leaders:
         return "placement constraints cannot be combined with a leader in the same group"
     some = [tree.shape.levels[level] for level, rule in enumerate(rules) if rule.contradictory]
     return f"the placement constraint at level {some[0]} contradicts itself" if some else ""
 
 
-def _bounds(ask: Ask) -> Iterator[int]:
+def _bounds(resolved: ResolvedRequest) -> Iterator[int]:
     """Yields the levels of which one domain may hold all pods, in the order to try; ROOT stands for the whole tree."""
-    if not ask.unconstrained:
-        yield from (ask.level,) if ask.required else range(ask.level, ROOT, -1)
-    if not ask.required:
+    if not resolved.unconstrained:
+        yield from (resolved.level,) if resolved.required else range(resolved.level, ROOT, -1)
+    if not resolved.required:
         yield ROOT
 
 
@@ -120,7 +122,7 @@ class _Shaper:
     """Finds the best placement inside domains that are known to be able to hold all pods."""
 
     tree: Tree
-    ask: Ask
+    resolved: ResolvedRequest
     rules: Sequence[LevelRule]
     kinds: DomainKinds
     budget: int
@@ -220,16 +222,18 @@ class _Shaper:
 # ---- why not
 
 
-def _no_fit(tree: Tree, ask: Ask, numbers: Sequence[Numbers], kinds: DomainKinds, rules: Sequence[LevelRule]) -> NoFit:
+def _no_fit(
+    tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], kinds: DomainKinds, rules: Sequence[LevelRule]
+) -> NoFit:
     """Returns the failure: the capacity is too small, or a hard constraint prevents a placement."""
-    at = ask.level if ask.required else 0
+    at = resolved.level if resolved.required else 0
     offers = numbers[at].slice
-    capacity = int(offers.max() if ask.required else offers.sum())
-    if capacity < ask.need or not any(rule.hard for rule in rules):
-        return NoFit(at, min(capacity, ask.need), ask.need)
-    most = _most(kinds, at if ask.required else ROOT) - kinds.root.kept if rules[0].total <= SMALL else 0
-    fit = min(max(0, most // ask.slice_size), ask.need - 1)
-    return NoFit(at, fit, ask.need, _reason(tree, ask, numbers, rules))
+    capacity = int(offers.max() if resolved.required else offers.sum())
+    if capacity < resolved.need or not any(rule.hard for rule in rules):
+        return NoFit(at, min(capacity, resolved.need), resolved.need)
+    most = _most(kinds, at if resolved.required else ROOT) - kinds.root.kept if rules[0].total <= SMALL else 0
+    fit = min(max(0, most // resolved.slice_size), resolved.need - 1)
+    return NoFit(at, fit, resolved.need, _reason(tree, resolved, numbers, rules))
 
 
 def _most(kinds: DomainKinds, level: int) -> int:
@@ -238,16 +242,18 @@ def _most(kinds: DomainKinds, level: int) -> int:
     return max((kind.takes.bit_length() - 1 for kind in some), default=0)
 
 
-def _reason(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> str:
+def _reason(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], rules: Sequence[LevelRule]) -> str:
     """Returns the text that names each hard constraint without which the pods would fit; all of them if there is none."""
     hard = [level for level, rule in enumerate(rules) if rule.hard]
-    guilty = [level for level in hard if _fits_without(tree, ask, numbers, rules, level)] or hard
+    guilty = [level for level in hard if _fits_without(tree, resolved, numbers, rules, level)] or hard
     text = [f"{rules[level].text()} at level {tree.shape.levels[level]}" for level in guilty]
     return f"no placement meets the hard placement constraint {' and '.join(text)}"
 
 
-def _fits_without(tree: Tree, ask: Ask, numbers: Sequence[Numbers], rules: Sequence[LevelRule], level: int) -> bool:
+def _fits_without(
+    tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], rules: Sequence[LevelRule], level: int
+) -> bool:
     total = rules[0].total
     relaxed = [replace(rule, hard=rule.hard and at != level) for at, rule in enumerate(rules)]
-    kinds = _kinds(tree, ask, numbers, relaxed)
-    return any(_able(kinds, relaxed, bound, total) for bound in _bounds(ask))
+    kinds = _kinds(tree, resolved, numbers, relaxed)
+    return any(_able(kinds, relaxed, bound, total) for bound in _bounds(resolved))

@@ -77,7 +77,7 @@ class Tree:
         return self.shape.levels.index(key) if key in self.shape.levels else None
 
     def free(self, column: int) -> Ints | None:
-        """Returns the free amounts of the resource by row; None if no row ever had it. A row has one of each exclusive name."""
+        """Returns the free amounts of the resource by row; None if no row ever had it. A row has all of each exclusive name."""
         if column in self.columns.exclusive:
             self._ensure_column(column)
             return self._free[column, : self.rows.size] + self._has(column)
@@ -97,11 +97,11 @@ class Tree:
         return own + int(self._free[column, row]) if column < len(self._free) else own
 
     def _has(self, column: int) -> int:
-        """Returns how many pods of a row can have the exclusive name: one, or LIMIT for a row of several nodes.
+        """Returns how much a row has of the exclusive name: as a node, or LIMIT for a row of several nodes.
 
         For several nodes it is unknown which of them has the name, so the row limits nothing.
         """
-        return 1 if self.by_node and column != self.columns.uncounted else LIMIT
+        return self.columns.exclusive[column] if self.by_node and column != self.columns.uncounted else LIMIT
 
     def usable(self, wants: Wants, *, empty: bool = False) -> Bools | None:
         """Returns the mask of rows that satisfy both node requirements and pod terms; None for all rows.

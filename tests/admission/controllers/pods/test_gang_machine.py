@@ -20,6 +20,7 @@ from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, GANG, GANG_BOUND, GANG_MADE, QUOTA_RESERVED
 from tests.admission.controllers.pods.gang_simulation import GangSimulation
+from tests.budgets import quick
 
 PAIR, CROSS = ("ns/c", "ns/d"), ("ns/e", "ns/f")
 GANGS = {
@@ -240,7 +241,7 @@ def _run(examples: int, steps: int) -> None:
 
 def test_any_sequence_of_arrivals_deaths_and_ends() -> None:
     assert BACKOFF.base >= 1
-    _run(8, 20)
+    _run(quick(8), 20)
 
 
 @pytest.mark.long

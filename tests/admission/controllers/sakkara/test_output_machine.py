@@ -19,6 +19,7 @@ from admission.controllers.sakkara.output_record import ResultInput, ResultRecor
 from api.names import SAKKARA_RANK, SAKKARA_RETRIES
 from api.workloads import Workload
 from tests.admission.controllers.sakkara.test_output import NODES, T0, admitted, condition, path_of, pod, sent, workload
+from tests.budgets import quick
 
 SIZE = 4
 EVICTED = (
@@ -197,4 +198,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = Histories.TestCase
-TestHistories.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestHistories.settings = settings(max_examples=quick(30), stateful_step_count=40, deadline=None)

@@ -8,7 +8,7 @@ import pytest
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Wait
-from admission.engine.model import ClusterQueue, Flavor, PodSet, QueueingStrategy, TopologyAsk, Workload
+from admission.engine.model import ClusterQueue, Flavor, PodSet, QueueingStrategy, TopologyRequest, Workload
 from tests.admission.engine.builders import (
     BEST,
     CPU,
@@ -23,7 +23,7 @@ from tests.admission.engine.builders import (
     workload,
 )
 
-RACKED = TopologyAsk(required=RACK)
+RACKED = TopologyRequest(required=RACK)
 
 
 def timed(
@@ -37,8 +37,8 @@ def timed(
     racked: bool = False,
 ) -> Workload:
     """Pods of one CPU that run for so many seconds at most."""
-    ask = RACKED if racked else None
-    made = workload(key, cpus, to=to, queued=queued, priority=priority, ask=ask)
+    topology = RACKED if racked else None
+    made = workload(key, cpus, to=to, queued=queued, priority=priority, topology=topology)
     return replace(made, time_limit=limit)
 
 

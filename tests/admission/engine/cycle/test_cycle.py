@@ -18,7 +18,7 @@ from admission.engine.model import (
     PodSet,
     Quota,
     StopPolicy,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.reasons import Reason
@@ -39,7 +39,7 @@ from tests.admission.engine.builders import (
 from tests.budgets import examples
 
 ANY = Flavor("any")
-IN_A_RACK = TopologyAsk(required=RACK)
+IN_A_RACK = TopologyRequest(required=RACK)
 
 
 def tas_cluster(*more: Workload, quota: int = 100) -> Cluster:
@@ -240,12 +240,12 @@ def test_a_blocked_workload_is_reported_and_not_tried() -> None:
 
 
 def test_require_keeps_all_pods_in_one_rack() -> None:
-    report = tas_cluster(workload("a", 7, ask=IN_A_RACK)).cycle()
+    report = tas_cluster(workload("a", 7, topology=IN_A_RACK)).cycle()
     assert domains(report, "a") == {"r1-1": 4, "r1-2": 3}
 
 
 def test_admissions_of_one_cycle_see_each_other_on_the_nodes() -> None:
-    cluster = tas_cluster(*(workload(f"w{i}", 5, ask=IN_A_RACK, queued=i) for i in range(3)))
+    cluster = tas_cluster(*(workload(f"w{i}", 5, topology=IN_A_RACK, queued=i) for i in range(3)))
     report = cluster.cycle()
     assert admitted(report) == ["w0", "w1"]
     racks_used = [{name.split("-")[0] for name in domains(report, key)} for key in ("w0", "w1")]
@@ -258,7 +258,7 @@ def test_admissions_of_one_cycle_see_each_other_on_the_nodes() -> None:
 
 
 def test_what_an_empty_cluster_could_not_hold_says_so() -> None:
-    cluster = tas_cluster(workload("small", 2, ask=IN_A_RACK, priority=1), workload("huge", 9, ask=IN_A_RACK))
+    cluster = tas_cluster(workload("small", 2, topology=IN_A_RACK, priority=1), workload("huge", 9, topology=IN_A_RACK))
     report = cluster.cycle()
     assert admitted(report) == ["small"]
     assert waits(report)["huge"].endswith('topology "default" allows to fit only 8 out of 9 pod(s)')
@@ -276,8 +276,8 @@ def test_the_next_flavor_is_tried_where_the_first_has_no_place() -> None:
         host("n1", "r1", 2, "near"),
         host("f1", "r1", 4, "far"),
         queue(near=10, far=10),
-        workload("a", 4, ask=TopologyAsk(required=HOST)),
-        workload("b", 4, ask=TopologyAsk(required=HOST), queued=1, priority=-1),
+        workload("a", 4, topology=TopologyRequest(required=HOST)),
+        workload("b", 4, topology=TopologyRequest(required=HOST), queued=1, priority=-1),
     )
     report = cluster.cycle()
     assert domains(report, "a") == {"f1": 4}
@@ -289,13 +289,13 @@ def test_the_next_flavor_is_tried_where_the_first_has_no_place() -> None:
 
 
 def test_quota_is_named_where_it_is_short_and_the_nodes_are_not_asked() -> None:
-    report = tas_cluster(workload("a", 20, ask=IN_A_RACK), quota=10).cycle()
+    report = tas_cluster(workload("a", 20, topology=IN_A_RACK), quota=10).cycle()
     assert waits(report)["a"].startswith("ExceedsMaxQuota: couldn't assign flavors to pod set main: insufficient quota")
 
 
 def test_several_pod_sets_get_their_own_places_and_usage() -> None:
     two = (
-        PodSet("driver", 1, {"cpu": CPU}, topology=TopologyAsk(required=HOST)),
+        PodSet("driver", 1, {"cpu": CPU}, topology=TopologyRequest(required=HOST)),
         PodSet("workers", 8, {"cpu": CPU}, topology=IN_A_RACK),
     )
     cluster = tas_cluster(replace(workload("a"), pod_sets=two))
@@ -310,7 +310,7 @@ def test_several_pod_sets_get_their_own_places_and_usage() -> None:
 
 
 def test_a_new_node_makes_a_waiting_workload_admissible() -> None:
-    cluster = tas_cluster(workload("a", 9, ask=IN_A_RACK))
+    cluster = tas_cluster(workload("a", 9, topology=IN_A_RACK))
     before = cluster.ledger.generation("tas")
     assert admitted(cluster.cycle()) == []
     cluster.tell(host("r1-3", "r1", 4))
@@ -321,14 +321,14 @@ def test_a_new_node_makes_a_waiting_workload_admissible() -> None:
 
 # ---- properties
 
-DrawnWorkloads = list[tuple[int, int, str, int, TopologyAsk | None]]
+DrawnWorkloads = list[tuple[int, int, str, int, TopologyRequest | None]]
 jobs = st.lists(
     st.tuples(
         st.integers(1, 6),
         st.integers(1, 2),
         st.sampled_from(["a", "b", "s"]),
         st.integers(0, 1),
-        st.sampled_from([None, IN_A_RACK, TopologyAsk(preferred=RACK)]),
+        st.sampled_from([None, IN_A_RACK, TopologyRequest(preferred=RACK)]),
     ),
     max_size=14,
 )
@@ -346,8 +346,8 @@ def mixed(drawn: DrawnWorkloads) -> Cluster:
         queue("b", cohort="team", x=Quota(6 * CPU, lending_limit=2 * CPU), y=Quota(6 * CPU)),
         queue("s", strategy=STRICT, y=9),
         *(
-            workload(f"w{i:02}", pods, cpus, to=to, ask=ask, queued=float(i), priority=priority)
-            for i, (pods, cpus, to, priority, ask) in enumerate(drawn)
+            workload(f"w{i:02}", pods, cpus, to=to, topology=topology, queued=float(i), priority=priority)
+            for i, (pods, cpus, to, priority, topology) in enumerate(drawn)
         ),
     )
 

@@ -19,7 +19,7 @@ from admission.engine.model import (
     PodSet,
     PreemptionPolicy,
     QueueingStrategy,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor
@@ -67,13 +67,13 @@ def test_the_higher_evicts_the_lower_and_starts_when_it_has_left() -> None:
 def test_the_owner_of_the_quota_gets_one_rack_of_two_where_the_newest_are_in_both(fair: bool) -> None:
     nodes = [host(f"{rack}-{i}", rack, 4) for rack in ("r1", "r2") for i in (1, 2)]
     shared = [evicting(queue(name, cohort="all", tas=8), RECLAIM) for name in ("a", "b")]
-    low = [workload(f"low{i}", 4, to="a", ask=TopologyAsk(required=HOST), queued=i) for i in range(4)]
+    low = [workload(f"low{i}", 4, to="a", topology=TopologyRequest(required=HOST), queued=i) for i in range(4)]
     cluster = running(racks(), *nodes, *shared, first=low)
     for at, key in enumerate(("low0", "low2", "low1", "low3")):
         charged = cluster.ledger.workload(key)
         assert charged is not None
         cluster.ledger.apply(replace(charged, reserved=float(9 - at)))
-    cluster.tell(workload("owner", 8, to="b", ask=TopologyAsk(required=RACK), queued=9))
+    cluster.tell(workload("owner", 8, to="b", topology=TopologyRequest(required=RACK), queued=9))
     victims = preempted(cluster.cycle(now=10, fair=fair))["owner"]
     assert victims in (["low0", "low1"], ["low2", "low3"])
     for key in victims:
@@ -144,9 +144,9 @@ def test_a_workload_that_fits_beside_the_victims_of_another_waits_for_them_too()
 
 def test_victims_free_a_domain_of_the_requested_shape() -> None:
     nodes = [host(f"{rack}-{i}", rack, 2) for rack in ("r1", "r2") for i in (1, 2)]
-    low = [workload(f"low{i}", 2, priority=0, queued=i, ask=TopologyAsk(required=RACK)) for i in range(4)]
+    low = [workload(f"low{i}", 2, priority=0, queued=i, topology=TopologyRequest(required=RACK)) for i in range(4)]
     cluster = running(racks(), *nodes, evicting(queue(tas=8)), first=low)
-    cluster.tell(workload("gang", 4, priority=1, ask=TopologyAsk(required=RACK)))
+    cluster.tell(workload("gang", 4, priority=1, topology=TopologyRequest(required=RACK)))
     victims = preempted(cluster.cycle())["gang"]
     assert len(victims) == 2
     for victim in victims:
@@ -158,7 +158,7 @@ def test_victims_free_a_domain_of_the_requested_shape() -> None:
 def test_nothing_is_evicted_where_it_would_not_help() -> None:
     nodes = [host(f"{rack}-1", rack, 2) for rack in ("r1", "r2")]
     cluster = running(racks(), *nodes, evicting(queue(tas=8)), first=[workload("low", 4)])
-    cluster.tell(workload("wide", 3, priority=1, ask=TopologyAsk(required=RACK)))
+    cluster.tell(workload("wide", 3, priority=1, topology=TopologyRequest(required=RACK)))
     report = cluster.cycle()
     assert preempted(report) == {}
     assert waits(report)["wide"].startswith("TopologyPlacementFailed")
@@ -258,7 +258,7 @@ def test_it_starts_with_as_many_pods_as_fit(quota: int, least: int, got: int | N
 
 
 def test_it_starts_with_as_many_as_a_rack_holds() -> None:
-    spread = PodSet("main", 9, {"cpu": CPU}, min_count=2, topology=TopologyAsk(required=RACK))
+    spread = PodSet("main", 9, {"cpu": CPU}, min_count=2, topology=TopologyRequest(required=RACK))
     asked = replace(workload("w"), pod_sets=(spread,))
     report = Cluster(racks(), host("a", "r1", 4), host("b", "r2", 3), queue(tas=99), asked).cycle()
     assert domains(report, "w") == {"a": 4}
@@ -268,7 +268,7 @@ def test_it_starts_with_fewer_pods_in_the_second_flavor_where_the_first_has_quot
     """The first flavor has quota for all and a node for one; the second quota for four and room for more."""
     flavors = [racks(name, topology=name) for name in ("near", "far")]
     nodes = [host("n", "r1", 1, "near"), host("f", "r1", 8, "far")]
-    pod_set = PodSet("main", 8, {"cpu": CPU}, min_count=4, topology=TopologyAsk(required=RACK))
+    pod_set = PodSet("main", 8, {"cpu": CPU}, min_count=4, topology=TopologyRequest(required=RACK))
     asked = replace(workload("w"), pod_sets=(pod_set,))
     report = Cluster(*flavors, *nodes, queue(near=8, far=4), asked).cycle()
     assert domains(report, "w") == {"f": 4}
@@ -278,11 +278,11 @@ def test_nodes_are_emptied_where_quota_would_do() -> None:
     """There is quota for all; but only the second rack can be made free."""
     hosts = [host(f"{rack}-1", rack, 4) for rack in ("r1", "r2")]
     everybody = [
-        workload(key, 4, priority=priority, ask=TopologyAsk(required=RACK), queued=priority)
+        workload(key, 4, priority=priority, topology=TopologyRequest(required=RACK), queued=priority)
         for key, priority in (("mighty", 9), ("low", 0))
     ]
     cluster = running(racks(), *hosts, evicting(queue(tas=99)), first=everybody)
-    cluster.tell(workload("high", 4, priority=5, ask=TopologyAsk(required=RACK)))
+    cluster.tell(workload("high", 4, priority=5, topology=TopologyRequest(required=RACK)))
     assert preempted(cluster.cycle()) == {"high": ["low"]}
     cluster.finish("low")
     assert admitted(cluster.cycle()) == ["high"]
@@ -318,8 +318,8 @@ def test_no_history_overcommits_anything_or_evicts_in_vain(history: list[object]
     for index, step in enumerate(history):
         match step:
             case (str() as name, int() as pods, int() as cpus, int() as priority, bool() as rack, bool() as few):
-                ask = TopologyAsk(required=RACK) if rack else None
-                new = workload(f"w{index}", pods, cpus, to=name, priority=priority, queued=index, ask=ask)
+                topology = TopologyRequest(required=RACK) if rack else None
+                new = workload(f"w{index}", pods, cpus, to=name, priority=priority, queued=index, topology=topology)
                 if few:
                     new = replace(new, pod_sets=(replace(new.pod_sets[0], min_count=1),))
                 cluster.tell(new)
@@ -347,8 +347,8 @@ def test_a_nomination_leaves_no_trace(coming: list[tuple[str, int, int, int, boo
     cluster = tenants()
     for index, (name, pods, cpus, priority, rack, _) in enumerate(coming):
         cluster.cycle()
-        ask = TopologyAsk(required=RACK) if rack else None
-        cluster.tell(workload(f"w{index}", pods, cpus, to=name, priority=priority, queued=index, ask=ask))
+        topology = TopologyRequest(required=RACK) if rack else None
+        cluster.tell(workload(f"w{index}", pods, cpus, to=name, priority=priority, queued=index, topology=topology))
     last = cluster.queues.workload(f"w{len(coming) - 1}")
     assert last is not None
     spec = cluster.ledger.quota.spec(last.cluster_queue)
@@ -367,13 +367,13 @@ def test_a_nomination_leaves_no_trace(coming: list[tuple[str, int, int, int, boo
 def test_a_workload_that_may_preempt_is_requeued_when_a_relative_borrows() -> None:
     a = replace(queue("a", tas=8, cohort="c"), preemption=RECLAIM)
     cluster = Evicting(racks(), host("n1", "r1", 4), host("n2", "r2", 2), a, queue("b", tas=3, cohort="c"))
-    one_rack = TopologyAsk(required=RACK)
-    cluster.tell(workload("within", 1, 3, to="b", ask=one_rack, priority=-1))
+    one_rack = TopologyRequest(required=RACK)
+    cluster.tell(workload("within", 1, 3, to="b", topology=one_rack, priority=-1))
     assert admitted(cluster.cycle()) == ["within"]
-    cluster.tell(workload("head", 3, 1, to="a", ask=one_rack, queued=1.0))
+    cluster.tell(workload("head", 3, 1, to="a", topology=one_rack, queued=1.0))
     assert list(waits(cluster.cycle())) == ["head"], "b has no more than its own"
     assert cluster.cycle().decisions == ()
-    cluster.tell(workload("beyond", 1, 1, to="b", ask=one_rack, queued=2.0))
+    cluster.tell(workload("beyond", 1, 1, to="b", topology=one_rack, queued=2.0))
     assert admitted(cluster.cycle()) == ["beyond"]
     (decision,) = cluster.cycle().decisions
     assert isinstance(decision, Preempt)

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit
-from admission.engine.model import BoundPod, Flavor, PodSet, TopologyAsk, Workload
+from admission.engine.model import BoundPod, Flavor, PodSet, TopologyRequest, Workload
 from tests.admission.engine.builders import CPU, STRICT, Cluster, admitted, domains, host, queue, racks, waits, workload
 from tests.budgets import examples
 
-ANYWHERE = TopologyAsk(unconstrained=True)
+ANYWHERE = TopologyRequest(unconstrained=True)
 
 
 def slice_of(key: str, pods: int, old: str = "a", **changes: object) -> Workload:
     """A slice of the elastic job that has `old` now."""
-    return replace(workload(key, pods, ask=ANYWHERE), replaces=old, **changes)  # type: ignore[arg-type]
+    return replace(workload(key, pods, topology=ANYWHERE), replaces=old, **changes)  # type: ignore[arg-type]
 
 
 def counts(report: CycleReport) -> dict[str, int]:
@@ -30,7 +30,7 @@ def counts(report: CycleReport) -> dict[str, int]:
 def on_hosts(quota: int, **cpus: int) -> Cluster:
     """A queue on hosts of one rack, with a job of 5 pods that runs."""
     cluster = Cluster(racks(), *(host(name, "r", each) for name, each in cpus.items()), queue(tas=quota))
-    cluster.tell(workload("a", 5, ask=ANYWHERE))
+    cluster.tell(workload("a", 5, topology=ANYWHERE))
     assert admitted(cluster.cycle()) == ["a"]
     return cluster
 
@@ -88,7 +88,7 @@ def test_the_pods_that_run_keep_their_places() -> None:
     assert sum(new.values()) == 9
     assert len(cluster.ledger.allocations.pods_of("b")) == 5
     assert cluster.ledger.audit() == []
-    other = workload("c", 16 - 9, ask=ANYWHERE)
+    other = workload("c", 16 - 9, topology=ANYWHERE)
     cluster.tell(other)
     assert admitted(cluster.cycle()) == ["c"]
 

@@ -14,12 +14,12 @@ from admission.engine.cycle.flavor_spares import usage
 from admission.engine.cycle.second_pass import second_pass
 from admission.engine.decision import Admit
 from admission.engine.ledger import Ledger
-from admission.engine.model import Event, ObjectRemoved, RemovedKind, SpareRule, TopologyAsk, Workload
+from admission.engine.model import Event, ObjectRemoved, RemovedKind, SpareRule, TopologyRequest, Workload
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.builders import CPU, RACK, admitted, domains, host, queue, racks, waits, workload
 
-IN_RACK = TopologyAsk(required=RACK)
+IN_RACK = TopologyRequest(required=RACK)
 
 
 class Scheduler:
@@ -80,7 +80,9 @@ def test_each_full_number_of_hosts_of_a_domain_gives_spares(
 
 
 def test_no_workload_starts_on_spare_hosts_and_the_wait_names_them() -> None:
-    here = cluster(workload("fits", 3, 4, ask=IN_RACK), workload("whole", 4, 4, ask=IN_RACK), rule=rule(), hosts=(4,))
+    here = cluster(
+        workload("fits", 3, 4, topology=IN_RACK), workload("whole", 4, 4, topology=IN_RACK), rule=rule(), hosts=(4,)
+    )
     report = here.cycle()
     assert admitted(report) == ["fits"]
     assert "whole" in waits(report)
@@ -89,7 +91,7 @@ def test_no_workload_starts_on_spare_hosts_and_the_wait_names_them() -> None:
 
 
 def test_a_failed_host_is_replaced_by_the_spare_host_of_its_rack() -> None:
-    gang = workload("gang", 3, 4, ask=IN_RACK)
+    gang = workload("gang", 3, 4, topology=IN_RACK)
     here = cluster(gang, rule=rule(), hosts=(4, 4))
     report = here.cycle()
     before = domains(report, "gang")
@@ -124,30 +126,34 @@ def test_a_queue_counts_them_as_far_as_its_quota_goes(quota: int, spares: int) -
 
 
 def test_in_a_full_rack_the_next_idle_host_becomes_spare() -> None:
-    here = cluster(workload("a", 2, 4, ask=IN_RACK), workload("b", 2, 4, ask=IN_RACK), rule=rule(1, 5), hosts=(4,))
+    here = cluster(
+        workload("a", 2, 4, topology=IN_RACK), workload("b", 2, 4, topology=IN_RACK), rule=rule(1, 5), hosts=(4,)
+    )
     assert admitted(here.cycle()) == ["a", "b"]
     here.tell(replace(racks(), spare=rule()))
     here.cycle()
     assert held(here.ledger) == set()
     here.finish("a")
-    here.tell(workload("c", 2, 4, ask=IN_RACK))
+    here.tell(workload("c", 2, 4, topology=IN_RACK))
     assert admitted(here.cycle()) == []
     assert len(held(here.ledger)) == 1
 
 
 @pytest.mark.parametrize("change", [None, rule(1, 8)], ids=["no rule any more", "another rule"])
 def test_hosts_that_the_rule_no_longer_asks_for_are_given_to_waiting_workloads(change: SpareRule | None) -> None:
-    here = cluster(workload("whole", 4, 4, ask=IN_RACK), rule=rule(), hosts=(4,))
+    here = cluster(workload("whole", 4, 4, topology=IN_RACK), rule=rule(), hosts=(4,))
     assert admitted(here.cycle()) == []
     here.tell(replace(racks(), spare=change))
     assert admitted(here.cycle()) == ["whole"]
 
 
 def test_a_rack_that_became_too_small_gives_its_spare_host_to_a_waiting_workload() -> None:
-    here = cluster(workload("two", 2, 4, ask=IN_RACK), workload("one", 1, 4, ask=IN_RACK), rule=rule(1, 4), hosts=(4,))
+    here = cluster(
+        workload("two", 2, 4, topology=IN_RACK), workload("one", 1, 4, topology=IN_RACK), rule=rule(1, 4), hosts=(4,)
+    )
     assert sorted(admitted(here.cycle())) == ["one", "two"]
     [spare] = held(here.ledger)
-    here.tell(workload("late", 1, 4, ask=IN_RACK))
+    here.tell(workload("late", 1, 4, topology=IN_RACK))
     assert admitted(here.cycle()) == []
     here.finish("one")
     idle = next(
@@ -174,7 +180,7 @@ def test_whatever_happens_spare_hosts_run_nothing_and_are_as_many_as_idle_hosts_
     for step in range(40):
         match dice.randrange(4):
             case 0:
-                here.tell(workload(f"w{step}", dice.randint(1, 3), dice.randint(1, 4), ask=IN_RACK))
+                here.tell(workload(f"w{step}", dice.randint(1, 3), dice.randint(1, 4), topology=IN_RACK))
             case 1 if running:
                 gone = dice.choice(sorted(running))
                 del running[gone]

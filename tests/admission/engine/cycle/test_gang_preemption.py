@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from admission.engine.cycle.cycle import CycleReport, run_cycle
 from admission.engine.decision import Preempt
-from admission.engine.model import ClusterQueue, Event, Flavor, Gang, TopologyAsk, Workload
+from admission.engine.model import ClusterQueue, Event, Flavor, Gang, TopologyRequest, Workload
 from tests.admission.engine.builders import CPU, RACK, admitted, domains, host, queue, racks, waits, workload
 from tests.admission.engine.cycle.evicting_cluster import RECLAIM, Evicting, evicting, preempted, running
 from tests.admission.engine.dump import dump
+from tests.budgets import quick
 
 A, B, C = "ns/a", "ns/b", "other/c"
 BOTH = (A, B)
@@ -29,12 +30,12 @@ def member(
     to: str = "q",
     group: tuple[str, ...] = BOTH,
     priority: int = 5,
-    ask: TopologyAsk | None = None,
+    topology: TopologyRequest | None = None,
     joins: str = "",
     queued: float = 0.0,
 ) -> Workload:
     """A gang of that GangGroup; `joins`: one that came late."""
-    made = workload(key, pods, to=to, ask=ask, priority=priority, queued=queued)
+    made = workload(key, pods, to=to, topology=topology, priority=priority, queued=queued)
     return replace(made, gang=Gang(f"gang-{joins or key}", group, joins=joins))
 
 
@@ -203,8 +204,8 @@ def test_a_gang_that_is_on_its_way_out_already_is_waited_for(fair: bool) -> None
 # ---- one joint placement
 
 
-def rack_ask(name: str | None = None) -> TopologyAsk:
-    return TopologyAsk(required=RACK, group=name)
+def in_rack(name: str | None = None) -> TopologyRequest:
+    return TopologyRequest(required=RACK, group=name)
 
 
 def two_racks(*sizes: int) -> list[Event]:
@@ -217,15 +218,15 @@ def places(report: CycleReport) -> Mapping[str, dict[str, int]]:
 
 def test_gangs_that_share_a_placement_group_lie_in_one_domain() -> None:
     events = [*two_racks(4, 6), queue(tas=20), queue("p", tas=20)]
-    cluster = Evicting(*events, member(A, 2, ask=rack_ask("one")), member(B, 3, to="p", ask=rack_ask("one")))
+    cluster = Evicting(*events, member(A, 2, topology=in_rack("one")), member(B, 3, to="p", topology=in_rack("one")))
     assert places(cluster.cycle()) == {A: {"h1": 2}, B: {"h1": 3}}
-    cluster = Evicting(*events, member(A, 2, ask=rack_ask()), member(B, 3, to="p", ask=rack_ask()))
+    cluster = Evicting(*events, member(A, 2, topology=in_rack()), member(B, 3, to="p", topology=in_rack()))
     assert set(places(cluster.cycle())) == {A, B}, "without it each lies where it fits"
 
 
 def test_gangs_of_one_placement_group_wait_where_no_domain_holds_all() -> None:
     events = [*two_racks(4, 4), queue(tas=20)]
-    cluster = Evicting(*events, member(A, 2, ask=rack_ask("one")), member(B, 3, ask=rack_ask("one")))
+    cluster = Evicting(*events, member(A, 2, topology=in_rack("one")), member(B, 3, topology=in_rack("one")))
     report = cluster.cycle()
     assert admitted(report) == []
     assert waits(report)[A].startswith("TopologyPlacementFailed: ")
@@ -235,26 +236,33 @@ def test_gangs_of_one_placement_group_stand_on_one_flavor() -> None:
     small, large = racks("small"), racks("large")
     both = evicting(queue(small=9, large=9))
     nodes = [host("s", "r", 2, "small"), host("l", "r", 9, "large")]
-    cluster = Evicting(small, large, *nodes, both, member(A, 2, ask=rack_ask("one")), member(B, 3, ask=rack_ask("one")))
+    cluster = Evicting(
+        small, large, *nodes, both, member(A, 2, topology=in_rack("one")), member(B, 3, topology=in_rack("one"))
+    )
     assert places(cluster.cycle()) == {A: {"l": 2}, B: {"l": 3}}
 
 
 def test_what_one_member_could_take_elsewhere_is_left_to_another() -> None:
     wide, narrow = racks(), host("h1", "r1", 3)
     cluster = Evicting(
-        wide, host("h0", "r0", 2), narrow, queue(tas=20), member(A, 2, ask=rack_ask()), member(B, 3, ask=rack_ask())
+        wide,
+        host("h0", "r0", 2),
+        narrow,
+        queue(tas=20),
+        member(A, 2, topology=in_rack()),
+        member(B, 3, topology=in_rack()),
     )
     assert places(cluster.cycle()) == {A: {"h0": 2}, B: {"h1": 3}}
 
 
 def test_a_group_that_needs_one_rack_empties_the_rack_that_is_cheapest_to_empty() -> None:
     first = [
-        workload("dear", 3, ask=rack_ask(), priority=3),
-        workload("cheap-1", 2, ask=rack_ask(), priority=1, queued=1),
-        workload("cheap-2", 2, ask=rack_ask(), priority=1, queued=2),
+        workload("dear", 3, topology=in_rack(), priority=3),
+        workload("cheap-1", 2, topology=in_rack(), priority=1, queued=1),
+        workload("cheap-2", 2, topology=in_rack(), priority=1, queued=2),
     ]
     cluster = running(*two_racks(3, 4), evicting(queue(tas=20)), first=first)
-    cluster.tell(member(A, 1, ask=rack_ask("one")), member(B, 2, ask=rack_ask("one")))
+    cluster.tell(member(A, 1, topology=in_rack("one")), member(B, 2, topology=in_rack("one")))
     assert list(preempted(cluster.cycle()).values()) == [["cheap-1", "cheap-2"]]
 
 
@@ -283,7 +291,7 @@ class RandomGroups:
                     f"run-{index}",
                     pods,
                     to=to,
-                    ask=rack_ask() if rack else TopologyAsk(unconstrained=True),
+                    topology=in_rack() if rack else TopologyRequest(unconstrained=True),
                     queued=index,
                     priority=priority,
                 )
@@ -303,7 +311,7 @@ class RandomGroups:
                 to=to,
                 group=keys,
                 priority=priority,
-                ask=rack_ask(name) if rack or self.shared else TopologyAsk(unconstrained=True),
+                topology=in_rack(name) if rack or self.shared else TopologyRequest(unconstrained=True),
             )
             for key, (to, pods, priority, rack) in zip(keys, self.group, strict=True)
         ]
@@ -366,7 +374,7 @@ def check(world: RandomGroups) -> None:
     assert sorted(admitted(cluster.cycle())) == keys
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=quick(10), deadline=None)
 @given(worlds)
 def test_victims_leave_only_if_all_members_then_fit_and_only_those_needed(world: RandomGroups) -> None:
     check(world)

@@ -30,7 +30,7 @@ from admission.engine.model import (
     Quota,
     RemovedKind,
     ResourceGroup,
-    TopologyAsk,
+    TopologyRequest,
 )
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.quota import cohorts
@@ -39,6 +39,7 @@ from tests.admission.engine.builders import BEST, CPU, RACK, STRICT, Cluster, ho
 from tests.admission.engine.dump import dump
 from tests.admission.engine.quota.inspection import cohort_usage, cyclic_cohorts
 from tests.admission.engine.quota.test_quota import Formulas
+from tests.budgets import quick
 
 CPUS: FlavorResource = ("tas", "cpu")
 QUEUES = ("qa", "qb", "qc", "qd")
@@ -98,8 +99,8 @@ class History(RuleBasedStateMachine):
         self, to: str, pods: int, cpus: int, priority: int, racked: bool, fewer: bool, gated: bool, limit: float | None
     ) -> None:
         self.now += 1
-        ask = TopologyAsk(required=RACK) if racked else TopologyAsk(unconstrained=True)
-        new = workload(f"w{self.now:03}", pods, cpus, to=to, priority=priority, queued=self.now, ask=ask)
+        topology = TopologyRequest(required=RACK) if racked else TopologyRequest(unconstrained=True)
+        new = workload(f"w{self.now:03}", pods, cpus, to=to, priority=priority, queued=self.now, topology=topology)
         if fewer:
             new = replace(new, pod_sets=(replace(new.pod_sets[0], min_count=1),))
         self.cluster.tell(replace(new, gated=gated, time_limit=limit))
@@ -242,7 +243,7 @@ def _run(machine: Any, examples: int, steps: int) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_any_history(machine: Any) -> None:
-    _run(machine, 8, 30)
+    _run(machine, quick(8), 30)
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ from admission.engine.model import (
     PodSet,
     PodSetAdmission,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from api.names import HOSTNAME_LABEL
@@ -35,7 +35,7 @@ def bound(host: str, number: int, pod_set: str = "main") -> BoundPod:
 def shrunk(places: dict[str, int], left: dict[str, int]) -> Ledger:
     """A job of these places whose controller left these pods; the ledger keeps the first places, as convert.py does."""
     ledger = ledger_of(dict.fromkeys(HOSTS, ("r1", 4)))
-    was = charged(ledger, places, TopologyAsk(unconstrained=True))
+    was = charged(ledger, places, TopologyRequest(unconstrained=True))
     for host, count in places.items():
         for number in range(count):
             ledger.apply(bound(host, number))

@@ -23,16 +23,18 @@ OURS = queue("ours", strategy=STRICT, cohort="all", any=4)
 THEIRS = queue("theirs", cohort="all", any=1)
 
 
-def scene(ours: ClusterQueue = OURS, asks: int = 3, borrows: int = 2) -> Evicting:
+def scene(ours: ClusterQueue = OURS, topologies: int = 3, borrows: int = 2) -> Evicting:
     """Ours has 2 of its 4 cpus in use; its head asks for 3. Theirs has 1 of its own and would borrow."""
     cluster = running(ANY, ours, THEIRS, first=[workload("runs", 2, to="ours"), workload("theirs-runs", to="theirs")])
-    cluster.tell(workload("head", asks, to="ours", queued=1.0), workload("borrows", borrows, to="theirs", queued=2.0))
+    cluster.tell(
+        workload("head", topologies, to="ours", queued=1.0), workload("borrows", borrows, to="theirs", queued=2.0)
+    )
     return cluster
 
 
 @pytest.mark.parametrize("fair", [False, True], ids=["by borrowing", "by shares"])
 @pytest.mark.parametrize(
-    ("ours", "asks", "borrows", "lent"),
+    ("ours", "topologies", "borrows", "lent"),
     [
         pytest.param(OURS, 3, 2, False, id="what it has left is kept"),
         pytest.param(OURS, 3, 1, False, id="all of it"),
@@ -43,9 +45,9 @@ def scene(ours: ClusterQueue = OURS, asks: int = 3, borrows: int = 2) -> Evictin
     ],
 )
 def test_a_refused_strict_head_keeps_its_queues_unused_quota(
-    ours: ClusterQueue, asks: int, borrows: int, lent: bool, fair: bool
+    ours: ClusterQueue, topologies: int, borrows: int, lent: bool, fair: bool
 ) -> None:
-    cluster = scene(ours, asks, borrows)
+    cluster = scene(ours, topologies, borrows)
     for _ in range(3):  # as long as it waits, not only in the cycle that refuses it
         report = cluster.cycle(fair=fair)
         assert ("borrows" not in cluster.queues) is lent

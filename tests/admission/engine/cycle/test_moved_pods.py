@@ -21,7 +21,7 @@ from admission.engine.model import (
     Node,
     PodSet,
     PodSetAdmission,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from api.names import HOSTNAME_LABEL
@@ -39,11 +39,11 @@ def ledger_of(hosts: dict[str, tuple[str, int]]) -> Ledger:
     return ledger
 
 
-def charged(ledger: Ledger, places: dict[str, int], ask: TopologyAsk | None = None) -> Workload:
+def charged(ledger: Ledger, places: dict[str, int], topology: TopologyRequest | None = None) -> Workload:
     """A workload of one-CPU pods with these places."""
     domains = tuple(DomainCount((host,), count) for host, count in sorted(places.items()))
     got = PodSetAdmission("main", {"cpu": "any"}, {}, sum(places.values()), Assignment((HOSTNAME_LABEL,), domains))
-    pod_set = PodSet("main", got.count, {"cpu": 1}, topology=ask or TopologyAsk(required=RACK))
+    pod_set = PodSet("main", got.count, {"cpu": 1}, topology=topology or TopologyRequest(required=RACK))
     made = Workload("w", "u", "ns/lq", "cq", (pod_set,), admission=Admission("cq", (got,)), reserved=0.0)
     ledger.apply(made)
     return made

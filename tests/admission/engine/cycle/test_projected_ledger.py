@@ -20,7 +20,7 @@ from admission.engine.model import (
     PlacementOptions,
     Profile,
     Quota,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.queue.cluster_queue import order_of
@@ -32,9 +32,9 @@ from tests.budgets import examples
 
 NOW = 100.0
 ASKS = {
-    "rack": TopologyAsk(required=RACK),
-    "preferred": TopologyAsk(preferred=RACK),
-    "any": TopologyAsk(unconstrained=True),
+    "rack": TopologyRequest(required=RACK),
+    "preferred": TopologyRequest(preferred=RACK),
+    "any": TopologyRequest(unconstrained=True),
 }
 
 running = st.lists(
@@ -61,8 +61,8 @@ heads = st.lists(
 
 def run(cluster: Cluster, running: list[tuple[int, str, int, int | None]]) -> None:
     """These are admitted at 0, as far as they fit."""
-    for n, (pods, ask, to, limit) in enumerate(running):
-        cluster.tell(limited(workload(f"r{n}", pods, to=f"q{to}", queued=n, ask=ASKS[ask]), limit))
+    for n, (pods, topology, to, limit) in enumerate(running):
+        cluster.tell(limited(workload(f"r{n}", pods, to=f"q{to}", queued=n, topology=ASKS[topology]), limit))
     cluster.cycle(now=0)
     for n in range(len(running)):
         cluster.queues.remove(f"r{n}")
@@ -142,8 +142,8 @@ def test_each_head_gets_the_first_end_after_which_it_fits(
     cluster = site("alone", counting, levels)
     run(cluster, running)
     before = list(cluster.ledger.inputs())
-    for n, (pods, ask, to, limit, priority) in enumerate(waiting):
-        made = workload(f"w{n}", pods, to=f"q{to}", queued=50 + n, ask=ASKS[ask], priority=priority)
+    for n, (pods, topology, to, limit, priority) in enumerate(waiting):
+        made = workload(f"w{n}", pods, to=f"q{to}", queued=50 + n, topology=ASKS[topology], priority=priority)
         cluster.tell(limited(made, limit))
     report = cluster.cycle(now=NOW)
     assert cluster.ledger.audit() == []

@@ -21,10 +21,10 @@ strategies = pytest.mark.parametrize("strategy", [BEST, STRICT], ids=str)
 
 def runs(key: str, cpus: int, priority: int, *, to: str = "q") -> Workload:
     got = PodSetAdmission(name="main", flavors={"cpu": "tas"}, usage={"cpu": cpus * CPU}, count=1)
-    return replace(asks(key, cpus, priority), admission=Admission(to, (got,)), cluster_queue=to, reserved=0.0)
+    return replace(topologies(key, cpus, priority), admission=Admission(to, (got,)), cluster_queue=to, reserved=0.0)
 
 
-def asks(key: str, cpus: int, priority: int, *, queued: int = 0) -> Workload:
+def topologies(key: str, cpus: int, priority: int, *, queued: int = 0) -> Workload:
     return workload(key, 1, cpus, priority=priority, queued=queued)
 
 
@@ -45,7 +45,7 @@ def with_reservation(strategy: QueueingStrategy = BEST) -> SchedulerState:
     of.apply(evicting(queue(strategy=strategy, tas=8)))
     for each in (runs("low", 4, 0), *(runs(f"better{n}", 1, 9) for n in range(3))):
         of.apply(each)
-    of.apply(asks("high", 5, 5))
+    of.apply(topologies("high", 5, 5))
     assert decide(of) == [("Preempt", "high")]
     return of
 
@@ -64,7 +64,7 @@ def test_it_is_evaluated_again_when_its_last_victim_has_left_and_another_took_it
     strategy: QueueingStrategy,
 ) -> None:
     of = with_reservation(strategy)
-    of.apply(asks("higher", 1, 7, queued=1))
+    of.apply(topologies("higher", 1, 7, queued=1))
     assert decide(of) == [("Admit", "higher")]
     assert ends(of, "low") == [("Wait", "high")]
     assert ends(of, "higher") == [("Admit", "high")]
@@ -85,7 +85,7 @@ def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_enough_is_fre
     cpus: int, after: int
 ) -> None:
     of = with_reservation()
-    of.apply(asks("small", cpus, 1))
+    of.apply(topologies("small", cpus, 1))
     assert decide(of) == [("Wait", "small")]
     for n in range(after):
         assert ends(of, f"better{n}") == ([("Admit", "small")] if n == after - 1 else [])
@@ -93,7 +93,7 @@ def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_enough_is_fre
 
 def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_it_ends_unused() -> None:
     of = with_reservation()
-    of.apply(asks("small", 1, 1))
+    of.apply(topologies("small", 1, 1))
     assert decide(of) == [("Wait", "small")]
     assert ends(of, "high") == [("Admit", "small")]
 
@@ -106,21 +106,21 @@ def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_its_last_vict
         of.apply(evicting(spec))
     of.apply(runs("better", 7, 9))
     of.apply(runs("leaves", 2, 0, to="other"))
-    of.apply(asks("high", 5, 5))
+    of.apply(topologies("high", 5, 5))
     kept = runs("high", 5, 5).admission
     assert kept is not None
     of.queues.reserve_capacity(
         "high",
         CapacityReservation(kept, frozenset({"leaves"}), hint=QueueingHint(((("tas", "cpu"), 5 * CPU),), frozenset())),
     )
-    of.apply(asks("small", 1, 1))
+    of.apply(topologies("small", 1, 1))
     assert decide(of) == [("Wait", "small")]
     assert ends(of, "leaves") == [("Wait", "high"), ("Admit", "small")]
 
 
 def test_an_earlier_workload_is_evaluated_when_enough_is_free_with_the_reservation() -> None:
     of = with_reservation()
-    of.apply(asks("wide", 6, 7, queued=1))
+    of.apply(topologies("wide", 6, 7, queued=1))
     assert decide(of) == [("Wait", "wide")], "one is free, and four can be had"
     assert ends(of, "better0") == [("Wait", "wide")], "two and four are six: it waits for the same victim"
     assert ends(of, "low") == [("Admit", "wide"), ("Wait", "high")]
@@ -132,11 +132,11 @@ def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_its_owner_sta
         of.apply(racks(flavor))
     of.apply(host("one-0", "one-r", 8, "one"))
     of.apply(evicting(queue(one=6, two=4)))
-    of.apply(asks("low", 4, 0))
+    of.apply(topologies("low", 4, 0))
     assert decide(of) == [("Admit", "low")]
-    of.apply(asks("high", 4, 5))
+    of.apply(topologies("high", 4, 5))
     assert decide(of) == [("Preempt", "high")], "the second flavor has quota, but no node"
-    only_here = asks("small", 3, 1)
+    only_here = topologies("small", 3, 1)
     of.apply(replace(only_here, pod_sets=(replace(only_here.pod_sets[0], node_selector={"pool": "one"}),)))
     assert decide(of) == [("Wait", "small")]
     of.apply(host("two-0", "two-r", 4, "two"))

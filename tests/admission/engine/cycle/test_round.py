@@ -19,7 +19,7 @@ from admission.engine.model import (
     Profile,
     Quota,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
 )
 from admission.engine.preemption.preemptor import Preemptor
 from tests.admission.engine.builders import CPU, HOST, RACK, STRICT, Cluster, host, queue, racks, workload
@@ -133,7 +133,9 @@ def running(spare: int) -> Peer:
     """One pod on `h1`, which then fails; so many cpus are free on `h2`."""
     cluster = Peer(racks(), host("h1", "r", 2), queue(tas=9))
     cluster.ledger = Ledger(PlacementOptions(counting=Counting.DOMAINS, profile=Profile.COMPATIBLE))
-    cluster.tell(racks(), host("h1", "r", 2), queue(tas=9), workload("w", 1, 2, ask=TopologyAsk(required=RACK)))
+    cluster.tell(
+        racks(), host("h1", "r", 2), queue(tas=9), workload("w", 1, 2, topology=TopologyRequest(required=RACK))
+    )
     assert said(cluster.round()) == {"w": "admitted"}
     cluster.tell(host("h2", "r", spare))
     cluster.ledger.apply(ObjectRemoved(RemovedKind.NODE, "h1"))

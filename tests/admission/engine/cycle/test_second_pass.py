@@ -8,7 +8,7 @@ import pytest
 
 from admission.engine.cycle.second_pass import second_pass
 from admission.engine.decision import Admit
-from admission.engine.model import ObjectRemoved, RemovedKind, TopologyAsk
+from admission.engine.model import ObjectRemoved, RemovedKind, TopologyRequest
 from tests.admission.engine.builders import workload
 from tests.admission.engine.cycle.test_topology_relaxation import RACK, halls
 
@@ -16,7 +16,7 @@ from tests.admission.engine.cycle.test_topology_relaxation import RACK, halls
 @pytest.mark.parametrize("one_pod", [pytest.param(True, id="plain pod"), pytest.param(False, id="job")])
 def test_only_a_plain_pod_keeps_its_place_on_a_failed_node(one_pod: bool) -> None:
     """Issue 16, C9: a job makes another pod, which goes elsewhere; nothing replaces a plain pod."""
-    waiting = replace(workload("one", 1, ask=TopologyAsk(preferred=RACK)), one_pod=one_pod)
+    waiting = replace(workload("one", 1, topology=TopologyRequest(preferred=RACK)), one_pod=one_pod)
     cluster = halls(waiting)
     (decision,) = cluster.cycle().decisions
     assert isinstance(decision, Admit)

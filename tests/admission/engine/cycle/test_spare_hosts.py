@@ -16,12 +16,12 @@ from admission.engine.cycle.second_pass import moved_pods, second_pass
 from admission.engine.cycle.spare_hosts import held, hold_missing
 from admission.engine.decision import Admit, Evict
 from admission.engine.ledger import Ledger, owner_of, spare_key
-from admission.engine.model import BoundPod, ObjectRemoved, PlacementRequest, RemovedKind, TopologyAsk, Workload
+from admission.engine.model import BoundPod, ObjectRemoved, PlacementRequest, RemovedKind, TopologyRequest, Workload
 from admission.engine.topology.spares import SpareHosts
 from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, domains, host, queue, racks, waits, workload
 from tests.admission.engine.cycle.evicting_cluster import evicting, preempted, running
 
-ONE = TopologyAsk(required=RACK, spare_hosts=1)
+ONE = TopologyRequest(required=RACK, spare_hosts=1)
 
 
 def cluster(*waiting: Workload, quota: int = 100, hosts: tuple[int, ...] = (3, 4)) -> Cluster:
@@ -30,8 +30,8 @@ def cluster(*waiting: Workload, quota: int = 100, hosts: tuple[int, ...] = (3, 4
     return Cluster(racks(), queue(tas=quota), *nodes, *waiting)
 
 
-def gang(key: str = "gang", pods: int = 2, cpus: int = 4, ask: TopologyAsk = ONE) -> Workload:
-    return workload(key, pods, cpus, ask=ask)
+def gang(key: str = "gang", pods: int = 2, cpus: int = 4, topology: TopologyRequest = ONE) -> Workload:
+    return workload(key, pods, cpus, topology=topology)
 
 
 def rack_of(hosts: list[str]) -> set[str]:
@@ -48,7 +48,7 @@ def test_a_host_of_the_same_rack_is_held_and_no_other_workload_gets_it() -> None
     here = cluster(gang(), hosts=(3,))
     run(here, "gang")
     assert held(here.ledger, "gang").names == ["r0h2"]
-    here.tell(workload("other", 1, 1, ask=TopologyAsk(required=RACK)))
+    here.tell(workload("other", 1, 1, topology=TopologyRequest(required=RACK)))
     run(here)
     here.finish("gang")
     run(here, "other")
@@ -99,9 +99,11 @@ def test_a_gang_without_capacity_for_its_spare_host_waits_with_a_reason() -> Non
     assert text in waits(report)["gang"]
 
 
-def start(pods: int = 2, ask: TopologyAsk = ONE, hosts: tuple[int, ...] = (5, 5)) -> tuple[Cluster, Counter[str]]:
+def start(
+    pods: int = 2, topology: TopologyRequest = ONE, hosts: tuple[int, ...] = (5, 5)
+) -> tuple[Cluster, Counter[str]]:
     """A running gang, and its pods by host."""
-    waiting = gang(pods=pods, ask=ask)
+    waiting = gang(pods=pods, topology=topology)
     here = cluster(waiting, hosts=hosts)
     report = here.cycle()
     (decision,) = report.decisions
@@ -186,10 +188,10 @@ def test_a_restarted_controller_holds_them_before_anything_else() -> None:
     [pytest.param(0, 1, id="none"), pytest.param(1, 2, id="one"), pytest.param(2, 0, id="too many")],
 )
 def test_a_preemptor_evicts_for_its_spare_host_too_and_for_nothing_in_vain(spares: int, victims: int) -> None:
-    small = [workload(f"low-{n}", 1, 4, ask=TopologyAsk(required=RACK)) for n in range(2)]
+    small = [workload(f"low-{n}", 1, 4, topology=TopologyRequest(required=RACK)) for n in range(2)]
     nodes = [host(f"r0h{h}", "r0", 4) for h in range(3)]
     here = running(racks(), evicting(queue(tas=100)), *nodes, first=small)
-    urgent = replace(gang("urgent", 2, ask=TopologyAsk(required=RACK, spare_hosts=spares)), priority=9)
+    urgent = replace(gang("urgent", 2, topology=TopologyRequest(required=RACK, spare_hosts=spares)), priority=9)
     here.tell(urgent)
     assert len(preempted(here.cycle()).get("urgent", [])) == victims
 
@@ -215,12 +217,12 @@ def test_a_missing_spare_host_is_searched_again_only_when_capacity_may_have_been
 
 
 def test_two_spare_hosts_are_two_hosts() -> None:
-    here, before = start(ask=TopologyAsk(required=RACK, spare_hosts=2), hosts=(5,))
+    here, before = start(topology=TopologyRequest(required=RACK, spare_hosts=2), hosts=(5,))
     assert len({*held(here.ledger, "gang").names} - set(before)) == 2
 
 
 def test_without_a_required_level_any_host_may_be_spare() -> None:
-    here, _ = start(ask=TopologyAsk(preferred=RACK, spare_hosts=1), hosts=(2, 1))
+    here, _ = start(topology=TopologyRequest(preferred=RACK, spare_hosts=1), hosts=(2, 1))
     assert held(here.ledger, "gang").names == ["r1h0"]
 
 
@@ -235,8 +237,8 @@ def test_a_gang_starts_if_and_only_if_a_rack_holds_its_pods_and_spare_hosts(
     nodes = [host(f"r{r}h{h}", f"r{r}", 2) for r, count in enumerate(hosts) for h in range(count)]
     used = {nodes[index % len(nodes)].name for index in taken} if nodes else set()
     foreign = [BoundPod(f"elsewhere/{name}", name, {"cpu": 2 * CPU}) for name in sorted(used)]
-    ask = TopologyAsk(required=RACK, spare_hosts=spares)
-    here = Cluster(racks(), queue(tas=100), *nodes, *foreign, workload("gang", pods, cpus, ask=ask))
+    topology = TopologyRequest(required=RACK, spare_hosts=spares)
+    here = Cluster(racks(), queue(tas=100), *nodes, *foreign, workload("gang", pods, cpus, topology=topology))
     starts = admitted(here.cycle()) == ["gang"]
     whole = [
         _holds(count - len({n for n in used if n.startswith(f"r{r}h")}), pods, cpus, spares)
@@ -270,8 +272,8 @@ def test_whatever_happens_spare_hosts_are_free_of_others_and_in_the_rack_of_thei
         match dice.choice(("comes", "ends", "fails", "returns", "foreign", "leaves")):
             case "comes":
                 serial += 1
-                ask = TopologyAsk(required=RACK, spare_hosts=dice.randint(0, 2))
-                here.tell(workload(f"g{serial}", dice.randint(1, 3), dice.choice((2, 4)), ask=ask))
+                topology = TopologyRequest(required=RACK, spare_hosts=dice.randint(0, 2))
+                here.tell(workload(f"g{serial}", dice.randint(1, 3), dice.choice((2, 4)), topology=topology))
             case "ends" if here.ledger.admissions:
                 here.finish(owner_of(dice.choice(sorted(here.ledger.admissions))))
             case "fails" if alive:

@@ -12,9 +12,9 @@ from admission.engine.cycle.second_pass import second_pass
 from admission.engine.decision import Admit
 from admission.engine.flavors.assign import NoPreemption
 from admission.engine.flavors.search import FlavorSearch
-from admission.engine.model import ClusterQueue, Flavor, Node, PodSet, Profile, TopologyAsk, Workload
+from admission.engine.model import ClusterQueue, Flavor, Node, PodSet, Profile, TopologyRequest, Workload
 from admission.engine.requests import next_step, placement_requests
-from admission.engine.topology_relaxation import duration, relaxed_ask
+from admission.engine.topology_relaxation import duration, relaxed_request
 from tests.admission.engine.builders import CPU, HOST, STRICT, Cluster, admitted, domains, queue, waits, workload
 
 BLOCK, RACK = "block", "rack"
@@ -22,8 +22,8 @@ LEVELS = (BLOCK, RACK, HOST)
 TEN = 600
 
 
-def in_a_rack(period: int | None = TEN) -> TopologyAsk:
-    return TopologyAsk(required=RACK, relax_after=period)
+def in_a_rack(period: int | None = TEN) -> TopologyRequest:
+    return TopologyRequest(required=RACK, relax_after=period)
 
 
 @pytest.mark.parametrize(
@@ -58,21 +58,21 @@ def in_a_rack(period: int | None = TEN) -> TopologyAsk:
 def test_standing(
     level: str, waited: float, required: str | None, preferred: str | None, next_at: int | None, text: str
 ) -> None:
-    ask = TopologyAsk(required=level, relax_after=TEN)
-    found = relaxed_ask(ask, LEVELS, waited)
-    assert (found.ask.required, found.ask.preferred, found.next_at) == (required, preferred, next_at)
-    assert found.text(ask) == text
+    topology = TopologyRequest(required=level, relax_after=TEN)
+    found = relaxed_request(topology, LEVELS, waited)
+    assert (found.request.required, found.request.preferred, found.next_at) == (required, preferred, next_at)
+    assert found.text(topology) == text
 
 
 @given(st.integers(0, 5000), st.integers(1, 500), st.sampled_from(LEVELS))
 def test_it_only_ever_gets_easier_and_each_step_is_announced(waited: int, period: int, level: str) -> None:
-    ask = TopologyAsk(required=level, relax_after=period)
+    topology = TopologyRequest(required=level, relax_after=period)
 
     def width(at: int) -> int:
-        required = relaxed_ask(ask, LEVELS, at).ask.required
+        required = relaxed_request(topology, LEVELS, at).request.required
         return -1 if required is None else LEVELS.index(required)
 
-    now = relaxed_ask(ask, LEVELS, waited)
+    now = relaxed_request(topology, LEVELS, waited)
     if now.next_at is None:
         assert width(waited) == width(waited + 100 * period) == -1
     else:
@@ -81,9 +81,9 @@ def test_it_only_ever_gets_easier_and_each_step_is_announced(waited: int, period
 
 
 def test_without_a_period_nothing_changes() -> None:
-    ask = in_a_rack(None)
-    assert relaxed_ask(ask, LEVELS, 10**6).ask is ask
-    assert relaxed_ask(ask, LEVELS, 10**6).text(ask) == ""
+    topology = in_a_rack(None)
+    assert relaxed_request(topology, LEVELS, 10**6).request is topology
+    assert relaxed_request(topology, LEVELS, 10**6).text(topology) == ""
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def halls(*more: Workload, spec: ClusterQueue | None = None) -> Cluster:
 
 
 def test_a_waiting_workload_is_requeued_at_each_relaxation_step() -> None:
-    cluster = halls(workload("wide", 12, ask=in_a_rack(), queued=100))
+    cluster = halls(workload("wide", 12, topology=in_a_rack(), queued=100))
     full = 'couldn\'t assign flavors to pod set main: topology "default" allows to fit only'
     at_first = waits(cluster.cycle(now=100))
     assert at_first == {
@@ -135,20 +135,20 @@ def test_a_waiting_workload_is_requeued_at_each_relaxation_step() -> None:
 
 
 def test_a_workload_admitted_as_requested_gets_no_note() -> None:
-    (decision,) = halls(workload("fits", 4, ask=in_a_rack())).cycle().decisions
+    (decision,) = halls(workload("fits", 4, topology=in_a_rack())).cycle().decisions
     assert isinstance(decision, Admit)
     assert decision.note == ""
 
 
 def test_the_inadmissible_head_of_a_strict_queue_is_evaluated_again() -> None:
-    cluster = halls(workload("wide", 8, ask=in_a_rack()), spec=queue(tas=100, strategy=STRICT))
+    cluster = halls(workload("wide", 8, topology=in_a_rack()), spec=queue(tas=100, strategy=STRICT))
     assert admitted(cluster.cycle(now=0)) == []
     assert admitted(cluster.cycle(now=599)) == []
     assert admitted(cluster.cycle(now=600)) == ["wide"]
 
 
 def test_workloads_of_different_age_are_not_equals() -> None:
-    old, new = (workload(name, 8, ask=in_a_rack(), queued=at) for name, at in (("old", 0), ("new", 300)))
+    old, new = (workload(name, 8, topology=in_a_rack(), queued=at) for name, at in (("old", 0), ("new", 300)))
     cluster = halls(old, new)
     assert set(waits(cluster.cycle(now=300))) == {"old", "new"}
     assert admitted(cluster.cycle(now=600)) == ["old"]
@@ -156,14 +156,14 @@ def test_workloads_of_different_age_are_not_equals() -> None:
 
 
 def test_a_class_is_requeued_at_its_time_though_its_first_member_has_left() -> None:
-    cluster = halls(*(workload(name, 8, ask=in_a_rack()) for name in ("a", "b", "c")))
+    cluster = halls(*(workload(name, 8, topology=in_a_rack()) for name in ("a", "b", "c")))
     cluster.cycle(now=0)
     cluster.queues.remove("a")
     assert admitted(cluster.cycle(now=600)) == ["b", "c"]
 
 
 def test_it_is_reported_also_where_quota_is_short() -> None:
-    cluster = halls(workload("wide", 8, ask=in_a_rack()), spec=queue(tas=4))
+    cluster = halls(workload("wide", 8, topology=in_a_rack()), spec=queue(tas=4))
     (told,) = waits(cluster.cycle(now=700)).values()
     assert told.endswith("; pod set main: required level rack relaxed to block after 10m; preferred from 20m on")
 
@@ -182,7 +182,7 @@ def test_it_is_reported_also_where_quota_is_short() -> None:
 def test_the_nearest_profile_holds(own: Profile | None, of_queue: Profile | None, want: Profile | None) -> None:
     spec = replace(queue(tas=100), profile=of_queue)
     cluster = halls(spec=spec)
-    asked = replace(workload("w", 2, ask=in_a_rack()), profile=own)
+    asked = replace(workload("w", 2, topology=in_a_rack()), profile=own)
     flavors, quota = cluster.ledger.flavors, cluster.ledger.quota
     found = FlavorSearch(spec, flavors, quota, NoPreemption(quota)).assign(asked)
     requests = placement_requests(asked, spec, found, flavors, 0)
@@ -207,7 +207,7 @@ def test_the_next_step_is_that_of_the_flavor_with_the_most_levels_left() -> None
     ],
 )
 def test_a_failed_node_is_replaced_within_the_level_that_held(reserved: float, found: dict[str, int] | None) -> None:
-    waiting = workload("wide", 8, ask=in_a_rack())
+    waiting = workload("wide", 8, topology=in_a_rack())
     cluster = halls(waiting)
     (decision,) = cluster.cycle(now=600).decisions
     assert isinstance(decision, Admit)

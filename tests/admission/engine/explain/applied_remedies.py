@@ -40,7 +40,7 @@ from admission.engine.model import (
     RemovedKind,
     ResourceGroup,
     Toleration,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from tests.admission.engine.builders import HOST, Cluster, admitted
@@ -162,22 +162,22 @@ def _nodes(cluster: Cluster, change: AddNodes) -> list[Node]:
 
 
 def _asking(pod_set: PodSet, change: Change) -> PodSet:
-    ask = pod_set.topology or TopologyAsk()
+    topology = pod_set.topology or TopologyRequest()
     match change:
         case RelaxTopology(names, _, to, True) if pod_set.name in names:
-            return replace(pod_set, topology=replace(ask, required=to))
+            return replace(pod_set, topology=replace(topology, required=to))
         case RelaxTopology(names, _, to, False) if pod_set.name in names:
-            return replace(pod_set, topology=replace(ask, required=None, preferred=to))
+            return replace(pod_set, topology=replace(topology, required=None, preferred=to))
         case NameLevel(names, level, to) if pod_set.name in names:
-            slices = tuple(replace(one, level=to if one.level == level else one.level) for one in ask.slices)
-            if ask.required == level:
-                ask = replace(ask, required=to)
-            if ask.preferred == level:
-                ask = replace(ask, preferred=to)
-            return replace(pod_set, topology=replace(ask, slices=slices))
+            slices = tuple(replace(one, level=to if one.level == level else one.level) for one in topology.slices)
+            if topology.required == level:
+                topology = replace(topology, required=to)
+            if topology.preferred == level:
+                topology = replace(topology, preferred=to)
+            return replace(pod_set, topology=replace(topology, slices=slices))
         case SoftenConstraint(name, level) if pod_set.name == name:
-            soft = tuple(replace(c, hard=c.hard and c.level != level) for c in ask.constraints)
-            return replace(pod_set, topology=replace(ask, constraints=soft))
+            soft = tuple(replace(c, hard=c.hard and c.level != level) for c in topology.constraints)
+            return replace(pod_set, topology=replace(topology, constraints=soft))
         case LowerRequest(name, resource, asked, fits) if pod_set.name == name:
             assert pod_set.requests[resource] == asked > fits > 0
             return replace(pod_set, requests={**pod_set.requests, resource: fits})

@@ -50,9 +50,11 @@ def _flavor_does(ledger: Ledger, workload: Workload, name: str) -> bool:
             _take(free_capacity, pod)
     groups: dict[str, list[PodSet]] = {}
     for pod_set in workload.pod_sets:
-        ask = pod_set.topology
-        assert ask is not None
-        groups.setdefault(f"alone-{pod_set.name}" if ask.group is None else f"group-{ask.group}", []).append(pod_set)
+        topology = pod_set.topology
+        assert topology is not None
+        groups.setdefault(f"alone-{pod_set.name}" if topology.group is None else f"group-{topology.group}", []).append(
+            pod_set
+        )
     return _all(list(groups.values()), flavor, nodes, free_capacity)
 
 
@@ -74,12 +76,12 @@ def _all(groups: list[list[PodSet]], flavor: Flavor, nodes: list[Node], free_cap
 
 def _ways(members: list[PodSet], flavor: Flavor, nodes: list[Node], free_capacity: Room) -> Iterator[Room]:
     """What is left after each way to place the pod sets in one domain of the level that they require."""
-    levels, ask = flavor.levels, members[0].topology
+    levels, topology = flavor.levels, members[0].topology
     assert levels is not None
-    assert ask is not None
-    if ask.required is not None and ask.required not in levels:
+    assert topology is not None
+    if topology.required is not None and topology.required not in levels:
         return
-    depth = 0 if ask.required is None else levels.index(ask.required) + 1
+    depth = 0 if topology.required is None else levels.index(topology.required) + 1
     for domain in sorted({_path(node, levels[:depth]) for node in nodes}):
         inside = [node for node in nodes if _path(node, levels[:depth]) == domain]
         yield from _members(members, flavor, inside, free_capacity, depth)
@@ -92,15 +94,15 @@ def _members(
         yield free_capacity
         return
     first, *rest = members
-    levels, ask = flavor.levels, first.topology
+    levels, topology = flavor.levels, first.topology
     assert levels is not None
-    assert ask is not None
-    if any(layer.level not in levels for layer in ask.slices):
+    assert topology is not None
+    if any(layer.level not in levels for layer in topology.slices):
         return
-    sizes = {levels.index(layer.level): layer.size for layer in ask.slices}
+    sizes = {levels.index(layer.level): layer.size for layer in topology.slices}
     if any(level < depth - 1 for level in sizes):
         return  # slices of a level wider than the required one are no request at all
-    rules = {levels.index(constraint.level): constraint for constraint in ask.constraints}
+    rules = {levels.index(constraint.level): constraint for constraint in topology.constraints}
     usable = [node for node in nodes if _stands(first, flavor, node)]
     for left, shares in _splits(first.count, sizes.get(len(levels) - 1, 1), first.requests, usable, free_capacity):
         if _allowed(rules, sizes, {_path(node, levels): shares[node.name] for node in usable if node.name in shares}):

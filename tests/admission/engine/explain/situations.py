@@ -18,13 +18,13 @@ from admission.engine.model import (
     SliceLayer,
     Spreading,
     Taint,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from tests.admission.engine.builders import CPU, HOST, RACK, Cluster, group, host, queue, racks, workload
 
 BLOCK = "block"
-IN_A_RACK = TopologyAsk(required=RACK)
+IN_A_RACK = TopologyRequest(required=RACK)
 W = "ns/w"
 MAINTENANCE = Taint(key="maintenance", effect="NoSchedule", value="soon")
 
@@ -44,9 +44,9 @@ def _host(block: str, rack: str, number: int, cpus: int) -> Node:
     return replace(node, labels={**node.labels, BLOCK: block})
 
 
-def waiting(*events: Event, pods: int = 4, cpus: int = 1, ask: TopologyAsk | None = IN_A_RACK) -> Cluster:
+def waiting(*events: Event, pods: int = 4, cpus: int = 1, topology: TopologyRequest | None = IN_A_RACK) -> Cluster:
     """A cluster of these events with all admitted that can be, and then with the workload that waits."""
-    return beside(workload(W, pods, cpus, ask=ask, queued=9), *events)
+    return beside(workload(W, pods, cpus, topology=topology, queued=9), *events)
 
 
 def beside(made: Workload, *events: Event) -> Cluster:
@@ -59,8 +59,8 @@ def beside(made: Workload, *events: Event) -> Cluster:
 
 def full_racks() -> Cluster:
     """Two racks, each with a workload that leaves too little; two small ones stand in the second."""
-    others = [workload("ns/a", 6, ask=IN_A_RACK, queued=1)]
-    others += [workload(f"ns/s{i}", 3, ask=IN_A_RACK, queued=2 + i) for i in range(2)]
+    others = [workload("ns/a", 6, topology=IN_A_RACK, queued=1)]
+    others += [workload(f"ns/s{i}", 3, topology=IN_A_RACK, queued=2 + i) for i in range(2)]
     return waiting(blocks(), *tree(), queue(tas=100), *others, pods=5)
 
 
@@ -121,26 +121,26 @@ def a_little_memory() -> Cluster:
 
 def quota_and_capacity() -> Cluster:
     """Quota is used up and the racks are full, by the same and by others."""
-    used = (workload("ns/a", 7, ask=IN_A_RACK, queued=1), workload("ns/b", 5, ask=IN_A_RACK, queued=2))
+    used = (workload("ns/a", 7, topology=IN_A_RACK, queued=1), workload("ns/b", 5, topology=IN_A_RACK, queued=2))
     return waiting(blocks(), *tree(), queue(tas=14), *used, pods=4)
 
 
 def torn_slices() -> Cluster:
     """Four pods of a slice belong on one host; enough is free, but torn."""
-    used = [workload(f"ns/u{i}", 3 + i, ask=TopologyAsk(required=HOST), queued=i) for i in range(2)]
-    ask = TopologyAsk(required=BLOCK, slices=(SliceLayer(HOST, 4),))
-    return waiting(blocks(), *tree(6, rack=1), queue(tas=100), *used, pods=4, ask=ask)
+    used = [workload(f"ns/u{i}", 3 + i, topology=TopologyRequest(required=HOST), queued=i) for i in range(2)]
+    topology = TopologyRequest(required=BLOCK, slices=(SliceLayer(HOST, 4),))
+    return waiting(blocks(), *tree(6, rack=1), queue(tas=100), *used, pods=4, topology=topology)
 
 
 def torn_pods() -> Cluster:
     """Pods of two CPUs; six are free in each rack, three on each of its hosts."""
-    used = [workload(f"ns/u{i}", 1, 4, ask=TopologyAsk(required=HOST), queued=i) for i in range(4)]
+    used = [workload(f"ns/u{i}", 1, 4, topology=TopologyRequest(required=HOST), queued=i) for i in range(4)]
     return waiting(blocks(), *tree(7), queue(tas=100), *used, pods=3, cpus=2)
 
 
 def two_pod_sets() -> Cluster:
     """Both pod sets want a rack; one finds none."""
-    used = workload("ns/a", 3, ask=IN_A_RACK, queued=1)
+    used = workload("ns/a", 3, topology=IN_A_RACK, queued=1)
     large, small = (PodSet(f"of-{pods}", pods, {"cpu": CPU}, topology=IN_A_RACK) for pods in (8, 6))
     return beside(Workload(W, "uid", "ns/q", "q", (large, small)), blocks(), *tree(), queue(tas=100), used)
 
@@ -159,16 +159,16 @@ def partial(made: Workload, least: int) -> Workload:
 
 def partial_capacity() -> Cluster:
     """It can start with five of eight pods, and each rack has room for two."""
-    others = [workload(f"ns/{name}", 3, ask=IN_A_RACK, queued=at) for at, name in enumerate("abcd")]
-    made = partial(workload(W, 8, ask=IN_A_RACK, queued=9), 5)
+    others = [workload(f"ns/{name}", 3, topology=IN_A_RACK, queued=at) for at, name in enumerate("abcd")]
+    made = partial(workload(W, 8, topology=IN_A_RACK, queued=9), 5)
     return beside(made, blocks(), *tree(), queue(tas=100), *others)
 
 
 def partial_quota() -> Cluster:
     """It can start with four of eight pods, and three have quota; nodes have room for all."""
     used = [workload(f"ns/{name}", pods, queued=at) for at, (name, pods) in enumerate((("a", 1), ("b", 2), ("c", 4)))]
-    loose = TopologyAsk(unconstrained=True)
-    return beside(partial(workload(W, 8, ask=loose, queued=9), 4), blocks(), *tree(8), queue(tas=10), *used)
+    loose = TopologyRequest(unconstrained=True)
+    return beside(partial(workload(W, 8, topology=loose, queued=9), 4), blocks(), *tree(8), queue(tas=10), *used)
 
 
 def partial_two_flavors() -> Cluster:
@@ -185,18 +185,22 @@ def no_nodes() -> Cluster:
 
 def no_such_level() -> Cluster:
     """The flavor has no rows."""
-    return waiting(blocks(), *tree(), queue(tas=100), ask=TopologyAsk(required="row"))
+    return waiting(blocks(), *tree(), queue(tas=100), topology=TopologyRequest(required="row"))
 
 
 def constrained() -> Cluster:
     """The pods are to be spread over three racks by all means, and there are two."""
     spread = LevelConstraint(RACK, Spreading.SPREAD, partitions=3, hard=True)
-    return waiting(blocks(), *tree(), queue(tas=100), pods=6, ask=TopologyAsk(required=BLOCK, constraints=(spread,)))
+    return waiting(
+        blocks(), *tree(), queue(tas=100), pods=6, topology=TopologyRequest(required=BLOCK, constraints=(spread,))
+    )
 
 
 def no_such_slice_level() -> Cluster:
     """Slices of a level that is not there."""
-    return waiting(blocks(), *tree(), queue(tas=100), ask=TopologyAsk(required=BLOCK, slices=(SliceLayer("row", 2),)))
+    return waiting(
+        blocks(), *tree(), queue(tas=100), topology=TopologyRequest(required=BLOCK, slices=(SliceLayer("row", 2),))
+    )
 
 
 def uncovered() -> Cluster:
@@ -211,7 +215,7 @@ def uncovered_and_no_quota() -> Cluster:
     nodes = [replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 4}) for node in tree(8)]
     pod_set = PodSet("main", 4, {"cpu": CPU, "nvidia.com/gpu": 2}, topology=IN_A_RACK)
     made = Workload(W, "uid", "ns/q", "q", (pod_set,), queued=9)
-    return beside(made, blocks(), *nodes, queue(tas=10), workload("ns/a", 5, ask=IN_A_RACK), workload("ns/b", 3))
+    return beside(made, blocks(), *nodes, queue(tas=10), workload("ns/a", 5, topology=IN_A_RACK), workload("ns/b", 3))
 
 
 def uncovered_elsewhere() -> Cluster:

@@ -11,19 +11,19 @@ from admission.engine.explain.changes import FewerPods, RaiseQuota
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
-from admission.engine.model import TopologyAsk, Workload
+from admission.engine.model import TopologyRequest, Workload
 from admission.engine.reasons import Reason
 from tests.admission.engine.builders import CPU, Cluster, admitted, host, queue, racks, workload
 
-ANYWHERE = TopologyAsk(unconstrained=True)
+ANYWHERE = TopologyRequest(unconstrained=True)
 
 
 def grown(quota: int, cpus: int, wanted: int) -> tuple[Cluster, Workload]:
     """A job of 5 pods that runs and wants more."""
     cluster = Cluster(racks(), host("x", "r", cpus), queue(tas=quota))
-    cluster.tell(workload("a", 5, ask=ANYWHERE))
+    cluster.tell(workload("a", 5, topology=ANYWHERE))
     assert admitted(cluster.cycle()) == ["a"]
-    later = replace(workload("b", wanted, ask=ANYWHERE), replaces="a")
+    later = replace(workload("b", wanted, topology=ANYWHERE), replaces="a")
     cluster.tell(later)
     return cluster, later
 

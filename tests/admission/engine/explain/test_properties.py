@@ -29,7 +29,7 @@ from admission.engine.model import (
     SliceLayer,
     Spreading,
     Taint,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.quota.fairness import FairSharingRules
@@ -37,6 +37,7 @@ from tests.admission.engine.builders import BEST, CPU, HOST, RACK, STRICT, Clust
 from tests.admission.engine.explain.applied_remedies import admits, apply, lets_in
 from tests.admission.engine.explain.bruteforce import could_run
 from tests.admission.engine.explain.situations import BLOCK, MAINTENANCE, W, beside, blocks, tree
+from tests.budgets import quick
 
 _DISK, _NO_DISK = (
     NodeSelectorTerm(match_expressions=(NodeSelectorRequirement("disk", operator, ("hdd",)),))
@@ -45,19 +46,19 @@ _DISK, _NO_DISK = (
 
 Recipe = tuple[Event, ...]
 
-asks = st.sampled_from(
+topologies = st.sampled_from(
     [
-        TopologyAsk(required=HOST),
-        TopologyAsk(required=RACK),
-        TopologyAsk(required=BLOCK),
-        TopologyAsk(required=BLOCK, slices=(SliceLayer(HOST, 2),)),
-        TopologyAsk(required=RACK, slices=(SliceLayer(HOST, 2),)),
+        TopologyRequest(required=HOST),
+        TopologyRequest(required=RACK),
+        TopologyRequest(required=BLOCK),
+        TopologyRequest(required=BLOCK, slices=(SliceLayer(HOST, 2),)),
+        TopologyRequest(required=RACK, slices=(SliceLayer(HOST, 2),)),
     ]
 )
 
 
-def lawful(ask: TopologyAsk) -> st.SearchStrategy[TopologyAsk]:
-    """The ask with a hard constraint on racks or hosts."""
+def lawful(topology: TopologyRequest) -> st.SearchStrategy[TopologyRequest]:
+    """The request with a hard constraint on racks or hosts."""
     constraint = st.one_of(
         st.builds(LevelConstraint, st.sampled_from([RACK, HOST]), spreading=st.sampled_from(Spreading)),
         st.builds(LevelConstraint, st.just(HOST), minimum=st.integers(1, 3), maximum=st.integers(3, 4)),
@@ -69,16 +70,18 @@ def lawful(ask: TopologyAsk) -> st.SearchStrategy[TopologyAsk]:
             partitions=st.integers(2, 3),
         ),
     )
-    return constraint.map(lambda one: replace(ask, constraints=(replace(one, hard=True),)))
+    return constraint.map(lambda one: replace(topology, constraints=(replace(one, hard=True),)))
 
 
-bound_asks = st.sampled_from([TopologyAsk(required=RACK), TopologyAsk(required=BLOCK), TopologyAsk(unconstrained=True)])
+bound_asks = st.sampled_from(
+    [TopologyRequest(required=RACK), TopologyRequest(required=BLOCK), TopologyRequest(unconstrained=True)]
+)
 constrained_asks = bound_asks.flatmap(lawful)
 
-leads = st.sampled_from([TopologyAsk(required=level, group="g") for level in (HOST, RACK, BLOCK)])
+leads = st.sampled_from([TopologyRequest(required=level, group="g") for level in (HOST, RACK, BLOCK)])
 
 loose_asks = st.sampled_from(
-    [TopologyAsk(preferred=RACK), TopologyAsk(preferred=BLOCK), TopologyAsk(unconstrained=True)]
+    [TopologyRequest(preferred=RACK), TopologyRequest(preferred=BLOCK), TopologyRequest(unconstrained=True)]
 )
 
 
@@ -102,7 +105,12 @@ def recipes(draw: st.DrawFn) -> tuple[Workload, Recipe]:
     """A workload, and the cluster beside which it comes."""
     hosts = draw(nodes())
     used = [
-        workload(f"ns/u{i}", draw(st.integers(1, 4)), ask=draw(asks.filter(lambda ask: not ask.slices)), queued=i)
+        workload(
+            f"ns/u{i}",
+            draw(st.integers(1, 4)),
+            topology=draw(topologies.filter(lambda topology: not topology.slices)),
+            queued=i,
+        )
         for i in range(draw(st.integers(0, 4)))
     ]
     loose = [
@@ -120,7 +128,7 @@ def recipes(draw: st.DrawFn) -> tuple[Workload, Recipe]:
             f"p{i}",
             1 if together is not None and i == 0 else 2 * draw(st.integers(1, 3)),
             {"cpu": draw(st.sampled_from([500, CPU, 2 * CPU]))},
-            topology=together or draw(asks if number > 1 else asks | loose_asks | constrained_asks),
+            topology=together or draw(topologies if number > 1 else topologies | loose_asks | constrained_asks),
             node_selector=draw(st.sampled_from([{}, {}, {"disk": "ssd"}])),
             affinity=draw(st.sampled_from([None, None, (_DISK,), (_DISK, _NO_DISK)])),
         )
@@ -164,7 +172,9 @@ def check(recipe: tuple[Workload, Recipe]) -> None:
 
 
 @given(recipes())
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=quick(8), deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 def test_remedies_hold_and_verdicts_are_true(recipe: tuple[Workload, Recipe]) -> None:
     check(recipe)
 
@@ -187,7 +197,10 @@ def lines(draw: st.DrawFn) -> Line:
     others = tuple(
         replace(
             workload(
-                f"ns/x{i}", draw(st.integers(1, 6)), to=draw(st.sampled_from("qqo")), ask=draw(loose_asks | bound_asks)
+                f"ns/x{i}",
+                draw(st.integers(1, 6)),
+                to=draw(st.sampled_from("qqo")),
+                topology=draw(loose_asks | bound_asks),
             ),
             queued=draw(st.integers(5, 12)),
             priority=draw(st.sampled_from([0, 0, 1])),
@@ -233,7 +246,9 @@ def check_line(line: Line) -> None:
 
 
 @given(lines())
-@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=quick(16), deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 def test_remedies_hold_with_all_that_come_first(line: Line) -> None:
     check_line(line)
 
@@ -286,7 +301,9 @@ def check_evicting(scene: Evicting) -> None:
 
 
 @given(evictings)
-@settings(max_examples=16, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(
+    max_examples=quick(16), deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 def test_remedies_hold_where_others_are_evicted(scene: Evicting) -> None:
     check_evicting(scene)
 

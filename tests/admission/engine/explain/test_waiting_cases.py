@@ -41,7 +41,7 @@ from admission.engine.model import (
     NodeSelectorTerm,
     PodSet,
     PreemptionPolicy,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.reasons import Reason
@@ -123,7 +123,7 @@ def test_what_it_calls_impossible_is_so_however_it_is_tried(make: Make) -> None:
 
 def test_a_remedy_that_would_evict_instead_is_not_named() -> None:
     """With quota for 4 more pods and a minimum of 2, the cycle evicts the other workload and starts 3 pods, not 2."""
-    pods = PodSet("main", 4, {"cpu": 2 * CPU}, min_count=3, topology=TopologyAsk(preferred=RACK))
+    pods = PodSet("main", 4, {"cpu": 2 * CPU}, min_count=3, topology=TopologyRequest(preferred=RACK))
     mine = Workload(W, "uid", "ns/q", "q", (pods,), priority=1, queued=9)
     evicting = replace(queue(tas=2), preemption=PreemptionPolicy(within_cluster_queue="LowerPriority"))
     cluster = beside(mine, racks(), *(host(f"h{n}", "r1", 2) for n in range(3)), evicting, workload("ns/u", 1, 2))
@@ -258,9 +258,9 @@ def test_added_nodes_suffice_whatever_their_names(names: str) -> None:
             replace(node, labels={**node.labels, "disk": disk})
             for node, disk in zip(nodes, ("ssd", "hdd"), strict=True)
         ]
-        late = workload("ns/w", 2, ask=IN_A_RACK, queued=9)
+        late = workload("ns/w", 2, topology=IN_A_RACK, queued=9)
         late = replace(late, pod_sets=(replace(late.pod_sets[0], affinity=(hdd,)),))
-        return Cluster(racks(), queue(tas=9), *nodes, workload("ns/first", 3, ask=IN_A_RACK, queued=5), late), late
+        return Cluster(racks(), queue(tas=9), *nodes, workload("ns/first", 3, topology=IN_A_RACK, queued=5), late), late
 
     cluster, late = scene()
     found = explain(cluster.ledger, late, 0.0, scene=DecisionInputs(cluster.queues, None))
@@ -276,7 +276,7 @@ def test_added_nodes_suffice_whatever_their_names(names: str) -> None:
 
 def test_where_nothing_suffices_for_all_the_message_says_which_comes_first() -> None:
     made = waiting_cases.ahead_for_nodes()
-    drawn = [workload(f"ns/more-{n}", 4, ask=IN_A_RACK, queued=6) for n in range(200)]
+    drawn = [workload(f"ns/more-{n}", 4, topology=IN_A_RACK, queued=6) for n in range(200)]
     made.cluster.tell(*drawn)
     made.cycle()
     found = explained(made)
@@ -319,7 +319,7 @@ def test_the_proof_of_the_placement_is_reported(tmp_path: Path) -> None:
     """Issue 16, F4: of one that fits and of one that is admitted; of what is open below the asked level, too."""
     text = "proved: one domain of rack holds all, and none that does holds less; of kubernetes.io/hostname and below"
     for runs in (False, True):
-        made = waiting_cases.told(workload(W, 4, ask=IN_A_RACK), *waiting_cases.free())
+        made = waiting_cases.told(workload(W, 4, topology=IN_A_RACK), *waiting_cases.free())
         if runs:
             made.cycle()
         found = explained(made)

@@ -28,7 +28,7 @@ from admission.engine.model import (
     SliceLayer,
     Spreading,
     StopPolicy,
-    TopologyAsk,
+    TopologyRequest,
     UnansweredCheck,
     Workload,
 )
@@ -91,7 +91,7 @@ def told(made: Workload, *events: Event, now: float = 0.0, startable: int | None
 
 def blocked(reason: str, message: str) -> Made:
     """What keeps it out of the line."""
-    return told(replace(workload(W, 1, ask=IN_A_RACK), blocked=(reason, message)), *free())
+    return told(replace(workload(W, 1, topology=IN_A_RACK), blocked=(reason, message)), *free())
 
 
 # ---- the shell holds it
@@ -142,7 +142,7 @@ def held_for_ever() -> Made:
 
 
 def checks_pending() -> Made:
-    made = Made(Cluster(*free(), workload(W, 1, ask=IN_A_RACK)), checks="capacity (no answer yet)")
+    made = Made(Cluster(*free(), workload(W, 1, topology=IN_A_RACK)), checks="capacity (no answer yet)")
     made.cycle()
     return made
 
@@ -168,7 +168,7 @@ def checks_inactive() -> Made:
     """Its checks, of which one is not supported, keep the queue inactive."""
     told_why = "Can't admit new workloads: references inactive AdmissionCheck(s): prov,licences."
     closed = replace(queue(tas=100), inactive=told_why, unanswered=CHECKS, only_checks=True)
-    return told(workload(W, 1, ask=IN_A_RACK), *free(closed))
+    return told(workload(W, 1, topology=IN_A_RACK), *free(closed))
 
 
 def checks_inactive_as_the_shell_says() -> Made:
@@ -187,7 +187,7 @@ def bad_pods() -> Made:
 
 
 def pods_not_ready() -> Made:
-    return told(workload(W, 1, ask=IN_A_RACK), *free(), startable=0)
+    return told(workload(W, 1, topology=IN_A_RACK), *free(), startable=0)
 
 
 # ---- quota
@@ -196,7 +196,7 @@ def pods_not_ready() -> Made:
 def borrowing_limit() -> Made:
     """The cohort has quota free, but the queue may borrow only two."""
     queues = (queue("q", cohort="all", tas=Quota(4 * CPU, 2 * CPU)), queue("o", cohort="all", tas=12))
-    return told(workload(W, 8, ask=IN_A_RACK), *free(*queues))
+    return told(workload(W, 8, topology=IN_A_RACK), *free(*queues))
 
 
 def lent_and_not_reclaimed() -> Made:
@@ -208,7 +208,7 @@ def lent_and_not_reclaimed() -> Made:
 def lower_priority_stays() -> Made:
     """The queue's own workload of lower priority is in the way, and none may be evicted."""
     used = workload("ns/low", 6)
-    made = replace(workload(W, 4, ask=IN_A_RACK, priority=9), queued=9.0)
+    made = replace(workload(W, 4, topology=IN_A_RACK, priority=9), queued=9.0)
     return plain(lambda: situations.beside(made, *free(queue(tas=8)), used))()
 
 
@@ -219,7 +219,7 @@ def fair_share() -> Made:
     cluster = Cluster(*free(*queues), workload("ns/o", 3, to="o"), workload("ns/p", 3, to="p"))
     made = Made(cluster, sharing=FairSharingRules())
     made.cycle()
-    cluster.tell(workload(W, 3, ask=IN_A_RACK, queued=9))
+    cluster.tell(workload(W, 3, topology=IN_A_RACK, queued=9))
     return made
 
 
@@ -231,7 +231,7 @@ def evicting() -> Made:
     cluster = Cluster(*free(replace(queue(tas=8), preemption=WITHIN)), workload("ns/low", 6), workload("ns/low2", 2))
     made = Made(cluster)
     made.cycle()
-    cluster.tell(workload(W, 4, ask=IN_A_RACK, priority=9, queued=9))
+    cluster.tell(workload(W, 4, topology=IN_A_RACK, priority=9, queued=9))
     return made
 
 
@@ -290,15 +290,15 @@ def head_of_a_backfilled_queue() -> Made:
 def gang_group() -> Made:
     """Of the two gangs that start together one is not there."""
     together = ("ns/other", W)
-    made = replace(workload(W, 2, ask=IN_A_RACK), gang=Gang("g", together))
+    made = replace(workload(W, 2, topology=IN_A_RACK), gang=Gang("g", together))
     return told(made, *free())
 
 
 def gang_group_without_capacity() -> Made:
     """Both are there, and the other one finds no place."""
     together = ("ns/other", W)
-    other = replace(workload("ns/other", 9, ask=IN_A_RACK), gang=Gang("g", together))
-    made = replace(workload(W, 2, ask=IN_A_RACK), gang=Gang("h", together))
+    other = replace(workload("ns/other", 9, topology=IN_A_RACK), gang=Gang("g", together))
+    made = replace(workload(W, 2, topology=IN_A_RACK), gang=Gang("h", together))
     return told(made, *free(), other)
 
 
@@ -310,7 +310,9 @@ def ahead_in_the_queue() -> Made:
     running = [workload(f"ns/{name}", 4, queued=at) for at, name in enumerate("ab")]
     made = Made(Cluster(*free(queue(tas=10)), *running))
     made.cycle()
-    made.cluster.tell(workload("ns/first", 6, ask=IN_A_RACK, queued=5), workload(W, 4, ask=IN_A_RACK, queued=9))
+    made.cluster.tell(
+        workload("ns/first", 6, topology=IN_A_RACK, queued=5), workload(W, 4, topology=IN_A_RACK, queued=9)
+    )
     made.cycle()
     return made
 
@@ -321,18 +323,20 @@ def ahead_of_another_queue() -> Made:
     running = [workload(f"ns/{name}", 5, to="o", queued=at) for at, name in enumerate("ab")]
     made = Made(Cluster(*free(*queues), *running))
     made.cycle()
-    first = workload("ns/first", 5, to="o", ask=IN_A_RACK, queued=5, priority=9)
-    made.cluster.tell(first, workload(W, 4, ask=IN_A_RACK, queued=9))
+    first = workload("ns/first", 5, to="o", topology=IN_A_RACK, queued=5, priority=9)
+    made.cluster.tell(first, workload(W, 4, topology=IN_A_RACK, queued=9))
     made.cycle()
     return made
 
 
 def ahead_for_nodes() -> Made:
     """The nodes are full, and one before it wants as much of those that come."""
-    running = [workload(f"ns/{name}", 8, ask=IN_A_RACK, queued=at) for at, name in enumerate("ab")]
+    running = [workload(f"ns/{name}", 8, topology=IN_A_RACK, queued=at) for at, name in enumerate("ab")]
     made = Made(Cluster(*free(), *running))
     made.cycle()
-    made.cluster.tell(workload("ns/first", 4, ask=IN_A_RACK, queued=5), workload(W, 4, ask=IN_A_RACK, queued=9))
+    made.cluster.tell(
+        workload("ns/first", 4, topology=IN_A_RACK, queued=5), workload(W, 4, topology=IN_A_RACK, queued=9)
+    )
     made.cycle()
     return made
 
@@ -341,7 +345,9 @@ def behind_a_strict_head() -> Made:
     """Nobody overtakes the head of a StrictFIFO queue, which waits for more than there is."""
     made = Made(Cluster(*free(queue(strategy=STRICT, tas=10)), workload("ns/a", 8)))
     made.cycle()
-    made.cluster.tell(workload("ns/first", 5, ask=IN_A_RACK, queued=5), workload(W, 3, ask=IN_A_RACK, queued=9))
+    made.cluster.tell(
+        workload("ns/first", 5, topology=IN_A_RACK, queued=5), workload(W, 3, topology=IN_A_RACK, queued=9)
+    )
     made.cycle()
     return made
 
@@ -352,8 +358,8 @@ def behind_a_strict_head() -> Made:
 def spread_in_a_required_rack() -> Made:
     """The rack has three hosts' worth of room, on two hosts; the pods are to be on three."""
     spread = LevelConstraint(HOST, Spreading.SPREAD, partitions=3, hard=True)
-    ask = TopologyAsk(required=RACK, constraints=(spread,))
-    return told(workload(W, 6, ask=ask), *free())
+    topology = TopologyRequest(required=RACK, constraints=(spread,))
+    return told(workload(W, 6, topology=topology), *free())
 
 
 def no_such_flavor() -> Made:
@@ -362,8 +368,8 @@ def no_such_flavor() -> Made:
 
 def bad_request() -> Made:
     """Slices of a level wider than the one that is required."""
-    ask = TopologyAsk(required=RACK, slices=(SliceLayer(BLOCK, 2),))
-    return told(workload(W, 4, ask=ask), *free())
+    topology = TopologyRequest(required=RACK, slices=(SliceLayer(BLOCK, 2),))
+    return told(workload(W, 4, topology=topology), *free())
 
 
 def affinity() -> Made:
@@ -387,7 +393,7 @@ def pods_kept_away() -> Made:
     alone = PodSet("main", 1, {"cpu": CPU}, topology=IN_A_RACK, facts=PodFacts("ns", (), (all_others,)))
     made = told(Workload("ns/a", "uid-a", "ns/q", "q", (alone,)), *free())
     made.cycle()
-    made.cluster.tell(workload(W, 2, ask=IN_A_RACK))
+    made.cluster.tell(workload(W, 2, topology=IN_A_RACK))
     return made
 
 
@@ -400,7 +406,7 @@ def near_nothing() -> Made:
 
 def leader() -> Made:
     """The workers fit into a rack, but no host of it holds the leader."""
-    together = TopologyAsk(required=RACK, group="g")
+    together = TopologyRequest(required=RACK, group="g")
     pod_sets = (
         PodSet("leader", 1, {"cpu": 5 * CPU}, topology=together),
         PodSet("workers", 4, {"cpu": CPU}, topology=together),

@@ -23,7 +23,7 @@ from admission.engine.model import (
     SliceLayer,
     Taint,
     Toleration,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.quota.tree import QuotaTree
@@ -130,33 +130,33 @@ RACKS = Flavor("tas", {"pool": "tas"}, topology="default", levels=(RACK, HOST))
 
 
 @pytest.mark.parametrize(
-    ("flavor", "ask", "message"),
+    ("flavor", "topology", "message"),
     [
-        pytest.param(RACKS, TopologyAsk(required=RACK), None, id="required level"),
-        pytest.param(RACKS, TopologyAsk(preferred="auto"), None, id="auto is the lowest level of any flavor"),
-        pytest.param(RACKS, TopologyAsk(unconstrained=True), None, id="unconstrained"),
-        pytest.param(RACKS, TopologyAsk(slices=(SliceLayer(HOST, 2),), slice_topology_only=True), None, id="slices only"),
+        pytest.param(RACKS, TopologyRequest(required=RACK), None, id="required level"),
+        pytest.param(RACKS, TopologyRequest(preferred="auto"), None, id="auto is the lowest level of any flavor"),
+        pytest.param(RACKS, TopologyRequest(unconstrained=True), None, id="unconstrained"),
+        pytest.param(RACKS, TopologyRequest(slices=(SliceLayer(HOST, 2),), slice_topology_only=True), None, id="slices only"),
         pytest.param(RACKS, None, None, id="implied where all flavors have a topology"),
-        pytest.param(RACKS, TopologyAsk(explicit=False), None, id="an index label asks for nothing"),
+        pytest.param(RACKS, TopologyRequest(explicit=False), None, id="an index label asks for nothing"),
         pytest.param(
-            RACKS, TopologyAsk(required="block"), 'Flavor "tas" does not contain the requested level', id="unknown level"
+            RACKS, TopologyRequest(required="block"), 'Flavor "tas" does not contain the requested level', id="unknown level"
         ),
         pytest.param(
-            RACKS, TopologyAsk(required=RACK, slices=(SliceLayer("block", 2),)),
+            RACKS, TopologyRequest(required=RACK, slices=(SliceLayer("block", 2),)),
             'Flavor "tas" does not contain the requested level', id="unknown level of a slice",
         ),
         pytest.param(
-            Flavor("tas"), TopologyAsk(required=RACK), 'Flavor "tas" does not support TopologyAwareScheduling',
+            Flavor("tas"), TopologyRequest(required=RACK), 'Flavor "tas" does not support TopologyAwareScheduling',
             id="flavor without topology",
         ),
         pytest.param(
-            replace(RACKS, levels=None), TopologyAsk(required=RACK), 'Flavor "tas" information missing in TAS cache',
+            replace(RACKS, levels=None), TopologyRequest(required=RACK), 'Flavor "tas" information missing in TAS cache',
             id="topology missing",
         ),
     ],
 )  # fmt: skip
-def test_topology_of_the_flavor(flavor: Flavor, ask: TopologyAsk | None, message: str | None) -> None:
-    found = one(flavor, replace(pods(cpu=1), topology=ask))
+def test_topology_of_the_flavor(flavor: Flavor, topology: TopologyRequest | None, message: str | None) -> None:
+    found = one(flavor, replace(pods(cpu=1), topology=topology))
     expect(found, message, Reason.NO_MATCHING_FLAVOR)
     if message is None:
         assert found.pod_sets[0].topology == "tas"
@@ -173,16 +173,19 @@ def test_in_a_mixed_queue_a_topology_flavor_takes_topology_requests_only() -> No
 def test_two_topology_flavors_for_one_pod_set_are_an_error() -> None:
     queue = ClusterQueue("q", (group({"a": {"cpu": 9}}), group({"b": {GPU: 9}})))
     flavors = [replace(RACKS, name="a"), replace(RACKS, name="b")]
-    found = search(queue, flavors, replace(pods(cpu=1, gpu=1), topology=TopologyAsk(required=RACK)))
+    found = search(queue, flavors, replace(pods(cpu=1, gpu=1), topology=TopologyRequest(required=RACK)))
     assert found.mode is Mode.NO_FIT
     assert found.message() == "failed to assign flavors to pod set main: more than one TAS flavor assigned: a, b"
 
 
 def test_a_leader_without_requests_goes_where_its_group_goes() -> None:
     queue = ClusterQueue("q", (group({"tas": {"cpu": 9}}),))
-    ask = TopologyAsk(required=RACK, group="g")
+    topology = TopologyRequest(required=RACK, group="g")
     found = search(
-        queue, [RACKS], replace(pods(name="leader"), topology=ask), replace(pods(3, "workers", cpu=1), topology=ask)
+        queue,
+        [RACKS],
+        replace(pods(name="leader"), topology=topology),
+        replace(pods(3, "workers", cpu=1), topology=topology),
     )
     assert [(p.name, p.topology, dict(p.requests)) for p in found.pod_sets] == [
         ("leader", "tas", {}),
@@ -260,7 +263,7 @@ def test_earlier_pod_sets_count_against_the_quota() -> None:
 
 def test_a_placement_group_gets_one_flavor_for_the_sum() -> None:
     queue = ClusterQueue("q", (group({"one": {"cpu": 4, GPU: 4}, "two": {"cpu": 5, GPU: 4}}),))
-    grouped = TopologyAsk(group="g", explicit=False)
+    grouped = TopologyRequest(group="g", explicit=False)
     found = search(
         queue,
         ONE_TWO,

@@ -27,7 +27,7 @@ from admission.engine.model import (
     Profile,
     Quota,
     SliceLayer,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.preemption.candidates import Candidate, PreemptionContext, PreemptionVariant, find
@@ -143,18 +143,18 @@ policies = st.builds(
     st.sampled_from(["Never", "LowerPriority"]),
     st.sampled_from([None, 1]),
 )
-asks = st.sampled_from(
+topologies = st.sampled_from(
     [
         None,
-        TopologyAsk(required=RACK),
-        TopologyAsk(required=HOST),
-        TopologyAsk(preferred=RACK),
-        TopologyAsk(unconstrained=True),
-        TopologyAsk(required=RACK, slices=(SliceLayer(HOST, 2),)),
-        TopologyAsk(required=RACK, slices=(SliceLayer(RACK, 2), SliceLayer(HOST, 1))),
-        TopologyAsk(slices=(SliceLayer(RACK, 2),), slice_topology_only=True),
-        TopologyAsk(required=RACK, group="with a leader"),
-        TopologyAsk(preferred=RACK, group="with a leader"),
+        TopologyRequest(required=RACK),
+        TopologyRequest(required=HOST),
+        TopologyRequest(preferred=RACK),
+        TopologyRequest(unconstrained=True),
+        TopologyRequest(required=RACK, slices=(SliceLayer(HOST, 2),)),
+        TopologyRequest(required=RACK, slices=(SliceLayer(RACK, 2), SliceLayer(HOST, 1))),
+        TopologyRequest(slices=(SliceLayer(RACK, 2),), slice_topology_only=True),
+        TopologyRequest(required=RACK, group="with a leader"),
+        TopologyRequest(preferred=RACK, group="with a leader"),
     ]
 )
 
@@ -162,22 +162,22 @@ asks = st.sampled_from(
 @st.composite
 def scenes(draw: st.DrawFn, profile: Profile = Profile.EXACT) -> DrawnCluster:
     """Three queues in one or two cohorts, three racks of two hosts, and up to seven workloads that run there."""
-    ask = draw(asks)
+    topology = draw(topologies)
     ledger = Ledger(PlacementOptions(profile=profile))
-    ledger.apply(racks() if ask is not None else Flavor("tas"))
+    ledger.apply(racks() if topology is not None else Flavor("tas"))
     for index in range(6):
         ledger.apply(host(f"h{index}", f"r{index // 2}", draw(st.integers(2, 4))))
     for queue in _queues(draw):
         ledger.apply(queue)
     if draw(st.booleans()):
         ledger.apply(Cohort("low", parent="top", quotas={("tas", "cpu"): Quota(draw(st.integers(0, 3)) * CPU)}))
-    running = tuple(one for index in range(draw(st.integers(3, 8))) if (one := _runs(draw, ledger, index, ask)))
+    running = tuple(one for index in range(draw(st.integers(3, 8))) if (one := _runs(draw, ledger, index, topology)))
     pods, cpus = draw(st.integers(1, 4)), draw(st.integers(1, 2))
-    wanted = [PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask)]
-    if ask is not None and ask.group is not None:
-        wanted.append(PodSet("leader", 1, {"cpu": CPU}, topology=ask))
-    elif ask is not None and draw(st.integers(0, 3)) == 0:
-        wanted.append(PodSet("other", draw(st.integers(1, 2)), {"cpu": CPU}, topology=TopologyAsk(required=HOST)))
+    wanted = [PodSet("main", pods, {"cpu": cpus * CPU}, topology=topology)]
+    if topology is not None and topology.group is not None:
+        wanted.append(PodSet("leader", 1, {"cpu": CPU}, topology=topology))
+    elif topology is not None and draw(st.integers(0, 3)) == 0:
+        wanted.append(PodSet("other", draw(st.integers(1, 2)), {"cpu": CPU}, topology=TopologyRequest(required=HOST)))
     head = Workload("ns/head", "head", "ns/lq", "a", tuple(wanted), priority=draw(st.integers(1, 4)), queued=100.0)
     scene = DrawnCluster(ledger, head, _assignment(wanted), running)
     assume(not scene.fits_without([]))
@@ -209,15 +209,15 @@ def _queues(draw: st.DrawFn) -> Iterator[ClusterQueue]:
         yield ClusterQueue(name, (group({"tas": {"cpu": draw(quotas)}}),), cohort, preemption=policy)
 
 
-def _runs(draw: st.DrawFn, ledger: Ledger, index: int, ask: TopologyAsk | None) -> Workload | None:
+def _runs(draw: st.DrawFn, ledger: Ledger, index: int, topology: TopologyRequest | None) -> Workload | None:
     """A workload on hosts that have room, with some of its pods bound; its queue may use more than it has."""
     key, cpus = f"ns/w{index}", draw(st.integers(1, 2))
     hosts = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
     counts = {f"h{number}": hosts.count(number) for number in sorted(set(hosts))}
-    pod_set = PodSet("main", len(hosts), {"cpu": cpus * CPU}, topology=ask and TopologyAsk(unconstrained=True))
+    pod_set = PodSet("main", len(hosts), {"cpu": cpus * CPU}, topology=topology and TopologyRequest(unconstrained=True))
     assignment = Assignment((HOST,), tuple(DomainCount((name,), count) for name, count in counts.items()))
     total = {"cpu": len(hosts) * cpus * CPU}
-    got = PodSetAdmission("main", {"cpu": "tas"}, total, len(hosts), None if ask is None else assignment)
+    got = PodSetAdmission("main", {"cpu": "tas"}, total, len(hosts), None if topology is None else assignment)
     queue = draw(st.sampled_from(("a", *QUEUES)))
     workload = Workload(
         key,
@@ -231,10 +231,10 @@ def _runs(draw: st.DrawFn, ledger: Ledger, index: int, ask: TopologyAsk | None) 
         reserved=draw(st.sampled_from([None, 1000.0, 9000.0])),
     )
     admission = Admission(queue, (got,))
-    if ask is not None and not ledger.placement.fits(workload, admission):
+    if topology is not None and not ledger.placement.fits(workload, admission):
         return None
     ledger.apply(replace(workload, admission=admission))
-    if ask is not None and draw(st.booleans()):
+    if topology is not None and draw(st.booleans()):
         for name in counts:
             ledger.apply(BoundPod(f"{key}-{name}", name, {"cpu": cpus * CPU + draw(st.sampled_from([0, 500]))}, key))
     return workload

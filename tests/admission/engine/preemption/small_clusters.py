@@ -18,7 +18,7 @@ from admission.engine.model import (
     PreemptionPolicy,
     Profile,
     Quota,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.preemption.preemptor import Preemptor, WorkloadPreemption
@@ -28,7 +28,7 @@ from tests.admission.engine.builders import CPU, HOST, RACK, group, host, racks
 NOW = 10_000.0
 LOWER = PreemptionPolicy(within_cluster_queue="LowerPriority")
 RECLAIM = PreemptionPolicy("Any", "LowerPriority")
-ONE_RACK = TopologyAsk(required=RACK)
+ONE_RACK = TopologyRequest(required=RACK)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def cluster(
         ledger.apply(queue)
     for key, one in runs.items():
         count = sum(one.hosts.values())
-        pod_set = PodSet("main", count, {"cpu": CPU}, topology=TopologyAsk(unconstrained=True))
+        pod_set = PodSet("main", count, {"cpu": CPU}, topology=TopologyRequest(unconstrained=True))
         assignment = Assignment((HOST,), tuple(DomainCount((name,), n) for name, n in one.hosts.items()))
         got = PodSetAdmission("main", {"cpu": "tas"}, {"cpu": count * CPU}, count, assignment)
         workload = Workload(key, f"uid-{key}", "ns/lq", one.queue, (pod_set,), priority=one.priority)
@@ -72,13 +72,13 @@ def inquiry(
     ledger: Ledger,
     pods: int,
     cpus: int,
-    ask: TopologyAsk = ONE_RACK,
+    topology: TopologyRequest = ONE_RACK,
     *,
     priority: int = 10,
     sharing: FairSharingRules | None = None,
 ) -> tuple[WorkloadPreemption, Workload, FlavorAssignment]:
     """What the preemptor of queue `a` is asked about: so many pods of so many cpus each, for which somebody has to leave."""
-    pod_set = PodSet("main", pods, {"cpu": cpus * CPU}, topology=ask)
+    pod_set = PodSet("main", pods, {"cpu": cpus * CPU}, topology=topology)
     head = Workload("ns/head", "head", "ns/lq", "a", (pod_set,), priority=priority, job_uid="job")
     total = pods * cpus * CPU
     found = PodSetFlavors("main", {"cpu": Pick("tas", Mode.PREEMPT)}, {"cpu": total}, topology="tas")
@@ -89,11 +89,11 @@ def victims(
     ledger: Ledger,
     pods: int,
     cpus: int,
-    ask: TopologyAsk = ONE_RACK,
+    topology: TopologyRequest = ONE_RACK,
     *,
     priority: int = 10,
     sharing: FairSharingRules | None = None,
 ) -> list[str]:
     """Who would go for it, in the order chosen."""
-    about, head, found = inquiry(ledger, pods, cpus, ask, priority=priority, sharing=sharing)
+    about, head, found = inquiry(ledger, pods, cpus, topology, priority=priority, sharing=sharing)
     return [victim.workload for victim in about.targets(head, found)]

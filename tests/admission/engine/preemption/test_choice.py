@@ -18,6 +18,7 @@ from admission.engine.preemption.removal import PreemptionTarget
 from admission.engine.quota.fairness import FairSharingRules, FairStrategy
 from tests.admission.engine.dump import dump
 from tests.admission.engine.preemption.drawn_clusters import NOW, DrawnCluster, scenes
+from tests.budgets import quick
 
 AMPLE = 10**6
 
@@ -54,7 +55,7 @@ def check(
     assert ways, "fits, nobody is there for nothing, and nobody goes who is protected"
 
 
-@few(8)
+@few(quick(8))
 @given(scenes(profile=Profile.COMPATIBLE))
 def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
@@ -65,7 +66,7 @@ def test_kueues_victims_free_enough_and_the_search_leaves_no_trace(scene: DrawnC
         check(scene, targets)
 
 
-@few(8)
+@few(quick(8))
 @given(scenes())
 def test_the_cheapest_victims_suffice_and_cost_no_more_than_kueues(scene: DrawnCluster) -> None:
     before = dump(scene.ledger)
@@ -86,7 +87,7 @@ def cost(targets: list[PreemptionTarget] | tuple[PreemptionTarget, ...]) -> Cost
     return cost_of((one.candidate.workload for one in targets), NOW)
 
 
-@few(8)
+@few(quick(8))
 @given(scenes())
 def test_no_set_costs_less(scene: DrawnCluster) -> None:
     choice = cheapest(scene.ledger, scene.context(), AMPLE)
@@ -108,7 +109,7 @@ def test_no_set_costs_less(scene: DrawnCluster) -> None:
         assert choice.certificate.bound == least
 
 
-@few(15)
+@few(quick(15))
 @given(scenes(), st.integers(0, 12))
 def test_a_small_budget_is_reported_and_its_bound_holds(scene: DrawnCluster, budget: int) -> None:
     hasty = cheapest(scene.ledger, scene.context(), budget)
@@ -123,7 +124,7 @@ def test_a_small_budget_is_reported_and_its_bound_holds(scene: DrawnCluster, bud
         assert thorough.targets == ()
 
 
-@few(15)
+@few(quick(15))
 @given(
     scenes(profile=Profile.COMPATIBLE),
     st.sampled_from([(FairStrategy.FINAL_SHARE,), (FairStrategy.INITIAL_SHARE,), tuple(FairStrategy)]),
@@ -144,7 +145,7 @@ def test_fair_victims_free_capacity_and_the_search_changes_nothing(
 
 
 @pytest.mark.parametrize("profile", [Profile.EXACT, Profile.COMPATIBLE])
-@few(8)
+@few(quick(8))
 @given(data=st.data())
 def test_the_same_question_has_the_same_answer(profile: Profile, data: st.DataObject) -> None:
     scene = data.draw(scenes(profile=profile))

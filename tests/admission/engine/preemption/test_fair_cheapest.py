@@ -32,6 +32,7 @@ from tests.admission.engine.preemption.small_clusters import (
     own,
     victims,
 )
+from tests.budgets import quick
 
 SHARING = FairSharingRules()
 
@@ -197,7 +198,7 @@ def cost(targets: Iterable[PreemptionTarget]) -> Cost:
     return cost_of((one.candidate.workload for one in targets), NOW)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=quick(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(gangs())
 def test_victims_are_found_wherever_an_allowed_set_suffices(gang: FairGang) -> None:
     check_gang(gang)

@@ -83,10 +83,10 @@ def test_no_workload_exceeds_its_reclaimable_bound(
         ledger.apply(charged(f"r{number}", to, cpus, priority, since))
     for name in QUEUES:
         for cpus, priority, since in asking:
-            asks = workload("asks", 1, cpus, to=name, priority=priority, queued=float(since))
+            topologies = workload("asks", 1, cpus, to=name, priority=priority, queued=float(since))
             spec = ledger.quota.spec(name)
             assert spec is not None
-            found = Nominator(ledger, Preemptor(ledger, 10.0), 10.0).nominate(asks, spec)
+            found = Nominator(ledger, Preemptor(ledger, 10.0), 10.0).nominate(topologies, spec)
             if found.starts:
                 assert reclaimable_bound(ledger, name, CPUS, priority) >= cpus * CPU
 

@@ -9,7 +9,7 @@ import pytest
 
 from admission.engine.decision import PreemptionReason, Proof
 from admission.engine.flavors.assign import Mode
-from admission.engine.model import BoundPod, Cohort, PreemptionPolicy, Profile, TopologyAsk
+from admission.engine.model import BoundPod, Cohort, PreemptionPolicy, Profile, TopologyRequest
 from admission.engine.preemption.preemptor import Preemptor
 from admission.engine.preemption.wording import eviction_message, path, preempted_event
 from tests.admission.engine.builders import CPU, HOST
@@ -145,8 +145,8 @@ def test_own_workloads_and_relatives_go_together_where_it_takes_both() -> None:
         "far": RunningWorkload({"h1": 4}, priority=20),
     }
     ledger = cluster(runs, own(12, RECLAIM, cohort="all"), own(4, name="b", cohort="all"))
-    assert sorted(victims(ledger, 2, 2, TopologyAsk(required=HOST))) == ["quota"], "of equals Kueue's first"
-    assert sorted(victims(ledger, 2, 4, TopologyAsk(unconstrained=True))) == ["quota", "room"]
+    assert sorted(victims(ledger, 2, 2, TopologyRequest(required=HOST))) == ["quota"], "of equals Kueue's first"
+    assert sorted(victims(ledger, 2, 4, TopologyRequest(unconstrained=True))) == ["quota", "room"]
 
 
 # ---- reclaiming

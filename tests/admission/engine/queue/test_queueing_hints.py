@@ -24,7 +24,7 @@ from admission.engine.model import (
     PreemptionPolicy,
     Quota,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.queue.cluster_queue import order_of
@@ -32,6 +32,7 @@ from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.builders import BEST, CPU, RACK, STRICT, group, host, racks
 from tests.admission.engine.cycle.evicting_cluster import settle
+from tests.budgets import quick
 
 FLAVORS, QUEUES = ("one", "two"), ("a", "b", "c")
 
@@ -76,12 +77,14 @@ def queue_specs(draw: st.DrawFn, name: str) -> ClusterQueue:
     return ClusterQueue(name, (made,), cohort, draw(st.sampled_from((BEST, BEST, STRICT))))
 
 
-asks = st.sampled_from((TopologyAsk(required=RACK), TopologyAsk(preferred=RACK), TopologyAsk(unconstrained=True)))
+topologies = st.sampled_from(
+    (TopologyRequest(required=RACK), TopologyRequest(preferred=RACK), TopologyRequest(unconstrained=True))
+)
 pod_sets = st.builds(
-    lambda pods, cpus, ask, least: PodSet("x", pods, {"cpu": cpus * CPU}, min_count=least, topology=ask),
+    lambda pods, cpus, topology, least: PodSet("x", pods, {"cpu": cpus * CPU}, min_count=least, topology=topology),
     st.integers(1, 5),
     st.integers(1, 3),
-    asks,
+    topologies,
     st.sampled_from((None, None, None, 1)),
 )
 
@@ -132,7 +135,7 @@ def test_a_pod_that_is_resized_in_place_frees_capacity() -> None:
     of = state()
     of.apply(BoundPod("p", "one-0", {"cpu": 2 * CPU}))
     of.apply(ClusterQueue("c", (group({"one": {"cpu": Quota(6 * CPU)}}),)))
-    pod_set = PodSet("main", 2, {"cpu": 3 * CPU}, topology=TopologyAsk(required=RACK))
+    pod_set = PodSet("main", 2, {"cpu": 3 * CPU}, topology=TopologyRequest(required=RACK))
     of.apply(Workload("w", "w", "ns/c", "c", (pod_set,)))
     assert not [decision for decision in run(of) if isinstance(decision, Admit)]
     of.apply(BoundPod("p", "one-0", {"cpu": CPU}))
@@ -170,7 +173,7 @@ def simple(draw: st.DrawFn) -> Workload:
     """A workload that only quota holds back: of several hundred cpus on the nodes nobody uses a tenth."""
     number, to = draw(st.integers(0, 30)), draw(st.sampled_from(QUEUES))
     requests = {"cpu": draw(st.integers(1, 2)) * CPU, "memory": draw(st.integers(0, 1)) * CPU}
-    pod_set = PodSet("main", draw(st.integers(1, 4)), requests, topology=TopologyAsk(unconstrained=True))
+    pod_set = PodSet("main", draw(st.integers(1, 4)), requests, topology=TopologyRequest(unconstrained=True))
     key = f"w{number:02d}"
     priority = draw(st.integers(0, 2))
     return Workload(key, key, f"ns/{to}", to, (pod_set,), priority, float(number), gated=draw(st.integers(0, 9)) == 0)
@@ -230,8 +233,8 @@ def check_evicting(specs: tuple[ClusterQueue, ...], history: list[tuple[Event | 
         if leave:
             let_go(of)
         if any(of.queues.capacity_reservations()):  # to wake everybody breaks promises: then there is more to be had
-            for asks in first_to_be_asked(of):
-                assert not isinstance(decided(of.ledger, asks, 0.0, DecisionInputs(of.queues)), Admit | Preempt)
+            for topologies in first_to_be_asked(of):
+                assert not isinstance(decided(of.ledger, topologies, 0.0, DecisionInputs(of.queues)), Admit | Preempt)
             continue
         of.queues.lines.requeue(QUEUES)
         assert not [one for one in settle(of) if isinstance(one, Admit | Preempt)]
@@ -242,7 +245,7 @@ scenes = st.tuples(st.tuples(*map(evicting_specs, QUEUES)), histories)
 
 
 @given(scenes)
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=quick(12))
 def test_no_inadmissible_workload_could_start_or_evict(
     scene: tuple[tuple[ClusterQueue, ...], list[tuple[Event | End, bool]]],
 ) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from admission.engine.flavors.assign import NoPreemption
 from admission.engine.flavors.search import FlavorSearch
-from admission.engine.model import TopologyAsk
+from admission.engine.model import TopologyRequest
 from admission.engine.requests import placement_requests, possible_requests
 from tests.admission.engine.builders import RACK, Cluster, host, queue, racks, workload
 from tests.admission.engine.preemption.drawn_clusters import DrawnCluster, scenes
@@ -31,24 +31,24 @@ def test_what_is_ruled_out_has_no_place(scene: DrawnCluster, data: st.DataObject
 
 
 @pytest.mark.parametrize(
-    ("pods", "ask", "ruled_out"),
+    ("pods", "topology", "ruled_out"),
     [
-        pytest.param(5, TopologyAsk(required=RACK), False, id="a rack holds it"),
-        pytest.param(6, TopologyAsk(required=RACK), True, id="no rack holds it"),
-        pytest.param(6, TopologyAsk(required=RACK, relax_after=60), False, id="until the rack is waived"),
-        pytest.param(6, TopologyAsk(preferred=RACK), False, id="two racks hold it"),
+        pytest.param(5, TopologyRequest(required=RACK), False, id="a rack holds it"),
+        pytest.param(6, TopologyRequest(required=RACK), True, id="no rack holds it"),
+        pytest.param(6, TopologyRequest(required=RACK, relax_after=60), False, id="until the rack is waived"),
+        pytest.param(6, TopologyRequest(preferred=RACK), False, id="two racks hold it"),
         pytest.param(10, None, False, id="the queue implies topology"),
         pytest.param(11, None, True, id="more than all"),
     ],
 )
-def test_bound(pods: int, ask: TopologyAsk | None, ruled_out: bool) -> None:
+def test_bound(pods: int, topology: TopologyRequest | None, ruled_out: bool) -> None:
     cluster = Cluster(racks(), queue(tas=99), *(host(f"{rack}{n}", rack, 2 + n) for rack in "xy" for n in range(2)))
-    asked, spec = workload("w", pods, ask=ask), cluster.ledger.quota.spec("q")
+    requested, spec = workload("w", pods, topology=topology), cluster.ledger.quota.spec("q")
     assert spec is not None
-    bound = cluster.ledger.placement.capacity_bound(possible_requests(asked, spec, cluster.ledger.flavors))
+    bound = cluster.ledger.placement.capacity_bound(possible_requests(requested, spec, cluster.ledger.flavors))
     assert bound.rules_out() is ruled_out
     found = FlavorSearch(spec, cluster.ledger.flavors, cluster.ledger.quota, NoPreemption(cluster.ledger.quota))
-    requests = placement_requests(asked, spec, found.assign(asked), cluster.ledger.flavors, 100.0)
+    requests = placement_requests(requested, spec, found.assign(requested), cluster.ledger.flavors, 100.0)
     assert cluster.ledger.placement.place(requests).fits is not ruled_out
 
 

@@ -75,8 +75,8 @@ class GangCluster:
         [pod_set] = taken.pod_sets
         facts = taken.facts_of(pod_set)
         implied = pod_set.topology is None
-        asked = PlacementRequest(pod_set, FLAVOR, gang.pods, implied=implied, facts=facts)
-        found = self.ledger.placement.place([asked]).assignments.get("main")
+        requested = PlacementRequest(pod_set, FLAVOR, gang.pods, implied=implied, facts=facts)
+        found = self.ledger.placement.place([requested]).assignments.get("main")
         if found is not None:
             got = model.PodSetAdmission("main", {"cpu": FLAVOR}, {"cpu": 1}, gang.pods, found)
             self.ledger.charge(taken, model.Admission("cq", (got,)))
@@ -120,12 +120,12 @@ class GangCluster:
 
 
 def _workload(gang: Gang) -> Workload:
-    asked = gang.job["metadata"]["annotations"]
-    request = {"required": asked.get(REQUIRE_TOPOLOGY), "preferred": asked.get(PREFER_TOPOLOGY)}
-    if asked and not any(request.values()):
+    requested = gang.job["metadata"]["annotations"]
+    request = {"required": requested.get(REQUIRE_TOPOLOGY), "preferred": requested.get(PREFER_TOPOLOGY)}
+    if requested and not any(request.values()):
         request = {"unconstrained": True}
     pod_set = {"name": "main", "count": gang.pods, "template": gang.template}
-    if asked:
+    if requested:
         pod_set["topologyRequest"] = {key: value for key, value in request.items() if value}
     spec = {"queueName": "lq", "podSets": [pod_set]}
     return Workload.from_wire({"metadata": {"name": gang.name, "namespace": SITE, "uid": gang.name}, "spec": spec})

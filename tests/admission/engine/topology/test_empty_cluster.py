@@ -20,20 +20,20 @@ from admission.engine.model import (
     PodSet,
     PodSetAdmission,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
 )
 from tests.admission.engine.builders import CPU, HOST, RACK, host, racks, workload
 
-PODS = PodSet("main", 4, {"cpu": CPU}, topology=TopologyAsk(required=RACK))
+PODS = PodSet("main", 4, {"cpu": CPU}, topology=TopologyRequest(required=RACK))
 START: tuple[Event, ...] = (racks(), host("h1", "r1", 2), host("h2", "r1", 2), host("h3", "r2", 3))
 
 
-def asked(ledger: Ledger, pod_set: PodSet = PODS) -> PlacementResult:
+def requested(ledger: Ledger, pod_set: PodSet = PODS) -> PlacementResult:
     return ledger.placement.place([PlacementRequest(pod_set, "tas", pod_set.count)], simulate_empty=True)
 
 
 def holds(ledger: Ledger) -> bool:
-    return asked(ledger).fits
+    return requested(ledger).fits
 
 
 def told(*events: Event) -> Ledger:
@@ -56,21 +56,21 @@ CHANGES: dict[str, tuple[Event, ...]] = {
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_the_answer_follows_the_nodes(change: tuple[Event, ...]) -> None:
     ledger = told(*START)
-    before = asked(ledger)
+    before = requested(ledger)
     for event in change:
         ledger.apply(event)
-    assert asked(ledger) == asked(told(*START, *change)) != before
+    assert requested(ledger) == requested(told(*START, *change)) != before
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_what_a_trial_takes_back_is_taken_back_in_the_answer(change: tuple[Event, ...]) -> None:
     ledger = told(*START)
-    before = asked(ledger)
+    before = requested(ledger)
     with ledger.trial():
         for event in change:
             ledger.apply(event)
-        assert asked(ledger) != before
-    assert asked(ledger) == before
+        assert requested(ledger) != before
+    assert requested(ledger) == before
 
 
 def test_admitted_workloads_do_not_count() -> None:
@@ -87,7 +87,7 @@ def test_admitted_workloads_do_not_count() -> None:
 OTHERS: dict[str, Callable[[PodSet], PodSet]] = {
     "more pods": lambda pods: replace(pods, count=5),
     "larger pods": lambda pods: replace(pods, requests={"cpu": 2 * CPU}),
-    "another level": lambda pods: replace(pods, topology=TopologyAsk(required=HOST)),
+    "another level": lambda pods: replace(pods, topology=TopologyRequest(required=HOST)),
     "a node selector": lambda pods: replace(pods, node_selector={HOST: "h1"}),
 }
 
@@ -96,4 +96,4 @@ OTHERS: dict[str, Callable[[PodSet], PodSet]] = {
 def test_each_question_has_its_own_answer(change: Callable[[PodSet], PodSet]) -> None:
     ledger = told(*START)
     assert holds(ledger)
-    assert not asked(ledger, change(PODS)).fits
+    assert not requested(ledger, change(PODS)).fits

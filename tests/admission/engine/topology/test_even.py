@@ -25,7 +25,7 @@ from admission.engine.model import (
     SliceLayer,
     SpreadTerm,
     Taint,
-    TopologyAsk,
+    TopologyRequest,
 )
 from admission.engine.topology.neighbours.even import Spread, evenly, evenly_at_most
 from api.pod_terms import Requirement
@@ -41,9 +41,9 @@ def term(key: str, app: str) -> PodTerm:
     return PodTerm(key, (Requirement("app", "In", (app,)),), ("ns",))
 
 
-def request(count: int, ask: TopologyAsk, *even: SpreadTerm) -> PlacementRequest:
+def request(count: int, topology: TopologyRequest, *even: SpreadTerm) -> PlacementRequest:
     facts = PodFacts("ns", (("app", "a"),), even=even)
-    return PlacementRequest(PodSet("main", count, CPU, topology=ask, facts=facts), FLAVOR, count, facts=facts)
+    return PlacementRequest(PodSet("main", count, CPU, topology=topology, facts=facts), FLAVOR, count, facts=facts)
 
 
 def book(nodes: Mapping[str, Labels], free: Mapping[str, int], there: Counter[str], tainted: frozenset[str]) -> Ledger:
@@ -148,9 +148,9 @@ def test_pods_lie_as_the_scheduler_could_have_placed_them(
 ) -> None:
     """By one constraint whatever it could place is placed; by two each answer is one that it could have come to."""
     nodes, free, there, tainted = scene
-    ask = TopologyAsk(unconstrained=True) if level is None else TopologyAsk(required=level)
+    topology = TopologyRequest(unconstrained=True) if level is None else TopologyRequest(required=level)
     made = book(nodes, free, there, tainted)
-    result = made.placement.place([request(count, ask, *even)])
+    result = made.placement.place([request(count, topology, *even)])
     domains = list(inside(nodes, level))
     if result.fits:
         found = Counter({d.values[-1]: d.count for d in result.assignments["main"].domains})
@@ -178,18 +178,18 @@ def test_what_does_not_lie_evenly_waits_and_says_by_which_key() -> None:
     nodes = rows(4)
     made = book(nodes, {"n0": 1, "n1": 0, "n2": 3, "n3": 3}, Counter(), frozenset())
     by_rack = SpreadTerm(term(RACK, "a"))
-    assert made.placement.place([request(3, TopologyAsk(required=BLOCK), by_rack)]).fits
-    assert shown(made.placement.place([request(4, TopologyAsk(required=BLOCK), by_rack)]), "main") == (
+    assert made.placement.place([request(3, TopologyRequest(required=BLOCK), by_rack)]).fits
+    assert shown(made.placement.place([request(4, TopologyRequest(required=BLOCK), by_rack)]), "main") == (
         'topology "default" allows to fit at most 3 out of 4 pod(s) evenly by example.com/rack, '
         'as their topologySpreadConstraints ask. Total nodes: 4; excluded: resource "cpu": 1'
     )
-    assert made.placement.place([request(4, TopologyAsk(required=RACK), by_rack)]).fits, "one rack is one domain"
+    assert made.placement.place([request(4, TopologyRequest(required=RACK), by_rack)]).fits, "one rack is one domain"
 
 
 def test_pods_that_are_there_count() -> None:
     nodes = rows(4)
     made = book(nodes, dict.fromkeys(nodes, 4), Counter({"n0": 2}), frozenset())
-    found = made.placement.place([request(2, TopologyAsk(unconstrained=True), SpreadTerm(term(RACK, "a")))])
+    found = made.placement.place([request(2, TopologyRequest(unconstrained=True), SpreadTerm(term(RACK, "a")))])
     assert {d.values[-1] for d in found.assignments["main"].domains} <= {"n2", "n3"}
 
 
@@ -198,8 +198,8 @@ def test_slices_keep_their_rule_and_are_refused_where_they_break_the_other(capac
     """They go to as few racks as they can: to two of them, or to one."""
     nodes = rows(4)
     made = book(nodes, dict.fromkeys(nodes, capacity), Counter(), frozenset())
-    ask = TopologyAsk(required=BLOCK, slices=(SliceLayer(RACK, 2),))
-    result = made.placement.place([request(4, ask, SpreadTerm(term(RACK, "a")))])
+    topology = TopologyRequest(required=BLOCK, slices=(SliceLayer(RACK, 2),))
+    result = made.placement.place([request(4, topology, SpreadTerm(term(RACK, "a")))])
     assert result.fits == fits
     assert fits or "lie less evenly by example.com/rack" in shown(result, "main")
 
@@ -210,7 +210,7 @@ def test_many_pods_over_many_hosts_and_two_keys() -> None:
     made = book(nodes, dict.fromkeys(nodes, 5), Counter(), frozenset())
     for keys in ((HOSTNAME_LABEL,), (ZONE, HOSTNAME_LABEL)):
         found = made.placement.place(
-            [request(60, TopologyAsk(unconstrained=True), *(SpreadTerm(term(key, "a")) for key in keys))]
+            [request(60, TopologyRequest(unconstrained=True), *(SpreadTerm(term(key, "a")) for key in keys))]
         )
         assert sorted(Counter(d.count for d in found.assignments["main"].domains).items()) == [(1, 20), (2, 20)]
 
@@ -219,7 +219,7 @@ def test_a_key_that_no_node_has_is_named() -> None:
     """Two constraints: the one by hosts alone could be kept."""
     made = book(rows(4), dict.fromkeys(rows(4), 5), Counter(), frozenset())
     both = (SpreadTerm(term("no-such-key", "a")), SpreadTerm(term(HOSTNAME_LABEL, "a")))
-    result = made.placement.place([request(4, TopologyAsk(unconstrained=True), *both)])
+    result = made.placement.place([request(4, TopologyRequest(unconstrained=True), *both)])
     assert "at most 0 out of 4 pod(s) evenly by no-such-key and kubernetes.io/hostname" in shown(result, "main")
 
 

@@ -19,14 +19,15 @@ from admission.engine.model import (
     PodSet,
     PodSetAdmission,
     RemovedKind,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
-from api.exclusive import ANTI_AFFINITY, HOST_PORT, host_ports
+from api.exclusive import ALL_ADDRESSES, ANTI_AFFINITY, HOST_ADDRESS, HOST_PORT, host_ports
 from api.pods import Container, PodSpec, Port
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, RACK, ledger, shown
 
-WEB = {f"{HOST_PORT}TCP/8080": 1}
+WEB = {f"{HOST_PORT}TCP/8080": ALL_ADDRESSES}
+ADDRESSES = ["", "0.0.0.0", "10.0.0.1", "10.0.0.2", "::"]
 
 
 def nodes(number: int, pods: int = 10) -> list[Node]:
@@ -41,8 +42,13 @@ def book(number: int, pods: int = 10) -> Ledger:
 
 
 def request(count: int, ports: dict[str, int], level: str = BLOCK) -> PlacementRequest:
-    pod_set = PodSet("main", count, {"cpu": 1000}, topology=TopologyAsk(required=level), exclusive=ports)
+    pod_set = PodSet("main", count, {"cpu": 1000}, topology=TopologyRequest(required=level), exclusive=ports)
     return PlacementRequest(pod_set, FLAVOR, count)
+
+
+def addressed(*addresses: str, port: int = 8080) -> PodSpec:
+    """A pod with a port at each of these addresses."""
+    return PodSpec(containers=(Container(ports=tuple(Port(port, 80, host_ip=address) for address in addresses)),))
 
 
 def test_a_gang_of_one_port_takes_a_node_for_each_pod() -> None:
@@ -64,10 +70,10 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 def test_an_admitted_gang_holds_its_ports() -> None:
     of = book(2)
-    asked = request(1, WEB)
-    found = of.placement.place([asked]).assignments["main"]
+    requested = request(1, WEB)
+    found = of.placement.place([requested]).assignments["main"]
     admission = Admission("cq", (PodSetAdmission("main", {"cpu": FLAVOR}, {"cpu": 1000}, 1, found),))
-    of.charge(Workload("ns/w", "w", "ns/lq", "cq", (asked.pod_set,)), admission)
+    of.charge(Workload("ns/w", "w", "ns/lq", "cq", (requested.pod_set,)), admission)
     assert of.audit() == []
     other = of.placement.place([request(1, WEB)]).assignments["main"]
     assert other.domains != found.domains
@@ -86,23 +92,52 @@ def test_as_many_pods_fit_as_nodes_have_all_ports_free(
 ) -> None:
     of = book(4)
     for i, (node, port) in enumerate(taken):
-        of.apply(BoundPod(f"ns/p{i}", f"n{node}", {}, exclusive={f"{HOST_PORT}TCP/{port}": 1}))
+        of.apply(BoundPod(f"ns/p{i}", f"n{node}", {}, exclusive={f"{HOST_PORT}TCP/{port}": ALL_ADDRESSES}))
     free = [not any((node, port) in taken for port in wanted) for node in range(4)]
     each = [(1 if wanted else 8) * here for here in free]
     holds = {BLOCK: sum(each), RACK: max(each[0] + each[2], each[1] + each[3]), HOSTNAME_LABEL: max(each)}[level]
-    result = of.placement.place([request(count, {f"{HOST_PORT}TCP/{port}": 1 for port in wanted}, level)])
+    result = of.placement.place([request(count, {f"{HOST_PORT}TCP/{port}": ALL_ADDRESSES for port in wanted}, level)])
     assert bool(result.assignments) == (holds >= count)
     for domain in result.assignments["main"].domains if result.assignments else ():
         assert domain.count <= each[int(domain.values[-1][1:])]
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.lists(st.sampled_from(ADDRESSES), min_size=1, max_size=2)), max_size=6),
+    st.lists(st.sampled_from(ADDRESSES), min_size=1, max_size=2),
+)
+def test_a_port_at_one_address_leaves_the_others_as_in_kube_scheduler(
+    there: list[tuple[int, list[str]]], wanted: list[str]
+) -> None:
+    """Two pods with one port share a node only if their addresses differ and none of them is every address."""
+    of = book(3)
+    for i, (node, addresses) in enumerate(there):
+        of.apply(BoundPod(f"ns/p{i}", f"n{node}", {}, exclusive=host_ports(addressed(*addresses))))
+    free = {
+        f"n{node}"
+        for node in range(3)
+        if not any(meet(one, other) for at, addresses in there if at == node for one in addresses for other in wanted)
+    }
+    result = of.placement.place([request(len(free) + 1, host_ports(addressed(*wanted)))])
+    assert result.failures["main"].fits == len(free)
+    if free:
+        found = of.placement.place([request(len(free), host_ports(addressed(*wanted)))]).assignments["main"]
+        assert {domain.values[-1] for domain in found.domains} == free
+
+
+def meet(one: str, other: str) -> bool:
+    return one == other or not {"", "0.0.0.0"}.isdisjoint({one, other})
+
+
 def test_thousands_of_different_ports_are_bounded_and_never_charged_twice() -> None:
     of = book(2)
     for port in range(1000, 4000):
-        of.apply(BoundPod(f"ns/p{port}", "n0", {}, exclusive={f"{HOST_PORT}UDP/{port}": 1}))
-    assert len(of.capacity.columns) < 400
-    found = of.placement.place([request(1, {f"{HOST_PORT}UDP/3500": 1})]).assignments["main"]
-    assert found.domains == (DomainCount(("n1",), 1),)
+        of.apply(BoundPod(f"ns/p{port}", "n0", {}, exclusive=host_ports(addressed("", port=port))))
+        of.apply(BoundPod(f"ns/q{port}", "n0", {}, exclusive=host_ports(addressed("10.0.0.1", port=port + 3000))))
+    assert len(of.capacity.columns) < 500
+    for late in (addressed("", port=3500), addressed("10.0.0.1", port=6500)):
+        found = of.placement.place([request(1, host_ports(late))]).assignments["main"]
+        assert found.domains == (DomainCount(("n1",), 1),)
     assert of.audit() == []
 
 
@@ -122,6 +157,12 @@ def test_terms_beyond_those_that_are_counted_refuse_no_node() -> None:
     ("spec", "found"),
     [
         pytest.param(PodSpec(containers=(Container(ports=(Port(8080, 80),)),)), ["TCP/8080"], id="host port"),
+        pytest.param(addressed("10.0.0.1"), ["TCP/8080", "TCP/8080 10.0.0.1"], id="at one address"),
+        pytest.param(addressed("0.0.0.0"), ["TCP/8080"], id="at every address"),
+        pytest.param(addressed("10.0.0.1", ""), ["TCP/8080"], id="at one address and at every"),
+        pytest.param(
+            addressed("10.0.0.1", "::", "10.0.0.1"), ["TCP/8080", "TCP/8080 10.0.0.1", "TCP/8080 ::"], id="at two"
+        ),
         pytest.param(PodSpec(containers=(Container(ports=(Port(0, 80),)),)), [], id="container port"),
         pytest.param(
             PodSpec(host_network=True, containers=(Container(ports=(Port(0, 80, "UDP"),)),)),
@@ -139,4 +180,4 @@ def test_terms_beyond_those_that_are_counted_refuse_no_node() -> None:
     ],
 )
 def test_host_ports_of_a_pod(spec: PodSpec, found: list[str]) -> None:
-    assert [name.removeprefix(HOST_PORT) for name in host_ports(spec)] == found
+    assert [name.removeprefix(HOST_PORT).removeprefix(HOST_ADDRESS) for name in host_ports(spec)] == found

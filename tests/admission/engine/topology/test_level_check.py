@@ -12,10 +12,10 @@ from tests.admission.engine.topology.vectors import BLOCK, RACK, node
 R1, R2 = ("b1", "r1"), ("b1", "r2")
 
 
-def moved(host: str, rack: str, *asked: tuple[str, str]) -> list[BrokenLevel]:
-    """Pod sets (ask, places) are running; then the host gets another rack label."""
-    group = "together" if len(asked) > 1 else None
-    requests = [placed(f"set{n}", text, where, group) for n, (text, where) in enumerate(asked)]
+def moved(host: str, rack: str, *requested: tuple[str, str]) -> list[BrokenLevel]:
+    """Pod sets (topology request, places) are running; then the host gets another rack label."""
+    group = "together" if len(requested) > 1 else None
+    requests = [placed(f"set{n}", text, where, group) for n, (text, where) in enumerate(requested)]
     book = book_of(*requests)
     assert book.placement.broken_levels(requests) == [], "all holds before"
     book.apply(node(host, {BLOCK: "b1", RACK: rack}, 4))
@@ -25,7 +25,7 @@ def moved(host: str, rack: str, *asked: tuple[str, str]) -> list[BrokenLevel]:
 
 
 @pytest.mark.parametrize(
-    ("ask", "where", "expected"),
+    ("topology", "where", "expected"),
     [
         pytest.param("required rack", "h1:1 h3:1", [("set0", RACK, 1, ((R1, 1), (R2, 1)))], id="two racks"),
         pytest.param("required rack", "h1:2", [], id="all pods move together"),
@@ -41,8 +41,8 @@ def moved(host: str, rack: str, *asked: tuple[str, str]) -> list[BrokenLevel]:
         pytest.param("required block; slice host*1", "h1:1 h3:1", [], id="slices of one pod"),
     ],
 )
-def test_a_host_gets_another_rack(ask: str, where: str, expected: list[tuple[object, ...]]) -> None:
-    found = moved("h1", "r2", (ask, where))
+def test_a_host_gets_another_rack(topology: str, where: str, expected: list[tuple[object, ...]]) -> None:
+    found = moved("h1", "r2", (topology, where))
     assert [(one.pod_sets[0], one.level, one.slice_size, one.domains) for one in found] == expected
 
 
@@ -53,7 +53,7 @@ def test_pod_sets_of_one_group_share_the_required_domain() -> None:
 
 
 def test_a_node_that_is_gone_breaks_no_level() -> None:
-    asked = placed("set0", "required rack", "h1:1 h3:1")
-    book = book_of(asked)
+    requested = placed("set0", "required rack", "h1:1 h3:1")
+    book = book_of(requested)
     book.apply(ObjectRemoved(RemovedKind.NODE, "h1"))
-    assert book.placement.broken_levels([asked]) == []
+    assert book.placement.broken_levels([requested]) == []

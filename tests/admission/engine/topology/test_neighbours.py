@@ -28,7 +28,7 @@ from admission.engine.model import (
     Profile,
     RemovedKind,
     SpreadTerm,
-    TopologyAsk,
+    TopologyRequest,
     Workload,
 )
 from admission.engine.topology.neighbours.tally import TermTable
@@ -61,8 +61,10 @@ def node(name: str, labels: dict[str, str], cpu: int = 2) -> Node:
     return Node(name, {HOSTNAME_LABEL: name, **labels}, {"cpu": 1000 * cpu, "pods": 20})
 
 
-def request(pod: OnePod, count: int, ask: TopologyAsk, name: str = "main") -> PlacementRequest:
-    return PlacementRequest(PodSet(name, count, CPU, topology=ask, facts=facts(pod)), FLAVOR, count, facts=facts(pod))
+def request(pod: OnePod, count: int, topology: TopologyRequest, name: str = "main") -> PlacementRequest:
+    return PlacementRequest(
+        PodSet(name, count, CPU, topology=topology, facts=facts(pod)), FLAVOR, count, facts=facts(pod)
+    )
 
 
 def book(nodes: list[Node], profile: Profile = Profile.EXACT) -> Ledger:
@@ -73,9 +75,11 @@ def spots(assignment: Assignment) -> list[str]:
     return [domain.values[-1] for domain in assignment.domains for _ in range(domain.count)]
 
 
-def workload(key: str, asked: PlacementRequest, found: Assignment) -> Workload:
-    got = PodSetAdmission(asked.pod_set.name, {"cpu": FLAVOR}, {"cpu": 1000 * asked.count}, asked.count, found)
-    return Workload(key, key, "ns/lq", "cq", (asked.pod_set,), admission=Admission("cq", (got,)))
+def workload(key: str, requested: PlacementRequest, found: Assignment) -> Workload:
+    got = PodSetAdmission(
+        requested.pod_set.name, {"cpu": FLAVOR}, {"cpu": 1000 * requested.count}, requested.count, found
+    )
+    return Workload(key, key, "ns/lq", "cq", (requested.pod_set,), admission=Admission("cq", (got,)))
 
 
 def rows(number: int) -> list[Node]:
@@ -102,9 +106,9 @@ PODS = st.builds(
     st.sampled_from(["ns", "other"]),
 )
 ASKS = st.one_of(
-    st.just(TopologyAsk(unconstrained=True)),
-    st.sampled_from(LEVELS).map(lambda level: TopologyAsk(required=level)),
-    st.sampled_from(LEVELS).map(lambda level: TopologyAsk(preferred=level)),
+    st.just(TopologyRequest(unconstrained=True)),
+    st.sampled_from(LEVELS).map(lambda level: TopologyRequest(required=level)),
+    st.sampled_from(LEVELS).map(lambda level: TopologyRequest(preferred=level)),
 )
 
 
@@ -131,27 +135,28 @@ def of(cluster: TermCluster, profile: Profile) -> Ledger:
     return made
 
 
-def inside(cluster: TermCluster, ask: TopologyAsk, choice: tuple[str, ...]) -> bool:
-    if ask.required is None:
+def inside(cluster: TermCluster, topology: TopologyRequest, choice: tuple[str, ...]) -> bool:
+    if topology.required is None:
         return True
-    depth = LEVELS.index(ask.required) + 1
+    depth = LEVELS.index(topology.required) + 1
     return len({tuple(cluster.nodes[n][level] for level in LEVELS[:depth]) for n in choice}) == 1
 
 
 @settings(max_examples=examples(100))
 @given(clusters(), PODS, st.integers(1, 3), ASKS, st.sampled_from(list(Profile)))
 def test_what_could_be_bound_is_placed_and_what_is_placed_binds(
-    cluster: TermCluster, pod: OnePod, count: int, ask: TopologyAsk, profile: Profile
+    cluster: TermCluster, pod: OnePod, count: int, topology: TopologyRequest, profile: Profile
 ) -> None:
     gang = [pod] * count
     ways = (
         choice
         for choice in cluster.ways(gang)
-        if inside(cluster, ask, choice) and binds([replace(pod, node=n) for n in choice], cluster.pods, cluster.nodes)
+        if inside(cluster, topology, choice)
+        and binds([replace(pod, node=n) for n in choice], cluster.pods, cluster.nodes)
     )
     possible = any(True for _ in ways)
     made = of(cluster, profile)
-    result = made.placement.place([request(pod, count, ask)])
+    result = made.placement.place([request(pod, count, topology)])
     assert result.fits == possible, (shown(result, "main"), possible)
     if result.fits:
         found = [replace(pod, node=n) for n in spots(result.assignments["main"])]
@@ -162,13 +167,13 @@ def test_what_could_be_bound_is_placed_and_what_is_placed_binds(
 @settings(max_examples=examples(100))
 @given(clusters(crossing=True), st.lists(PODS, min_size=2, max_size=2), ASKS, st.sampled_from(["", "g"]))
 def test_pod_sets_that_are_placed_together_bind_in_any_order(
-    cluster: TermCluster, pods: list[OnePod], ask: TopologyAsk, group: str
+    cluster: TermCluster, pods: list[OnePod], topology: TopologyRequest, group: str
 ) -> None:
     """A leader and two workers, or two pod sets one after the other, also where zones cross racks."""
     pods = [replace(pod, namespace="ns") for pod in pods]
-    ask = replace(ask, group=group or None)
+    topology = replace(topology, group=group or None)
     made = of(cluster, Profile.EXACT)
-    result = made.placement.place([request(pods[0], 1, ask, "leader"), request(pods[1], 2, ask, "workers")])
+    result = made.placement.place([request(pods[0], 1, topology, "leader"), request(pods[1], 2, topology, "workers")])
     if result.fits:
         gang = [replace(pods[0], node=n) for n in spots(result.assignments["leader"])]
         gang += [replace(pods[1], node=n) for n in spots(result.assignments["workers"])]
@@ -202,15 +207,15 @@ def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> 
     bound_of: dict[str, int] = {}
     for index, step in enumerate(steps):
         match step:
-            case "admit", OnePod() as pod, int(count), TopologyAsk() as ask:
+            case "admit", OnePod() as pod, int(count), TopologyRequest() as topology:
                 pod, key = replace(pod, namespace="ns"), f"ns/w{index}"
-                asked = request(pod, count, ask)
-                result = made.placement.place([asked])
+                requested = request(pod, count, topology)
+                result = made.placement.place([requested])
                 if result.fits:
                     gang = [replace(pod, node=n) for n in spots(result.assignments["main"])]
                     there = [*foreign.values(), *(one for some, _ in admitted.values() for one in some)]
                     assert binds(gang, there, nodes)
-                    taken = workload(key, asked, result.assignments["main"])
+                    taken = workload(key, requested, result.assignments["main"])
                     made.charge(taken, taken.admission)  # type: ignore[arg-type]
                     admitted[key], bound_of[key] = (gang, taken), 0
             case "bind", int(which):
@@ -250,7 +255,11 @@ def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> 
                     for key in sorted(admitted)[which : which + 2]:
                         made.remove_with_pods(key)
                     made.placement.place(
-                        [request(OnePod("b", (Term(RACK, "a"), Term(ZONE, None))), 2, TopologyAsk(unconstrained=True))]
+                        [
+                            request(
+                                OnePod("b", (Term(RACK, "a"), Term(ZONE, None))), 2, TopologyRequest(unconstrained=True)
+                            )
+                        ]
                     )
                     made.apply(ObjectRemoved(RemovedKind.POD, "ns/f0"))
         assert made.audit() == []
@@ -265,8 +274,8 @@ def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tup
     made.count_in_steps(left.append)
     for i in range(200):
         made.apply(bound(f"there{i}", OnePod("a", node=f"n{i % 6}")))
-    asked = request(OnePod("a", (Term(HOSTNAME_LABEL, "none"),)), 1, TopologyAsk(unconstrained=True))
-    assert "being counted for the first time" in shown(made.placement.place([asked]), "main")
+    requested = request(OnePod("a", (Term(HOSTNAME_LABEL, "none"),)), 1, TopologyRequest(unconstrained=True))
+    assert "being counted for the first time" in shown(made.placement.place([requested]), "main")
     for index, step in enumerate(steps):
         match step:
             case "pod", int(which), OnePod() as pod, int(on):
@@ -284,7 +293,7 @@ def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tup
     for _ in left[-1]:
         pass
     assert made.audit() == []
-    assert "being counted" not in shown(made.placement.place([asked]), "main")
+    assert "being counted" not in shown(made.placement.place([requested]), "main")
 
 
 def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None:
@@ -294,7 +303,7 @@ def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None
         made.apply(bound(f"p{i}", OnePod("a", node=f"n{i % 200}")))
     left: list[Iterator[None]] = []
     made.count_in_steps(left.append)
-    made.placement.place([request(OnePod("a", (Term(RACK, "b"),)), 1, TopologyAsk(unconstrained=True))])
+    made.placement.place([request(OnePod("a", (Term(RACK, "b"),)), 1, TopologyRequest(unconstrained=True))])
     counted = [0]
     for _ in left[0]:
         placed = made.capacity.placed
@@ -306,34 +315,34 @@ def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None
 def test_a_term_is_named_and_a_domain_opens_when_its_pod_has_left() -> None:
     made = book(rows(4))
     made.apply(bound("db", OnePod("db", node="n0")))
-    asked = request(OnePod("a", (Term(RACK, "db"),)), 3, TopologyAsk(required=BLOCK))
-    assert made.placement.place([request(OnePod("a"), 3, TopologyAsk(required=BLOCK))]).fits
+    requested = request(OnePod("a", (Term(RACK, "db"),)), 3, TopologyRequest(required=BLOCK))
+    assert made.placement.place([request(OnePod("a"), 3, TopologyRequest(required=BLOCK))]).fits
     before = made.generation(FLAVOR)
     made.apply(bound("db2", OnePod("db", node="n2")))
-    assert made.placement.place([asked]).failures["main"].message == (
+    assert made.placement.place([requested]).failures["main"].message == (
         f'topology "default" doesn\'t allow to fit any of 3 pod(s). Total nodes: 4; excluded: pod anti-affinity {RACK}: 4'
     )
     made.apply(ObjectRemoved(RemovedKind.POD, "ns/db2"))
     assert made.generation(FLAVOR) > before
-    assert spots(made.placement.place([asked]).assignments["main"]) == ["n2", "n2", "n3"]
+    assert spots(made.placement.place([requested]).assignments["main"]) == ["n2", "n2", "n3"]
 
 
 def test_a_pod_outside_the_flavors_closes_its_zone_and_opens_it_when_it_leaves() -> None:
     made = book(rows(4))
     made.apply(node("elsewhere", {ZONE: "z0"}))
     guard = OnePod("guard", (Term(ZONE, "a"),), node="elsewhere")
-    asked = request(OnePod("a"), 1, TopologyAsk(unconstrained=True))
+    requested = request(OnePod("a"), 1, TopologyRequest(unconstrained=True))
     made.apply(bound("guard", guard))
-    assert f"pod anti-affinity {ZONE}: 4" in shown(made.placement.place([asked]), "main")
+    assert f"pod anti-affinity {ZONE}: 4" in shown(made.placement.place([requested]), "main")
     before = made.generation(FLAVOR)
     made.apply(ObjectRemoved(RemovedKind.POD, "ns/guard"))
     assert made.generation(FLAVOR) > before
-    assert made.placement.place([asked]).fits
+    assert made.placement.place([requested]).fits
 
 
 def test_more_pods_than_domains_name_the_key() -> None:
-    asked = request(OnePod("a", (Term(RACK, "a"),)), 3, TopologyAsk(required=BLOCK))
-    assert shown(book(rows(4)).placement.place([asked]), "main") == (
+    requested = request(OnePod("a", (Term(RACK, "a"),)), 3, TopologyRequest(required=BLOCK))
+    assert shown(book(rows(4)).placement.place([requested]), "main") == (
         'topology "default" allows to fit only 2 out of 3 pod(s). '
         f"Total nodes: 4; excluded: one pod of the gang for each {RACK}: 2"
     )
@@ -344,25 +353,25 @@ def test_namespaces_by_their_labels() -> None:
     term = PodTerm(BLOCK, (), (), (Requirement("team", "In", ("x",)),))
     made.apply(BoundPod("far/p", "n0", {}, facts=PodFacts("far")))
     keeps = PodFacts("ns", (), (term,))
-    asked = PlacementRequest(
-        PodSet("main", 1, CPU, topology=TopologyAsk(unconstrained=True), facts=keeps), FLAVOR, 1, facts=keeps
+    requested = PlacementRequest(
+        PodSet("main", 1, CPU, topology=TopologyRequest(unconstrained=True), facts=keeps), FLAVOR, 1, facts=keeps
     )
-    assert made.placement.place([asked]).fits
+    assert made.placement.place([requested]).fits
     made.apply(Namespace("far", {"team": "x"}))
-    assert not made.placement.place([asked]).fits
+    assert not made.placement.place([requested]).fits
     made.apply(ObjectRemoved(RemovedKind.NAMESPACE, "far"))
-    assert made.placement.place([asked]).fits
+    assert made.placement.place([requested]).fits
 
 
 def test_an_empty_cluster_has_the_pods_of_others_and_none_of_ours() -> None:
     made = book(rows(4))
-    asked = request(OnePod("a", (Term(BLOCK, "a"),)), 1, TopologyAsk(unconstrained=True))
-    taken = workload("ns/w", asked, made.placement.place([asked]).assignments["main"])
+    requested = request(OnePod("a", (Term(BLOCK, "a"),)), 1, TopologyRequest(unconstrained=True))
+    taken = workload("ns/w", requested, made.placement.place([requested]).assignments["main"])
     made.charge(taken, taken.admission)  # type: ignore[arg-type]
-    assert not made.placement.place([asked]).fits
-    assert made.placement.place([asked], simulate_empty=True).fits
+    assert not made.placement.place([requested]).fits
+    assert made.placement.place([requested], simulate_empty=True).fits
     made.apply(bound("theirs", OnePod("a", node="n3")))
-    assert not made.placement.place([asked], simulate_empty=True).fits
+    assert not made.placement.place([requested], simulate_empty=True).fits
 
 
 def test_terms_without_number_are_forgotten_and_asked_again() -> None:
@@ -370,11 +379,11 @@ def test_terms_without_number_are_forgotten_and_asked_again() -> None:
     made.apply(bound("db", OnePod("app7", node="n0")))
     for i in range(3000):
         found = made.placement.place(
-            [request(OnePod("x", (Term(BLOCK, f"app{i}"),)), 1, TopologyAsk(unconstrained=True))]
+            [request(OnePod("x", (Term(BLOCK, f"app{i}"),)), 1, TopologyRequest(unconstrained=True))]
         )
         assert found.fits == (i != 7)
     assert not made.placement.place(
-        [request(OnePod("x", (Term(BLOCK, "app7"),)), 1, TopologyAsk(unconstrained=True))]
+        [request(OnePod("x", (Term(BLOCK, "app7"),)), 1, TopologyRequest(unconstrained=True))]
     ).fits
     assert made.audit() == []
 
@@ -384,10 +393,10 @@ def test_a_term_that_cannot_be_counted_is_the_reason(where: str) -> None:
     bad = replace(
         facts(OnePod("a")), problem="required podAntiAffinity term 0 has 99 expressions; at most 64 are counted"
     )
-    ask = TopologyAsk(unconstrained=True, group="g")
-    some = [request(OnePod("a"), 1, ask, "leader"), request(OnePod("a"), 2, ask, "workers")]
-    asked = [replace(one, facts=bad) if one.pod_set.name == where else one for one in some]
-    assert "at most 64 are counted" in shown(book(rows(4)).placement.place(asked), where)
+    topology = TopologyRequest(unconstrained=True, group="g")
+    some = [request(OnePod("a"), 1, topology, "leader"), request(OnePod("a"), 2, topology, "workers")]
+    requested = [replace(one, facts=bad) if one.pod_set.name == where else one for one in some]
+    assert "at most 64 are counted" in shown(book(rows(4)).placement.place(requested), where)
 
 
 def test_the_model_itself() -> None:
@@ -402,38 +411,38 @@ def test_pods_that_want_each_other_go_to_one_domain_and_the_next_ones_there() ->
     """The first pod of its kind may go anywhere; once one is bound, all others go where it is."""
     made = book(rows(8))
     pod = OnePod("a", near=(Term(RACK, "a"),))
-    asked = request(pod, 3, TopologyAsk(unconstrained=True))
-    found = made.placement.place([asked]).assignments["main"]
+    requested = request(pod, 3, TopologyRequest(unconstrained=True))
+    found = made.placement.place([requested]).assignments["main"]
     assert len({made.capacity.nodes[n].node.labels[RACK] for n in spots(found)}) == 1  # type: ignore[union-attr]
-    assert made.placement.place([request(pod, 5, TopologyAsk(unconstrained=True))]).failures["main"].message == (
+    assert made.placement.place([request(pod, 5, TopologyRequest(unconstrained=True))]).failures["main"].message == (
         f'topology "default" allows to fit at most 4 out of 5 pod(s) in one domain of {RACK}, '
         "where required pod affinity keeps them together"
     )
-    taken = workload("ns/w", asked, found)
+    taken = workload("ns/w", requested, found)
     made.charge(taken, taken.admission)  # type: ignore[arg-type]
-    one = request(pod, 1, TopologyAsk(unconstrained=True))
+    one = request(pod, 1, TopologyRequest(unconstrained=True))
     assert f"pod affinity {RACK}: 8" in shown(made.placement.place([one]), "main"), "none of them is bound yet"
     before = made.generation(FLAVOR), made.openings
     made.apply(replace(bound("w-0", replace(pod, node=spots(found)[0])), workload="ns/w", pod_set="main", requests=CPU))
     assert made.generation(FLAVOR) > before[0]
     assert made.openings > before[1]
     assert made.placement.place([one]).fits
-    assert not made.placement.place([request(pod, 2, TopologyAsk(unconstrained=True))]).fits
+    assert not made.placement.place([request(pod, 2, TopologyRequest(unconstrained=True))]).fits
 
 
 def test_what_an_unbound_gang_gathers_with_is_placed_nowhere_else() -> None:
     """Bound first, a pod of the second workload in another rack would be where the gang's pods have to go."""
     made = book(rows(8))
-    asked = request(OnePod("a", near=(Term(RACK, "a"),)), 3, TopologyAsk(unconstrained=True))
-    found = made.placement.place([asked]).assignments["main"]
-    taken = workload("ns/w", asked, found)
+    requested = request(OnePod("a", near=(Term(RACK, "a"),)), 3, TopologyRequest(unconstrained=True))
+    found = made.placement.place([requested]).assignments["main"]
+    taken = workload("ns/w", requested, found)
     made.charge(taken, taken.admission)  # type: ignore[arg-type]
-    one, two = (request(OnePod("a"), count, TopologyAsk(unconstrained=True)) for count in (1, 2))
+    one, two = (request(OnePod("a"), count, TopologyRequest(unconstrained=True)) for count in (1, 2))
     rack = {made.capacity.nodes[name].node.labels[RACK] for name in spots(found)}  # type: ignore[union-attr]
     beside = spots(made.placement.place([one]).assignments["main"])
     assert {made.capacity.nodes[name].node.labels[RACK] for name in beside} == rack  # type: ignore[union-attr]
     assert f"pod affinity {RACK}: 6" in shown(made.placement.place([two]), "main")
-    assert made.placement.place([request(OnePod("b"), 8, TopologyAsk(unconstrained=True))]).fits
+    assert made.placement.place([request(OnePod("b"), 8, TopologyRequest(unconstrained=True))]).fits
     first = bound("w-0", OnePod("a", near=(Term(RACK, "a"),), node=spots(found)[0]))
     before = made.openings
     made.apply(replace(first, workload="ns/w", pod_set="main", requests=CPU))
@@ -444,15 +453,15 @@ def test_what_an_unbound_gang_gathers_with_is_placed_nowhere_else() -> None:
 
 def test_a_gang_follows_a_pod_that_it_names() -> None:
     made = book(rows(8))
-    asked = request(OnePod("a", near=(Term(BLOCK, "db"),)), 2, TopologyAsk(unconstrained=True))
-    assert f"pod affinity {BLOCK}: 8" in shown(made.placement.place([asked]), "main")
+    requested = request(OnePod("a", near=(Term(BLOCK, "db"),)), 2, TopologyRequest(unconstrained=True))
+    assert f"pod affinity {BLOCK}: 8" in shown(made.placement.place([requested]), "main")
     made.apply(bound("db", OnePod("db", node="n5")))
-    assert {name[1:] >= "4" for name in spots(made.placement.place([asked]).assignments["main"])} == {True}
+    assert {name[1:] >= "4" for name in spots(made.placement.place([requested]).assignments["main"])} == {True}
 
 
 def test_several_pod_sets_with_affinity_to_each_other_get_a_reason_to_wait() -> None:
     pod = OnePod("a", near=(Term(RACK, "a"),))
-    some = [request(pod, 1, TopologyAsk(unconstrained=True), name) for name in ("one", "two")]
+    some = [request(pod, 1, TopologyRequest(unconstrained=True), name) for name in ("one", "two")]
     made = book(rows(4))
     assert "in a workload of several pod sets" in shown(made.placement.place(some), "two")
     made.apply(bound("first", OnePod("a", node="n1")))
@@ -463,7 +472,7 @@ def test_two_heads_of_one_cycle_do_not_get_places_that_exclude_each_other() -> N
     """Both are nominated on the same state; the second is looked at again when the first has its place."""
     like = PodTerm(BLOCK, (Requirement("app", "In", ("a",)),), ("ns",))
     pod_set = PodSet(
-        "main", 1, CPU, topology=TopologyAsk(unconstrained=True), facts=PodFacts("ns", (("app", "a"),), (like,))
+        "main", 1, CPU, topology=TopologyRequest(unconstrained=True), facts=PodFacts("ns", (("app", "a"),), (like,))
     )
     heads = [Workload(f"ns/{name}", name, f"ns/{name}", name, (pod_set,)) for name in ("q1", "q2")]
     nodes = [node(f"h{i}", {"rack": "r", BLOCK: "b", "pool": "tas"}) for i in range(2)]
@@ -496,12 +505,12 @@ def test_an_unbound_pod_with_minimum_domains_keeps_the_pods_that_it_counts_off_i
     like = PodTerm(RACK, (Requirement("app", "In", ("a",)),), ("ns",))
     even = PodFacts("ns", (("app", "a"),), even=(SpreadTerm(like, 1, 2, taints=False),))
     made = book(rows(2))
-    pod_set = PodSet("main", 1, CPU, facts=even, topology=TopologyAsk(unconstrained=True))
-    asked = PlacementRequest(pod_set, FLAVOR, 1, facts=even)
-    found = made.placement.place([asked]).assignments["main"]
-    made.apply(workload("ns/w", asked, found))
+    pod_set = PodSet("main", 1, CPU, facts=even, topology=TopologyRequest(unconstrained=True))
+    requested = PlacementRequest(pod_set, FLAVOR, 1, facts=even)
+    found = made.placement.place([requested]).assignments["main"]
+    made.apply(workload("ns/w", requested, found))
     [host] = spots(found)
-    plain = request(OnePod("a"), 1, TopologyAsk(unconstrained=True))
+    plain = request(OnePod("a"), 1, TopologyRequest(unconstrained=True))
     assert host not in spots(made.placement.place([plain]).assignments["main"])
     made.apply(replace(bound("w-0", OnePod("a", node=host)), workload="ns/w", pod_set="main", requests=CPU))
     assert made.placement.place([replace(plain, count=3)]).fits

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.decision import Admit
-from admission.engine.model import PodSet, Profile, TopologyAsk, Workload
+from admission.engine.model import PodSet, Profile, TopologyRequest, Workload
 from tests.admission.engine.builders import CPU, RACK, Cluster, admitted, host, queue, racks, waits
 
-TOGETHER = TopologyAsk(required=RACK, group="g")
+TOGETHER = TopologyRequest(required=RACK, group="g")
 
 
 def pair(profile: Profile) -> Workload:

@@ -23,6 +23,7 @@ from tests.budgets import examples
 from tests.scenarios.site import BLOCK, GROUP, RACK
 
 Found = Mapping[str, Assignment]
+SEEDS = examples(20)
 
 
 class ByRack(Draw):
@@ -122,7 +123,7 @@ def drawn(here: Groups, *, leader: bool) -> Group:
 
 def test_a_leader_and_its_workers_get_hosts_where_they_bind() -> None:
     placed = 0
-    for seed in range(examples(20)):
+    for seed in range(SEEDS):
         here = opened(seed)
         for _ in range(12):
             group = drawn(here, leader=True)
@@ -133,13 +134,13 @@ def test_a_leader_and_its_workers_get_hosts_where_they_bind() -> None:
             assert {each.levels[-1] for each in found.values()} == {HOSTNAME_LABEL}
             assert len({domain.values[:2] for each in found.values() for domain in each.domains}) == 1
         assert here.ledger.audit() == []
-    assert placed > 20
+    assert placed > SEEDS
 
 
 @pytest.mark.parametrize("leader", [False, True], ids=["gang", "leader-and-workers"])
 def test_the_pods_of_a_failed_node_get_hosts_in_the_same_rack(leader: bool) -> None:
     replaced = 0
-    for seed in range(examples(20)):
+    for seed in range(SEEDS):
         here, running = opened(seed), list[tuple[Group, Found]]()
         for _ in range(6):
             group = drawn(here, leader=leader)
@@ -164,7 +165,7 @@ def test_the_pods_of_a_failed_node_get_hosts_in_the_same_rack(leader: bool) -> N
             for successor, count in more.items():
                 labels = {HOSTNAME_LABEL: successor}
                 assert [text for _ in range(count) if (text := here.refused(group, name, labels))] == [], f"seed {seed}"
-    assert replaced > 3
+    assert replaced > SEEDS // 6
 
 
 def _counts(found: Assignment) -> Counter[str]:

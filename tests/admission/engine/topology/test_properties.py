@@ -22,7 +22,7 @@ from admission.engine.model import (
     SliceLayer,
     Taint,
     Toleration,
-    TopologyAsk,
+    TopologyRequest,
 )
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
 from tests.budgets import examples
@@ -52,7 +52,7 @@ def clusters(draw: st.DrawFn) -> list[Node]:
 
 
 @st.composite
-def asks(draw: st.DrawFn) -> TopologyAsk:
+def topologies(draw: st.DrawFn) -> TopologyRequest:
     """Any sound request."""
     at = draw(st.integers(0, 2))
     slices: tuple[SliceLayer, ...] = ()
@@ -60,11 +60,11 @@ def asks(draw: st.DrawFn) -> TopologyAsk:
         slices = (SliceLayer(LEVELS[draw(st.integers(at, 2))], draw(st.integers(1, 3))),)
     match draw(st.sampled_from(["required", "preferred", "unconstrained"])):
         case "required":
-            return TopologyAsk(required=LEVELS[at], slices=slices)
+            return TopologyRequest(required=LEVELS[at], slices=slices)
         case "preferred":
-            return TopologyAsk(preferred=LEVELS[at], slices=slices)
+            return TopologyRequest(preferred=LEVELS[at], slices=slices)
         case _:
-            return TopologyAsk(unconstrained=True)
+            return TopologyRequest(unconstrained=True)
 
 
 @st.composite
@@ -74,7 +74,7 @@ def requests(draw: st.DrawFn, name: str = "main") -> PlacementRequest:
         name,
         draw(st.integers(1, 14)),
         draw(st.sampled_from(SHAPES)),
-        topology=draw(asks()),
+        topology=draw(topologies()),
         node_selector=draw(st.sampled_from([{}, {}, {"pool": "a"}])),
         tolerations=draw(st.sampled_from([(), (Toleration(operator="Exists"),)])),
     )
@@ -109,16 +109,16 @@ def capacity(node: Node, request: PlacementRequest) -> int:
 def test_never_over_capacity_and_exact(
     nodes: list[Node], names: list[int], data: st.DataObject, given_options: PlacementOptions
 ) -> None:
-    asked = [data.draw(requests(name=str(index))) for index in range(len(names) + 1)]
+    requested = [data.draw(requests(name=str(index))) for index in range(len(names) + 1)]
     book = ledger(given_options, nodes)
-    result = book.placement.place(asked)
+    result = book.placement.place(requested)
     taken: Counter[tuple[str, str]] = Counter()
-    for request in asked:
+    for request in requested:
         assignment = result.assignments.get(request.pod_set.name)
         if assignment is None:
             continue
-        ask = request.pod_set.topology
-        size = ask.slices[0].size if ask and ask.slices else 1
+        topology = request.pod_set.topology
+        size = topology.slices[0].size if topology and topology.slices else 1
         assert sum(domain.count for domain in assignment.domains) == request.count // size * size
         for domain in assignment.domains:
             assert domain.count > 0
@@ -161,16 +161,16 @@ def test_required_is_placed_iff_one_domain_holds_it(nodes: list[Node], request: 
         "main",
         request.count,
         request.pod_set.requests,
-        topology=TopologyAsk(required=level),
+        topology=TopologyRequest(required=level),
         node_selector=request.pod_set.node_selector,
         tolerations=request.pod_set.tolerations,
     )
-    asked = PlacementRequest(pod_set, FLAVOR, request.count)
-    result = ledger(PlacementOptions(), nodes).placement.place([asked])
+    requested = PlacementRequest(pod_set, FLAVOR, request.count)
+    result = ledger(PlacementOptions(), nodes).placement.place([requested])
     depth = LEVELS.index(level) + 1
     free_capacity: Counter[tuple[str, ...]] = Counter()
     for node in nodes:
-        free_capacity[tuple(node.labels[key] for key in LEVELS[:depth])] += capacity(node, asked)
+        free_capacity[tuple(node.labels[key] for key in LEVELS[:depth])] += capacity(node, requested)
     assert result.fits == any(pods >= request.count for pods in free_capacity.values()), shown(result, "main")
     if result.fits:
         labels = {node.name: node.labels for node in nodes}
@@ -187,12 +187,12 @@ def test_preferred_and_unconstrained_wait_only_if_the_pods_do_not_fit_at_all(
     nodes: list[Node], request: PlacementRequest
 ) -> None:
     total = sum(capacity(node, request) for node in nodes)
-    for ask in (TopologyAsk(preferred=RACK), TopologyAsk(unconstrained=True)):
+    for topology in (TopologyRequest(preferred=RACK), TopologyRequest(unconstrained=True)):
         pod_set = PodSet(
             "main",
             request.count,
             request.pod_set.requests,
-            topology=ask,
+            topology=topology,
             node_selector=request.pod_set.node_selector,
             tolerations=request.pod_set.tolerations,
         )
@@ -207,6 +207,6 @@ def test_all_orders_of_a_small_cluster_agree() -> None:
         Node(f"n{i}", {BLOCK: "b", RACK: f"r{i % 2}", HOSTNAME_LABEL: f"n{i}"}, {"cpu": 1000 * (i % 3 + 1), "pods": 9})
         for i in range(5)
     ]
-    request = PlacementRequest(PodSet("main", 5, {"cpu": 1000}, topology=TopologyAsk(preferred=RACK)), FLAVOR, 5)
+    request = PlacementRequest(PodSet("main", 5, {"cpu": 1000}, topology=TopologyRequest(preferred=RACK)), FLAVOR, 5)
     answers = {shown(ledger(None, list(order)).placement.place([request]), "main") for order in permutations(some)}
     assert len(answers) == 1

@@ -34,7 +34,7 @@ roomy = st.lists(clusters(), min_size=2, max_size=3).map(
         for node in nodes
     ]
 )
-few = requests().map(lambda asked: replace(asked, count=1 + asked.count // 2))
+few = requests().map(lambda requested: replace(requested, count=1 + requested.count // 2))
 
 
 def at(text: str) -> Assignment:
@@ -43,15 +43,15 @@ def at(text: str) -> Assignment:
     return Assignment((HOSTNAME_LABEL,), tuple(DomainCount((host,), int(count)) for host, count in pairs))
 
 
-def book_of(*asked: PlacementRequest) -> Ledger:
+def book_of(*requested: PlacementRequest) -> Ledger:
     """The fixture's nodes with the requests' previous assignments booked as one workload."""
-    return charged(ledger(), *asked)
+    return charged(ledger(), *requested)
 
 
-def charged(book: Ledger, *asked: PlacementRequest) -> Ledger:
+def charged(book: Ledger, *requested: PlacementRequest) -> Ledger:
     """The same in a given ledger."""
-    got = tuple(PodSetAdmission(r.pod_set.name, {"cpu": FLAVOR}, {}, r.count, r.previous) for r in asked)
-    book.charge(Workload("ns/wl", "uid", "ns/lq", "cq", tuple(r.pod_set for r in asked)), Admission("cq", got))
+    got = tuple(PodSetAdmission(r.pod_set.name, {"cpu": FLAVOR}, {}, r.count, r.previous) for r in requested)
+    book.charge(Workload("ns/wl", "uid", "ns/lq", "cq", tuple(r.pod_set for r in requested)), Admission("cq", got))
     return book
 
 
@@ -62,11 +62,11 @@ def placed(name: str, text: str, where: str, group: str | None = None) -> Placem
     return replace(made, previous=assignment)
 
 
-def failing(host: str, *asked: PlacementRequest) -> PlacementResult:
+def failing(host: str, *requested: PlacementRequest) -> PlacementResult:
     """The host is no more."""
-    book = book_of(*asked)
+    book = book_of(*requested)
     book.apply(ObjectRemoved(RemovedKind.NODE, host))
-    result = book.placement.replace(asked, (host,))
+    result = book.placement.replace(requested, (host,))
     assert book.audit() == []
     return result
 
@@ -134,11 +134,11 @@ def test_lost_pods_find_a_place(text: str, where: str, host: str, want: str) -> 
 )
 def test_pods_of_several_nodes_find_places_together(text: str, where: str, hosts: str, want: str) -> None:
     """Issue 19, 2: Kueue replaces one node at a time, and evicts the workload when a second one fails meanwhile."""
-    asked = placed("main", text, where)
-    book = book_of(asked)
+    requested = placed("main", text, where)
+    book = book_of(requested)
     for host in hosts.split():
         book.apply(ObjectRemoved(RemovedKind.NODE, host))
-    result = book.placement.replace([asked], hosts.split())
+    result = book.placement.replace([requested], hosts.split())
     assert book.audit() == []
     assert (shown(result, "main") if result.fits else "-") == want
 
@@ -156,10 +156,10 @@ def test_pods_of_several_nodes_find_places_together(text: str, where: str, hosts
 )
 def test_pods_on_a_node_outside_the_topology_stay_while_it_lives(text: str, where: str, want: str) -> None:
     """A node that is not ready, or was relabelled: its pods run on."""
-    asked = placed("main", text, where)
-    book = book_of(asked)
+    requested = placed("main", text, where)
+    book = book_of(requested)
     book.apply(ObjectRemoved(RemovedKind.NODE, "h7"))
-    assert shown(book.placement.replace([asked], ("h7",), alive={"away"}), "main") == want
+    assert shown(book.placement.replace([requested], ("h7",), alive={"away"}), "main") == want
 
 
 TORN = "nodes were relabelled, and no domain of level example.com/rack has most of the pods that stay"
@@ -178,13 +178,13 @@ def test_lost_pods_go_where_most_of_the_others_are_though_some_were_relabelled(
     where: str, moved: str, lost: str, want: str
 ) -> None:
     """Issue 19, 2: the gang stays in the rack of its admission, or starts anew as a whole."""
-    asked = placed("main", "required rack", where)
+    requested = placed("main", "required rack", where)
     book = ledger()
     book.apply(node("h11", {BLOCK: "b2", RACK: "r2"}, 2))
-    charged(book, asked)
+    charged(book, requested)
     book.apply(node(moved, {BLOCK: "b1", RACK: "r2"}, 5))
     book.apply(ObjectRemoved(RemovedKind.NODE, lost))
-    assert shown(book.placement.replace([asked], (lost,)), "main") == want
+    assert shown(book.placement.replace([requested], (lost,)), "main") == want
 
 
 def test_pod_sets_see_what_those_before_them_took() -> None:
@@ -215,21 +215,21 @@ def test_a_failure_ends_its_flavor_and_new_pod_sets_are_not_placed() -> None:
 
 
 def test_a_flavor_that_is_gone() -> None:
-    asked = placed("main", "required rack", "h1:1")
-    message = shown(Ledger().placement.replace([asked], ("h1",)), "main")
+    requested = placed("main", "required rack", "h1:1")
+    message = shown(Ledger().placement.replace([requested], ("h1",)), "main")
     assert message == f'workload requires Topology, but there is no TAS cache information for flavor "{FLAVOR}"'
 
 
 @quick
 @given(roomy, few, options, st.data())
 def test_replacement_keeps_what_holds(
-    nodes: list[Node], asked: PlacementRequest, given_options: PlacementOptions, data: st.DataObject
+    nodes: list[Node], requested: PlacementRequest, given_options: PlacementOptions, data: st.DataObject
 ) -> None:
     book = ledger(given_options, nodes)
-    first = book.placement.place([asked])
+    first = book.placement.place([requested])
     assume(first.fits and first.assignments["main"].domains)
     before = first.assignments["main"]
-    placed_before = replace(asked, previous=before, count=sum(domain.count for domain in before.domains))
+    placed_before = replace(requested, previous=before, count=sum(domain.count for domain in before.domains))
     charged(book, placed_before)
     hosts = data.draw(st.sets(st.sampled_from([domain.values[0] for domain in before.domains]), min_size=1))
     for host in hosts:
@@ -240,7 +240,7 @@ def test_replacement_keeps_what_holds(
     lost = sum(old.pop(host) for host in hosts)
     if not result.fits:
         left = [node for node in nodes if node.name not in hosts]
-        assert len(hosts) == 1 or not _could_be_replaced(asked, left, old, lost)
+        assert len(hosts) == 1 or not _could_be_replaced(requested, left, old, lost)
         return
     new = Counter({domain.values[0]: domain.count for domain in result.assignments["main"].domains})
     assert not new.keys() & hosts
@@ -248,33 +248,33 @@ def test_replacement_keeps_what_holds(
     assert new.total() == old.total() + lost
     offered = {node.name: node.allocatable for node in nodes if node.usable}
     for name, count in new.items():
-        for resource, amount in {**asked.pod_set.requests, "pods": 1}.items():
+        for resource, amount in {**requested.pod_set.requests, "pods": 1}.items():
             assert amount * count <= offered[name][resource]
-    _levels_and_slices_hold(asked, {node.name: node for node in nodes}, old, new)
+    _levels_and_slices_hold(requested, {node.name: node for node in nodes}, old, new)
 
 
-def _could_be_replaced(asked: PlacementRequest, nodes: list[Node], old: Counter[str], lost: int) -> bool:
+def _could_be_replaced(requested: PlacementRequest, nodes: list[Node], old: Counter[str], lost: int) -> bool:
     """By trying all ways: the lost pods beside those that stay, all in the required domain, in whole slices."""
-    ask = asked.pod_set.topology
-    assert ask is not None
-    free = {node.name: capacity(node, asked) - old[node.name] for node in nodes}
+    topology = requested.pod_set.topology
+    assert topology is not None
+    free = {node.name: capacity(node, requested) - old[node.name] for node in nodes}
 
     def domain(node: Node, level: str) -> tuple[str, ...]:
         return tuple(node.labels[key] for key in LEVELS[: LEVELS.index(level) + 1])
 
-    required = ask.required or LEVELS[0]
-    homes = {domain(node, required) for node in nodes} if ask.required else {None}
+    required = topology.required or LEVELS[0]
+    homes = {domain(node, required) for node in nodes} if topology.required else {None}
     return any(
         all(home is None or domain(node, required) == home for node in nodes if old[node.name])
         and _spread(
             [
-                (domain(node, ask.slices[0].level) if ask.slices else (), node.name)
+                (domain(node, topology.slices[0].level) if topology.slices else (), node.name)
                 for node in nodes
                 if home is None or domain(node, required) == home
             ],
             free,
             old,
-            ask.slices[0].size if ask.slices else 1,
+            topology.slices[0].size if topology.slices else 1,
             lost,
         )
         for home in homes
@@ -297,11 +297,11 @@ def _spread(
 
 
 def _levels_and_slices_hold(
-    asked: PlacementRequest, nodes: dict[str, Node], old: Counter[str], new: Counter[str]
+    requested: PlacementRequest, nodes: dict[str, Node], old: Counter[str], new: Counter[str]
 ) -> None:
     """All pods in one domain of the required level, and whole slices."""
-    ask = asked.pod_set.topology
-    assert ask is not None
+    topology = requested.pod_set.topology
+    assert topology is not None
 
     def by(level: str) -> Counter[tuple[str, ...]]:
         found: Counter[tuple[str, ...]] = Counter()
@@ -309,7 +309,7 @@ def _levels_and_slices_hold(
             found[tuple(nodes[name].labels[key] for key in LEVELS[: LEVELS.index(level) + 1])] += count
         return found
 
-    if ask.required is not None:
-        assert len(by(ask.required)) == 1
-    for layer in ask.slices:
+    if topology.required is not None:
+        assert len(by(topology.required)) == 1
+    for layer in topology.slices:
         assert all(count % layer.size == 0 for count in by(layer.level).values())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from admission.engine.model import Node, PlacementOptions, PlacementRequest, TopologyAsk
+from admission.engine.model import Node, PlacementOptions, PlacementRequest, TopologyRequest
 from tests.admission.engine.topology.test_properties import options, quick
 from tests.admission.engine.topology.test_replace import at, few, roomy
 from tests.admission.engine.topology.vectors import ledger, request, shown
@@ -65,16 +65,16 @@ def test_a_leader_keeps_its_place(count: int, leader: str | None, want: tuple[st
 @quick
 @given(roomy, few, options, st.integers(1, 14))
 def test_growing_is_exact_and_moves_nothing(
-    nodes: list[Node], asked: PlacementRequest, given_options: PlacementOptions, count: int
+    nodes: list[Node], requested: PlacementRequest, given_options: PlacementOptions, count: int
 ) -> None:
-    asked = replace(asked, pod_set=replace(asked.pod_set, topology=TopologyAsk(unconstrained=True)))
+    requested = replace(requested, pod_set=replace(requested.pod_set, topology=TopologyRequest(unconstrained=True)))
     book = ledger(given_options, nodes)
-    first = book.placement.place([asked])
+    first = book.placement.place([requested])
     assume(first.fits)
     before = first.assignments["main"]
-    result = book.placement.place([replace(asked, count=count, previous=before)])
+    result = book.placement.place([replace(requested, count=count, previous=before)])
     assert book.audit() == []
-    assert result.fits == book.placement.place([replace(asked, count=count)]).fits
+    assert result.fits == book.placement.place([replace(requested, count=count)]).fits
     if not result.fits:
         return
     old = Counter({domain.values[0]: domain.count for domain in before.domains})
@@ -83,5 +83,5 @@ def test_growing_is_exact_and_moves_nothing(
     assert old <= new or new <= old
     offered = {node.name: node.allocatable for node in nodes if node.usable}
     for name, pods in new.items():
-        for resource, amount in {**asked.pod_set.requests, "pods": 1}.items():
+        for resource, amount in {**requested.pod_set.requests, "pods": 1}.items():
             assert amount * pods <= offered[name][resource]

@@ -138,8 +138,8 @@ def test_several_pod_sets_see_what_the_ones_before_took() -> None:
 
 
 def test_the_first_pod_set_that_fails_ends_it() -> None:
-    asked = [request("a", "required rack", 8), request("b", "required rack", 8), request("c", "required rack", 1)]
-    result = ledger().placement.place(asked)
+    requested = [request("a", "required rack", 8), request("b", "required rack", 8), request("c", "required rack", 1)]
+    result = ledger().placement.place(requested)
     reason = ONLY(6, 8, "pod") + '. Total nodes: 10; excluded: resource "cpu": 2'
     assert [shown(result, name) for name in "abc"] == ["h4:4 h5:4", reason, "-"]
 

@@ -20,7 +20,7 @@ from admission.engine.model import (
     PodSet,
     Profile,
     SliceLayer,
-    TopologyAsk,
+    TopologyRequest,
 )
 
 FLAVOR = "tas"
@@ -33,7 +33,7 @@ class PlacementCase:
     """Hosts by path (as many names as there are levels) with the pods that fit, and a gang."""
 
     hosts: dict[Path, int]
-    asked: int
+    requested: int
     slice_level: int
     slice_size: int
     count: int
@@ -55,11 +55,11 @@ class PlacementCase:
         plain = self.slice_level == len(levels) - 1 and self.slice_size == 1
         slices = () if plain else (SliceLayer(levels[self.slice_level], self.slice_size),)
         if self.preferred:
-            ask = TopologyAsk(preferred=levels[self.asked], slices=slices)
+            topology = TopologyRequest(preferred=levels[self.requested], slices=slices)
         else:
-            ask = TopologyAsk(slices=slices) if slices else TopologyAsk(unconstrained=True)
+            topology = TopologyRequest(slices=slices) if slices else TopologyRequest(unconstrained=True)
         return PlacementRequest(
-            PodSet("main", self.count, {"cpu": 1}, topology=ask), FLAVOR, self.count, profile=profile
+            PodSet("main", self.count, {"cpu": 1}, topology=topology), FLAVOR, self.count, profile=profile
         )
 
     def ledger(self, options: PlacementOptions | None = None, order: Sequence[Path] | None = None) -> Ledger:
@@ -83,12 +83,12 @@ def cases(draw: st.DrawFn, most: int = 7) -> PlacementCase:
         hosts[(*above, f"h{index}")] = draw(st.integers(0, top))
     preferred = draw(st.booleans())
     size = draw(st.sampled_from([1, 1, 2, 3]))
-    asked = draw(st.integers(0, depth - 1)) if preferred or size > 1 else depth - 1
+    requested = draw(st.integers(0, depth - 1)) if preferred or size > 1 else depth - 1
     if not preferred and size > 1:
-        asked = 0
-    level = draw(st.integers(asked, depth - 1)) if size > 1 else depth - 1
+        requested = 0
+    level = draw(st.integers(requested, depth - 1)) if size > 1 else depth - 1
     count = draw(st.integers(1, max(1, sum(hosts.values()) + 1)))
-    return PlacementCase(hosts, asked, level, size, count, preferred)
+    return PlacementCase(hosts, requested, level, size, count, preferred)
 
 
 def capacities(case: PlacementCase) -> dict[Path, int]:
@@ -107,11 +107,11 @@ def figures(case: PlacementCase, chosen: frozenset[Path] | set[Path]) -> tuple[i
     """How good opening these domains of the slice level is: the objective, written a second time."""
     capacity = capacities(case)
     opened = [{path[: depth + 1] for path in chosen} for depth in range(case.slice_level + 1)]
-    above, below = range(case.asked, -1, -1), range(case.asked + 1, case.slice_level + 1)
+    above, below = range(case.requested, -1, -1), range(case.requested + 1, case.slice_level + 1)
     stranded = [sum(capacity[path] for path in some) - case.need for some in opened]
-    figures = [*(len(opened[level]) for level in above), stranded[case.asked]]
+    figures = [*(len(opened[level]) for level in above), stranded[case.requested]]
     figures += [*(len(opened[level]) for level in below), *(stranded[level] for level in below)]
-    holes = Counter(capacity[path] for path in opened[case.asked])
+    holes = Counter(capacity[path] for path in opened[case.requested])
     return (*figures, *chain.from_iterable(sorted(holes.items(), reverse=True)))
 
 

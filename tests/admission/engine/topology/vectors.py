@@ -18,7 +18,7 @@ from admission.engine.model import (
     PodSet,
     Profile,
     SliceLayer,
-    TopologyAsk,
+    TopologyRequest,
 )
 
 BLOCK, RACK = "example.com/block", "example.com/rack"
@@ -61,7 +61,7 @@ def ledger(
     return made
 
 
-def ask(text: str, group: str | None = None) -> TopologyAsk | None:
+def topology(text: str, group: str | None = None) -> TopologyRequest | None:
     """`required rack; slice host*2`, `slice only rack*3`, `required block; layers rack*4, host*2`, `implied`."""
     main, _, rest = text.partition(";")
     word, _, level = main.strip().partition(" ")
@@ -70,13 +70,13 @@ def ask(text: str, group: str | None = None) -> TopologyAsk | None:
     slices = _slices(rest) if rest else ()
     match word:
         case "required":
-            return TopologyAsk(required=SHORT.get(level, level), slices=slices, group=group)
+            return TopologyRequest(required=SHORT.get(level, level), slices=slices, group=group)
         case "preferred":
-            return TopologyAsk(preferred=SHORT.get(level, level), slices=slices, group=group)
+            return TopologyRequest(preferred=SHORT.get(level, level), slices=slices, group=group)
         case "unconstrained":
-            return TopologyAsk(unconstrained=True, slices=slices, group=group)
+            return TopologyRequest(unconstrained=True, slices=slices, group=group)
         case _:
-            return TopologyAsk(slices=_slices(main), group=group)
+            return TopologyRequest(slices=_slices(main), group=group)
 
 
 def _slices(text: str) -> tuple[SliceLayer, ...]:
@@ -88,7 +88,7 @@ def request(
     name: str, text: str, count: int, requests: Amounts = ONE_CPU, group: str | None = None
 ) -> PlacementRequest:
     """A pod set of the fixture's flavor."""
-    pod_set = PodSet(name, count, requests, topology=ask(text, group))
+    pod_set = PodSet(name, count, requests, topology=topology(text, group))
     return PlacementRequest(pod_set, FLAVOR, count, implied=text == "implied")
 
 

@@ -13,6 +13,7 @@ from api.fake.workers.kubelet import Kubelet
 from api.fake.workers.scheduler import PodScheduler
 from api.kube.resources import NODES, PODS
 from tests.api.fake.workers.cluster import RACK, Cluster, pod
+from tests.budgets import quick
 
 
 def terms(**term: Any) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def test_higher_priority_goes_first() -> None:
     }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=quick(40), deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 8), min_size=1, max_size=5),
     pods=st.lists(st.tuples(st.integers(1, 6), st.booleans()), max_size=25),

@@ -19,11 +19,11 @@ from admission.engine.model import (
     PlacementRequest,
     PodSet,
     SliceLayer,
-    TopologyAsk,
+    TopologyRequest,
 )
 from tests.admission.engine.topology.brute import BruteGang, BruteRequest, Free, fewest, over, racks_hold
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger
-from tests.budgets import examples
+from tests.budgets import examples, quick
 
 SHAPES = [(1, 0), (1, 0), (2, 0), (1, 1), (0, 2)]
 
@@ -68,12 +68,12 @@ def _request(name: str, gang: BruteGang, wanted: BruteRequest) -> PlacementReque
     level = LEVELS[gang.level]
     group = name.partition("-")[0] if len(gang.members) > 1 else None
     if gang.required:
-        ask = TopologyAsk(required=level, slices=slices, group=group)
+        topology = TopologyRequest(required=level, slices=slices, group=group)
     else:
-        ask = TopologyAsk(preferred=level, slices=slices, group=group)
+        topology = TopologyRequest(preferred=level, slices=slices, group=group)
     needs = {resource: amount for resource, amount in zip(("cpu", "gpu"), wanted.need, strict=True) if amount}
     selector = {"even": "True"} if wanted.even else {}
-    pod_set = PodSet(name, wanted.count, needs, topology=ask, node_selector=selector)
+    pod_set = PodSet(name, wanted.count, needs, topology=topology, node_selector=selector)
     return PlacementRequest(pod_set, FLAVOR, wanted.count)
 
 
@@ -191,7 +191,7 @@ def check(case: JointCase, order: Sequence[Node] | None = None) -> None:
         assert bound[0] <= best <= opened(case, result)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=quick(80), deadline=None)
 @given(cases())
 def test_exactly_when_trying_everything_finds_a_way_and_as_few_domains(case: JointCase) -> None:
     check(case)

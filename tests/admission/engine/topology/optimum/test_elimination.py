@@ -14,6 +14,7 @@ from admission.engine.topology.optimum.objective import Problem
 from admission.engine.topology.tree.level import Ints
 from tests.admission.engine.topology.optimum.test_exact import check
 from tests.admission.engine.topology.trees import PlacementCase, cases
+from tests.budgets import quick
 
 NEVER = 1 << 30
 
@@ -35,11 +36,11 @@ def drawn(seed: int) -> Problem:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_answer_is_the_tables(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = drawn(seed)
+    requested = drawn(seed)
     monkeypatch.setattr(tight, "_MANY", 0)
-    by_elimination = solver.solve(asked, 200_000)
+    by_elimination = solver.solve(requested, 200_000)
     monkeypatch.setattr(tight, "_MANY", NEVER)
-    by_table = solver.solve(asked, 200_000)
+    by_table = solver.solve(requested, 200_000)
     assert sorted(by_elimination.slots.tolist()) == sorted(by_table.slots.tolist())
     assert by_elimination.certificate.cost == by_table.certificate.cost
     assert by_elimination.certificate.proof == by_table.certificate.proof
@@ -67,7 +68,7 @@ def _check(case: PlacementCase) -> None:
         check(case)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=quick(40), deadline=None)
 @given(cases())
 def test_equal_to_trying_every_set(case: PlacementCase) -> None:
     _check(case)

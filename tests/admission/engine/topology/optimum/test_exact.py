@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from admission.engine.decision import PlacementResult, Proof, Proven
-from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyAsk
+from admission.engine.model import PlacementOptions, PlacementRequest, PodSet, Profile, TopologyRequest
 from tests.admission.engine.topology.trees import FLAVOR, Path, PlacementCase, best, capacities, cases, figures, opened
 from tests.budgets import examples
 
@@ -70,15 +70,17 @@ def check(case: PlacementCase) -> None:
         return
     assert certificate.proof is Proof.OPTIMAL
     by_path = capacities(case)
-    assert certificate.level == case.levels[case.asked if certificate.claim is Proven.ONE_DOMAIN else case.slice_level]
+    assert (
+        certificate.level == case.levels[case.requested if certificate.claim is Proven.ONE_DOMAIN else case.slice_level]
+    )
     below = case.levels[case.levels.index(certificate.level) + 1 :]
     assert certificate.unproved == (below[0] if below else "")
-    if not case.need or max(size for path, size in by_path.items() if len(path) == case.asked + 1) >= case.need:
+    if not case.need or max(size for path, size in by_path.items() if len(path) == case.requested + 1) >= case.need:
         assert exact.assignments == compatible.assignments
         assert certificate.claim is Proven.ONE_DOMAIN
         least = best(case) if case.need else None
         if least is not None:  # what it claims of one domain is true; below it may not be the best
-            some = case.asked + 2
+            some = case.requested + 2
             assert figures(case, opened(case, exact.assignments["main"]))[:some] == least[:some]
         return
     assert certificate.claim is Proven.LEVELS
@@ -127,7 +129,7 @@ def test_never_worse_than_compatible_whatever_the_budget(case: PlacementCase, bu
     assert (certificate.proof is Proof.OPTIMAL) == (certificate.bound == ours)
     assert ours <= theirs
     assert ours[0] <= theirs[0]
-    stranded = case.asked + 1
+    stranded = case.requested + 1
     assert ours[:stranded] != theirs[:stranded] or ours[stranded] <= theirs[stranded]
 
 
@@ -141,11 +143,11 @@ def test_never_worse_than_compatible_whatever_the_budget(case: PlacementCase, bu
 )
 def test_a_leader_is_placed_as_compatible_does(sizes: tuple[int, ...], workers: int, proof: Proof | None) -> None:
     case = racks(*sizes, count=workers)
-    ask = TopologyAsk(preferred=case.levels[1], group="g")
+    topology = TopologyRequest(preferred=case.levels[1], group="g")
     results = {
         profile: case.ledger().placement.place(
             [
-                PlacementRequest(PodSet(name, count, {"cpu": 1}, topology=ask), FLAVOR, count, profile=profile)
+                PlacementRequest(PodSet(name, count, {"cpu": 1}, topology=topology), FLAVOR, count, profile=profile)
                 for name, count in (("workers", workers), ("leader", 1))
             ]
         )

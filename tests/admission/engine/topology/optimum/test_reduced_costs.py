@@ -29,13 +29,15 @@ def problem(tree: list[list[int]], need: int, below: int = 0) -> Problem:
     return Problem(capacity, parent, [np.arange(len(some)) for some in capacity], 1, need)
 
 
-def tried(asked: Problem) -> tuple[int, ...]:
+def tried(requested: Problem) -> tuple[int, ...]:
     """The least figures of all sets of domains; the first size that holds the need is the best."""
-    able = np.flatnonzero(asked.capacity[1]).tolist()
+    able = np.flatnonzero(requested.capacity[1]).tolist()
     for size in range(1, len(able) + 1):
-        sets = [some for some in combinations(able, size) if int(asked.capacity[1][list(some)].sum()) >= asked.need]
+        sets = [
+            some for some in combinations(able, size) if int(requested.capacity[1][list(some)].sum()) >= requested.need
+        ]
         if sets:
-            return min(asked.figures(np.array(some)) for some in sets)
+            return min(requested.figures(np.array(some)) for some in sets)
     raise AssertionError("there is no room")
 
 
@@ -44,10 +46,10 @@ def tried(asked: Problem) -> tuple[int, ...]:
 def test_equal_to_trying_every_set(tree: list[list[int]], data: st.DataObject) -> None:
     sizes = [size for some in tree for size in some]
     assume(sum(map(bool, sizes)) <= 10 and max(sizes) < sum(sizes))
-    asked = problem(tree, data.draw(st.integers(max(sizes) + 1, sum(sizes))))
-    best = solve(asked, 20_000)
+    requested = problem(tree, data.draw(st.integers(max(sizes) + 1, sum(sizes))))
+    best = solve(requested, 20_000)
     assert best.certificate.proof is Proof.OPTIMAL
-    assert best.certificate.cost == asked.figures(best.slots) == tried(asked)
+    assert best.certificate.cost == requested.figures(best.slots) == tried(requested)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from admission.engine.model import (
     PodSet,
     SliceLayer,
     Spreading,
-    TopologyAsk,
+    TopologyRequest,
 )
 from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ONE_CPU, SHORT, ledger, node
 
@@ -40,11 +40,11 @@ def host(path: Path, capacity: int) -> Node:
     return node("-".join(path), dict(zip(LEVELS, path, strict=False)) | {LEVELS[-1]: "-".join(path)}, capacity)
 
 
-def asked(bound: str, constraints: Sequence[LevelConstraint], slices: tuple[SliceLayer, ...] = ()) -> TopologyAsk:
+def asked(bound: str, constraints: Sequence[LevelConstraint], slices: tuple[SliceLayer, ...] = ()) -> TopologyRequest:
     """`required rack`, `preferred host`, `unconstrained`."""
     word, _, level = bound.partition(" ")
     key = SHORT.get(level)
-    return TopologyAsk(
+    return TopologyRequest(
         required=key if word == "required" else None,
         preferred=key if word == "preferred" else None,
         unconstrained=True if word == "unconstrained" else None,
@@ -53,9 +53,9 @@ def asked(bound: str, constraints: Sequence[LevelConstraint], slices: tuple[Slic
     )
 
 
-def place(book: Ledger, ask: TopologyAsk, count: int) -> PlacementResult:
+def place(book: Ledger, topology: TopologyRequest, count: int) -> PlacementResult:
     """One gang of pods of one CPU, named main."""
-    return book.placement.place([PlacementRequest(PodSet("main", count, ONE_CPU, topology=ask), FLAVOR, count)])
+    return book.placement.place([PlacementRequest(PodSet("main", count, ONE_CPU, topology=topology), FLAVOR, count)])
 
 
 def shares_of(result: PlacementResult) -> Shares:

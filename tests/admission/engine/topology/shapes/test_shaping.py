@@ -176,25 +176,25 @@ def test_no_fit_says_which_hard_constraint(
 
 
 def test_slices_stay_whole_under_a_spread() -> None:
-    ask = asked("unconstrained", [on(HOST)], slices=(SliceLayer(HOST, 2),))
-    result = place(cluster(racks([5, 5, 5, 5])), ask, 8)
+    topology = asked("unconstrained", [on(HOST)], slices=(SliceLayer(HOST, 2),))
+    result = place(cluster(racks([5, 5, 5, 5])), topology, 8)
     assert sorted(shares_of(result).values()) == [2, 2, 2, 2]
 
 
 def test_lost_pods_of_a_broken_slice_may_leave_its_rack_if_slices_stay_whole() -> None:
     capacities = racks([2], [5, 4])
-    ask = asked("unconstrained", [on(HOST, spreading=PACK)], slices=(SliceLayer(RACK, 2),))
-    asks = PlacementRequest(PodSet("main", 6, ONE_CPU, topology=ask), FLAVOR, 6)
-    placed = replace(asks, previous=place(cluster(capacities), ask, 6).assignments["main"])
+    topology = asked("unconstrained", [on(HOST, spreading=PACK)], slices=(SliceLayer(RACK, 2),))
+    topologies = PlacementRequest(PodSet("main", 6, ONE_CPU, topology=topology), FLAVOR, 6)
+    placed = replace(topologies, previous=place(cluster(capacities), topology, 6).assignments["main"])
     book = charged(cluster(capacities), placed)
     book.apply(ObjectRemoved(RemovedKind.NODE, "b-r1-h0"))
     assert by_rack(shares_of(book.placement.replace([placed], "b-r1-h0"))) == [[2], [4]]
 
 
 def test_a_job_that_grows_keeps_its_constraints() -> None:
-    capacities, ask = racks([4, 4], [4, 4]), asked("unconstrained", A)
+    capacities, topology = racks([4, 4], [4, 4]), asked("unconstrained", A)
     small = place(cluster(capacities), asked("unconstrained", [on(RACK, spreading=PACK)]), 4).assignments["main"]
-    grown = PlacementRequest(PodSet("main", 8, ONE_CPU, topology=ask), FLAVOR, 8, previous=small)
+    grown = PlacementRequest(PodSet("main", 8, ONE_CPU, topology=topology), FLAVOR, 8, previous=small)
     assert by_rack(shares_of(cluster(capacities).placement.place([grown]))) == [[4], [4]]
 
 
@@ -210,9 +210,9 @@ def test_the_lowest_level_may_be_wider_than_a_host() -> None:
 
 
 def test_a_leader_is_refused() -> None:
-    ask = replace(asked("unconstrained", EVEN), group="g")
+    topology = replace(asked("unconstrained", EVEN), group="g")
     sizes = {"leader": 1, "worker": 3}
-    members = [PlacementRequest(PodSet(name, n, ONE_CPU, topology=ask), FLAVOR, n) for name, n in sizes.items()]
+    members = [PlacementRequest(PodSet(name, n, ONE_CPU, topology=topology), FLAVOR, n) for name, n in sizes.items()]
     result = cluster(racks([9])).placement.place(members)
     assert "cannot be combined with a leader" in result.failures["worker"].message
 

@@ -28,7 +28,7 @@ from tests.admission.engine.topology.shapes.shapes import (
 )
 from tests.admission.engine.topology.test_replace import charged
 from tests.admission.engine.topology.vectors import FLAVOR, LEVELS, ONE_CPU
-from tests.budgets import examples
+from tests.budgets import examples, quick
 
 Case = tuple[dict[Path, int], str, dict[int, LevelConstraint], int, int | None]
 BOUNDS = ["unconstrained"] + [
@@ -75,9 +75,9 @@ def _agrees(case: Case, random: Random) -> None:
     slices = () if sliced is None else (SliceLayer(LEVELS[sliced], 2),)
     sizes = {} if sliced is None else {sliced: 2}
     pods = count if sliced is None else count // 2 * 2
-    ask = asked(bound, list(rules.values()), slices)
-    result = place(cluster(hosts), ask, count)
-    mixed = place(cluster(hosts, names=random.sample(sorted(hosts), len(hosts))), ask, count)
+    topology = asked(bound, list(rules.values()), slices)
+    result = place(cluster(hosts), topology, count)
+    mixed = place(cluster(hosts, names=random.sample(sorted(hosts), len(hosts))), topology, count)
     assert (mixed.assignments, mixed.certificates) == (result.assignments, result.certificates)
     if pods == 0:
         return
@@ -113,7 +113,7 @@ def _sound(case: Case, pods: int, sizes: dict[int, int], cost: tuple[int, ...]) 
         assert len(families(shares, at)) == 1
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=quick(80), deadline=None)
 @given(cases(), st.randoms(use_true_random=False))
 def test_equals_trying_everything(case: Case, random: Random) -> None:
     _agrees(case, random)
@@ -130,13 +130,13 @@ def _replaces(case: Case, data: st.DataObject) -> None:
     """A node fails: with what stays, the lost pods come as near to the constraints as any way to place them."""
     hosts, bound, rules, count, sliced = case
     slices = () if sliced is None else (SliceLayer(LEVELS[sliced], 2),)
-    ask = asked(bound, list(rules.values()), slices)
-    before = place(cluster(hosts), ask, count)
+    topology = asked(bound, list(rules.values()), slices)
+    before = place(cluster(hosts), topology, count)
     if not before.fits or not before.assignments["main"].domains:
         return
     shares = shares_of(before)
     failed = data.draw(st.sampled_from(sorted(shares)))
-    request = PlacementRequest(PodSet("main", count, ONE_CPU, topology=ask), FLAVOR, count)
+    request = PlacementRequest(PodSet("main", count, ONE_CPU, topology=topology), FLAVOR, count)
     placed = replace(request, previous=before.assignments["main"])
     budget = data.draw(st.sampled_from([1, 20_000]))
     book = charged(cluster(hosts, budget=budget), placed)

@@ -55,13 +55,13 @@ def test_short_ways_lead_where_tables_lead(seed: int, monkeypatch: pytest.Monkey
     random = Random(seed)
     hosts, constraints, count = capacities(random), rules(random), random.choice([7, 12, 24, 36])
     bound = random.choice(["unconstrained", "required block", "preferred rack"])
-    book, ask = cluster(hosts, budget=PLENTY), asked(bound, list(constraints.values()))
-    short = place(book, ask, count)
+    book, topology = cluster(hosts, budget=PLENTY), asked(bound, list(constraints.values()))
+    short = place(book, topology, count)
     monkeypatch.setattr(plans, "_smooth", lambda *_: None)
     monkeypatch.setattr(plans, "AT_ONCE", 0)
     monkeypatch.setattr(split, "_steps", lambda *_: None)
     monkeypatch.setattr(split.Splitter, "_narrowed", lambda _, __, plan: plan)
-    whole = place(book, ask, count)
+    whole = place(book, topology, count)
     assert short.assignments == whole.assignments
     assert short.failures == whole.failures
     if short.fits:

@@ -1,0 +1,41 @@
+"""`kubectl stowage ...`: kubectl runs `kubectl-stowage` of the PATH, and `kubectl_complete-stowage` to complete words.
+
+kubectl hands the words after `stowage` over and passes none of its own options on: `kubectl stowage explain --context c a/b`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shlex
+import sys
+
+from typer.main import get_command
+
+from admission.cli.main import app
+
+_NO_FILES = ":4"
+"""kubectl's directive that the shell adds no file names of its own."""
+_FILES_TOO = ":0"
+
+
+def run() -> None:
+    """Runs a command under the plugin's name."""
+    app(prog_name="kubectl stowage")
+
+
+def complete() -> None:
+    """Prints the completions of the last word, one a line, and kubectl's directive.
+
+    They are those of bash, asked for as its completion script does it.
+    """
+    words = sys.argv[1:]
+    os.environ["COMP_WORDS"] = shlex.join(["stowage", *words])
+    os.environ["COMP_CWORD"] = str(max(1, len(words)))
+    os.environ["_STOWAGE_COMPLETE"] = "complete_bash"
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+        get_command(app).main([], prog_name="stowage", complete_var="_STOWAGE_COMPLETE")
+    found = [line for line in said.getvalue().splitlines() if line]
+    print("\n".join([*found, _NO_FILES if found else _FILES_TOO]))
