@@ -139,8 +139,11 @@ def metrics() -> str:
     """Returns the page of metrics, from the Prometheus registry."""
     assert METRIC_MODULES
     found = {m.name: m for m in REGISTRY.collect() if m.name.startswith(("kueue_", "stowage_"))}
-    rows = [[f"`{name}`", m.type, m.documentation] for name, m in sorted(found.items())]
-    note = "Counters end in `_total`, histograms in `_bucket`, `_sum` and `_count`."
+    rows = [
+        [f"`{name}_total`" if m.type == "counter" else f"`{name}`", m.type, m.documentation]
+        for name, m in sorted(found.items())
+    ]
+    note = "A histogram has the series `_bucket`, `_sum` and `_count`."
     return page("Metrics", note, table(("metric", "type", "meaning"), rows))
 
 
@@ -230,17 +233,23 @@ def labels() -> str:
     )
 
 
+def _commands(name: str, group: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the commands of a group with their full names; those of a group inside it follow it."""
+    for word, command in sorted(getattr(group, "commands", {}).items()):
+        yield f"{name} {word}", command
+        yield from _commands(f"{name} {word}", command)
+
+
 def cli() -> str:
     """Returns the page of commands and options."""
-    group = typer.main.get_command(stowage)
     parts = []
-    for name, command in sorted(getattr(group, "commands", {}).items()):
+    for name, command in _commands("stowage", typer.main.get_command(stowage)):
         rows = []
         for parameter in command.params:
             argument = parameter.param_type_name == "argument"
             shown = parameter.name.upper() if argument else ", ".join([*parameter.opts, *parameter.secondary_opts])
             rows.append([f"`{shown}`", getattr(parameter, "help", None) or ""])
-        parts += [f"## stowage {name}", inspect.cleandoc(command.help or "").partition("\n\n")[0]]
+        parts += [f"## {name}", inspect.cleandoc(command.help or "").partition("\n\n")[0]]
         parts += [table(("option", "meaning"), rows)] if rows else []
     return page("Commands", *parts)
 

@@ -1,6 +1,6 @@
 """Detects pod terms that contradict the Workload's request, which then waits with a reason that names the term. Pure.
 
-Terms that Stowage ignores and that keep no pod off a node are no contradiction; docs/placement.md lists them.
+Terms that Stowage ignores and that keep no pod off a node are no contradiction; docs/pod-terms.md lists them.
 """
 
 from __future__ import annotations

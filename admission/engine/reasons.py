@@ -133,7 +133,13 @@ class Reason(StrEnum):
         OlderReason.UNCHANGED,
     )
     DEACTIVATED = "Deactivated", "spec.active is false", ReasonOwner.CONTROLLERS, False, OlderReason.INADMISSIBLE
-    ON_HOLD = "OnHold", "its queue holds it back", ReasonOwner.CONTROLLERS, True, OlderReason.UNCHANGED
+    ON_HOLD = (
+        "OnHold",
+        "its job is on hold, such as a StatefulSet with 0 replicas",
+        ReasonOwner.CONTROLLERS,
+        True,
+        OlderReason.UNCHANGED,
+    )
     OWNER_NOT_MANAGED = (
         "OwnerNotManaged",
         "its owner is of a kind that Stowage does not manage",
