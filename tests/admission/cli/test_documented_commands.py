@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -48,3 +49,50 @@ def test_commands_print_what_the_page_shows(block: str, tmp_path: Path, monkeypa
 
 def test_the_page_has_such_blocks() -> None:
     assert len(BLOCKS) == 3
+
+
+SAMPLES = PROJECT / "config" / "samples"
+SITE = [SAMPLES / f"{name}.yaml" for name in ("flavor-levels", "topology", "queue", "simulation/nodes")]
+NO_JOB = {
+    "admission-check",
+    "elastic-quota",
+    "flavor-spare-hosts",
+    "job-kind",
+    "kustomization",
+    "scaled-kind",
+    "tenants",
+}
+CANNOT_BE_SIMULATED = {
+    "by-pods": "only the controllers of these kinds know their pods",
+    "job-volume": "it names a StorageClass of the reader's cluster",
+    "sakkara-group": "it needs the tree of sakkara-topology, which names nodes of the reader's cluster",
+}
+STARTING = [
+    file
+    for file in sorted(SAMPLES.glob("*.yaml"))
+    if file not in SITE and file.stem not in {*NO_JOB, *CANNOT_BE_SIMULATED, "sakkara-topology"}
+]
+
+
+@pytest.mark.parametrize("sample", STARTING, ids=lambda file: file.stem)
+def test_each_sample_starts_with_the_queues_and_nodes_of_the_samples(sample: Path) -> None:
+    """Not only accepted: job-spare-host once needed a topology that its queue did not have, and waited forever."""
+    done = CliRunner().invoke(app, ["simulate", "--json", *map(str, (*SITE, sample))])
+    assert done.exit_code == 0, done.output
+    jobs = json.loads(done.stdout)["workloads"]
+    assert jobs
+    assert [each for each in jobs if each["admitted"] is None] == []
+
+
+def test_the_job_of_the_readme_starts(tmp_path: Path) -> None:
+    """With its flavor and queues, on four hosts of a rack."""
+    text = (PROJECT / "README.md").read_text()
+    (tmp_path / "readme.yaml").write_text(
+        "---\n".join(re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    )
+    nodes = (SAMPLES / "simulation" / "nodes.yaml").read_text()
+    nodes = nodes.replace("node-group: tas", "node-group: gpu").replace('cpu: "8"', 'cpu: "32", nvidia.com/gpu: "8"')
+    (tmp_path / "nodes.yaml").write_text(nodes)
+    done = CliRunner().invoke(app, ["simulate", "--json", str(tmp_path)])
+    (job,) = json.loads(done.stdout)["workloads"]
+    assert (job["job"], job["pods"], job["admitted"]) == ("Job default/train", 16, 0)
