@@ -87,7 +87,8 @@ class PodMeta(msgspec.Struct, frozen=True, gc=False):
 class QueuedPod:
     """The projection of a pod. Times are in epoch seconds.
 
-    `owner` is the name of the pod's controller. `spec` is the JSON of the pod's spec, or None once the admission gate is gone.
+    `owner` is the name of the pod's controller. `spec` is the JSON of the pod's spec, or None once the admission gate is gone;
+    `last_spec` that of a member of a group that is being deleted after its gate was removed.
     `deleted` means a deletion timestamp is set; `forced`, that its grace period is 0. `held` means Stowage's finalizer is
     present; `tracked`, that the Job controller has yet to count the pod's end.
     """
@@ -110,6 +111,7 @@ class QueuedPod:
     role: str = ""
     owner: str = ""
     spec: bytes | None = None
+    last_spec: bytes | None = None
 
     @property
     def key(self) -> str:
@@ -226,15 +228,16 @@ class QueuedPodReader:
         annotations = _kept(meta.annotations, self._annotations)
         gated = names.ADMISSION_GATE in gates
         role = annotations.get(names.ROLE_HASH) or role_hash(msgspec.json.decode(pod.spec))
+        held, deleted = names.MANAGED_FINALIZER in meta.finalizers, meta.deletion_timestamp is not None
         return QueuedPod(
             PodMeta(meta.name, intern(meta.namespace), meta.uid, meta.resource_version),
             created=parse_time(meta.creation_timestamp) or 0.0,
-            deleted=meta.deletion_timestamp is not None,
-            forced=meta.deletion_timestamp is not None and meta.deletion_grace_period_seconds == 0,
+            deleted=deleted,
+            forced=deleted and meta.deletion_grace_period_seconds == 0,
             last_active=_last_active(meta, pod.status),
             labels=_kept(meta.labels, self._labels),
             annotations=annotations,
-            held=names.MANAGED_FINALIZER in meta.finalizers,
+            held=held,
             tracked=names.JOB_TRACKING_FINALIZER in meta.finalizers,
             gated=gated,
             topology_gated=names.TOPOLOGY_GATE in gates,
@@ -245,6 +248,7 @@ class QueuedPodReader:
             role=intern(role),
             owner=next((intern(one.name) for one in meta.owner_references if one.controller), ""),
             spec=self._shared(bytes(pod.spec)) if gated else None,
+            last_spec=self._shared(bytes(pod.spec)) if held and deleted and not gated else None,
         )
 
     def _shared(self, spec: bytes) -> bytes:

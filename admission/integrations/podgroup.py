@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -126,6 +126,8 @@ class PodUnit:
         return tuple(self._pod_set(role, examples[role], counts[role], topology) for role in sorted(counts))
 
     def _pod_set(self, name: str, pod: QueuedPod, count: int, topology: bool) -> PodSet:
+        if self.ending and pod.spec is None:
+            pod = replace(pod, spec=pod.last_spec)
         if pod.spec is None:
             raise UnlikePods("spec", name, "a pod of each role that is still gated", self.group or pod.key)
         fields: dict[str, Any] = {"name": name, "count": count}
@@ -170,6 +172,11 @@ class PodUnit:
     def running(self) -> bool:
         """Reports whether a pod occupies a node."""
         return any(pod.running for pod in self.pods)
+
+    @property
+    def ending(self) -> bool:
+        """Reports whether every member of the group is being deleted, and no deletion is still to be requested."""
+        return bool(self.group) and all(pod.deleted for pod in self.pods)
 
     def finished(self) -> JobResult | None:
         """Returns the outcome, or None while the unit has not finished."""

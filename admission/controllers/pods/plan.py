@@ -153,7 +153,7 @@ class _PodGroupPlanner:
         unit = self._unit
         # No Workload records how earlier pods ended, so pods that no longer count may go.
         going = self._release(pod for pod in unit.pods if not pod.counts)
-        if not unit.suspended:
+        if not unit.suspended and not unit.ending:
             return going.followed(self._stopped("NoMatchingWorkload", "missing workload"))
         if not unit.counting:
             return going.followed(self._report_shortage(len(unit.counting)) if unit.group else NOTHING)
@@ -256,8 +256,9 @@ class _PodGroupPlanner:
         found = sort_out(self._unit.pods, counts)
         if is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return found
-        # No pod has started yet, so a deleted pod has never run and need not be kept.
-        going = tuple(pod for pod in found.kept if pod.deleted and pod.gated)
+        # A deleted pod that has not run with this Workload need not be kept.
+        never_started = find_condition(workload.status.conditions, names.EVICTED) is None
+        going = tuple(pod for pod in found.kept if pod.deleted and (pod.gated or (never_started and not pod.running)))
         return replace(found, replaced=(*found.replaced, *going))
 
     def _plan_surplus(self, pods: Sequence[QueuedPod]) -> PodGroupPlan:
@@ -269,9 +270,12 @@ class _PodGroupPlanner:
         """Ends all pods with their Workload, including gated ones; once none occupies a node, releases the Workload.
 
         A Workload without its owners was garbage collected rather than deleted by a user: pods that replaced the owners get
-        the next Workload.
+        the next Workload. As in Kueue, one with none of the pods' roles goes at once if all pods are already being deleted:
+        the quota that it has is not theirs.
         """
         unit = self._unit
+        if unit.ending and not self._matches(workload):
+            return NOTHING.then(*let_go(workload))
         ending = ending_with(workload, unit.pods) if unit.group else unit.pods
         inner = _PodGroupPlanner(replace(unit, pods=ending), self._context, self._now)
         stop = inner._stopped("WorkloadDeleted", "Workload is deleted", gated=bool(unit.group))

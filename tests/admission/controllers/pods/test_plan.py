@@ -168,6 +168,21 @@ def test_a_deleted_workload_takes_all_its_pods_with_it_its_owners_last() -> None
     assert len(made.actions) == len(stopped)
 
 
+def test_pods_that_are_all_being_deleted_keep_no_workload_of_other_roles_and_go_when_they_have_ended() -> None:
+    """Issue 16, E: as in Kueue, a Workload that is for such pods comes in its place, and no pod loses its finalizer before."""
+    going = [wire(f"p{i}", group="g", total=2, gated=False, node="n", deleted=True) for i in range(2)]
+    others = deleted(created(unit(*(wire(f"p{i}", group="g", total=2, cpu="9") for i in range(2)))))
+    (let_go,) = plan(unit(*going), [others], AROUND, NOW).actions
+    assert isinstance(let_go, PatchWorkload)
+    assert let_go.patch["metadata"]["finalizers"] is None
+    own = created(unit(*going))
+    assert [pod_set.count for pod_set in own.spec.pod_sets] == [2]
+    assert not [a for a in plan(unit(*going), [own], AROUND, NOW).actions if isinstance(a, ReleasePod)]
+    ended = [wire(f"p{i}", group="g", total=2, gated=False, node="n", deleted=True, phase="Failed") for i in range(2)]
+    made = plan(unit(*ended), [own], AROUND, NOW)
+    assert [action.pod.metadata.name for action in made.actions if isinstance(action, ReleasePod)] == ["p0", "p1"]
+
+
 def test_with_fast_admission_uncreated_pods_are_not_missing() -> None:
     fast = {names.POD_GROUP_FAST_ADMISSION: "true"}
     of = unit(wire("p", group="g", total=3, annotations=fast))
