@@ -34,6 +34,7 @@ from tests.conformance.suites.reconciler_job import shown
 Object = dict[str, Any]
 ROUNDS = 4
 
+
 def run(case: dict[str, Any]) -> None:
     """Compare pods, Workloads, events and the error with what is wanted."""
     for scenario in runner.scenarios(case):
