@@ -14,7 +14,7 @@ WORKERS ?= 8
 # Those that only compute, but for some seconds of timeouts: one worker more than cores. Each collects all tests (3 seconds of a core).
 FAST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Each worker of `make e2e` has a real control plane of its own.
-E2E_WORKERS ?= 3
+E2E_WORKERS ?= 4
 # tests/conftest.py says what a worker takes
 DEALT = --dist loadgroup --no-loadscope-reorder --durations=10
 PARALLEL = -n $(WORKERS) $(DEALT)

@@ -17,10 +17,11 @@ from api.kube import metrics
 
 log = logging.getLogger(__name__)
 
-PERIOD: Final = 0.02
+PERIOD: Final = 0.05
+"""Seconds. A step longer than this, which is a defect, delays at least one timer. Each timer wakes an idle process."""
 _LONG: Final = 1.0
 """Seconds from which the log reports a blocked loop. A loop blocked for longer than the Lease lasts loses leadership."""
-_COUNTED: Final = 50
+_COUNTED: Final = 20
 """Turns until the tasks are counted again."""
 
 

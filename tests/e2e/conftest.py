@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hack.controlplane.fixtures import cluster, control_plane_tools, new_cluster
+from tests.dealing import is_below
 
 __all__ = ["cluster", "control_plane_tools", "new_cluster"]
 
@@ -15,5 +16,5 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE):
+        if is_below(item.path, (HERE,)):
             item.add_marker(pytest.mark.e2e)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 import pytest_asyncio
@@ -10,10 +11,11 @@ import pytest_asyncio
 from admission.engine.reasons import Reason
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
-from tests.binds.driver import Driver
+from tests.binds.driver import Driver, Outcome
 from tests.scenarios.stage import Stage, real
 
 CONTROL_PLANE = ClusterOptions()
+SEEDS = (1, 2, 3)
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -23,12 +25,22 @@ async def stage(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         yield found
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_what_is_let_through_binds(stage: Stage, seed: int) -> None:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def drawn(stage: Stage) -> AsyncIterator[Mapping[int, asyncio.Task[Outcome]]]:
+    """The clusters of all seeds play beside each other: each waits most of its time."""
+    tasks = {seed: asyncio.create_task(Driver(stage.kube, seed).run(20)) for seed in SEEDS}
+    yield tasks
+    for task in tasks.values():
+        task.cancel()
+    await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_what_is_let_through_binds(drawn: Mapping[int, asyncio.Task[Outcome]], seed: int) -> None:
     """Each of 20 gangs is bound whole, with no pod refused after its gate; or it waits and says why, and the stock scheduler
     would not have bound it, or the pods have terms that the Workload calls unsupported (docs/placement.md).
     """
-    found = await Driver(stage.kube, seed).run(20)
+    found = await drawn[seed]
     assert found.unschedulable == []
     assert found.silent == []
     assert [each for each in found.refused if not each.said.startswith(Reason.UNSUPPORTED_POD_TERMS)] == []

@@ -8,6 +8,7 @@ runs after the fork is what `python -m` runs, with the same environment, signals
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import runpy
@@ -70,6 +71,7 @@ async def start_forked(command: Sequence[str], environment: Mapping[str, str], l
 
 
 def _run(command: tuple[str, ...], environment: dict[str, str], log: str) -> None:
+    gc.freeze()  # a garbage collection that walks through what was imported copies its pages
     out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for descriptor in (1, 2):
         os.dup2(out, descriptor)

@@ -57,11 +57,8 @@ class StageKey:
         return self.module or f"stage-{zlib.crc32(repr(self).encode()):08x}"
 
     def group(self, module: str) -> str:
-        """The group, run by one worker, of a module that shares this stage.
-
-        Each module may go to a worker of its own (tests/dealing.py); where a stage is a control plane, all go to one.
-        """
-        return group_of_stage(self.name, module) if self.control_plane is None else self.name
+        """The group of a module that shares this stage. Each may go to a worker of its own (tests/dealing.py)."""
+        return group_of_stage(self.name, module)
 
 
 @dataclass

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from hack.controlplane.cluster import ControlPlane
+from tests.dealing import is_below
 from tests.e2e.kinds.dashboard import Dashboard, serving
 from tests.e2e.kinds.spark_drivers import SparkDrivers
 from tests.scenarios.failures import SHORT_LEASE, complaints
@@ -21,7 +22,7 @@ HERE = Path(__file__).parent
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.is_relative_to(HERE):
+        if is_below(item.path, (HERE,)):
             item.add_marker(pytest.mark.kinds)
 
 
