@@ -28,6 +28,9 @@ import admission.webhook.metrics
 import admission.workload_metrics
 import ungater.metrics
 from admission.cli.main import app as stowage
+from admission.doctor import checks as doctor_checks
+from admission.doctor import preflight
+from admission.doctor.question import Question
 from admission.engine import decision
 from admission.engine.decision import PreemptionReason
 from admission.engine.reasons import Reason
@@ -37,6 +40,7 @@ from admission.integrations.registry import ADAPTERS, DECLARED
 from admission.integrations.registry import FOLDER as KIND_FILES
 from admission.integrations.sets import SETS, SetKind
 from admission.settings import AdmissionSettings
+from api.kube.resources import Resource
 from api.names import conditions as condition_names
 from api.names import labels as label_names
 from ungater.settings import UngaterSettings
@@ -254,6 +258,23 @@ def cli() -> str:
     return page("Commands", *parts)
 
 
+def checks() -> str:
+    """Returns the page of the checks of `stowage doctor`."""
+    head = ("check", "what is wrong", "why it matters", "what its command does", "reads")
+    parts = ["[Doctor](../doctor.md) says how to run them."]
+    for title, declared in (
+        ("Of an installation", doctor_checks.ALL),
+        ("Before a migration from Kueue", preflight.CHECKS),
+    ):
+        rows = [[f"`{one.name}`", one.wrong, one.why, one.mends, ", ".join(map(_read, one.reads))] for one in declared]
+        parts += [f"## {title}", table(head, rows)]
+    return page("Checks of stowage doctor", *parts)
+
+
+def _read(what: Resource | Question) -> str:
+    return what.value if isinstance(what, Question) else what.plural
+
+
 def kinds() -> str:
     """Returns the page of kinds: for each, the lines of its declaration and of the Python module that serves it alone."""
     rows = []
@@ -285,6 +306,7 @@ def wanted() -> dict[str, str]:
         "conditions.md": conditions(),
         "labels.md": labels(),
         "cli.md": cli(),
+        "checks.md": checks(),
         "kinds.md": kinds(),
     }
 

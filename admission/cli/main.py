@@ -153,6 +153,26 @@ def explain(
 
 
 @app.command()
+def doctor(
+    preflight: Annotated[
+        bool, typer.Option("--preflight", help="Before a migration from Kueue: what it has that Stowage does not do.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    all_rows: Annotated[bool, typer.Option("--all", help="Show every finding.")] = False,
+    namespace: Annotated[str, typer.Option(help="Where Stowage (with --preflight: Kueue) is installed.")] = "",
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Check the installation and the cluster: what is wrong, why it matters, what mends it. Changes nothing."""
+    from admission.cli import doctor as command
+
+    asked = command.DoctorArguments(
+        namespace, preflight=preflight, as_json=as_json, all_rows=all_rows, kubeconfig=kubeconfig, context=context
+    )
+    raise typer.Exit(command.run(asked))
+
+
+@app.command()
 def version(
     client: Annotated[bool, typer.Option("--client", help="Ask no cluster.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -7,13 +7,10 @@ Stowage, each custom kind of the API server is searched for the name, with the r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from admission.integrations.owners import is_managed_kind
-from admission.integrations.unmanaged import REASON, is_custom, notice
+from admission.doctor.discovery import custom_kinds
+from admission.integrations.unmanaged import REASON, notice
 from api.errors import StowageError
 from api.kube.client import Kube
 from api.kube.resources import EVENTS, Resource
@@ -35,7 +32,7 @@ async def _event(kube: Kube, namespace: str, name: str) -> str | None:
 
 
 async def _asked_for(kube: Kube, namespace: str, name: str) -> str | None:
-    kinds = [kind async for kind in _custom_kinds(kube)][:_MOST_KINDS]
+    kinds = [kind async for kind in custom_kinds(kube)][:_MOST_KINDS]
     for start in range(0, len(kinds), _AT_ONCE):
         some = kinds[start : start + _AT_ONCE]
         found = await asyncio.gather(*(_read(kube, kind, namespace, name) for kind in some))
@@ -51,23 +48,3 @@ async def _read(kube: Kube, kind: Resource, namespace: str, name: str) -> dict[s
     except StowageError:
         return None
     return {"apiVersion": kind.api_version, "kind": kind.kind, **found}
-
-
-async def _custom_kinds(kube: Kube) -> AsyncIterator[Resource]:
-    """Yields unmanaged namespaced custom kinds by group, in the API server's preferred version."""
-    groups = msgspec.json.decode(await kube.get_path("/apis")).get("groups") or ()
-    for group in sorted((one for one in groups if is_custom(one["name"])), key=lambda one: str(one["name"])):
-        version = group["preferredVersion"]["version"]
-        try:
-            listed = msgspec.json.decode(await kube.get_path(f"/apis/{group['name']}/{version}"))
-        except StowageError:
-            continue  # an unavailable aggregated API
-        for kind in _of_group(group["name"], version, listed.get("resources") or ()):
-            yield kind
-
-
-def _of_group(group: str, version: str, listed: Sequence[dict[str, Any]]) -> Iterator[Resource]:
-    for one in listed:
-        readable = one.get("namespaced") and "/" not in one["name"] and "get" in (one.get("verbs") or ())
-        if readable and not is_managed_kind((group, one["kind"])):
-            yield Resource(group, version, one["name"], one["kind"])

@@ -32,6 +32,11 @@ def managed_kinds() -> tuple[str, ...]:
     return tuple(sorted(resource.kind for resource in (*_OWNERS, DEPLOYMENTS, *declared)))
 
 
+def owner_resources() -> tuple[Resource, ...]:
+    """Returns the kinds whose objects own Workloads."""
+    return (*_OWNERS, *(each.resource for each in KINDS.declared()), *(each.resource for each in SCALED.declared()))
+
+
 def is_managed_kind(kind: tuple[str, str]) -> bool:
     """Reports whether objects of this API group and kind may name a queue."""
     return kind in _MANAGED or kind == (DEPLOYMENTS.group, DEPLOYMENTS.kind) or _is_declared(kind)

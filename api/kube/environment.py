@@ -8,10 +8,12 @@ some for the webhook's Service.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -141,6 +143,33 @@ class Environment(BaseSettings):
             renew_deadline=self.lease.renew_deadline,
             retry_period=self.lease.retry_period,
         )
+
+
+E = TypeVar("E", bound=Environment)
+
+
+def from_map(model: type[E], given: dict[str, Any], variables: Mapping[str, str] | None = None) -> E:
+    """Returns the settings that a file with these contents and these variables set, whatever this process's environment is.
+
+    Raises ValidationError.
+    """
+
+    class Given(model):  # type: ignore[valid-type, misc]
+        @classmethod
+        def settings_customise_sources(
+            cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (init_settings,)
+
+    merged = _by_field(model, given)
+    for name, value in (variables or {}).items():
+        *above, last = name.removeprefix("STOWAGE_").lower().split("__")
+        section = merged
+        for part in above:
+            section = section.setdefault(part, {})
+        section[last] = json.loads(value) if value.startswith(("{", "[")) else value
+    found: E = Given(**merged)
+    return found
 
 
 BAD_SETTINGS: Final = (ValidationError, InvalidObject)

@@ -1,0 +1,120 @@
+"""`stowage doctor`: what is wrong with an installation and its cluster, why it matters, and the command that mends it.
+
+Writes nothing; access reviews and two dry runs are its only requests that are not reads. Exit codes: 0 when nothing is wrong,
+1 when something is, 2 when the cluster cannot be looked at, or a check cannot and the others find nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from admission.cli.connection import connect, worded
+from admission.cli.install import CONFIG
+from admission.doctor import checks
+from admission.doctor.expected import expected
+from admission.doctor.finding import Check, Finding
+from admission.doctor.preflight import CHECKS as PREFLIGHT
+from admission.doctor.read import look
+from admission.doctor.report import Report, examined
+from api.errors import StowageError
+
+HEALTHY, FINDINGS, NOT_LOOKED = 0, 1, 2
+_SHOWN = 10
+_MOST_JSON = 1000
+_NAMESPACE, _KUEUE_NAMESPACE = "stowage-system", "kueue-system"
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorArguments:
+    """Arguments of the command; an empty namespace means the usual one."""
+
+    namespace: str = ""
+    preflight: bool = False
+    as_json: bool = False
+    all_rows: bool = False
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+def run(asked: DoctorArguments, out: Console | None = None, err: Console | None = None) -> int:
+    """Runs the command and returns its exit code."""
+    out, err = out or Console(), err or Console(stderr=True)
+    try:
+        report = asyncio.run(report_of(asked))
+    except (StowageError, OSError, TimeoutError) as failed:
+        err.print(f"cannot look: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
+        return NOT_LOOKED
+    if asked.as_json:
+        out.file.write(json.dumps(to_wire(report), indent=2) + "\n")
+    else:
+        _print(report, out, _MOST_JSON if asked.all_rows else _SHOWN)
+        out.print(_verdict(asked, report), soft_wrap=True, highlight=False, markup=False)
+    if report.findings:
+        return FINDINGS
+    return NOT_LOOKED if report.unread else HEALTHY
+
+
+async def report_of(asked: DoctorArguments) -> Report:
+    """Looks at the cluster and returns what the checks found. Raises StowageError if it does not answer."""
+    namespace = asked.namespace or (_KUEUE_NAMESPACE if asked.preflight else _NAMESPACE)
+    every: Sequence[Check] = PREFLIGHT if asked.preflight else checks.ALL
+    async with await connect(asked.kubeconfig, asked.context) as kube:
+        view = await look(kube, namespace, expected(CONFIG, namespace), every, _kubectl(asked))
+    return examined(view, every)
+
+
+def _kubectl(asked: DoctorArguments) -> str:
+    """Returns the beginning of commands, for the same cluster."""
+    options = [f"--kubeconfig={asked.kubeconfig}"] if asked.kubeconfig else []
+    options += [f"--context={asked.context}"] if asked.context else []
+    return shlex.join(["kubectl", *options])
+
+
+def to_wire(report: Report) -> dict[str, object]:
+    """Returns the report as JSON; at most 1,000 findings of a check."""
+    return {
+        "findings": [
+            {"check": check.name, "object": each.object, "what": each.what, "why": check.why, "command": each.command}
+            for check, found in report.findings
+            for each in found[:_MOST_JSON]
+        ],
+        "counts": {check.name: len(found) for check, found in report.findings},
+        "passed": [check.name for check in report.passed],
+        "notLookedAt": dict(report.unread),
+        "cut": list(report.cut),
+    }
+
+
+def _print(report: Report, out: Console, most: int) -> None:
+    for check, found in report.findings:
+        out.print(Text(check.name, style="bold red").append(f": {check.why}", style="default"), soft_wrap=True)
+        for each in found[:most]:
+            _print_finding(each, out)
+        if len(found) > most:
+            out.print(f"  and {len(found) - most} more (--all)", soft_wrap=True, highlight=False)
+    for name, why in report.unread.items():
+        out.print(Text(name, style="yellow").append(f": not looked at: {why}", style="default"), soft_wrap=True)
+    for note in report.cut:
+        out.print(Text(note, style="yellow"), soft_wrap=True)
+
+
+def _print_finding(found: Finding, out: Console) -> None:
+    out.print(Text(f"  {found.object} {found.what}"), soft_wrap=True)
+    out.print(Text(f"    {found.command}", style="cyan"), soft_wrap=True)
+
+
+def _verdict(asked: DoctorArguments, report: Report) -> str:
+    number = sum(len(found) for _, found in report.findings)
+    looked = f"{len(report.passed)} checks passed"
+    if asked.preflight:
+        verdict = "not ready to migrate" if number else "ready to migrate"
+        return f"{verdict}: {looked}, {number} findings"
+    return f"{looked}, {number} findings" if number or report.unread else f"nothing is wrong: {looked}"

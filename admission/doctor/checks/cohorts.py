@@ -1,0 +1,175 @@
+"""Cohorts in which a queue can get no quota."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.doctor.finding import Check, Finding
+from admission.doctor.view import Obj, View, allocatable, condition, name_of, spec_of, status_of
+from api.errors import InvalidQuantity
+from api.kube.resources import CLUSTER_QUEUES, COHORTS, NODES, RESOURCE_FLAVORS
+from api.names import ACTIVE
+from api.quantity import to_int, to_text
+
+_DEEPEST: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Quota:
+    """Quota of one resource in one flavor of a queue; `path` is its JSON path."""
+
+    path: str
+    flavor: str
+    resource: str
+    nominal: int
+    borrowing: int | None
+    lending: int | None
+
+    @property
+    def lent(self) -> int:
+        return self.nominal if self.lending is None else min(self.nominal, self.lending)
+
+
+def _quotas(queue: Obj) -> Iterator[_Quota]:
+    for group_at, group in enumerate(spec_of(queue).get("resourceGroups") or ()):
+        for at, quota in enumerate(group.get("flavors") or ()):
+            for number, one in enumerate(quota.get("resources") or ()):
+                path = f"/spec/resourceGroups/{group_at}/flavors/{at}/resources/{number}"
+                amounts = (_amount(one, key) for key in ("nominalQuota", "borrowingLimit", "lendingLimit"))
+                nominal, borrowing, lending = amounts
+                yield _Quota(path, str(quota.get("name")), str(one.get("name")), nominal or 0, borrowing, lending)
+
+
+def _amount(of: Mapping[str, Any], key: str) -> int | None:
+    """Returns an amount, cpu in milli-units; None if it is not set or cannot be read."""
+    try:
+        return None if of.get(key) is None else to_int(str(of.get("name")), of[key])
+    except InvalidQuantity:
+        return None
+
+
+def _root(view: View, cohort: str) -> str:
+    for _ in range(_DEEPEST):
+        parent = spec_of(view.named(COHORTS, cohort)).get("parentName")
+        if not parent:
+            break
+        cohort = str(parent)
+    return cohort
+
+
+def _members(view: View, queue: Obj) -> list[Obj]:
+    """Returns the other ClusterQueues of the queue's tree of cohorts, and its Cohorts with quota."""
+    name = spec_of(queue).get("cohortName")
+    if not name:
+        return []
+    root = _root(view, str(name))
+    queues = [
+        each
+        for each in view.of(CLUSTER_QUEUES)
+        if (own := spec_of(each).get("cohortName")) and _root(view, str(own)) == root
+    ]
+    cohorts = [each for each in view.of(COHORTS) if _root(view, name_of(each)) == root]
+    return [each for each in (*queues, *cohorts) if each is not queue]
+
+
+def _starving(view: View) -> Iterator[Finding]:
+    for queue in view.of(CLUSTER_QUEUES):
+        own = list(_quotas(queue))
+        if own and not any(quota.nominal for quota in own):
+            yield from _without_any(view, queue, own)
+        elif (spec_of(queue).get("preemption") or {}).get("reclaimWithinCohort", "Never") == "Never":
+            yield from _without_its_own(view, queue, own)
+
+
+def _without_any(view: View, queue: Obj, own: list[_Quota]) -> Iterator[Finding]:
+    """A queue that owns nothing and can borrow nothing."""
+    members = _members(view, queue)
+    wanted = {(quota.flavor, quota.resource) for quota in own}
+    lenders = [(each, quota) for each in members for quota in _quotas(each) if (quota.flavor, quota.resource) in wanted]
+    lent = {(quota.flavor, quota.resource) for _, quota in lenders if quota.lent}
+    if any((quota.flavor, quota.resource) in lent and quota.borrowing != 0 for quota in own):
+        return
+    name = f"ClusterQueue {name_of(queue)}"
+    if lent:
+        change = [{"op": "remove", "path": f"{quota.path}/borrowingLimit"} for quota in own if quota.borrowing == 0]
+        yield Finding(name, "owns no quota and may borrow none (borrowingLimit 0)", _patch(view, queue, change))
+        return
+    rich = [(each, quota) for each, quota in lenders if quota.nominal]
+    if rich:
+        lender = max(rich, key=lambda one: (one[1].nominal, name_of(one[0])))[0]
+        change = [{"op": "remove", "path": f"{q.path}/lendingLimit"} for each, q in rich if each is lender]
+        yield Finding(name, "owns no quota, and its cohort lends none (lendingLimit 0)", _patch(view, lender, change))
+        return
+    change = [{"op": "replace", "path": f"{q.path}/nominalQuota", "value": _capacity(view, q)} for q in own]
+    yield Finding(name, "owns no quota, and nobody in its cohort has any", _patch(view, queue, change))
+
+
+def _capacity(view: View, quota: _Quota) -> str:
+    """Returns what the nodes of the quota's flavor have of its resource."""
+    found = allocatable(view.nodes_of.get(quota.flavor, ()))
+    return to_text(quota.resource, found.get(quota.resource, 0))
+
+
+def _without_its_own(view: View, queue: Obj, own: list[_Quota]) -> Iterator[Finding]:
+    """A queue with waiting workloads whose own quota others borrow, and that may not take it back."""
+    if not status_of(queue).get("pendingWorkloads"):
+        return
+    used = _usage(queue, "total")
+    idle = {(q.flavor, q.resource) for q in own if q.nominal > used.get((q.flavor, q.resource), 0)}
+    borrowers = [each for each in _members(view, queue) if any(_usage(each, "borrowed").get(key) for key in idle)]
+    if borrowers:
+        body = json.dumps({"spec": {"preemption": {"reclaimWithinCohort": "Any"}}})
+        command = view.command("patch", "clusterqueue", name_of(queue), "--type=merge", "-p", body)
+        names = ", ".join(name_of(each) for each in borrowers[:3])
+        what = (
+            f"has waiting workloads, {names} borrows its quota, and it may not take it back (reclaimWithinCohort Never)"
+        )
+        yield Finding(f"ClusterQueue {name_of(queue)}", what, command)
+
+
+def _usage(queue: Obj, key: str) -> dict[tuple[str, str], int]:
+    found = {}
+    for flavor in status_of(queue).get("flavorsReservation") or ():
+        for one in flavor.get("resources") or ():
+            found[str(flavor.get("name")), str(one.get("name"))] = _amount(one, key) or 0
+    return found
+
+
+def _patch(view: View, obj: Obj, change: list[dict[str, str]]) -> str:
+    kind = "cohort" if obj.get("kind") == COHORTS.kind else "clusterqueue"
+    return view.command("patch", kind, name_of(obj), "--type=json", "-p", json.dumps(change))
+
+
+def _cycles(view: View) -> Iterator[Finding]:
+    for cohort in view.of(COHORTS):
+        said = condition(cohort, ACTIVE)
+        if said.get("status") == "False":
+            command = view.command(
+                "patch", "cohort", name_of(cohort), "--type=merge", "-p", '{"spec":{"parentName":null}}'
+            )
+            yield Finding(f"Cohort {name_of(cohort)}", f"is not in use: {said.get('message')}", command)
+            return  # one link less opens the cycle for all
+
+
+CHECKS: Final = (
+    Check(
+        "cohorts-starve",
+        (CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, NODES),
+        "A ClusterQueue owns no quota and can borrow none, or its workloads wait while others borrow its quota and it may not "
+        "take it back.",
+        "Its workloads wait for ever, or for as long as those of others run.",
+        "lifts the limit that keeps quota from the queue, gives it what its nodes have, or allows it to reclaim its quota",
+        _starving,
+    ),
+    Check(
+        "cohorts-cycle",
+        (COHORTS,),
+        "Cohorts are each other's parents.",
+        "No queue below them admits anything.",
+        "removes the parent of one of them",
+        _cycles,
+    ),
+)

@@ -1,0 +1,101 @@
+"""ResourceFlavors: they select nodes, have their topology, and share no nodes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from admission.doctor.finding import Check, Finding
+from admission.doctor.view import Obj, View, labels, listed, name_of, node_labels, spec_of
+from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES
+from api.names import STOWAGE
+
+FLAVOR_LABEL: Final = f"{STOWAGE}/flavor"
+"""On nodes, by a command of `stowage doctor`: the one ResourceFlavor that shall select them, of several that did."""
+CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
+"""On nodes of the control plane: `stowage doctor` offers them to no flavor."""
+_MOST_NODES: Final = 100
+
+
+def _without_nodes(view: View) -> Iterator[Finding]:
+    for flavor in view.of(RESOURCE_FLAVORS):
+        name, wanted = name_of(flavor), node_labels(flavor)
+        if name in view.used_flavors and wanted and not view.nodes_of[name]:
+            words = ", ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+            yield Finding(f"ResourceFlavor {name}", f"selects no node: none has {words}", _labelled(view, wanted))
+
+
+def _labelled(view: View, wanted: dict[str, str]) -> str:
+    """Returns the command that labels the nodes of no flavor."""
+    taken = {name_of(node) for name, nodes in view.nodes_of.items() if name in view.used_flavors for node in nodes}
+    free = [name_of(node) for node in view.of(NODES) if name_of(node) not in taken and not _is_control_plane(node)]
+    pairs = [f"{key}={value}" for key, value in sorted(wanted.items())]
+    if not free:
+        return f"# every node is of another flavor; label those that shall be of this one: {' '.join(pairs)}"
+    return view.command("label", "--overwrite", "nodes", *free[:_MOST_NODES], *pairs)
+
+
+def _is_control_plane(node: Obj) -> bool:
+    return CONTROL_PLANE in labels(node)
+
+
+def _without_topology(view: View) -> Iterator[Finding]:
+    for flavor in view.of(RESOURCE_FLAVORS):
+        topology = spec_of(flavor).get("topologyName")
+        if topology and view.named(TOPOLOGIES, str(topology)) is None:
+            what = f"names the Topology {topology}, which does not exist"
+            options = view.kubectl.removeprefix("kubectl")
+            command = f"stowage topology init --apply --topology-only --name {topology}{options}"
+            yield Finding(f"ResourceFlavor {name_of(flavor)}", what, command)
+
+
+def _overlaps(view: View) -> Iterator[Finding]:
+    used = [each for each in view.of(RESOURCE_FLAVORS) if name_of(each) in view.used_flavors and node_labels(each)]
+    for one, other in itertools.combinations(used, 2):
+        first, second = ({name_of(node) for node in view.nodes_of[name_of(each)]} for each in (one, other))
+        if shared := sorted(first & second):
+            wide, narrow = (one, other) if len(first) >= len(second) else (other, one)
+            what = f"selects nodes that {name_of(narrow)} selects too: {listed(shared)}"
+            yield Finding(f"ResourceFlavor {name_of(wide)}", what, _apart(view, wide, narrow))
+
+
+def _apart(view: View, wide: Obj, narrow: Obj) -> str:
+    """Returns the commands that leave the shared nodes to the flavor with fewer nodes."""
+    theirs = {name_of(node) for node in view.nodes_of[name_of(narrow)]}
+    rest = [name_of(node) for node in view.nodes_of[name_of(wide)] if name_of(node) not in theirs]
+    if not rest:
+        return "# both select the same nodes: give the quota of one to the other, and delete the first"
+    name = name_of(wide)
+    label = view.command("label", "--overwrite", "nodes", *rest[:_MOST_NODES], f"{FLAVOR_LABEL}={name}")
+    body = json.dumps({"spec": {"nodeLabels": {FLAVOR_LABEL: name}}})
+    return f"{label} && {view.command('patch', 'resourceflavor', name, '--type=merge', '-p', body)}"
+
+
+CHECKS: Final = (
+    Check(
+        "flavors-without-nodes",
+        (RESOURCE_FLAVORS, CLUSTER_QUEUES, NODES),
+        "A queue has quota of a flavor that selects no node.",
+        "Its workloads get quota, or a reason, but never a node.",
+        "gives the labels of the flavor to the nodes that are of no flavor",
+        _without_nodes,
+    ),
+    Check(
+        "flavors-without-topology",
+        (RESOURCE_FLAVORS, TOPOLOGIES),
+        "A flavor names a Topology that does not exist.",
+        "Queues with quota of it are inactive.",
+        "creates the Topology from the labels of the nodes",
+        _without_topology,
+    ),
+    Check(
+        "flavors-overlap",
+        (RESOURCE_FLAVORS, CLUSTER_QUEUES, NODES),
+        "Two flavors that queues have quota of select the same nodes.",
+        "Their quotas promise the same nodes twice, so workloads with quota wait for nodes.",
+        f"marks the nodes that only the wider flavor selects with `{FLAVOR_LABEL}`, and lets it select only these",
+        _overlaps,
+    ),
+)

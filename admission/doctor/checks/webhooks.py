@@ -1,0 +1,122 @@
+"""Webhook configurations: there, complete, trusted, and answered."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cryptography import x509
+
+from admission.doctor.checks.processes import is_down, restart
+from admission.doctor.finding import Check, Finding
+from admission.doctor.question import Question
+from admission.doctor.view import WEBHOOK, Obj, View, listed, name_of, spec_of
+from api.kube.resources import CRDS, DEPLOYMENTS, MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
+from api.names import CONVERT_PATH
+
+_KINDS: Final = {each.kind: each for each in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
+_DAY: Final = 86_400
+_SOON: Final = 7 * _DAY
+
+
+def _configurations(view: View) -> Iterator[Finding]:
+    by_service = False
+    for path, wanted in view.expected.webhooks.items():
+        name = f"{wanted['kind']} {name_of(wanted)}"
+        command = view.command("apply", "--server-side", "--force-conflicts", "-f", str(path))
+        there = view.named(_KINDS[wanted["kind"]], name_of(wanted))
+        if there is None:
+            yield Finding(name, "is missing", command)
+            continue
+        hooks = {hook["name"]: hook for hook in there.get("webhooks") or ()}
+        by_service |= any("service" in (hook.get("clientConfig") or {}) for hook in hooks.values())
+        if missing := [hook["name"] for hook in wanted["webhooks"] if hook["name"] not in hooks]:
+            yield Finding(name, f"lacks the webhooks {listed(missing)}", command)
+        if lax := [hook["name"] for hook in wanted["webhooks"] if _is_lax(hook, hooks.get(hook["name"]))]:
+            yield Finding(name, f"lets objects pass unseen when the webhook is down: {listed(lax)}", command)
+    if by_service and view.named(SERVICES, WEBHOOK, view.namespace) is None:
+        file = str(view.expected.folder / "webhook" / "service.yaml")
+        yield Finding(f"Service {WEBHOOK}", "is missing", view.command("apply", "--server-side", "-f", file))
+
+
+def _is_lax(wanted: Obj, there: Obj | None) -> bool:
+    return there is not None and wanted.get("failurePolicy") == "Fail" and there.get("failurePolicy") == "Ignore"
+
+
+def _answers(view: View) -> Iterator[Finding]:
+    """What the API server says when it calls the webhook; the same cause is named once."""
+    if is_down(view, WEBHOOK):
+        return
+    said = {question: text for question, text in view.answers.items() if text}
+    for question, text in list(said.items())[:1]:
+        what = "does not answer" if question is Question.ADMISSION else "converts no object"
+        yield Finding(f"webhook {WEBHOOK}", f"{what}: {text}", restart(view, WEBHOOK))
+
+
+def _certificates(view: View) -> Iterator[Finding]:
+    """CAs that are missing, unreadable or expire; where the webhook does not answer, that is named instead."""
+    if is_down(view, WEBHOOK) or any(view.answers.values()):
+        return
+    for name, bundle in _bundles(view):
+        if (fault := _fault(bundle, view.now)) is not None:
+            yield Finding(name, fault, restart(view, WEBHOOK))
+
+
+def _bundles(view: View) -> Iterator[tuple[str, Any]]:
+    """Yields one CA bundle of each configuration and of each CRD that the webhook converts."""
+    for wanted in view.expected.webhooks.values():
+        there = view.named(_KINDS[wanted["kind"]], name_of(wanted)) or {}
+        for hook in (there.get("webhooks") or ())[:1]:
+            yield f"{wanted['kind']} {name_of(wanted)}", (hook.get("clientConfig") or {}).get("caBundle")
+    for wanted in view.expected.crds.values():
+        crd = view.named(CRDS, name_of(wanted))
+        client = ((spec_of(crd).get("conversion") or {}).get("webhook") or {}).get("clientConfig") or {}
+        path = (client.get("service") or {}).get("path") or str(client.get("url") or "")
+        if path.endswith(CONVERT_PATH):
+            yield f"CustomResourceDefinition {name_of(wanted)}", client.get("caBundle")
+
+
+def _fault(bundle: Any, now: float) -> str | None:
+    if not bundle:
+        return "has no CA bundle, so the API server trusts no certificate of the webhook"
+    try:
+        found = x509.load_pem_x509_certificates(base64.b64decode(str(bundle)))
+    except (ValueError, binascii.Error):
+        return "has a CA bundle that holds no certificate"
+    end = max(certificate.not_valid_after_utc for certificate in found)
+    if (left := (end - datetime.fromtimestamp(now, UTC)).total_seconds()) < _SOON:
+        return f"its CA {'expired' if left < 0 else 'expires'} on {end:%Y-%m-%d} and was not renewed"
+    return None
+
+
+CHECKS: Final = (
+    Check(
+        "webhook-configurations",
+        (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, SERVICES),
+        "A webhook configuration or the webhook's Service is missing, a configuration lacks webhooks, or lets objects pass "
+        "when the webhook is down.",
+        "Jobs that name a queue start at once, outside every quota.",
+        "applies the manifest",
+        _configurations,
+    ),
+    Check(
+        "webhook-answers",
+        (DEPLOYMENTS, Question.ADMISSION, Question.CONVERSION),
+        "The API server cannot call the webhook, or does not trust its certificate. (Two ResourceFlavors are created as dry "
+        "runs, one of them in v1beta1.)",
+        "No job that names a queue can be created, and no object of v1beta1 can be read.",
+        "starts the webhook's pods anew, which publishes its CA again",
+        _answers,
+    ),
+    Check(
+        "webhook-certificates",
+        (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, CRDS, DEPLOYMENTS, Question.ADMISSION, Question.CONVERSION),
+        "A configuration or CRD has no CA of the webhook, or one that expires within a week.",
+        "The API server refuses to call a webhook whose certificate it does not trust.",
+        "starts the webhook's pods anew, which publishes its CA again",
+        _certificates,
+    ),
+)

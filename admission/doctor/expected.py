@@ -1,0 +1,98 @@
+"""What the shipped manifests install: CRDs, webhooks, rights. Read from the folder `config`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from api.manifests import read
+
+Obj = dict[str, Any]
+_BUILT_IN: Final[Mapping[str, Sequence[Obj]]] = {
+    "system:auth-delegator": (
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+    )
+}
+"""Rules of the API server's own roles that the manifests bind."""
+_CLUSTER_ROLE, _ROLE = "ClusterRole", "Role"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One verb on one resource (`resource/subresource`) for a ServiceAccount.
+
+    An empty namespace means all namespaces, an empty name every object. `file` has the manifest that grants it.
+    """
+
+    account: str
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+    file: str = ""
+
+    def attributes(self) -> dict[str, str]:
+        """Returns the resourceAttributes of a SubjectAccessReview."""
+        resource, _, subresource = self.resource.partition("/")
+        given = {"verb": self.verb, "group": self.group, "resource": resource, "subresource": subresource}
+        return {**given, "namespace": self.namespace, "name": self.name}
+
+    def __str__(self) -> str:
+        where = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {where}{f' {self.name}' if self.name else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The shipped objects. `crds` and `webhooks` map file paths to objects.
+
+    `rights` are needed always; the others by the components selfsigned, retention and metricsauth.
+    """
+
+    folder: Path
+    crds: Mapping[Path, Obj]
+    webhooks: Mapping[Path, Obj]
+    rights: tuple[Right, ...]
+    certificates: tuple[Right, ...]
+    retention: tuple[Right, ...]
+    metrics: tuple[Right, ...]
+
+
+def expected(folder: Path, namespace: str) -> Expected:
+    """Reads the manifests. `namespace` replaces that of the manifests. Raises OSError."""
+    crds = dict(_objects(folder / "crd", "CustomResourceDefinition"))
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    webhooks = dict(_objects(folder / "webhook", *kinds))
+    of = {name: tuple(_rights(folder / name, namespace)) for name in ("rbac", "selfsigned", "retention", "metricsauth")}
+    return Expected(folder, crds, webhooks, *of.values())
+
+
+def _objects(folder: Path, *kinds: str) -> Iterator[tuple[Path, Obj]]:
+    for path in sorted(folder.glob("*.yaml")):
+        yield from ((path, obj) for obj in read(path) if obj.get("kind") in kinds)
+
+
+def _rights(folder: Path, namespace: str) -> Iterator[Right]:
+    """Yields the rights that the folder's bindings grant to ServiceAccounts; roles by label (aggregation) grant none."""
+    roles: dict[tuple[str, str], tuple[Path, Obj]] = {}
+    for path, obj in _objects(folder, _CLUSTER_ROLE, _ROLE):
+        roles[obj["kind"], obj["metadata"]["name"]] = path, obj
+    for bound, binding in _objects(folder, "ClusterRoleBinding", "RoleBinding"):
+        ref = binding["roleRef"]
+        path, role = roles.get((ref["kind"], ref["name"]), (bound, {"rules": _BUILT_IN.get(ref["name"], ())}))
+        where = namespace if binding["kind"] == "RoleBinding" else ""
+        for subject in binding["subjects"]:
+            yield from _of_rules(subject["name"], role.get("rules") or (), where, str(path))
+
+
+def _of_rules(account: str, rules: Iterable[Mapping[str, Any]], namespace: str, file: str) -> Iterator[Right]:
+    for rule in rules:
+        for group in rule.get("apiGroups") or ():
+            for resource in rule.get("resources") or ():
+                for verb in rule.get("verbs") or ():
+                    for name in rule.get("resourceNames") or ("",):
+                        yield Right(account, verb, group, resource, namespace, name, file)

@@ -1,0 +1,181 @@
+"""What stands in the way of a migration from Kueue: its settings, kinds and API versions. Reads only.
+
+Each entry is a check like those of an installation, over the same view; its command names what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from admission.doctor.checks.controllers import kueue_deployments
+from admission.doctor.checks.kinds import unmanaged
+from admission.doctor.finding import Check, Finding
+from admission.doctor.question import Question
+from admission.doctor.view import Obj, View, listed, name_of, namespace_of, spec_of, status_of
+from admission.integrations.owners import is_managed_kind
+from admission.settings import AdmissionSettings
+from api.errors import InvalidObject
+from api.kube.environment import from_map
+from api.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    CONFIG_MAPS,
+    CRDS,
+    DEPLOYMENTS,
+    WORKLOADS,
+)
+from api.kube.unsupported_keys import answer_for
+from api.manifests import parsed
+from api.names import GROUP, MULTIKUEUE, PROVISIONING, STOWAGE
+from api.untrusted_text import bounded
+
+_FILE: Final = "controller_manager_config.yaml"
+_CONVERTED: Final = frozenset(("v1beta1", "v1beta2"))
+_IGNORED: Final = frozenset(("apiVersion", "kind"))
+"""Keys that say that the file is a Configuration of Kueue."""
+
+
+def _settings(view: View) -> Iterator[Finding]:
+    for found in view.of(CONFIG_MAPS):
+        text = (found.get("data") or {}).get(_FILE)
+        if text is None:
+            continue
+        name = f"ConfigMap {namespace_of(found)}/{name_of(found)}"
+        try:
+            (given, *_) = parsed(bounded(str(text))) or ({},)
+        except (ValueError, yaml.YAMLError) as bad:
+            yield Finding(name, f"is not YAML: {bad}", "# correct it")
+            continue
+        yield from _unknown(name, given if isinstance(given, dict) else {})
+
+
+def _unknown(name: str, given: dict[str, Any]) -> Iterator[Finding]:
+    """Yields the settings of Kueue that Stowage does not have or reads otherwise."""
+    try:
+        from_map(AdmissionSettings, {key: value for key, value in given.items() if key not in _IGNORED})
+    except ValidationError as bad:
+        for error in bad.errors():
+            path = ".".join(map(str, error["loc"]))
+            what = answer_for(error["loc"]) if error["type"] == "extra_forbidden" else error["msg"]
+            yield Finding(name, f"{path}: {what}", f"# leave {path} out of config/manager/settings/admission.yaml")
+    except InvalidObject as bad:
+        yield Finding(name, str(bad), "# correct it")
+
+
+def _versions(view: View) -> Iterator[Finding]:
+    for crd in view.of(CRDS):
+        if spec_of(crd).get("group") != GROUP:
+            continue
+        stored = set(status_of(crd).get("storedVersions") or ())
+        if old := sorted(stored - _CONVERTED):
+            what = f"may store objects in {listed(old)}, which Stowage does not convert"
+            yield Finding(f"CustomResourceDefinition {name_of(crd)}", what, _rewrite(view, crd))
+
+
+def _rewrite(view: View, crd: Obj) -> str:
+    """Returns the commands that store all objects anew in a version that is converted, and say so in the CRD."""
+    plural = f"{spec_of(crd)['names']['plural']}.{GROUP}"
+    get = view.command("get", plural, "-A", "-o", "json")
+    storage = next((v["name"] for v in spec_of(crd).get("versions") or () if v.get("storage")), "v1beta1")
+    body = f'{{"status":{{"storedVersions":["{storage}"]}}}}'
+    status = view.command("patch", "crd", name_of(crd), "--subresource=status", "--type=merge", "-p", body)
+    return f"{get} | {view.command('replace', '-f', '-')} && {status}"
+
+
+def _kinds(view: View) -> Iterator[Finding]:
+    counts: Counter[str] = Counter()
+    for workload in view.of(WORKLOADS):
+        owners = workload["metadata"].get("ownerReferences") or ()
+        if owners and not any(is_managed_kind(_kind(owner)) for owner in owners):
+            counts[".".join(filter(None, reversed(_kind(owners[0]))))] += 1
+    for kind, number in sorted(counts.items()):
+        what = f"owns {number} Workloads, and Stowage does not manage this kind"
+        yield Finding(f"kind {kind}", what, "# declare it by a JobKind: docs/job-kinds.md")
+
+
+def _kind(owner: Obj) -> tuple[str, str]:
+    group, slash, _ = str(owner.get("apiVersion") or "").partition("/")
+    return (group if slash else "", str(owner.get("kind") or ""))
+
+
+def _fields(view: View) -> Iterator[Finding]:
+    for queue in view.of(CLUSTER_QUEUES):
+        for field in ("admissionScope", "concurrentAdmissionPolicy"):
+            if spec_of(queue).get(field):
+                command = view.command("patch", "clusterqueue", name_of(queue), "--type=merge", "-p", _without(field))
+                yield Finding(f"ClusterQueue {name_of(queue)}", f"spec.{field} has no effect", command)
+    for check in view.of(ADMISSION_CHECKS):
+        controller = str(spec_of(check).get("controllerName") or "")
+        if controller in (MULTIKUEUE, PROVISIONING):
+            command = view.command("delete", "admissioncheck", name_of(check))
+            what = f"is of {controller}, which is not implemented: queues that name it stay inactive"
+            yield Finding(f"AdmissionCheck {name_of(check)}", what, command)
+
+
+def _without(field: str) -> str:
+    return f'{{"spec":{{"{field}":null}}}}'
+
+
+def _running(view: View) -> Iterator[Finding]:
+    """Kueue must be there to migrate from; Stowage must not."""
+    if any(spec_of(crd).get("group") == STOWAGE for crd in view.of(CRDS)):
+        yield Finding("Stowage", "is installed already", "# stowage doctor, without --preflight, checks it")
+    elif not kueue_deployments(view) and not any(spec_of(crd).get("group") == GROUP for crd in view.of(CRDS)):
+        yield Finding("Kueue", "is not installed: there is nothing to migrate", "# install Stowage: README.md")
+
+
+CHECKS: Final = (
+    Check(
+        "kueue-installed",
+        (CRDS, DEPLOYMENTS),
+        "There is no Kueue, or Stowage is installed already.",
+        "A migration begins with a cluster that Kueue manages.",
+        "names what to do instead",
+        _running,
+    ),
+    Check(
+        "kueue-settings",
+        (CONFIG_MAPS,),
+        "Kueue's Configuration has settings that Stowage does not have, or with another name.",
+        "A process of Stowage stops at an unknown key.",
+        "names the setting to leave out",
+        _settings,
+    ),
+    Check(
+        "kueue-versions",
+        (CRDS,),
+        "Objects may be stored in an API version before v1beta1.",
+        "Stowage converts v1beta1 and v1beta2 only, and cannot read the others.",
+        "stores the objects anew and removes the version from the CRD's status; run it while Kueue runs",
+        _versions,
+    ),
+    Check(
+        "kueue-kinds",
+        (WORKLOADS,),
+        "Workloads belong to kinds that Stowage does not manage.",
+        "They wait with the reason OwnerNotManaged.",
+        "names the page about JobKinds",
+        _kinds,
+    ),
+    Check(
+        "kueue-fields",
+        (CLUSTER_QUEUES, ADMISSION_CHECKS),
+        "Queues use features that Stowage does not implement.",
+        "The field has no effect, or the queue is inactive.",
+        "removes the field or the check",
+        _fields,
+    ),
+    Check(
+        "kueue-unmanaged-objects",
+        (Question.UNMANAGED,),
+        "Objects of kinds that neither manages name a queue.",
+        "They run outside every quota.",
+        "removes the name of the queue",
+        unmanaged,
+    ),
+)

@@ -1,0 +1,245 @@
+"""Reads a view of a cluster from the API server. Writes nothing: what it creates are access reviews and dry runs.
+
+Lists are read in pages, and of each object only what checks read is kept. At most `MOST` objects of a kind are read. A kind
+that is not served counts as empty; one that the user may not read is noted, and its checks say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from admission.doctor.expected import Expected, Right
+from admission.doctor.finding import Check
+from admission.doctor.question import Question
+from admission.doctor.unmanaged import unmanaged_objects
+from admission.doctor.view import ListedPod, Obj, View, name_of, namespace_of, pod_facts
+from admission.integrations.owners import owner_resources
+from api.errors import ApiError, NotFound, StowageError
+from api.kube.access import ACCESS_REVIEWS
+from api.kube.client import Kube, name_kind
+from api.kube.resources import (
+    CONFIG_MAPS,
+    CRDS,
+    DEPLOYMENTS,
+    LEASES,
+    PODS,
+    RESOURCE_FLAVORS,
+    SERVICES,
+    WORKLOADS,
+    Resource,
+)
+from api.meta import parse_time
+from api.names import GROUP, VERSION
+
+MOST: Final = 200_000
+"""Objects of one kind that are read at most."""
+_PAGE: Final = 500
+_AT_ONCE: Final = 16
+_OURS: Final = frozenset((LEASES, SERVICES, CONFIG_MAPS))
+"""Kinds of which only the objects in Stowage's namespace are read."""
+_BOUND: Final = "spec.nodeName!="
+_PROBE: Final = "stowage-doctor-probe"
+_PROBED: Final = {
+    Question.ADMISSION: RESOURCE_FLAVORS,
+    Question.CONVERSION: Resource(GROUP, "v1beta1", "resourceflavors", "ResourceFlavor", namespaced=False),
+}
+_SLIM: Final = ("managedFields", "selfLink")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""On objects that `kubectl apply` wrote: the manifest. `stowage doctor` does not keep it."""
+
+
+class _OwnerMeta(msgspec.Struct):
+    uid: str = ""
+
+
+class _OwnerObject(msgspec.Struct):
+    metadata: _OwnerMeta
+
+
+async def look(
+    kube: Kube, namespace: str, expected: Expected, checks: Iterable[Check], kubectl: str = "kubectl"
+) -> View:
+    """Returns the view that these checks need. Raises ApiError if the cluster does not answer at all."""
+    await kube.get_path("/version")
+    view = View(namespace, time.time(), expected, kubectl)
+    reader = _Reader(kube, view)
+    wanted = list(dict.fromkeys(read for check in checks for read in check.reads))
+    for resource in (each for each in wanted if isinstance(each, Resource)):
+        await reader.guarded(resource, lambda resource=resource: reader.listed(resource))  # type: ignore[misc]
+    answers: dict[Question, Callable[[], Awaitable[None]]] = {
+        Question.RIGHTS: reader.rights,
+        Question.ADMISSION: lambda: reader.probe(Question.ADMISSION),
+        Question.CONVERSION: lambda: reader.probe(Question.CONVERSION),
+        Question.OWNERS: reader.owners,
+        Question.UNMANAGED: reader.unmanaged,
+    }
+    for question in (each for each in wanted if isinstance(each, Question)):
+        await reader.guarded(question, answers[question])
+    return view
+
+
+class _Reader:
+    """Fills a view."""
+
+    def __init__(self, kube: Kube, view: View) -> None:
+        self._kube, self._view = kube, view
+        self._objects: dict[Resource, list[Obj]] = {}
+        self._unread: dict[Resource | Question, str] = {}
+        self._cut: dict[Resource | Question, int] = {}
+        view.objects, view.unread, view.cut = self._objects, self._unread, self._cut
+
+    async def guarded(self, what: Resource | Question, reads: Callable[[], Awaitable[None]]) -> None:
+        """Reads, and notes why it could not be read."""
+        try:
+            await reads()
+        except (StowageError, TimeoutError) as failed:
+            self._unread[what] = " ".join(str(failed).split()) or "no answer in time"
+
+    async def listed(self, resource: Resource) -> None:
+        """Lists a kind: pods as facts, all others as objects."""
+        if resource is PODS:
+            return await self._list_pods()
+        where = self._view.namespace if resource in _OURS else None
+        found = [_slim(resource, msgspec.json.decode(raw)) async for raw in self._all(resource, where)]
+        self._objects[resource] = sorted(found, key=lambda obj: (namespace_of(obj), name_of(obj)))
+        return None
+
+    async def _list_pods(self) -> None:
+        decode = msgspec.json.Decoder(ListedPod).decode
+        read = [pod_facts(decode(raw)) async for raw in self._all(PODS, selector=_BOUND)]
+        self._view.pods = [facts for facts in read if facts is not None]
+
+    async def _all(
+        self, resource: Resource, namespace: str | None = None, selector: str | None = None
+    ) -> AsyncIterator[msgspec.Raw]:
+        """Yields at most MOST objects; none if the kind is not served."""
+        after: str | None = None
+        count = 0
+        while True:
+            try:
+                page = await self._kube.list_raw(
+                    resource, namespace, limit=_PAGE, continue_=after, field_selector=selector
+                )
+            except NotFound:
+                return
+            for raw in page.items:
+                yield raw
+            count += len(page.items)
+            if not (after := page.continue_):
+                return
+            if count >= MOST:
+                self._cut[resource] = count
+                return
+
+    async def rights(self) -> None:
+        """Asks for each expected right whether the process has it."""
+        expected = self._view.expected
+        accounts = f"system:serviceaccount:{self._view.namespace}:"
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def asked(right: Right) -> bool:
+            spec = {"user": f"{accounts}{right.account}", "resourceAttributes": right.attributes()}
+            review = {
+                "apiVersion": ACCESS_REVIEWS.api_version,
+                "kind": ACCESS_REVIEWS.kind,
+                "metadata": {},
+                "spec": spec,
+            }
+            async with slots:
+                found = await self._kube.create(ACCESS_REVIEWS, review)
+            return bool((found.get("status") or {}).get("allowed"))
+
+        every = (*expected.rights, *expected.certificates, *expected.retention, *expected.metrics)
+        allowed = await asyncio.gather(*(asked(right) for right in every))
+        self._view.refused = [right for right, may in zip(every, allowed, strict=True) if not may]
+
+    async def probe(self, question: Question) -> None:
+        """Creates a ResourceFlavor as a dry run; the API server asks the webhook, and its answer has the server's time."""
+        resource = _PROBED[question]
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"generateName": _PROBE},
+            "spec": {},
+        }
+        answers = dict(self._view.answers)
+        try:
+            made = await self._kube.tuned(attempts=1, timeout=15.0).create(resource, body, dry_run=True)
+        except NotFound:
+            return  # the CRD is missing: its own check says so
+        except ApiError as refused:
+            if not _is_of_webhook(refused.message):
+                raise
+            answers[question] = " ".join(refused.message.split())
+        else:
+            answers[question] = ""
+            if (created := parse_time(str(made["metadata"].get("creationTimestamp") or ""))) is not None:
+                self._view.now = created
+        self._view.answers = answers
+
+    async def owners(self) -> None:
+        """Lists the UIDs of all objects of the kinds that own Workloads."""
+        known = {(one.group, one.kind): one for one in owner_resources()}
+        references = (
+            reference
+            for workload in self._objects.get(WORKLOADS, ())
+            for reference in workload["metadata"].get("ownerReferences") or ()
+        )
+        wanted = {_group_kind(reference) for reference in references}
+        decode = msgspec.json.Decoder(_OwnerObject).decode
+        served = await self._served()
+        found: dict[tuple[str, str], frozenset[str] | None] = {}
+        for kind in sorted(wanted):
+            if kind not in served:
+                found[kind] = None
+            elif (resource := known.get(kind)) is not None:
+                found[kind] = frozenset([decode(raw).metadata.uid async for raw in self._all(resource)])
+        self._view.owners = found
+
+    async def _served(self) -> frozenset[tuple[str, str]]:
+        """Returns the (group, kind) of CRDs and of the API server's own kinds that own Workloads."""
+        own = {(one.group, one.kind) for one in owner_resources() if "." not in one.group}
+        names = {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in await self._crds()}
+        return frozenset(own | names)
+
+    async def _crds(self) -> list[Obj]:
+        if CRDS not in self._objects:
+            await self.listed(CRDS)
+        return self._objects[CRDS]
+
+    async def unmanaged(self) -> None:
+        """Finds objects that name a queue and are of a kind that Stowage does not manage."""
+        self._view.unmanaged, cut = await unmanaged_objects(self._kube)
+        if cut:
+            self._cut[Question.UNMANAGED] = cut
+
+
+def _group_kind(reference: Obj) -> tuple[str, str]:
+    group, slash, _ = str(reference.get("apiVersion") or "").partition("/")
+    return (group if slash else "", str(reference.get("kind") or ""))
+
+
+def _is_of_webhook(message: str) -> bool:
+    """Reports whether the API server says that it could not call a webhook, and not that it refuses the user."""
+    return any(words in message for words in ("failed calling webhook", "conversion webhook", "failed to call webhook"))
+
+
+def _slim(resource: Resource, obj: Obj) -> Obj:
+    """Returns the object without what no check reads, in place."""
+    name_kind(resource, obj)
+    metadata: dict[str, Any] = obj["metadata"]
+    for key in _SLIM:
+        metadata.pop(key, None)
+    (metadata.get("annotations") or {}).pop(_LAST_APPLIED, None)
+    if resource is WORKLOADS:
+        spec = obj.get("spec") or {}
+        obj["spec"] = {key: spec[key] for key in ("queueName", "active") if key in spec}
+    return obj
+
+
+__all__ = ["DEPLOYMENTS", "MOST", "VERSION", "look"]

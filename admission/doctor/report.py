@@ -1,0 +1,54 @@
+"""Runs checks on a view. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from admission.doctor.finding import Check, Finding
+from admission.doctor.question import Question
+from admission.doctor.view import View
+
+LONGEST = 600
+"""Characters of a finding's text that are shown: parts of it were written by others."""
+_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What checks found. `unread` says of each check that could not look why; `cut` says what was read in part only."""
+
+    findings: tuple[tuple[Check, tuple[Finding, ...]], ...]
+    passed: tuple[Check, ...]
+    unread: Mapping[str, str]
+    cut: tuple[str, ...] = ()
+
+
+def examined(view: View, checks: Iterable[Check]) -> Report:
+    """Returns what the checks find. A check that lacks something that it reads does not run."""
+    findings: list[tuple[Check, tuple[Finding, ...]]] = []
+    passed: list[Check] = []
+    unread: dict[str, str] = {}
+    for check in checks:
+        if missing := [f"{_name(read)}: {view.unread[read]}" for read in check.reads if read in view.unread]:
+            unread[check.name] = plain("; ".join(missing))
+        elif found := tuple(_bounded(each) for each, _ in zip(check.find(view), range(_MOST), strict=False)):
+            findings.append((check, found))
+        else:
+            passed.append(check)
+    cut = tuple(f"{_name(read)}: only the first {count} were looked at" for read, count in view.cut.items())
+    return Report(tuple(findings), tuple(passed), unread, cut)
+
+
+def _name(read: object) -> str:
+    return str(read.value) if isinstance(read, Question) else str(getattr(read, "plural", read))
+
+
+def _bounded(found: Finding) -> Finding:
+    return Finding(plain(found.object), plain(found.what), found.command)
+
+
+def plain(text: str) -> str:
+    """Returns the text on one line, without control characters and at most LONGEST characters long."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."

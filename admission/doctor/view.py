@@ -1,0 +1,217 @@
+"""The cluster as the checks see it: lists of objects without what no check reads, and answers to questions. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from admission.doctor.expected import Expected, Right
+from admission.doctor.question import Question
+from api.errors import InvalidQuantity
+from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
+from api.names import MANAGED_LABEL, PODSET_LABEL, TOPOLOGY_WORKLOAD, WORKLOAD_ANNOTATION, WORKLOAD_SLICE_NAME
+from api.quantity import parse_list
+
+Obj = dict[str, Any]
+CONTROLLER, UNGATER, WEBHOOK = "stowage-controller", "stowage-ungater", "stowage-webhook"
+_OURS = frozenset((WORKLOAD_ANNOTATION, TOPOLOGY_WORKLOAD, WORKLOAD_SLICE_NAME))
+_ENDED = frozenset(("Succeeded", "Failed"))
+
+
+class Owner(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """One owner reference of a pod."""
+
+    kind: str = ""
+    controller: bool = False
+
+
+class PodMeta(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """The metadata of a pod that tells whose it is."""
+
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    owner_references: tuple[Owner, ...] = ()
+
+
+class PodSpec(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Where a pod runs."""
+
+    node_name: str = ""
+
+
+class PodStatus(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """Whether a pod has ended."""
+
+    phase: str = ""
+
+
+class ListedPod(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """A pod as listed; the reader keeps only `PodFacts`."""
+
+    metadata: PodMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class PodFacts(msgspec.Struct, frozen=True, gc=False):
+    """A bound pod that has not ended. `foreign`: it is of no Workload and of no node's own programs."""
+
+    namespace: str
+    name: str
+    node: str
+    foreign: bool
+
+
+def pod_facts(pod: ListedPod) -> PodFacts | None:
+    """Returns the facts of a pod, None for one that occupies no node."""
+    meta = pod.metadata
+    if not pod.spec.node_name or pod.status.phase in _ENDED:
+        return None
+    ours = bool(_OURS & meta.annotations.keys()) or PODSET_LABEL in meta.labels or MANAGED_LABEL in meta.labels
+    of_node = any(owner.kind in ("DaemonSet", "Node") for owner in meta.owner_references)
+    return PodFacts(meta.namespace, meta.name, pod.spec.node_name, not ours and not of_node)
+
+
+@dataclass(frozen=True, slots=True)
+class Unmanaged:
+    """An object of a kind that Stowage does not manage, and the queue that it names."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    notice: str
+
+
+@dataclass
+class View:
+    """One look at a cluster.
+
+    `now` is the API server's time in epoch seconds. `unread` says for each kind or question why it could not be read; `cut`
+    lists kinds of which only the first objects were read. `refused` are rights that a process lacks. `answers` has the
+    error of each question to the webhook, empty if it answered. `owners` maps (group, kind) to the UIDs that exist, None if
+    the kind is not served.
+    """
+
+    namespace: str
+    now: float
+    expected: Expected
+    kubectl: str = "kubectl"
+    objects: Mapping[Resource, Sequence[Obj]] = field(default_factory=dict)
+    pods: Sequence[PodFacts] = ()
+    unread: Mapping[Resource | Question, str] = field(default_factory=dict)
+    cut: Mapping[Resource | Question, int] = field(default_factory=dict)
+    refused: Sequence[Right] = ()
+    answers: Mapping[Question, str] = field(default_factory=dict)
+    owners: Mapping[tuple[str, str], frozenset[str] | None] = field(default_factory=dict)
+    unmanaged: Sequence[Unmanaged] = ()
+
+    def of(self, resource: Resource) -> Sequence[Obj]:
+        """Returns the objects of a kind, sorted by namespace and name; none if the kind is not served."""
+        return self.objects.get(resource, ())
+
+    def named(self, resource: Resource, name: str, namespace: str = "") -> Obj | None:
+        """Returns one object, or None."""
+        return self._names[resource].get((namespace, name))
+
+    def command(self, *words: str) -> str:
+        """Returns a kubectl command, with the words quoted for a shell."""
+        return f"{self.kubectl} {shlex.join(words)}"
+
+    @cached_property
+    def _names(self) -> Mapping[Resource, Mapping[tuple[str, str], Obj]]:
+        found: defaultdict[Resource, dict[tuple[str, str], Obj]] = defaultdict(dict)
+        for resource, listed in self.objects.items():
+            found[resource] = {(namespace_of(obj), name_of(obj)): obj for obj in listed}
+        return found
+
+    # ---- flavors and nodes
+
+    @cached_property
+    def nodes_of(self) -> Mapping[str, list[Obj]]:
+        """The nodes that each ResourceFlavor selects, by its name."""
+        found: dict[str, list[Obj]] = {}
+        for flavor in self.of(RESOURCE_FLAVORS):
+            wanted = node_labels(flavor).items()
+            found[name_of(flavor)] = [node for node in self.of(NODES) if wanted <= labels(node).items()]
+        return found
+
+    @cached_property
+    def used_flavors(self) -> frozenset[str]:
+        """The names of flavors of which some ClusterQueue has quota."""
+        return frozenset(quota["name"] for queue in self.of(CLUSTER_QUEUES) for quota in flavor_quotas(queue))
+
+    def levels(self, flavor: Obj) -> tuple[str, ...]:
+        """Returns the label keys of a flavor's levels, widest first; empty without topology."""
+        spec = spec_of(flavor)
+        if spec.get("topology"):
+            return tuple(spec["topology"].get("levels") or ())
+        topology = self.named(TOPOLOGIES, str(spec.get("topologyName") or ""))
+        return tuple(str(level.get("nodeLabel")) for level in (spec_of(topology).get("levels") or ()) if topology)
+
+
+def name_of(obj: Obj) -> str:
+    """Returns the object's name."""
+    return str(obj["metadata"]["name"])
+
+
+def namespace_of(obj: Obj) -> str:
+    """Returns the object's namespace; empty for cluster-scoped objects."""
+    return str(obj["metadata"].get("namespace") or "")
+
+
+def spec_of(obj: Obj | None) -> Obj:
+    """Returns the spec, empty if there is none."""
+    return (obj or {}).get("spec") or {}
+
+
+def status_of(obj: Obj | None) -> Obj:
+    """Returns the status, empty if there is none."""
+    return (obj or {}).get("status") or {}
+
+
+def labels(obj: Obj) -> dict[str, str]:
+    """Returns the object's labels."""
+    return obj["metadata"].get("labels") or {}
+
+
+def node_labels(flavor: Obj) -> dict[str, str]:
+    """Returns the node labels of a flavor; empty for one that selects every node."""
+    return spec_of(flavor).get("nodeLabels") or {}
+
+
+def flavor_quotas(queue: Obj) -> Iterator[Obj]:
+    """Yields the flavors of a ClusterQueue's (or Cohort's) resource groups, with their quotas."""
+    for group in spec_of(queue).get("resourceGroups") or ():
+        yield from group.get("flavors") or ()
+
+
+def condition(obj: Obj, kind: str) -> Obj:
+    """Returns a condition of the object, empty if it is not set."""
+    conditions = status_of(obj).get("conditions") or ()
+    return next((one for one in conditions if one.get("type") == kind), {})
+
+
+def allocatable(nodes: Sequence[Obj]) -> dict[str, int]:
+    """Returns what the nodes can allocate together, cpu in milli-units; amounts that cannot be read count as none."""
+    total: dict[str, int] = {}
+    for node in nodes:
+        try:
+            for name, amount in parse_list(status_of(node).get("allocatable")).items():
+                total[name] = total.get(name, 0) + amount
+        except (InvalidQuantity, AttributeError, TypeError):
+            continue
+    return total
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Returns the names with commas, at most `most`, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"

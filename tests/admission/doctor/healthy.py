@@ -1,0 +1,159 @@
+"""A view in which nothing is wrong: the shipped manifests, two flavors with nodes, and queues of them."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from admission.cli.install import CONFIG
+from admission.doctor.expected import Expected, expected
+from admission.doctor.question import Question
+from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, View, name_of, namespace_of
+from api.kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    CONFIG_MAPS,
+    CRDS,
+    DEPLOYMENTS,
+    JOB_KINDS,
+    LEASES,
+    LOCAL_QUEUES,
+    MUTATING_WEBHOOKS,
+    NODES,
+    RESOURCE_FLAVORS,
+    SERVICES,
+    TOPOLOGIES,
+    VALIDATING_WEBHOOKS,
+    WORKLOADS,
+    Resource,
+)
+from api.manifests import read_one
+from api.meta import rfc3339
+from api.names import HOSTNAME_LABEL
+from tests.builders import NOW
+
+OURS = "stowage-system"
+BLOCK, RACK, POOL = "example.com/block", "example.com/rack", "example.com/pool"
+TAINT = {"key": "dedicated", "value": "train", "effect": "NoSchedule"}
+Obj = dict[str, Any]
+
+
+@cache
+def shipped() -> Expected:
+    """The manifests of config/."""
+    return expected(CONFIG, OURS)
+
+
+@cache
+def ca(days: float) -> str:
+    """A CA in PEM and base64 that is valid for so many days from the epoch of the tests."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "stowage")])
+    start = datetime.fromtimestamp(NOW, UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(start - timedelta(days=30))
+    made = builder.not_valid_after(start + timedelta(days=days)).sign(key, hashes.SHA256())
+    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+def named(name: str, spec: Obj | None = None, status: Obj | None = None, **meta: Any) -> Obj:
+    """An object."""
+    return {"metadata": {"name": name, **meta}, "spec": spec or {}, "status": status or {}}
+
+
+def node(name: str, **labels: str) -> Obj:
+    """A node of 32 CPUs; `block`, `rack`, `pool` are short for the labels of this site."""
+    known = {"block": BLOCK, "rack": RACK, "pool": POOL, "hostname": HOSTNAME_LABEL}
+    given = {HOSTNAME_LABEL: name, **{known.get(key, key): value for key, value in labels.items()}}
+    return named(name, {}, {"allocatable": {"cpu": "32", "memory": "64Gi", "pods": "110"}}, labels=given)
+
+
+def queue(name: str, flavor: str, cpu: str = "64", **spec: Any) -> Obj:
+    """A ClusterQueue with quota of one flavor."""
+    resources = [{"name": "cpu", "nominalQuota": cpu}]
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": resources}]}
+    return named(name, {"resourceGroups": [group], **spec})
+
+
+def flavor(name: str, nodes: dict[str, str], **spec: Any) -> Obj:
+    """A ResourceFlavor."""
+    return named(name, {"nodeLabels": nodes, **spec})
+
+
+def _deployment(name: str) -> Obj:
+    process = read_one(CONFIG / "manager" / f"{name.removeprefix('stowage-')}.yaml")
+    process["status"] = {"availableReplicas": 2}
+    volumes = process["spec"]["template"]["spec"]["volumes"]
+    volumes[0]["configMap"]["name"] = "stowage-config-1"
+    return dict(process)
+
+
+def _trusting(configuration: Obj) -> Obj:
+    for hook in configuration["webhooks"]:
+        hook["clientConfig"]["caBundle"] = ca(90)
+    return configuration
+
+
+def _converting(crd: Obj) -> Obj:
+    if "webhook" in (crd["spec"].get("conversion") or {}):
+        crd["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] = ca(90)
+    return crd
+
+
+def lease(name: str, **spec: Any) -> Obj:
+    """A Lease renewed two seconds ago."""
+    usual = {"holderIdentity": "pod-1", "leaseDurationSeconds": 15, "renewTime": rfc3339(NOW - 2)}
+    return named(name, {**usual, **spec}, namespace=OURS)
+
+
+def objects() -> dict[Resource, list[Obj]]:
+    """The objects of a healthy cluster by kind; the caller may change them."""
+    text = (CONFIG / "manager" / "settings" / "admission.yaml").read_text()
+    hooks = {
+        kind: [_trusting(copy.deepcopy(one)) for one in shipped().webhooks.values() if one["kind"] == kind.kind]
+        for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+    }
+    return {
+        **hooks,
+        CRDS: [_converting(copy.deepcopy(crd)) for crd in shipped().crds.values()],
+        DEPLOYMENTS: [_deployment(name) for name in (CONTROLLER, UNGATER, WEBHOOK)],
+        CONFIG_MAPS: [{"metadata": {"name": "stowage-config-1", "namespace": OURS}, "data": {"admission.yaml": text}}],
+        SERVICES: [named(WEBHOOK, namespace=OURS)],
+        LEASES: [lease(CONTROLLER), lease(UNGATER)],
+        NODES: [
+            *(node(f"n{number}", block="b1", rack="r1", pool="train") for number in range(3)),
+            node("n3", block="b1", rack="r2", pool="train"),
+            node("n4", serves="others"),
+        ],
+        TOPOLOGIES: [named("racks", {"levels": [{"nodeLabel": each} for each in (BLOCK, RACK, HOSTNAME_LABEL)]})],
+        RESOURCE_FLAVORS: [
+            flavor("train", {POOL: "train"}, topologyName="racks", nodeTaints=[TAINT]),
+            flavor("serve", {"serves": "others"}),
+        ],
+        CLUSTER_QUEUES: [
+            queue("research", "train", cohortName="all"),
+            queue("guests", "train", "0", cohortName="all"),
+            queue("services", "serve", "16"),
+        ],
+        COHORTS: [],
+        LOCAL_QUEUES: [named("research", {"clusterQueue": "research"}, namespace="default")],
+        WORKLOADS: [],
+        JOB_KINDS: [],
+    }
+
+
+def view(changed: dict[Resource, list[Obj]] | None = None, **more: Any) -> View:
+    """A view of these objects, else of the healthy ones."""
+    found = {
+        kind: sorted(listed, key=lambda one: (namespace_of(one), name_of(one)))
+        for kind, listed in (changed or objects()).items()
+    }
+    answers = {Question.ADMISSION: "", Question.CONVERSION: ""}
+    return View(OURS, NOW, shipped(), objects=found, **{"answers": answers, **more})

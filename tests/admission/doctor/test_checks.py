@@ -1,0 +1,437 @@
+"""Each check names its fault, and no other check does (20, Must be shown 2); test_doctor.py of tests/e2e runs the commands."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from admission.doctor.checks import ALL
+from admission.doctor.question import Question
+from admission.doctor.report import Report, examined
+from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, PodFacts, Unmanaged, View, name_of
+from api.kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    CONFIG_MAPS,
+    CRDS,
+    DEPLOYMENTS,
+    JOB_KINDS,
+    LEASES,
+    LOCAL_QUEUES,
+    MUTATING_WEBHOOKS,
+    NODES,
+    RESOURCE_FLAVORS,
+    SERVICES,
+    TOPOLOGIES,
+    VALIDATING_WEBHOOKS,
+    WORKLOADS,
+    Resource,
+)
+from api.meta import rfc3339
+from api.names import HOSTNAME_LABEL
+from tests.admission.doctor import healthy
+from tests.admission.doctor.healthy import BLOCK, OURS, POOL, RACK, Obj, ca, flavor, lease, named, node, queue
+from tests.builders import NOW, condition
+
+Objects = dict[Resource, list[Obj]]
+Case = tuple[View, str, str]
+
+
+def with_(change: Callable[[Objects], Any], **more: Any) -> View:
+    """The healthy view after a change of its objects."""
+    found = healthy.objects()
+    change(found)
+    return healthy.view(found, **more)
+
+
+def of(objects: Objects, kind: Resource, name: str) -> Obj:
+    return next(one for one in objects[kind] if name_of(one) == name)
+
+
+def without(kind: Resource, name: str) -> View:
+    def change(objects: Objects) -> None:
+        objects[kind].remove(of(objects, kind, name))
+
+    return with_(change)
+
+
+def set_(kind: Resource, name: str, path: str, value: Any) -> View:
+    """A field of one object with another value; None removes it."""
+
+    def change(objects: Objects) -> None:
+        *above, last = path.split("|")
+        target: Any = of(objects, kind, name)
+        for part in above:
+            target = target[int(part)] if isinstance(target, list) else target.setdefault(part, {})
+        if value is None:
+            target.pop(last)
+        elif isinstance(target, list):
+            target[int(last)] = value
+        else:
+            target[last] = value
+
+    return with_(change)
+
+
+def add(kind: Resource, *found: Obj, **more: Any) -> View:
+    return with_(lambda objects: objects[kind].extend(found), **more)
+
+
+def settings(text: str, **more: Any) -> View:
+    return with_(lambda objects: objects[CONFIG_MAPS][0]["data"].update({"admission.yaml": text}), **more)
+
+
+def owned(kind: tuple[str, str], **more: Any) -> Obj:
+    reference = {"apiVersion": f"{kind[0]}/v1", "kind": kind[1], "name": "train", "uid": "u1", "controller": True}
+    return named("w", namespace="default", ownerReferences=[reference], **more)
+
+
+def json_patch(queue_name: str, operation: dict[str, str]) -> str:
+    """The command that applies one operation to a ClusterQueue."""
+    return shlex.join(["kubectl", "patch", "clusterqueue", queue_name, "--type=json", "-p", json.dumps([operation])])
+
+
+RIGHT = next(right for right in healthy.shipped().rights if right.account == UNGATER)
+JOB = ("batch", "Job")
+FIRST = "/spec/resourceGroups/0/flavors/0"
+QUOTA = "spec|resourceGroups|0|flavors|0|resources|0"
+VALIDATING = "stowage-validating-webhook-configuration"
+WORKLOADS_CRD = "workloads.kueue.x-k8s.io"
+FIELDS = "spec|versions|1|schema|openAPIV3Schema|properties|spec|properties|podSets"
+EXAMPLE = Resource("example.com", "v1", "trains", "Train")
+STRIPPED = {"borrowingLimit": "0", "name": "cpu", "nominalQuota": "0"}
+
+
+def starving() -> View:
+    """research waits, guests borrow its quota."""
+
+    def change(objects: Objects) -> None:
+        resources = [{"name": "cpu", "total": "8", "borrowed": "8"}]
+        of(objects, CLUSTER_QUEUES, "guests")["status"] = {
+            "flavorsReservation": [{"name": "train", "resources": resources}]
+        }
+        of(objects, CLUSTER_QUEUES, "research")["status"] = {"pendingWorkloads": 3}
+
+    return with_(change)
+
+
+def unlent() -> View:
+    def change(objects: Objects) -> None:
+        of(objects, CLUSTER_QUEUES, "research")["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0][
+            "lendingLimit"
+        ] = "0"
+
+    return with_(change)
+
+
+CASES: dict[str, Case] = {
+    "a CRD is missing": (without(CRDS, WORKLOADS_CRD), "crds", "kubectl apply --server-side --force-conflicts -f "),
+    "a version is not served": (set_(CRDS, WORKLOADS_CRD, "spec|versions|1|served", False), "crds", "kubectl apply"),
+    "another version is stored": (set_(CRDS, WORKLOADS_CRD, "spec|versions|1|storage", False), "crds", "kubectl apply"),
+    "a CRD lacks a field": (set_(CRDS, WORKLOADS_CRD, FIELDS, None), "crds", "kubectl apply"),
+    "a CRD does not convert": (
+        set_(CRDS, WORKLOADS_CRD, "spec|conversion", {"strategy": "None"}),
+        "crds",
+        "kubectl apply",
+    ),
+    "a Deployment is missing": (without(DEPLOYMENTS, UNGATER), "deployments", "kubectl apply --server-side"),
+    "a Deployment has no replicas": (
+        set_(DEPLOYMENTS, WEBHOOK, "spec|replicas", 0),
+        "deployments",
+        f"kubectl -n {OURS} scale deployment/{WEBHOOK} --replicas=2",
+    ),
+    "no replica is available": (
+        set_(DEPLOYMENTS, CONTROLLER, "status", {}),
+        "deployments",
+        f"kubectl -n {OURS} rollout restart deployment/{CONTROLLER}",
+    ),
+    "no process has led": (without(LEASES, CONTROLLER), "leases", f"kubectl -n {OURS} rollout restart"),
+    "a lease has run out": (
+        set_(LEASES, UNGATER, "spec|renewTime", rfc3339(NOW - 100)),
+        "leases",
+        f"kubectl -n {OURS} rollout restart deployment/{UNGATER}",
+    ),
+    "a lease was given back and nobody took it": (
+        set_(LEASES, UNGATER, "spec|holderIdentity", ""),
+        "leases",
+        "kubectl",
+    ),
+    "a lease is held for an hour": (
+        set_(LEASES, UNGATER, "spec", {**lease(UNGATER)["spec"], "leaseDurationSeconds": 3600}),
+        "leases",
+        f"kubectl -n {OURS} delete lease {UNGATER}",
+    ),
+    "a webhook configuration is missing": (
+        without(VALIDATING_WEBHOOKS, VALIDATING),
+        "webhook-configurations",
+        "kubectl apply",
+    ),
+    "a webhook is missing": (
+        with_(lambda objects: objects[VALIDATING_WEBHOOKS][0]["webhooks"].pop()),
+        "webhook-configurations",
+        "kubectl apply",
+    ),
+    "a webhook lets all pass": (
+        with_(lambda objects: objects[MUTATING_WEBHOOKS][0]["webhooks"][0].update(failurePolicy="Ignore")),
+        "webhook-configurations",
+        "kubectl apply",
+    ),
+    "the Service is missing": (without(SERVICES, WEBHOOK), "webhook-configurations", "kubectl apply"),
+    "the webhook does not answer": (
+        healthy.view(
+            answers={Question.ADMISSION: "failed calling webhook: EOF", Question.CONVERSION: "conversion webhook: EOF"}
+        ),
+        "webhook-answers",
+        f"kubectl -n {OURS} rollout restart deployment/{WEBHOOK}",
+    ),
+    "a CA expires": (
+        with_(lambda objects: objects[MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle=ca(3))),
+        "webhook-certificates",
+        f"kubectl -n {OURS} rollout restart deployment/{WEBHOOK}",
+    ),
+    "a CA is missing": (
+        with_(lambda objects: objects[MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].pop("caBundle")),
+        "webhook-certificates",
+        "kubectl",
+    ),
+    "a CA is no certificate": (
+        with_(lambda objects: objects[MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle="eA==")),
+        "webhook-certificates",
+        "kubectl",
+    ),
+    "a right is missing": (
+        healthy.view(refused=[RIGHT]),
+        "rights",
+        "kubectl apply --server-side --force-conflicts -f ",
+    ),
+    "a setting is unknown": (settings("nosuch: 1"), "settings-contradict", "kubectl apply"),
+    "the settings are no YAML": (settings("{"), "settings-contradict", "kubectl apply"),
+    "the lease's durations contradict": (
+        settings("lease: {duration: 5}"),
+        "settings-contradict",
+        f"kubectl -n {OURS} set env deployment/{WEBHOOK} deployment/{CONTROLLER} STOWAGE_LEASE__DURATION=15",
+    ),
+    "retention lacks its rights": (
+        settings(
+            "objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}",
+            refused=list(healthy.shipped().retention),
+        ),
+        "settings-contradict",
+        "kubectl apply --server-side -f ",
+    ),
+    "authentication lacks its rights": (
+        settings("healthAuthentication: true", refused=list(healthy.shipped().metrics)),
+        "settings-contradict",
+        "kubectl apply --server-side -f ",
+    ),
+    "topologies are switched off": (
+        settings("featureGates: {TopologyAwareScheduling: false}"),
+        "settings-contradict",
+        f"kubectl -n {OURS} set env",
+    ),
+    "weights without fair sharing": (
+        set_(CLUSTER_QUEUES, "research", "spec|fairSharing", {"weight": "2"}),
+        "settings-contradict",
+        f"kubectl -n {OURS} set env deployment/{WEBHOOK} deployment/{CONTROLLER} STOWAGE_FAIR_SHARING__ENABLE=true",
+    ),
+    "Kueue runs too": (
+        add(DEPLOYMENTS, named("kueue-controller-manager", {"replicas": 1}, namespace="kueue-system")),
+        "other-controllers",
+        "kubectl -n kueue-system scale deployment/kueue-controller-manager --replicas=0",
+    ),
+    "Kueue's webhooks are there": (
+        add(MUTATING_WEBHOOKS, named("kueue-mutating-webhook-configuration")),
+        "other-controllers",
+        "kubectl delete mutatingwebhookconfiguration kueue-mutating-webhook-configuration",
+    ),
+    "a flavor is missing": (
+        set_(CLUSTER_QUEUES, "services", "spec|resourceGroups|0|flavors|0|name", "serv"),
+        "queues-without-flavors",
+        json_patch("services", {"op": "replace", "path": f"{FIRST}/name", "value": "serve"}),
+    ),
+    "a queue has no flavor": (
+        set_(CLUSTER_QUEUES, "services", "spec|resourceGroups", []),
+        "queues-without-flavors",
+        "kubectl patch clusterqueue services --type=merge",
+    ),
+    "a LocalQueue leads nowhere": (
+        set_(LOCAL_QUEUES, "research", "spec|clusterQueue", "gone"),
+        "queues-without-target",
+        "kubectl -n default delete localqueue research",
+    ),
+    "a flavor has no node": (
+        set_(NODES, "n4", "metadata|labels", {}),
+        "flavors-without-nodes",
+        "kubectl label --overwrite nodes n4 serves=others",
+    ),
+    "a Topology is missing": (
+        without(TOPOLOGIES, "racks"),
+        "flavors-without-topology",
+        "stowage topology init --apply --topology-only --name racks",
+    ),
+    "two flavors share a node": (
+        with_(lambda objects: of(objects, NODES, "n3")["metadata"]["labels"].update(serves="others")),
+        "flavors-overlap",
+        "kubectl label --overwrite nodes n0 n1 n2 stowage.dev/flavor=train && kubectl patch resourceflavor train",
+    ),
+    "two flavors select the same": (
+        with_(lambda objects: of(objects, RESOURCE_FLAVORS, "serve")["spec"].update(nodeLabels={POOL: "train"})),
+        "flavors-overlap",
+        "# both select the same nodes",
+    ),
+    "a node lacks its block": (
+        with_(lambda objects: of(objects, NODES, "n0")["metadata"]["labels"].pop(BLOCK)),
+        "nodes-without-levels",
+        f"kubectl label --overwrite nodes n0 {BLOCK}=b1",
+    ),
+    "a node lacks its rack": (
+        with_(lambda objects: of(objects, NODES, "n0")["metadata"]["labels"].pop(RACK)),
+        "nodes-without-levels",
+        f"kubectl label --overwrite nodes n0 {RACK}=n0",
+    ),
+    "a rack is in two blocks": (
+        with_(lambda objects: of(objects, NODES, "n1")["metadata"]["labels"].update({BLOCK: "b2"})),
+        "nodes-contradict",
+        f"kubectl label --overwrite nodes n1 {BLOCK}=b1",
+    ),
+    "two nodes have one hostname": (
+        with_(lambda objects: of(objects, NODES, "n1")["metadata"]["labels"].update({HOSTNAME_LABEL: "n0"})),
+        "nodes-contradict",
+        f"kubectl label --overwrite nodes n1 {HOSTNAME_LABEL}=n1",
+    ),
+    "a foreign pod": (
+        healthy.view(
+            pods=[PodFacts("a", "p", "n0", True), PodFacts("a", "ours", "n0", False), PodFacts("a", "q", "n4", True)]
+        ),
+        "foreign-pods",
+        "kubectl -n a delete pod p",
+    ),
+    "a queue may not borrow": (
+        set_(CLUSTER_QUEUES, "guests", QUOTA, dict(STRIPPED)),
+        "cohorts-starve",
+        json_patch("guests", {"op": "remove", "path": f"{FIRST}/resources/0/borrowingLimit"}),
+    ),
+    "nobody lends": (
+        unlent(),
+        "cohorts-starve",
+        json_patch("research", {"op": "remove", "path": f"{FIRST}/resources/0/lendingLimit"}),
+    ),
+    "nobody owns anything": (
+        set_(CLUSTER_QUEUES, "services", f"{QUOTA}|nominalQuota", "0"),
+        "cohorts-starve",
+        json_patch("services", {"op": "replace", "path": f"{FIRST}/resources/0/nominalQuota", "value": "32"}),
+    ),
+    "others keep a queue's quota": (starving(), "cohorts-starve", "kubectl patch clusterqueue research --type=merge"),
+    "cohorts are each other's parents": (
+        add(COHORTS, named("all", {"parentName": "all"}, {"conditions": [condition("Active", "False")]})),
+        "cohorts-cycle",
+        "kubectl patch cohort all --type=merge",
+    ),
+    "an owner is gone": (
+        add(WORKLOADS, owned(JOB), owners={JOB: frozenset(("u2",))}),
+        "leftover-workloads",
+        "kubectl -n default delete workload w",
+    ),
+    "an owner's kind is gone": (
+        add(WORKLOADS, owned(("example.com", "Gone")), owners={("example.com", "Gone"): None}),
+        "leftover-workloads",
+        "kubectl -n default delete workload w",
+    ),
+    "a finalizer stays": (
+        add(
+            WORKLOADS,
+            owned(JOB, deletionTimestamp=rfc3339(NOW - 600), finalizers=["x"]),
+            owners={JOB: frozenset(("u1",))},
+        ),
+        "leftover-workloads",
+        "kubectl -n default patch workload w",
+    ),
+    "a kind is not declared": (
+        healthy.view(unmanaged=[Unmanaged(EXAMPLE, "a", "t", "Train names the queue q")]),
+        "kinds-without-declaration",
+        "kubectl -n a label trains.example.com t kueue.x-k8s.io/queue-name-",
+    ),
+    "a JobKind is not in use": (
+        add(JOB_KINDS, named("trains", {}, {"conditions": [condition("Active", "False")]})),
+        "jobkinds-inactive",
+        "kubectl delete jobkind trains",
+    ),
+}
+
+
+def found(report: Report) -> list[str]:
+    return [check.name for check, _ in report.findings]
+
+
+def test_nothing_is_wrong_with_a_healthy_cluster() -> None:
+    report = examined(healthy.view(), ALL)
+    assert found(report) == []
+    assert len(report.passed) == len(ALL)
+
+
+@pytest.mark.parametrize(("view", "check", "command"), CASES.values(), ids=CASES)
+def test_a_fault_is_named_alone(view: View, check: str, command: str) -> None:
+    report = examined(view, ALL)
+    assert found(report) == [check]
+    _, (finding,) = report.findings[0]
+    assert finding.command.startswith(command)
+    assert finding.object
+    assert finding.what
+
+
+def test_every_check_has_a_fault() -> None:
+    assert {check for _, check, _ in CASES.values()} == {check.name for check in ALL}
+
+
+def test_a_check_that_cannot_read_does_not_pass() -> None:
+    report = examined(healthy.view(unread={NODES: "403 Forbidden"}), ALL)
+    assert "nodes: 403 Forbidden" in report.unread["nodes-without-levels"]
+    assert {check.name for check in report.passed}.isdisjoint(report.unread)
+
+
+SOUND: dict[str, View] = {
+    "racks are numbered anew in each block": with_(
+        lambda objects: objects[NODES].extend(
+            [
+                *(node(f"m{n}", block="b2", rack="r1", pool="train") for n in range(2)),
+                node("m3", block="b2", rack="r2", pool="train"),
+            ]
+        )
+    ),
+    "a DaemonSet's pod on an exclusive node": healthy.view(pods=[PodFacts("a", "p", "n0", False)]),
+    "a finished Workload without owner": add(
+        WORKLOADS, owned(JOB) | {"status": {"conditions": [condition("Finished")]}}, owners={JOB: frozenset()}
+    ),
+    "a flavor without nodes that no queue uses": add(RESOURCE_FLAVORS, flavor("later", {"x": "y"})),
+    "processes outside of the cluster": with_(lambda objects: objects[DEPLOYMENTS].clear()),
+    "a queue that borrows only": add(CLUSTER_QUEUES, queue("more", "train", "0", cohortName="all")),
+    "a queue with a right of its certificates missing where others issue them": settings(
+        "webhook: {certificates: Files}", refused=list(healthy.shipped().certificates)
+    ),
+    "retention's rights missing where nothing is retained": healthy.view(refused=list(healthy.shipped().retention)),
+}
+
+
+@pytest.mark.parametrize("view", SOUND.values(), ids=SOUND)
+def test_what_is_sound_is_not_named(view: View) -> None:
+    assert [each for _, some in examined(view, ALL).findings for each in some] == []
+
+
+def test_names_of_others_stay_single_words_of_a_command_and_leave_the_terminal_alone() -> None:
+    """A tenant chooses names of objects of custom kinds, and their messages."""
+    evil = Unmanaged(EXAMPLE, "a", "x; rm -rf $(y)\n`z`", "says \x1b[31m\nmore" + "x" * 10_000)
+    (_, (finding,)) = examined(healthy.view(unmanaged=[evil]), ALL).findings[0]
+    assert shlex.split(finding.command)[5] == evil.name
+    assert finding.what.isprintable()
+    assert len(finding.what) < 1000
+
+
+def test_commands_name_the_cluster_that_was_looked_at() -> None:
+    view = replace(without(CRDS, WORKLOADS_CRD), kubectl="kubectl --context=west")
+    (_, (finding,)) = examined(view, ALL).findings[0]
+    assert finding.command.startswith("kubectl --context=west apply")
