@@ -62,8 +62,8 @@ class _Controller:
     def __init__(self, kube: Kube, writer: Kube, settings: AdmissionSettings) -> None:
         self._settings, self._sync_timeout = settings.controller, settings.sync_timeout
         self.views = make_views(kube, settings.sakkara.topology_namespace, settings.feature_gates)
-        teller = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
-        recorder = EventRecorder(teller, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
+        events = writer.tuned(qps=self._settings.events_per_second, burst=_EVENTS_AT_ONCE)
+        recorder = EventRecorder(events, f"stowage-{CONTROLLER}", limit=_EVENTS_WAITING)
         shared = Shared(kube, writer, settings, self.views, recorder, JobKinds(kube))
         self._job_kinds = shared.job_kinds
         self._decides = decides = deciding(shared)

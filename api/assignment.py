@@ -83,7 +83,7 @@ def _value_length(values: LevelValues) -> int:
 
 def placement_text(admission: Admission | None, shown: int = 8) -> str:
     """Returns up to `shown` domains of each pod set as text, such as `main: 4 in b1/r1, 4 in b1/r2`; empty if none."""
-    said = []
+    pod_sets = []
     for psa in admission.pod_set_assignments if admission else ():
         if psa.topology_assignment is not None:
             try:
@@ -92,8 +92,8 @@ def placement_text(admission: Admission | None, shown: int = 8) -> str:
                 continue  # an unreadable assignment is left out
             texts = [f"{count} in {'/'.join(values)}" for values, count in domains[:shown]]
             more = [f"and {len(domains) - shown} more domains"] if len(domains) > shown else []
-            said.append(f"{psa.name}: {', '.join(texts + more)}")
-    return "; ".join(said)
+            pod_sets.append(f"{psa.name}: {', '.join(texts + more)}")
+    return "; ".join(pod_sets)
 
 
 # ---- encoding

@@ -65,10 +65,10 @@ def read(text: str) -> ConstraintsRead:
         return ConstraintsRead(
             faults=(InvalidConstraint((), text, f"must be a JSON object by level, not {_kind(given)}"),)
         )
-    faults = [*_twice((), given), *_count(given), *(fault for level, said in given for fault in _one(level, said))]
+    faults = [*_twice((), given), *_count(given), *(fault for level, words in given for fault in _one(level, words))]
     if faults:
         return ConstraintsRead(faults=tuple(faults))
-    constraints = tuple(PlacementConstraint(level=level, **dict(said)) for level, said in given)
+    constraints = tuple(PlacementConstraint(level=level, **dict(words)) for level, words in given)
     faults = contradictions(constraints)
     return ConstraintsRead(faults=tuple(faults)) if faults else ConstraintsRead(constraints)
 
@@ -130,14 +130,14 @@ def _count(given: _Pairs) -> Iterator[InvalidConstraint]:
         yield InvalidConstraint((), len(given), f"must have from 1 to {MAX_CONSTRAINTS} levels")
 
 
-def _one(level: str, said: Any) -> Iterator[InvalidConstraint]:
+def _one(level: str, words: Any) -> Iterator[InvalidConstraint]:
     if len(level) > 316 or not _LEVEL.fullmatch(level):
         yield InvalidConstraint((level,), level, _LEVEL_FORM)
-    if not isinstance(said, _Pairs):
-        yield InvalidConstraint((level,), plain(said), f"must be an object of the words {', '.join(WORDS)}")
+    if not isinstance(words, _Pairs):
+        yield InvalidConstraint((level,), plain(words), f"must be an object of the words {', '.join(WORDS)}")
         return
-    yield from _twice((level,), said)
-    for word, value in said:
+    yield from _twice((level,), words)
+    for word, value in words:
         yield from (InvalidConstraint((level, word), plain(value), allowed) for allowed in _word(word, value))
 
 

@@ -38,13 +38,13 @@ def parse_selector(text: Any, field: str, name: str = "") -> dict[str, Any]:
 
 
 def _term(term: str) -> dict[str, Any] | None:
-    if said := _COMPARED.fullmatch(term):
-        key, operator, value = said.groups()
+    if match := _COMPARED.fullmatch(term):
+        key, operator, value = match.groups()
         return {"key": key, "operator": _OPERATORS[operator], "values": [value]}
-    if said := _AMONG.fullmatch(term):
-        key, operator, values = said.groups()
+    if match := _AMONG.fullmatch(term):
+        key, operator, values = match.groups()
         return {"key": key, "operator": _OPERATORS[operator], "values": [each.strip() for each in values.split(",")]}
-    if said := _THERE.fullmatch(term):
-        absent, key = said.groups()
+    if match := _THERE.fullmatch(term):
+        absent, key = match.groups()
         return {"key": key, "operator": "DoesNotExist" if absent else "Exists"}
     return None

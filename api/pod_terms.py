@@ -78,10 +78,10 @@ class PodTerm:
 
     def pairs(self) -> list[tuple[str, str]] | None:
         """Returns labels of which each selected pod has one, or None if the selector implies none."""
-        asked = [one for one in self.selector or () if one.operator == "In"]
-        if not asked:
+        required = [one for one in self.selector or () if one.operator == "In"]
+        if not required:
             return None
-        least = min(asked, key=lambda one: len(one.values))
+        least = min(required, key=lambda one: len(one.values))
         return [(least.key, value) for value in least.values]
 
 
@@ -156,13 +156,13 @@ def pod_facts(spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodFa
 
 def with_spread(facts: PodFacts, spec: PodSpec) -> PodFacts:
     """Returns the facts with the spread constraints of a pod to place; `problem` explains one that cannot be counted."""
-    asked = [one for one in spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"]
-    if not asked or facts.problem:
+    required = [one for one in spec.topology_spread_constraints if one.when_unsatisfiable == "DoNotSchedule"]
+    if not required or facts.problem:
         return facts
-    if len(asked) > _MOST:
-        return replace(facts, problem=f"{len(asked)} topologySpreadConstraints; at most {_MOST} are counted")
+    if len(required) > _MOST:
+        return replace(facts, problem=f"{len(required)} topologySpreadConstraints; at most {_MOST} are counted")
     found: list[SpreadTerm] = []
-    for index, one in enumerate(asked):
+    for index, one in enumerate(required):
         where = f"topologySpreadConstraints[{index}] (DoNotSchedule by {one.topology_key[:80]})"
         try:
             spread = _spread(one, facts)
@@ -243,8 +243,8 @@ def _terms(
         except TooLarge as bad:
             raise TooLarge(f"{where} {bad}") from None
     if (parts := sum(term.parts for term in found)) > _MOST_PARTS:
-        said = f"required {field_name} has {parts} terms, expressions, values and namespaces"
-        raise TooLarge(f"{said}; at most {_MOST_PARTS} are counted")
+        size = f"required {field_name} has {parts} terms, expressions, values and namespaces"
+        raise TooLarge(f"{size}; at most {_MOST_PARTS} are counted")
     return found
 
 

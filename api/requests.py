@@ -110,20 +110,20 @@ def topology_request(
     its replicated job; with one of them there is always a request, though not an explicit one (`TopologyRequest.explicit`).
     Raises InvalidObject for a malformed boolean, number or JSON array, or for a number of layers other than 1 to 3.
     """
-    said = effective_annotations(annotations, job_annotations)
+    annotations = effective_annotations(annotations, job_annotations)
     labels = {
         "pod_index_label": pod_index_label,
         "sub_group_index_label": sub_group_index_label,
         "sub_group_count": sub_group_count,
     }
     known = {key: value for key, value in labels.items() if value is not None}
-    main = _main_request(said)
-    shaped = _constraints(said)
-    if not main and not known and not shaped and not _has_slices(said):
+    main = _main_request(annotations)
+    shaped = _constraints(annotations)
+    if not main and not known and not shaped and not _has_slices(annotations):
         return None
-    refined = {**_slices(said), **shaped, **_relaxation(said)}
-    spares = _spare_hosts(said) if main or refined else {}
-    return TopologyRequest(**main, **refined, **spares, **known, **_group(said))
+    refined = {**_slices(annotations), **shaped, **_relaxation(annotations)}
+    spares = _spare_hosts(annotations) if main or refined else {}
+    return TopologyRequest(**main, **refined, **spares, **known, **_group(annotations))
 
 
 def asks_for_topology(annotations: Mapping[str, str] | None, job_annotations: Mapping[str, str] | None = None) -> bool:
@@ -140,12 +140,12 @@ def is_auto(request: TopologyRequest) -> bool:
     return request.required is None and request.preferred == names.AUTO_LEVEL
 
 
-def _main_request(said: Mapping[str, str]) -> dict[str, object]:
-    if (level := said.get(names.REQUIRED_TOPOLOGY)) is not None:
+def _main_request(annotations: Mapping[str, str]) -> dict[str, object]:
+    if (level := annotations.get(names.REQUIRED_TOPOLOGY)) is not None:
         return {"required": level}
-    if (level := said.get(names.PREFERRED_TOPOLOGY)) is not None:
+    if (level := annotations.get(names.PREFERRED_TOPOLOGY)) is not None:
         return {"preferred": level}
-    if (text := said.get(names.UNCONSTRAINED_TOPOLOGY)) is None:
+    if (text := annotations.get(names.UNCONSTRAINED_TOPOLOGY)) is None:
         return {}
     value = parse_bool(text)
     if value is None:
@@ -153,14 +153,16 @@ def _main_request(said: Mapping[str, str]) -> dict[str, object]:
     return {"unconstrained": value}
 
 
-def _has_slices(said: Mapping[str, str]) -> bool:
-    return names.SLICE_CONSTRAINTS in said or (names.SLICE_REQUIRED_TOPOLOGY in said and names.SLICE_SIZE in said)
+def _has_slices(annotations: Mapping[str, str]) -> bool:
+    return names.SLICE_CONSTRAINTS in annotations or (
+        names.SLICE_REQUIRED_TOPOLOGY in annotations and names.SLICE_SIZE in annotations
+    )
 
 
-def _slices(said: Mapping[str, str]) -> dict[str, object]:
-    if (text := said.get(names.SLICE_CONSTRAINTS)) is not None:
+def _slices(annotations: Mapping[str, str]) -> dict[str, object]:
+    if (text := annotations.get(names.SLICE_CONSTRAINTS)) is not None:
         return {"podset_slice_required_topology_constraints": _layers(text)}
-    level, text = said.get(names.SLICE_REQUIRED_TOPOLOGY), said.get(names.SLICE_SIZE)
+    level, text = annotations.get(names.SLICE_REQUIRED_TOPOLOGY), annotations.get(names.SLICE_SIZE)
     if level is None or text is None:
         return {}
     size = parse_int32(text)
@@ -181,8 +183,8 @@ def _layers(text: str) -> tuple[SliceConstraint, ...]:
     return layers
 
 
-def _constraints(said: Mapping[str, str]) -> dict[str, object]:
-    text = said.get(names.PLACEMENT_CONSTRAINTS)
+def _constraints(annotations: Mapping[str, str]) -> dict[str, object]:
+    text = annotations.get(names.PLACEMENT_CONSTRAINTS)
     if text is None:
         return {}
     found = constraints.read(text)
@@ -192,10 +194,10 @@ def _constraints(said: Mapping[str, str]) -> dict[str, object]:
     return {"constraints": found.constraints}
 
 
-def _relaxation(said: Mapping[str, str]) -> dict[str, object]:
+def _relaxation(annotations: Mapping[str, str]) -> dict[str, object]:
     """Returns the relaxation period, if a level is required."""
-    text = said.get(names.RELAX_TOPOLOGY_AFTER)
-    if text is None or names.REQUIRED_TOPOLOGY not in said:
+    text = annotations.get(names.RELAX_TOPOLOGY_AFTER)
+    if text is None or names.REQUIRED_TOPOLOGY not in annotations:
         return {}
     try:
         return {"relax_after_seconds": parse_period(text)}
@@ -214,8 +216,8 @@ def parse_period(text: str) -> int:
     return int(seconds)
 
 
-def _spare_hosts(said: Mapping[str, str]) -> dict[str, object]:
-    text = said.get(names.SPARE_HOSTS)
+def _spare_hosts(annotations: Mapping[str, str]) -> dict[str, object]:
+    text = annotations.get(names.SPARE_HOSTS)
     if text is None:
         return {}
     try:
@@ -232,10 +234,10 @@ def parse_spare_hosts(text: str) -> int:
     return number
 
 
-def _group(said: Mapping[str, str]) -> dict[str, str]:
+def _group(annotations: Mapping[str, str]) -> dict[str, str]:
     """Returns the placement group's name, if the pod set requests a level."""
-    name = said.get(names.PODSET_GROUP_NAME)
-    grouped = names.REQUIRED_TOPOLOGY in said or names.PREFERRED_TOPOLOGY in said
+    name = annotations.get(names.PODSET_GROUP_NAME)
+    grouped = names.REQUIRED_TOPOLOGY in annotations or names.PREFERRED_TOPOLOGY in annotations
     return {"pod_set_group_name": name} if name is not None and grouped else {}
 
 

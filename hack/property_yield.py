@@ -160,8 +160,8 @@ def main() -> None:
     parser.add_argument("paths", nargs="+")
     parser.add_argument("--times", type=int, default=4, help="examples, as a multiple of the budget")
     parser.add_argument("--seeds", type=int, default=3)
-    asked = parser.parse_args()
-    print(table([measure(asked.paths, asked.times, seed) for seed in range(asked.seeds)], asked.times))
+    arguments = parser.parse_args()
+    print(table([measure(arguments.paths, arguments.times, seed) for seed in range(arguments.seeds)], arguments.times))
 
 
 if __name__ == "__main__":

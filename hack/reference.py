@@ -175,8 +175,8 @@ def meanings(module: ast.Module) -> dict[tuple[str, str], str]:
 def conditions() -> str:
     """Returns the page of condition types and their reasons: those of waits, of preemptions, and of api/names/conditions.py."""
     rows = [[f"`{each}`", str(each.owner), "yes" if each.retained else "", each.__doc__ or ""] for each in Reason]
-    said = meanings(ast.parse(inspect.getsource(condition_names)))
-    types = [[f"`{value}`", said["", key]] for key, value in _texts(condition_names) if ("", key) in said]
+    described = meanings(ast.parse(inspect.getsource(condition_names)))
+    types = [[f"`{value}`", described["", key]] for key, value in _texts(condition_names) if ("", key) in described]
     parts = [
         "## Condition types",
         table(("type", "meaning"), types),
@@ -185,10 +185,10 @@ def conditions() -> str:
         "detail such a reason. A retained reason stays until the next cycle, or until the controller that wrote it removes it.",
         table(("reason", "found by", "retained", "meaning"), rows),
     ]
-    said |= meanings(ast.parse(inspect.getsource(decision)))
+    described |= meanings(ast.parse(inspect.getsource(decision)))
     holders = dict(inspect.getmembers(condition_names, inspect.isclass)) | {PreemptionReason.__name__: PreemptionReason}
     for title, holder in sorted(holders.items()):
-        reasons = [[f"`{value}`", said[title, key]] for key, value in _texts(holder)]
+        reasons = [[f"`{value}`", described[title, key]] for key, value in _texts(holder)]
         parts += [f"## {title}", inspect.getdoc(holder) or "", table(("reason", "meaning"), reasons)]
     return page("Conditions and reasons", *parts)
 
@@ -220,9 +220,9 @@ def of_kinds() -> Iterator[tuple[str, str]]:
 
 def labels() -> str:
     """Returns the page of names with a domain: those of api/names/labels.py in its order, then those of single modules."""
-    said = meanings(ast.parse(inspect.getsource(label_names)))
+    described = meanings(ast.parse(inspect.getsource(label_names)))
     rows = [
-        [f"`{value}`", said.get(("", key), "")]
+        [f"`{value}`", described.get(("", key), "")]
         for key, value in _texts(label_names)
         if KEY.fullmatch(value) and key != "API_VERSION"
     ]

@@ -53,7 +53,7 @@ class StoryResult:
 
 
 async def play(
-    console: Console, asks: Sequence[StoryJob] | None = None, *, deadline: float = 60.0, pace: float = 0.0
+    console: Console, jobs: Sequence[StoryJob] | None = None, *, deadline: float = 60.0, pace: float = 0.0
 ) -> StoryResult:
     """Runs the whole demo and returns its result. `pace` is a pause in seconds after each job.
 
@@ -62,12 +62,12 @@ async def play(
     with tempfile.TemporaryDirectory(prefix="stowage-demo-") as folder, Display(console) as display:
         display.say("starting the embedded API server, its workers, and webhook, controller and ungater")
         async with embedded(Path(folder)) as cluster:
-            teller = StoryPlayer(cluster.kube, display, pace)
+            player = StoryPlayer(cluster.kube, display, pace)
             try:
                 async with asyncio.timeout(deadline):
-                    outcome = await teller.tell(asks or story())
+                    outcome = await player.play(jobs or story())
             except TimeoutError:
-                why = f"not within {deadline:.0f} s: {teller.awaited}\n{_logs(cluster.processes)}"
+                why = f"not within {deadline:.0f} s: {player.awaited}\n{_logs(cluster.processes)}"
                 raise StoryFailed(why) from None
         display.finish(outcome.final)
         return outcome
@@ -81,14 +81,14 @@ class StoryPlayer:
         self._submitted: list[StoryJob] = []
         self.awaited = ""
 
-    async def tell(self, asks: Sequence[StoryJob]) -> StoryResult:
+    async def play(self, jobs: Sequence[StoryJob]) -> StoryResult:
         """Creates the cluster's objects, submits the jobs and returns the result. Raises StoryFailed."""
         await self._build()
         waiting = None
-        for ask in asks:
-            views = await self._submit(ask)
-            if ask.outcome is AwaitedState.WAITING:
-                waiting = views[ask.name]
+        for job in jobs:
+            views = await self._submit(job)
+            if job.outcome is AwaitedState.WAITING:
+                waiting = views[job.name]
                 await self._let_end()
             await asyncio.sleep(self._pace)
         await self._until(f"{LEAVES} has finished", lambda views: views[LEAVES].state is JobState.FINISHED)
@@ -115,19 +115,19 @@ class StoryPlayer:
         conditions = [item for queue in queues for item in queue.get("status", {}).get("conditions") or ()]
         return any(item["type"] == "Active" and item["status"] == "True" for item in conditions)
 
-    async def _submit(self, ask: StoryJob) -> Views:
-        self._display.say(f"{ask.name}: {ask.pods} pods, {ask.topology_text}")
-        await self._create(*manifest(ask))
-        self._submitted.append(ask)
-        wanted = JobState.RUNNING if ask.outcome is AwaitedState.RUNNING else JobState.WAITING
-        return await self._until(f"{ask.name} {ask.outcome}", lambda views: views[ask.name].state is wanted)
+    async def _submit(self, job: StoryJob) -> Views:
+        self._display.say(f"{job.name}: {job.pods} pods, {job.topology_text}")
+        await self._create(*manifest(job))
+        self._submitted.append(job)
+        wanted = JobState.RUNNING if job.outcome is AwaitedState.RUNNING else JobState.WAITING
+        return await self._until(f"{job.name} {job.outcome}", lambda views: views[job.name].state is wanted)
 
     async def _let_end(self) -> None:
         """Tells the fake kubelets how long pods run, only after a job waits: on a slow machine the pods might end earlier."""
-        for ask in self._submitted:
-            if ask.run_for:
-                body = {"metadata": {"annotations": {RUN_FOR: ask.run_for}}}
-                for pod in (await self._kube.list(PODS, NAMESPACE, label_selector=f"{_OF_JOB}={ask.name}")).items:
+        for job in self._submitted:
+            if job.run_for:
+                body = {"metadata": {"annotations": {RUN_FOR: job.run_for}}}
+                for pod in (await self._kube.list(PODS, NAMESPACE, label_selector=f"{_OF_JOB}={job.name}")).items:
                     await self._kube.patch(PODS, pod["metadata"]["name"], body, NAMESPACE, kind=PatchKind.MERGE)
 
     async def _until(self, what: str, true: Callable[[Views], bool]) -> Views:

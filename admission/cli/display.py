@@ -100,9 +100,9 @@ def table(views: Views) -> Table:
     for heading in ("job", "pods", "asks for", "state", "where, or why not"):
         found.add_column(heading, overflow="fold", no_wrap=heading in ("job", "pods", "asks for", "state"))
     for name, view in views.items():
-        kind = f"{name} (JobSet)" if view.ask.is_jobset else name
+        kind = f"{name} (JobSet)" if view.job.is_jobset else name
         state = Text(view.state, style=_STYLES[view.state])
-        found.add_row(kind, f"{view.running}/{view.ask.pods}", view.ask.topology_text, state, story_of(view))
+        found.add_row(kind, f"{view.running}/{view.job.pods}", view.job.topology_text, state, story_of(view))
     return found
 
 

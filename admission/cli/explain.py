@@ -66,10 +66,10 @@ def run(arguments: ExplainArguments, rules: WorldRules, out: Console | None = No
         key, others = found(world, arguments.name)
         explanation = explained(world, key)
     except UnknownWorkload as unknown:
-        said = None if arguments.snapshot else _unmanaged_notice(arguments)
-        if said is None:
+        notice = None if arguments.snapshot else _unmanaged_notice(arguments)
+        if notice is None:
             return _failed(unknown, err)
-        _show_unmanaged(arguments, said, out)
+        _show_unmanaged(arguments, notice, out)
         return EXPLAINED
     except (StowageError, OSError, TimeoutError) as failed:
         return _failed(failed, err)
@@ -112,12 +112,14 @@ def _unmanaged_notice(arguments: ExplainArguments) -> str | None:
         return None
 
 
-def _show_unmanaged(arguments: ExplainArguments, said: str, out: Console) -> None:
+def _show_unmanaged(arguments: ExplainArguments, notice: str, out: Console) -> None:
     if arguments.as_json:
-        out.file.write(json.dumps({"title": arguments.name, "verdict": NOT_MANAGED, "headline": said}, indent=2) + "\n")
+        out.file.write(
+            json.dumps({"title": arguments.name, "verdict": NOT_MANAGED, "headline": notice}, indent=2) + "\n"
+        )
     else:
         out.print(Text(f"{arguments.name}: ").append("not managed", style="yellow"), soft_wrap=True)
-        out.print(Text(f"  {said}"), soft_wrap=True)
+        out.print(Text(f"  {notice}"), soft_wrap=True)
 
 
 def _console() -> Console:

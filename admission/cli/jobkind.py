@@ -48,11 +48,11 @@ def test(kind_file: Path, sample_file: Path) -> int:
         return BAD
     try:
         if isinstance(job, ScaledSet):
-            said = _scaled(job, sample)
+            output = _scaled(job, sample)
         else:
             keep_referenced([read for one in job.functions for read in one.reads], others)
-            said = _test_output(job, sample)
-        typer.echo(yaml.safe_dump(said, sort_keys=False).rstrip())
+            output = _test_output(job, sample)
+        typer.echo(yaml.safe_dump(output, sort_keys=False).rstrip())
     except InvalidObject as bad:
         typer.echo(str(bad), err=True)
         return BAD

@@ -108,7 +108,7 @@ def simulate(
     """Simulate jobs and nodes from files on virtual time, or one more job on the live cluster. Changes nothing."""
     from admission.cli import simulate as command
 
-    asked = command.SimulateArguments(
+    arguments = command.SimulateArguments(
         files=[*(files or ()), *([snapshot] if snapshot else ())],
         extra=extra or (),
         run_for=run_for,
@@ -121,7 +121,7 @@ def simulate(
         kubeconfig=kubeconfig,
         context=context,
     )
-    raise typer.Exit(command.run(asked, rules()))
+    raise typer.Exit(command.run(arguments, rules()))
 
 
 @app.command()
@@ -148,8 +148,10 @@ def explain(
     """Explain why a workload waits, level by level, and which changes would admit it; each was tried. Only reads."""
     from admission.cli import explain as command
 
-    asked = command.ExplainArguments(name, as_json=as_json, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
-    raise typer.Exit(command.run(asked, rules()))
+    arguments = command.ExplainArguments(
+        name, as_json=as_json, snapshot=snapshot, kubeconfig=kubeconfig, context=context
+    )
+    raise typer.Exit(command.run(arguments, rules()))
 
 
 @app.command()
@@ -182,8 +184,8 @@ def version(
     """Print the version of this command, of the API server, and of Stowage in the cluster."""
     from admission.cli import version as command
 
-    asked = command.VersionArguments(client=client, as_json=as_json, kubeconfig=kubeconfig, context=context)
-    raise typer.Exit(command.run(asked))
+    arguments = command.VersionArguments(client=client, as_json=as_json, kubeconfig=kubeconfig, context=context)
+    raise typer.Exit(command.run(arguments))
 
 
 jobkind = typer.Typer(
@@ -229,5 +231,5 @@ def uninstall(
         typer.echo(what)
         return yes or typer.confirm("Go on?")
 
-    asked = command.UninstallArguments(namespace, keep_crds=keep_crds, kubeconfig=kubeconfig, context=context)
-    raise typer.Exit(command.run(asked, confirm))
+    arguments = command.UninstallArguments(namespace, keep_crds=keep_crds, kubeconfig=kubeconfig, context=context)
+    raise typer.Exit(command.run(arguments, confirm))

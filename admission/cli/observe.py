@@ -37,7 +37,7 @@ class JobState(StrEnum):
 class JobView:
     """One job. `hosts` counts its running pods by host; `racks` counts them by pod set and `block/rack`."""
 
-    ask: StoryJob
+    job: StoryJob
     state: JobState
     reason: str = ""
     message: str = ""
@@ -48,10 +48,10 @@ class JobView:
     @property
     def keeps_requirement(self) -> bool:
         """Reports whether each pod set with a required rack runs in one rack."""
-        return REQUIRE_TOPOLOGY not in self.ask.topology or all(len(racks) == 1 for racks in self.racks.values())
+        return REQUIRE_TOPOLOGY not in self.job.topology or all(len(racks) == 1 for racks in self.racks.values())
 
 
-async def observe(kube: Kube, asks: Sequence[StoryJob]) -> dict[str, JobView]:
+async def observe(kube: Kube, jobs: Sequence[StoryJob]) -> dict[str, JobView]:
     """Returns the current view of each submitted job, by name."""
     workloads = await _workloads(kube)
     pods = (await kube.list(PODS, NAMESPACE)).items
@@ -60,7 +60,7 @@ async def observe(kube: Kube, asks: Sequence[StoryJob]) -> dict[str, JobView]:
     for pod in pods:
         if pod.get("status", {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
             by_job.setdefault(_job_of(pod), []).append(pod)
-    return {ask.name: _view(ask, workloads.get(ask.name), by_job.get(ask.name, ()), labels) for ask in asks}
+    return {job.name: _view(job, workloads.get(job.name), by_job.get(job.name, ()), labels) for job in jobs}
 
 
 async def _workloads(kube: Kube) -> dict[str, Workload]:
@@ -74,19 +74,19 @@ def _job_of(pod: Obj) -> str:
 
 
 def _view(
-    ask: StoryJob, workload: Workload | None, pods: Sequence[Obj], labels: Mapping[str, Mapping[str, str]]
+    job: StoryJob, workload: Workload | None, pods: Sequence[Obj], labels: Mapping[str, Mapping[str, str]]
 ) -> JobView:
-    state, reason, message = _state(ask, workload, len(pods))
+    state, reason, message = _state(job, workload, len(pods))
     racks: dict[str, Counter[str]] = {}
     for pod in pods:
         name = pod["metadata"]["labels"].get("jobset.sigs.k8s.io/replicatedjob-name", "main")
         where = labels[pod["spec"]["nodeName"]]
         racks.setdefault(name, Counter())[f"{where[BLOCK]}/{where[RACK]}"] += 1
     hosts = Counter(str(pod["spec"]["nodeName"]) for pod in pods)
-    return JobView(ask, state, reason, message, len(pods), hosts, racks)
+    return JobView(job, state, reason, message, len(pods), hosts, racks)
 
 
-def _state(ask: StoryJob, workload: Workload | None, running: int) -> tuple[JobState, str, str]:
+def _state(job: StoryJob, workload: Workload | None, running: int) -> tuple[JobState, str, str]:
     if workload is None:
         return JobState.QUEUED, "", ""
     conditions = workload.status.conditions
@@ -94,7 +94,7 @@ def _state(ask: StoryJob, workload: Workload | None, running: int) -> tuple[JobS
         good = finished.reason == FinishedReason.SUCCEEDED
         return (JobState.FINISHED if good else JobState.FAILED), finished.reason, finished.message
     if is_true(conditions, ADMITTED):
-        return (JobState.RUNNING if running == ask.pods else JobState.ADMITTED), "", ""
+        return (JobState.RUNNING if running == job.pods else JobState.ADMITTED), "", ""
     reserved = find_condition(conditions, QUOTA_RESERVED)
     if reserved is not None and reserved.status == "False":
         return JobState.WAITING, reserved.reason, reserved.message

@@ -34,8 +34,8 @@ def complete() -> None:
     os.environ["COMP_WORDS"] = shlex.join(["stowage", *words])
     os.environ["COMP_CWORD"] = str(max(1, len(words)))
     os.environ["_STOWAGE_COMPLETE"] = "complete_bash"
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.suppress(SystemExit):
         get_command(app).main([], prog_name="stowage", complete_var="_STOWAGE_COMPLETE")
-    found = [line for line in said.getvalue().splitlines() if line]
+    found = [line for line in output.getvalue().splitlines() if line]
     print("\n".join([*found, _NO_FILES if found else _FILES_TOO]))

@@ -84,18 +84,18 @@ class ChildProcess:
     health_port: int
     process: RunningProcess | None = None
     launch: Start = start_interpreter
-    _told_to_end: bool = field(init=False, default=False)
+    _ending: bool = field(init=False, default=False)
 
     async def start(self) -> None:
         """Starts the process without waiting for readiness."""
         environment = {**os.environ, **self.environment, "STOWAGE_HEALTH_PORT": str(self.health_port)}
         self.process = await self.launch(COMMANDS[self.name], environment, self.log)
-        self._told_to_end = False  # only now: until here `process` is the previous one
+        self._ending = False  # only now: until here `process` is the previous one
 
     async def ready(self, seconds: float) -> None:
         """Waits until /readyz answers 200. Raises ProcessFailed after `seconds` without a changed answer."""
         url = f"http://127.0.0.1:{self.health_port}/readyz"
-        said = "no answer"
+        status = "no answer"
         try:
             async with asyncio.timeout(seconds) as limit, aiohttp.ClientSession() as session:
                 latest = asyncio.get_running_loop().time() + _MOST * seconds
@@ -109,19 +109,19 @@ class ChildProcess:
                                 return
                     except aiohttp.ClientError as error:
                         now = str(error)
-                    if now != said:  # progress, however slow on a loaded machine
-                        said = now
+                    if now != status:  # progress, however slow on a loaded machine
+                        status = now
                         limit.reschedule(min(latest, asyncio.get_running_loop().time() + seconds))
                     await asyncio.sleep(_POLL)
         except TimeoutError:
-            raise ProcessFailed(f"{self.name} not ready within {seconds} s: {said}\n{self.tail()}") from None
+            raise ProcessFailed(f"{self.name} not ready within {seconds} s: {status}\n{self.tail()}") from None
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Sends the signal and waits; kills the process if it exceeds `_GRACE`."""
         process = self.process
         if process is None or process.returncode is not None:
             return
-        self._told_to_end = True
+        self._ending = True
         process.send_signal(number)
         try:
             async with asyncio.timeout(_GRACE):
@@ -132,7 +132,7 @@ class ChildProcess:
 
     def failure(self) -> str | None:
         """Returns a message with the end of the log if the process ended without being stopped, else None."""
-        if self.process is None or self.process.returncode is None or self._told_to_end:
+        if self.process is None or self.process.returncode is None or self._ending:
             return None
         return f"{self.name} ended with {self.process.returncode}\n{self.tail()}"
 

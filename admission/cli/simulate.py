@@ -58,15 +58,15 @@ class NothingToPlay(StowageError):
     """The input has no workload."""
 
 
-def run(asked: SimulateArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
+def run(arguments: SimulateArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
     """Runs the command and returns its exit code."""
     out, err = out or _console(), err or Console(stderr=True)
     try:
-        world, added = _world(asked, rules)
-        if asked.replay:
+        world, added = _world(arguments, rules)
+        if arguments.replay:
             _replay(world, out)
         else:
-            _play(asked, world, added, out, err)
+            _play(arguments, world, added, out, err)
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"cannot simulate: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_PLAYED
@@ -82,23 +82,23 @@ def _console() -> Console:
 # ---- input
 
 
-def _world(asked: SimulateArguments, rules: WorldRules) -> tuple[World, list[str]]:
+def _world(arguments: SimulateArguments, rules: WorldRules) -> tuple[World, list[str]]:
     """Returns the world, and the keys of the workloads that `--with` added."""
-    if asked.files:
-        world, objects = load_files(asked.files, rules)
-        if not asked.extra:
+    if arguments.files:
+        world, objects = load_files(arguments.files, rules)
+        if not arguments.extra:
             return world, []
         if objects is None:
             raise NothingToPlay("--with: a snapshot holds no LocalQueues, so that no job can be added to it")
-        return world, add_jobs(world, objects, documents(asked.extra))
-    if asked.extra:
-        return asyncio.run(_live(asked, rules))
+        return world, add_jobs(world, objects, documents(arguments.extra))
+    if arguments.extra:
+        return asyncio.run(_live(arguments, rules))
     raise NothingToPlay("name files, a snapshot (--snapshot), or a job to try on the live cluster (--with)")
 
 
-async def _live(asked: SimulateArguments, rules: WorldRules) -> tuple[World, list[str]]:
-    extra = list(documents(asked.extra))  # reports unreadable files before it connects
-    async with await connect(asked.kubeconfig, asked.context) as kube:
+async def _live(arguments: SimulateArguments, rules: WorldRules) -> tuple[World, list[str]]:
+    extra = list(documents(arguments.extra))  # reports unreadable files before it connects
+    async with await connect(arguments.kubeconfig, arguments.context) as kube:
         world, objects = await load_cluster(kube, rules)
     return world, add_jobs(world, objects, extra)
 
@@ -106,31 +106,31 @@ async def _live(asked: SimulateArguments, rules: WorldRules) -> tuple[World, lis
 # ---- simulation
 
 
-def _play(asked: SimulateArguments, world: World, added: list[str], out: Console, err: Console) -> None:
+def _play(arguments: SimulateArguments, world: World, added: list[str], out: Console, err: Console) -> None:
     faults = [str(fault) for fault in world.faults]
-    if not asked.as_json:
+    if not arguments.as_json:
         for fault in faults:
             err.print(fault, style="yellow", markup=False, soft_wrap=True, highlight=False)
-    if asked.extra and not added:
+    if arguments.extra and not added:
         raise NothingToPlay(f"--with: no job to try{': ' + faults[-1] if faults else ''}")
     if not world.about and not world.arrivals and not len(world.queues) and not world.ledger.admissions:
         raise NothingToPlay("there is no job and no Workload")
-    before = capture_world(world) if asked.picture else None
-    until = 0.0 if added else asked.until
+    before = capture_world(world) if arguments.picture else None
+    until = 0.0 if added else arguments.until
     with _bar(err, _size(world)) as step:
-        outcome = simulate(world, run_for=asked.run_for, until=until, progress=step)
-    if before is not None and asked.picture is not None:
-        moment = outcome.peak if asked.picture_at is None else asked.picture_at
+        outcome = simulate(world, run_for=arguments.run_for, until=until, progress=step)
+    if before is not None and arguments.picture is not None:
+        moment = outcome.peak if arguments.picture_at is None else arguments.picture_at
         again = from_snapshot(before)
-        simulate(again, run_for=asked.run_for, until=moment)
-        picture.draw(again.ledger, moment, asked.picture)
+        simulate(again, run_for=arguments.run_for, until=moment)
+        picture.draw(again.ledger, moment, arguments.picture)
     shown = [outcome.runs[key] for key in added] or list(outcome.runs.values())
-    if asked.as_json:
+    if arguments.as_json:
         out.file.write(result_json.encoded(outcome, shown, faults) + "\n")
     elif added:
         _answer(shown, world, out)
     else:
-        _tell(asked, outcome, world, out)
+        _print_result(arguments, outcome, world, out)
 
 
 def _size(world: World) -> int:
@@ -181,9 +181,9 @@ def _decide(world: World, out: Console, of: Collection[str] | None) -> None:
 # ---- output
 
 
-def _tell(asked: SimulateArguments, outcome: SimulationResult, world: World, out: Console) -> None:
+def _print_result(arguments: SimulateArguments, outcome: SimulationResult, world: World, out: Console) -> None:
     runs = list(outcome.runs.values())
-    shown = runs if asked.all_rows else runs[:_ROWS]
+    shown = runs if arguments.all_rows else runs[:_ROWS]
     out.print(tables.workloads(shown, world.ledger))
     if len(shown) < len(runs):
         out.print(f"and {len(runs) - len(shown)} more (--all shows them)", markup=False, highlight=False)

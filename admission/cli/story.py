@@ -114,24 +114,24 @@ def nodes() -> Iterator[Manifest]:
                 yield {"metadata": {"name": name, "labels": labels}, "status": {"capacity": size, "allocatable": size}}
 
 
-def manifest(ask: StoryJob) -> tuple[Resource, Manifest]:
+def manifest(job: StoryJob) -> tuple[Resource, Manifest]:
     """Returns the Job or JobSet that a user would write."""
     metadata = {
-        "name": ask.name,
+        "name": job.name,
         "namespace": NAMESPACE,
         "labels": {QUEUE_NAME_LABEL: QUEUE},
-        "annotations": dict(ask.topology),
+        "annotations": dict(job.topology),
     }
-    if not ask.is_jobset:
-        return JOBS, {"metadata": metadata, "spec": _job_spec(ask, ask.pod_sets["main"][1])}
+    if not job.is_jobset:
+        return JOBS, {"metadata": metadata, "spec": _job_spec(job, job.pod_sets["main"][1])}
     replicated = [
-        {"name": name, "replicas": replicas, "template": {"spec": _job_spec(ask, pods)}}
-        for name, (replicas, pods) in ask.pod_sets.items()
+        {"name": name, "replicas": replicas, "template": {"spec": _job_spec(job, pods)}}
+        for name, (replicas, pods) in job.pod_sets.items()
     ]
     return JOBSETS, {"metadata": metadata, "spec": {"replicatedJobs": replicated}}
 
 
-def _job_spec(ask: StoryJob, pods: int) -> Manifest:
+def _job_spec(job: StoryJob, pods: int) -> Manifest:
     resources = {"requests": {"cpu": "4"}, "limits": {GPU: "1"}}
     container = {"name": "main", "image": "registry.example.com/train", "resources": resources}
     template: Manifest = {"spec": {"restartPolicy": "Never", "containers": [container]}}

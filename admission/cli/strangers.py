@@ -21,7 +21,7 @@ _AT_ONCE: Final = 16
 
 async def unmanaged(kube: Kube, namespace: str, name: str) -> str | None:
     """Returns the notice on the object of that name, or None. Raises ApiError if events cannot be read."""
-    return await _event(kube, namespace, name) or await _asked_for(kube, namespace, name)
+    return await _event(kube, namespace, name) or await _objects_named(kube, namespace, name)
 
 
 async def _event(kube: Kube, namespace: str, name: str) -> str | None:
@@ -31,13 +31,13 @@ async def _event(kube: Kube, namespace: str, name: str) -> str | None:
     return str(found[-1].get("message") or "") or None if found else None
 
 
-async def _asked_for(kube: Kube, namespace: str, name: str) -> str | None:
+async def _objects_named(kube: Kube, namespace: str, name: str) -> str | None:
     kinds = [kind async for kind in custom_kinds(kube)][:_MOST_KINDS]
     for start in range(0, len(kinds), _AT_ONCE):
         some = kinds[start : start + _AT_ONCE]
         found = await asyncio.gather(*(_read(kube, kind, namespace, name) for kind in some))
-        if said := [text for obj in found if obj is not None and (text := notice(obj))]:
-            return said[0]
+        if notices := [text for obj in found if obj is not None and (text := notice(obj))]:
+            return notices[0]
     return None
 
 

@@ -64,41 +64,43 @@ class UninstallArguments:
     context: str | None = None
 
 
-def run(asked: UninstallArguments, confirm: Callable[[str], bool], out: Console | None = None) -> int:
+def run(arguments: UninstallArguments, confirm: Callable[[str], bool], out: Console | None = None) -> int:
     """Runs the command and returns its exit code. `confirm` gets a description of what would be removed."""
     out = out or Console()
     try:
-        return asyncio.run(_run(asked, confirm, out))
+        return asyncio.run(_run(arguments, confirm, out))
     except (StowageError, TimeoutError) as failed:
         text = f"not removed: {worded(failed)}; run it again to go on"
         out.print(text, style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_REMOVED
 
 
-async def _run(asked: UninstallArguments, confirm: Callable[[str], bool], out: Console) -> int:
-    async with await connect(asked.kubeconfig, asked.context) as kube:
-        if not confirm(await _announce(kube, asked)):
+async def _run(arguments: UninstallArguments, confirm: Callable[[str], bool], out: Console) -> int:
+    async with await connect(arguments.kubeconfig, arguments.context) as kube:
+        if not confirm(await _announce(kube, arguments)):
             return KEPT
         # The APIServices too: while one is there without a server, no namespace can be deleted.
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, API_SERVICES):
             await _delete_ours(kube, resource, out)
-        await _stop_processes(kube, asked.namespace, out)
-        if not asked.keep_crds:
+        await _stop_processes(kube, arguments.namespace, out)
+        if not arguments.keep_crds:
             await _stop_converting(kube)
             await _remove_finalizers(kube, out)
             await _delete_ours(kube, CRDS, out)
         for resource in _CLUSTER_WIDE:
             await _delete_ours(kube, resource, out)
         await _delete_ours(kube, _ROLE_BINDINGS, out, "kube-system")
-        await _delete(kube, NAMESPACES, asked.namespace, None, out)
-        await _wait_until_gone(f"namespace {asked.namespace}", lambda: _exists(kube, NAMESPACES, asked.namespace))
+        await _delete(kube, NAMESPACES, arguments.namespace, None, out)
+        await _wait_until_gone(
+            f"namespace {arguments.namespace}", lambda: _exists(kube, NAMESPACES, arguments.namespace)
+        )
     return REMOVED
 
 
-async def _announce(kube: Kube, asked: UninstallArguments) -> str:
-    what = f"This removes Stowage (namespace {asked.namespace})"
+async def _announce(kube: Kube, arguments: UninstallArguments) -> str:
+    what = f"This removes Stowage (namespace {arguments.namespace})"
     waiting = "Pods that run go on; jobs that wait stay suspended, and pods that wait stay gated."
-    if asked.keep_crds:
+    if arguments.keep_crds:
         return f"{what}. The CRDs, queues and Workloads stay. {waiting}"
     crds = len(await _list_ours(kube, CRDS))
     counts = [f"{len(await _list_all(kube, each))} {each.kind}s" for each in (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES)]

@@ -34,17 +34,17 @@ class VersionArguments:
     context: str | None = None
 
 
-def run(asked: VersionArguments, out: Console | None = None, err: Console | None = None) -> int:
+def run(arguments: VersionArguments, out: Console | None = None, err: Console | None = None) -> int:
     """Runs the command and returns its exit code."""
     out, err = out or Console(), err or Console(stderr=True)
     found, code = {"stowage": version("stowage")}, PRINTED
-    if not asked.client:
+    if not arguments.client:
         try:
-            found |= asyncio.run(_in_cluster(asked))
+            found |= asyncio.run(_in_cluster(arguments))
         except (StowageError, OSError, TimeoutError) as failed:
             err.print(f"no version: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
             code = NO_ANSWER
-    if asked.as_json:
+    if arguments.as_json:
         out.file.write(json.dumps(found, indent=2) + "\n")
     else:
         for name, text in found.items():
@@ -52,8 +52,8 @@ def run(asked: VersionArguments, out: Console | None = None, err: Console | None
     return code
 
 
-async def _in_cluster(asked: VersionArguments) -> dict[str, str]:
-    async with await connect(asked.kubeconfig, asked.context) as kube:
+async def _in_cluster(arguments: VersionArguments) -> dict[str, str]:
+    async with await connect(arguments.kubeconfig, arguments.context) as kube:
         server = msgspec.json.decode(await kube.get_path("/version"))
         page = await kube.list(DEPLOYMENTS, label_selector=OURS, limit=_MOST)
     found = {"kubernetes": str(server.get("gitVersion") or "unknown")}

@@ -104,10 +104,10 @@ def _unanswered(queue: ClusterQueue, checks: Mapping[str, AdmissionCheck]) -> It
         if (check := checks.get(name)) is None:
             yield UnansweredCheck(name)
             continue
-        controller, said = check.spec.controller_name, check.status.conditions
+        controller, conditions = check.spec.controller_name, check.status.conditions
         supported = controller not in (MULTIKUEUE, PROVISIONING)
-        if not supported or not is_true(said, ACTIVE):
-            condition = find_condition(said, ACTIVE)
+        if not supported or not is_true(conditions, ACTIVE):
+            condition = find_condition(conditions, ACTIVE)
             yield UnansweredCheck(name, controller, supported, "" if condition is None else condition.message)
 
 

@@ -16,9 +16,9 @@ def contradiction(workload: Workload) -> tuple[str, str] | None:
     """Returns (reason, message) of the first contradiction, or None."""
     for index, pod_set in enumerate(workload.spec.pod_sets):
         spec: Any = pod_set.template.get("spec")
-        asked = pod_set.topology_request
+        topology = pod_set.topology_request
         node = spec.get("nodeName") if isinstance(spec, Mapping) else None
-        if node and asked is not None and asked.explicit:
+        if node and topology is not None and topology.explicit:
             text = "the API server refuses pods that name their node and wait for a place in a topology"
             return Reason.MISCONFIGURED, f"spec.podSets[{index}].template.spec.nodeName: {node}: {text}"
     return None

@@ -33,7 +33,7 @@ class StuckPod:
 
     name: str
     place: Place
-    says: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ def displacement(workload: Workload, stuck: Iterable[StuckPod], bound: Mapping[P
         left = max(0, places[place] - bound.get(place, 0))
         pods.sort(key=lambda pod: pod.name)
         end += [pod.name for pod in pods[left:]]
-        if kept := [pod for pod in pods[:left] if helps(pod.says)]:
+        if kept := [pod for pod in pods[:left] if helps(pod.message)]:
             lost[place] = len(kept)
     return Displacement(tuple(end), lost)
 
 
-def helps(says: str) -> bool:
+def helps(message: str) -> bool:
     """Reports whether another host may accept a pod with this message of kube-scheduler."""
-    words = says.lower()
+    words = message.lower()
     return not any(each in words for each in _ELSEWHERE)
 
 

@@ -136,5 +136,5 @@ def code_of(found: Explanation) -> str:
 
 
 def _waits(workload: Workload) -> bool:
-    said = workload.status.conditions
-    return not is_true(said, QUOTA_RESERVED) and not is_true(said, FINISHED)
+    conditions = workload.status.conditions
+    return not is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, FINISHED)

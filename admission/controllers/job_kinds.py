@@ -80,7 +80,7 @@ class JobKindController:
             watched = None
         if adapter is not None and watched is None:
             self._forget_rivals(adapter)
-            view = OptionalInformer(self._kube, adapter.resource, label_selector=self._labels, ask_again=_LOOK_AGAIN)
+            view = OptionalInformer(self._kube, adapter.resource, label_selector=self._labels, interval=_LOOK_AGAIN)
             task = self._group.create_task(view.run(), name=f"informer {adapter.framework}")
             watched = self._watched[name] = _Watched(adapter, view, task)
             if isinstance(adapter, ScaledSet):
@@ -91,7 +91,7 @@ class JobKindController:
         if found is None:
             return None
         status, reason, message = self._state(name, watched)
-        await self._say(found, status, reason, message)
+        await self._set_condition(found, status, reason, message)
         return None if watched is None else _LOOK_AGAIN
 
     def _forget_rivals(self, adapter: Adapter) -> None:
@@ -126,12 +126,12 @@ class JobKindController:
             )
         return "True", JobKindReason.MANAGED, f"jobs of kind {kind.kind} that name a queue are managed"
 
-    async def _say(self, obj: dict[str, Any], status: str, reason: str, message: str) -> None:
+    async def _set_condition(self, obj: dict[str, Any], status: str, reason: str, message: str) -> None:
         kind = JobKind.from_wire(obj)
         before = find_condition(kind.status.conditions, ACTIVE)
         if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
             return
-        said = Condition(
+        condition = Condition(
             type=ACTIVE,
             status=status,
             reason=reason,
@@ -139,7 +139,7 @@ class JobKindController:
             last_transition_time=rfc3339(self._wall()),
             observed_generation=kind.metadata.generation,
         )
-        conditions = [one.to_wire() for one in set_condition(kind.status.conditions, said)]
+        conditions = [one.to_wire() for one in set_condition(kind.status.conditions, condition)]
         body = {
             "metadata": {"resourceVersion": kind.metadata.resource_version},
             "status": {"conditions": conditions},

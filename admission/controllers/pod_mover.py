@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
 _TRIES: Final = 3
-_SAYS: Final = "No node took the pod where it was sent: it was given another place, which its successor gets"
+_MESSAGE: Final = "No node took the pod where it was sent: it was given another place, which its successor gets"
 _READ: Final[Mapping[str, Resource]] = {"Job": JOBS}
 _OTHERS: Final = ("ReplicaSet", "StatefulSet")
 
@@ -142,7 +142,7 @@ class PodMover:
     async def _end_pods(self, pods: Collection[ProjectedMeta], episode: _Episode) -> None:
         for meta in pods:
             try:
-                await end_pod(self._kube, meta, _SAYS, self._now(), ((DISRUPTION, "NoNodeTookIt"),))
+                await end_pod(self._kube, meta, _MESSAGE, self._now(), ((DISRUPTION, "NoNodeTookIt"),))
             except Conflict:
                 log.debug("changed meanwhile", extra={"pod": f"{meta.namespace}/{meta.name}"})
                 continue

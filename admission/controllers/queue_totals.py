@@ -171,10 +171,10 @@ def _why(status: WorkloadStatus) -> Why | None:
 
 def _amounts(workload: Workload) -> Iterator[tuple[tuple[str, str], int]]:
     """Yields the admitted amounts, without pods that an elastic job has given up since."""
-    asked = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    requested = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
         count = psa.count or 0
-        left = min(count, asked.get(psa.name, count))
+        left = min(count, requested.get(psa.name, count))
         for resource, text in psa.resource_usage.items():
             amount = to_int(resource, text)
             yield (psa.flavors.get(resource, ""), resource), amount if left == count else amount // count * left

@@ -114,8 +114,8 @@ class RelabelledController:
 
 def _text(broken: Iterable[BrokenLevel]) -> str:
     """Describes the violated levels; empty if there are none."""
-    said = "; ".join(map(_one, broken))
-    return f"{said}. The pods run on; the next start places them by the labels of that time" if said else ""
+    text = "; ".join(map(_one, broken))
+    return f"{text}. The pods run on; the next start places them by the labels of that time" if text else ""
 
 
 def _one(broken: BrokenLevel) -> str:

@@ -99,8 +99,8 @@ def _with_defaults(
 ) -> dict[str, Any]:
     """Adds defaults to a container; a missing request first takes the container's own limit."""
     given = container.get("resources") or {}
-    asked, limited = given.get("requests") or {}, given.get("limits") or {}
-    resources = {"requests": {**requests, **limited, **asked}, "limits": {**bounds, **limited}}
+    requests_given, limited = given.get("requests") or {}, given.get("limits") or {}
+    resources = {"requests": {**requests, **limited, **requests_given}, "limits": {**bounds, **limited}}
     return {**container, "resources": {**given, **resources}}
 
 

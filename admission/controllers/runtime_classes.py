@@ -93,8 +93,8 @@ def refusal(workload: Workload, classes: Classes) -> tuple[str, str] | None:
         if runtime is None:
             text = f'{field}.runtimeClassName: RuntimeClass "{name}" does not exist: its pods would be refused'
             return Reason.WAITING_FOR_OBJECTS, text
-        if said := _conflict(spec, runtime):
-            return Reason.MISCONFIGURED, f"{field}: the pods would be refused: {said}"
+        if conflict := _conflict(spec, runtime):
+            return Reason.MISCONFIGURED, f"{field}: the pods would be refused: {conflict}"
     return None
 
 

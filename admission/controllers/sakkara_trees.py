@@ -112,18 +112,18 @@ class Trees:
         held = self._held.get(key)
         if held is None:
             return None
-        said = list(held.faults)
+        faults = list(held.faults)
         if held.given is not None and held.missing:
-            said.append(f"data.{TREE}: the cluster has no {held.given.levels[-1]} {_join_names(held.missing)}")
+            faults.append(f"data.{TREE}: the cluster has no {held.given.levels[-1]} {_join_names(held.missing)}")
         if held.in_force is not None and self._by_name.get(held.in_force.name) is not held.in_force:
-            return "; ".join([*said, f"data.name: {held.in_force.name}: another ConfigMap has a tree of this name"])
-        if not said:
+            return "; ".join([*faults, f"data.name: {held.in_force.name}: another ConfigMap has a tree of this name"])
+        if not faults:
             return None
         if held.in_force is None:
-            return f"{'; '.join(said)}; there is no tree to go by"
+            return f"{'; '.join(faults)}; there is no tree to go by"
         if held.in_force is held.given:
-            return f"{'; '.join(said)}; the tree holds for the nodes that there are"
-        return f"{'; '.join(said)}; the last good tree stays in force"
+            return f"{'; '.join(faults)}; the tree holds for the nodes that there are"
+        return f"{'; '.join(faults)}; the last good tree stays in force"
 
     # ---- watch handlers
 

@@ -172,13 +172,13 @@ class Scheduler:
                     self._waits.forget(decision.workload)
                     self._begin(decision, self._admit(decision), writes)
             case Wait():
-                said = WaitReason(decision.reason, decision.message, decision.requested, decision.never, decision.gated)
-                self._waits.waits(decision.workload, said)
+                wait = WaitReason(decision.reason, decision.message, decision.requested, decision.never, decision.gated)
+                self._waits.waits(decision.workload, wait)
             case Reject():
                 self._waits.waits(decision.workload, WaitReason(decision.reason, decision.message, {}))
             case Preempt():
-                said = WaitReason(Reason.WAITING_FOR_PREEMPTED, decision.message, decision.requested)
-                self._waits.waits(decision.workload, said)
+                wait = WaitReason(Reason.WAITING_FOR_PREEMPTED, decision.message, decision.requested)
+                self._waits.waits(decision.workload, wait)
                 self._removals.preempt(decision, writes)
             case Evict():
                 self._removals.evict(decision, writes)

@@ -48,7 +48,7 @@ _SETTLE = 1.0
 # kube-scheduler's message changes with every node; an update for the same pods waits this long.
 _REWORD = 10.0
 # The number of pods that a message names, and the length of kube-scheduler's message in it.
-_NAMED, _SAID = 8, 600
+_NAMED, _LONGEST_MESSAGE = 8, 600
 
 
 class _Owner(msgspec.Struct, gc=False):
@@ -124,7 +124,7 @@ class UnboundReader:
             or not (name := meta.annotations.get(WORKLOAD_ANNOTATION))
         ):
             return UnboundPod(identity)
-        said = next(
+        message = next(
             (
                 c.message
                 for c in pod.status.conditions
@@ -132,11 +132,11 @@ class UnboundReader:
             ),
             None,
         )
-        if said is None:
+        if message is None:
             return UnboundPod(identity)
         host, pod_set = pod.spec.node_selector.get(HOSTNAME_LABEL), meta.labels.get(PODSET_LABEL)
         place = (pod_set, host) if host and pod_set else None
-        return UnboundPod(identity, intern(f"{meta.namespace}/{name}"), said[:_SAID], place, _owner(meta))
+        return UnboundPod(identity, intern(f"{meta.namespace}/{name}"), message[:_LONGEST_MESSAGE], place, _owner(meta))
 
 
 def _owner(meta: _Meta) -> tuple[str, str] | None:

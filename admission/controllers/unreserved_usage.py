@@ -147,9 +147,9 @@ def _reserved(workload: Workload | None) -> Mapping[str, int]:
         count = assigned.count if assigned.count is not None else pod_set.count if pod_set else 0
         try:
             usage = Counter(parse_list(assigned.resource_usage))
-            asked = effective_requests(pod_spec(pod_set.template)) if pod_set else {}
+            requested = effective_requests(pod_spec(pod_set.template)) if pod_set else {}
         except (InvalidObject, msgspec.ValidationError):
             continue
-        total += usage | Counter({name: amount * count for name, amount in asked.items()})
+        total += usage | Counter({name: amount * count for name, amount in requested.items()})
         total[PODS] += count - usage[PODS]
     return total

@@ -78,7 +78,7 @@ class WaitReporter:
         if self._explainer is not None:
             self._explainer.waits(key, wait.reason)
         workload = self._views.workloads.objects.get(key)
-        if workload is not None and not _says(workload, wait):
+        if workload is not None and not _is_written(workload, wait):
             since = self._now() - self._written.get(key, 0.0)
             period = max(self._period, len(self._waits) / NUMBERS_A_SECOND) if self._period else 0.0
             patience = period - since if _reason(workload) == written_reason(wait.reason) else 0.0
@@ -103,7 +103,7 @@ class WaitReporter:
         if wait is None or workload is None or not _waiting(workload):
             self.forget(key)
             return
-        if _says(workload, wait):
+        if _is_written(workload, wait):
             return
         status = conditions.waiting(
             workload.status, wait.reason, wait.message, wait.requested, self._now(), workload.metadata.generation
@@ -142,11 +142,11 @@ def _reason(workload: Workload) -> str | None:
     return found.reason if found is not None and found.status == "False" else None
 
 
-def _says(workload: Workload, wait: WaitReason) -> bool:
+def _is_written(workload: Workload, wait: WaitReason) -> bool:
     """Reports whether the status states this reason already."""
     found = find_condition(workload.status.conditions, QUOTA_RESERVED)
-    said = ("False", written_reason(wait.reason), wait.message)
-    return found is not None and (found.status, found.reason, found.message) == said
+    expected = ("False", written_reason(wait.reason), wait.message)
+    return found is not None and (found.status, found.reason, found.message) == expected
 
 
 def _waiting(workload: Workload) -> bool:

@@ -60,13 +60,13 @@ class DeclaredJob:
 
     # ---- pod sets
 
-    def entries(self, job: Job, asked: JobExpressions | None = None) -> list[DeclaredPodSet]:
+    def entries(self, job: Job, expressions: JobExpressions | None = None) -> list[DeclaredPodSet]:
         """Returns the declarations of the job's pod sets, in order. Raises InvalidObject."""
         found: list[DeclaredPodSet] = []
-        asked = asked or JobExpressions(job)
+        expressions = expressions or JobExpressions(job)
         for rule in self.spec.pod_sets:
             before = len(found)
-            if not asked.holds(rule.when):
+            if not expressions.holds(rule.when):
                 continue
             function = FUNCTIONS.get(rule.function or "")
             for entry in entries_of(job, rule) if function is None else function.pod_sets(job, rule):
@@ -77,12 +77,12 @@ class DeclaredJob:
                     )
             if len(found) == before and not rule.optional:
                 at = (rule.each or "").partition("[")[0].partition("{")[0]
-                said = (
+                fault = (
                     f"must have at least one of {', '.join(rule.order)}"
                     if rule.order
                     else "must have at least one entry"
                 )
-                raise InvalidObject(at, value_at(job, fields(at)), said, _name(job))
+                raise InvalidObject(at, value_at(job, fields(at)), fault, _name(job))
         names = [entry.name for entry in found]
         for entry in found:
             if not _NAME.match(entry.name):
@@ -137,9 +137,9 @@ class DeclaredJob:
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
         """See JobIntegration. In an elastic job at most one pod set gets a `min_count`, since a Workload allows only one."""
-        asked = JobExpressions(job)
-        entries = self.entries(job, asked)
-        made = [self._pod_set(job, entry, asked, topology) for entry in entries]
+        expressions = JobExpressions(job)
+        entries = self.entries(job, expressions)
+        made = [self._pod_set(job, entry, expressions, topology) for entry in entries]
         if self.elastic and asks_for_elastic(job):
             fewest = (self._count_of(job, entry).least for entry in entries)
             first = next(((number, least) for number, least in enumerate(fewest) if least is not None), None)
@@ -147,8 +147,8 @@ class DeclaredJob:
                 made[first[0]] = made[first[0]].model_copy(update={"min_count": first[1]})
         return tuple(made)
 
-    def _pod_set(self, job: Job, entry: DeclaredPodSet, asked: JobExpressions, topology: bool) -> PodSet:
-        template = self._template_with_sidecars(job, entry, asked)
+    def _pod_set(self, job: Job, entry: DeclaredPodSet, expressions: JobExpressions, topology: bool) -> PodSet:
+        template = self._template_with_sidecars(job, entry, expressions)
         found: dict[str, Any] = {"name": entry.name, "template": template, "count": self.pods_of(job, entry)}
         if topology:
             groups = entry.rule.sub_groups
@@ -164,10 +164,10 @@ class DeclaredJob:
             )
         return PodSet(**found)
 
-    def _template_with_sidecars(self, job: Job, entry: DeclaredPodSet, asked: JobExpressions) -> dict[str, Any]:
+    def _template_with_sidecars(self, job: Job, entry: DeclaredPodSet, expressions: JobExpressions) -> dict[str, Any]:
         """Returns the template with the containers that the kind's own controller injects. Raises InvalidObject."""
         template = kept_template(self.template(job, entry))
-        added = [_container(job, one) for one in entry.rule.sidecars if asked.holds(one.when)]
+        added = [_container(job, one) for one in entry.rule.sidecars if expressions.holds(one.when)]
         if not added:
             return template
         spec = template["spec"] if isinstance(template["spec"], Mapping) else {}
@@ -235,14 +235,14 @@ class DeclaredJob:
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Patch:
         """See JobIntegration."""
-        asked = JobExpressions(job)
-        entries = self.entries(job, asked)
+        expressions = JobExpressions(job)
+        entries = self.entries(job, expressions)
         by_name = infos_by_name(job, infos, [entry.name for entry in entries])
         changed = with_value(job, self.suspend, self.spec.suspend.running)
         templates = [self._own_template(job, entry) for entry in entries]
         ranks = offsets(
             [
-                RankedPods(entry.name, by_name[entry.name].count, template, self._first_rank(entry, asked))
+                RankedPods(entry.name, by_name[entry.name].count, template, self._first_rank(entry, expressions))
                 for entry, template in zip(entries, templates, strict=True)
             ]
         )
@@ -257,12 +257,12 @@ class DeclaredJob:
                 changed = writeback.with_info(changed, entry, self.spec.write_back, info, around)
         return patch_between(job, changed) or {}
 
-    def _first_rank(self, entry: DeclaredPodSet, asked: JobExpressions) -> int | None:
+    def _first_rank(self, entry: DeclaredPodSet, expressions: JobExpressions) -> int | None:
         """Returns the number that the kind's controller gives the first pod, or None if it gives none."""
         if entry.topology.get("pod_index_label", self.spec.rank_label) is None:
             return None
         offset = entry.rule.rank_offset
-        return offset.value if offset is not None and asked.holds(offset.when) else 0
+        return offset.value if offset is not None and expressions.holds(offset.when) else 0
 
     def _own_template(self, job: Job, entry: DeclaredPodSet) -> Mapping[str, Any]:
         """Returns the pod set's template without what an earlier start wrote into a list. Raises InvalidObject."""
@@ -330,8 +330,10 @@ class DeclaredJob:
     def _fault_of(self, pods: Iterable[Mapping[str, Any]], job: Job) -> str:
         """Returns how the first pod that exceeds every template exceeds the first one, else an empty string."""
         try:
-            asked = JobExpressions(job)
-            templates = [self._template_with_sidecars(job, entry, asked) for entry in self.entries(job, asked)]
+            expressions = JobExpressions(job)
+            templates = [
+                self._template_with_sidecars(job, entry, expressions) for entry in self.entries(job, expressions)
+            ]
             for pod in pods:
                 faults = [excess(pod, template, DEFAULTED, self._added) for template in templates]
                 if faults and "" not in faults:

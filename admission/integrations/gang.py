@@ -61,14 +61,14 @@ class PodGang:
 
     def to_text(self) -> str:
         """Returns the text of the annotation GANG_TERMS."""
-        said: dict[str, Any] = {"name": self.name, "policy": self.policy.value}
+        terms: dict[str, Any] = {"name": self.name, "policy": self.policy.value}
         if self.minimum is not None:
-            said["minimum"] = self.minimum
+            terms["minimum"] = self.minimum
         if self.groups:
-            said["groups"] = list(self.groups)
+            terms["groups"] = list(self.groups)
         if self.sakkara:
-            said["sakkara"] = True
-        return json.dumps(said, separators=(",", ":"), sort_keys=True)
+            terms["sakkara"] = True
+        return json.dumps(terms, separators=(",", ":"), sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,55 +124,55 @@ _GROUPS_RULE: Final = 'a JSON list of gangs, such as ["default/gang-a","default/
 
 def names_gang(metadata: Metadata) -> bool:
     """Reports whether the pod has gang metadata in any dialect other than Kueue's."""
-    return any(True for table in (_NAMES, _MINIMUMS, _GROUPS) for _ in _said(metadata, table))
+    return any(True for table in (_NAMES, _MINIMUMS, _GROUPS) for _ in _fields(metadata, table))
 
 
 def read(namespace: str, metadata: Metadata) -> GangReading:
     """Reads the gang from a pod's labels and annotations."""
-    said = list(_said(metadata, _NAMES))
-    minimums = list(_said(metadata, _MINIMUMS))
-    if not said:
-        lonely = [*minimums, *_said(metadata, _GROUPS), *_said(metadata, _POLICIES)]
+    gang_names = list(_fields(metadata, _NAMES))
+    minimums = list(_fields(metadata, _MINIMUMS))
+    if not gang_names:
+        lonely = [*minimums, *_fields(metadata, _GROUPS), *_fields(metadata, _POLICIES)]
         return GangReading(
             None, tuple(_fault(each, f"only beside the name of a gang ({names.GANG_NAME})") for each in lonely)
         )
-    name = said[0][1]
-    faults = [_fault(each, _NAME_RULE) for each in said if not is_subdomain(each[1])]
-    faults += _differences(said)
+    name = gang_names[0][1]
+    faults = [_fault(each, _NAME_RULE) for each in gang_names if not is_subdomain(each[1])]
+    faults += _differences(gang_names)
     whole = (metadata.get(ANNOTATIONS) or {}).get(names.POD_GROUP_NAME) or (metadata.get(LABELS) or {}).get(
         names.POD_GROUP_NAME
     )
     if whole and whole != name:
-        faults.append(_fault(said[0], f"the name in {names.POD_GROUP_NAME}, {whole}: a pod is in one gang"))
+        faults.append(_fault(gang_names[0], f"the name in {names.POD_GROUP_NAME}, {whole}: a pod is in one gang"))
     numbers = {each: parse_int32(each[1]) for each in minimums}
     bad = [each for each in minimums if (numbers[each] or 0) < 1]
     faults += [_fault(each, _MINIMUM_RULE) for each in bad] + ([] if bad else _differences(minimums))
-    groups, wrong = _groups(object_key(namespace, name), _said(metadata, _GROUPS))
-    policies = list(_said(metadata, _POLICIES))
+    groups, wrong = _groups(object_key(namespace, name), _fields(metadata, _GROUPS))
+    policies = list(_fields(metadata, _POLICIES))
     unknown = [each for each in policies if each[1] not in set(MatchPolicy)]
     faults += wrong + [_fault(each, f"one of {', '.join(MatchPolicy)}") for each in unknown]
     if faults:
         return GangReading(None, tuple(faults))
-    policy = MatchPolicy(policies[0][1]) if policies else _default_policy(said[0])
-    sakkara = said[0][0][1] == names.SAKKARA_GROUP_NAME
+    policy = MatchPolicy(policies[0][1]) if policies else _default_policy(gang_names[0])
+    sakkara = gang_names[0][0][1] == names.SAKKARA_GROUP_NAME
     return GangReading(PodGang(name, numbers[minimums[0]] if minimums else None, policy, groups, sakkara))
 
 
 def groups_of(key: str, metadata: Metadata) -> tuple[tuple[str, ...], list[InvalidGangField]]:
     """Returns the gangs that start together with the gang `key` (`namespace/name`), read from its PodGroup's metadata."""
-    return _groups(key, _said(metadata, _GROUPS))
+    return _groups(key, _fields(metadata, _GROUPS))
 
 
 def faults_of_group(key: str, metadata: Metadata) -> list[InvalidGangField]:
     """Returns what is invalid in the gang groups and the match policy of a PodGroup's metadata."""
-    said = _said(metadata, _POLICIES)
-    unknown = [_fault(each, f"one of {', '.join(MatchPolicy)}") for each in said if each[1] not in set(MatchPolicy)]
+    fields = _fields(metadata, _POLICIES)
+    unknown = [_fault(each, f"one of {', '.join(MatchPolicy)}") for each in fields if each[1] not in set(MatchPolicy)]
     return groups_of(key, metadata)[1] + unknown
 
 
 def policy_of(metadata: Metadata) -> MatchPolicy | None:
     """Returns the match policy in a PodGroup's metadata; an invalid policy is ignored."""
-    return next((MatchPolicy(text) for _, text in _said(metadata, _POLICIES) if text in set(MatchPolicy)), None)
+    return next((MatchPolicy(text) for _, text in _fields(metadata, _POLICIES) if text in set(MatchPolicy)), None)
 
 
 def from_text(text: str | None) -> PodGang | None:
@@ -183,12 +183,12 @@ def from_text(text: str | None) -> PodGang | None:
 @lru_cache(maxsize=1024)  # all pods of a gang carry the same text
 def _from_text(text: str) -> PodGang | None:
     try:
-        said = read_json(text)
-        name, minimum, groups = said["name"], said.get("minimum"), said.get("groups", [])
+        terms = read_json(text)
+        name, minimum, groups = terms["name"], terms.get("minimum"), terms.get("groups", [])
         good = isinstance(name, str) and is_subdomain(name) and _are_keys(groups) and len(groups) <= MOST_GANGS + 1
         if not good or not (minimum is None or (type(minimum) is int and 1 <= minimum <= MOST_PODS)):
             return None
-        return PodGang(name, minimum, MatchPolicy(said["policy"]), tuple(groups), said.get("sakkara") is True)
+        return PodGang(name, minimum, MatchPolicy(terms["policy"]), tuple(groups), terms.get("sakkara") is True)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -198,31 +198,33 @@ def is_subdomain(text: str) -> bool:
     return len(text) <= LONGEST_NAME and _SUBDOMAIN.fullmatch(text) is not None
 
 
-def said_in(metadata: Metadata, field: str) -> tuple[str, str]:
+def field_of(metadata: Metadata, field: str) -> tuple[str, str]:
     """Returns part and key of the metadata that set a PodGang field (`name`, `minimum`, `groups` or `policy`).
 
     If the field is not set, returns where it could be set in the dialect of the gang's name.
     """
-    name = next(((part, key) for (part, key), _ in _said(metadata, _NAMES)), _NAMES[1])
+    name = next(((part, key) for (part, key), _ in _fields(metadata, _NAMES)), _NAMES[1])
     table = {"name": _NAMES, "minimum": _MINIMUMS, "groups": _GROUPS, "policy": _POLICIES}[field]
-    found = next(((part, key) for (part, key), _ in _said(metadata, table)), None)
+    found = next(((part, key) for (part, key), _ in _fields(metadata, table)), None)
     return found or next((each for each in table if each[0] == name[0]), table[0])
 
 
-def _said(metadata: Metadata, table: Iterable[tuple[str, str]]) -> Iterable[_Field]:
+def _fields(metadata: Metadata, table: Iterable[tuple[str, str]]) -> Iterable[_Field]:
     for part, key in table:
         text = (metadata.get(part) or {}).get(key)
         if text is not None:
             yield (part, key), str(text)
 
 
-def _fault(said: _Field, allowed: str) -> InvalidGangField:
-    (part, key), given = said
+def _fault(field: _Field, allowed: str) -> InvalidGangField:
+    (part, key), given = field
     return InvalidGangField(part, key, given, allowed)
 
 
-def _differences(said: list[_Field]) -> list[InvalidGangField]:
-    return [_fault(each, f"the same as {said[0][0][1]}, {said[0][1]}") for each in said[1:] if each[1] != said[0][1]]
+def _differences(fields: list[_Field]) -> list[InvalidGangField]:
+    return [
+        _fault(each, f"the same as {fields[0][0][1]}, {fields[0][1]}") for each in fields[1:] if each[1] != fields[0][1]
+    ]
 
 
 def _default_policy(name: _Field) -> MatchPolicy:

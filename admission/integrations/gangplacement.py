@@ -62,7 +62,7 @@ def check_likeness(pods: Iterable[QueuedPod], gang: str) -> None:
         if mine != theirs:
             key = min(key for key in PLACEMENT if mine.get(key) != theirs.get(key))
             given = ", ".join(
-                f"{said.get(key)} in pod {one.metadata.name}" for one, said in ((other, theirs), (pod, mine))
+                f"{values.get(key)} in pod {one.metadata.name}" for one, values in ((other, theirs), (pod, mine))
             )
             raise UnlikePods(f"metadata.annotations[{key}]", given, "the same in all pods of one role", gang)
 
@@ -99,20 +99,20 @@ def alone(given: Annotations) -> dict[str, str]:
 
 
 def _joined(pod_set: PodSet, gang: str) -> PodSet:
-    asked = pod_set.topology_request
-    if asked is None:
+    topology = pod_set.topology_request
+    if topology is None:
         return pod_set
-    return pod_set.model_copy(update={"topology_request": asked.model_copy(update={"pod_set_group_name": gang})})
+    return pod_set.model_copy(update={"topology_request": topology.model_copy(update={"pod_set_group_name": gang})})
 
 
 def _check_slices(pod_set: PodSet, gang: str) -> None:
-    asked = pod_set.topology_request
-    size = None if asked is None else _slice_size(asked)
+    topology = pod_set.topology_request
+    size = None if topology is None else _slice_size(topology)
     if size and pod_set.count % size:
         rule = f"a size that divides the {pod_set.count} pods of role {pod_set.name}"
         raise InvalidObject(f"metadata.annotations[{names.SLICE_SIZE}]", size, rule, gang)
 
 
-def _slice_size(asked: TopologyRequest) -> int | None:
-    layers: Any = asked.podset_slice_required_topology_constraints
-    return layers[0].size if layers else asked.pod_set_slice_size
+def _slice_size(topology: TopologyRequest) -> int | None:
+    layers: Any = topology.podset_slice_required_topology_constraints
+    return layers[0].size if layers else topology.pod_set_slice_size

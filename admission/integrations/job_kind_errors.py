@@ -100,8 +100,8 @@ def errors_of(obj: Mapping[str, Any]) -> list[InvalidObject]:
         found += _scale(kind.spec, kind.spec.scale)
     else:
         found += [*_shape(kind.spec), *_status(kind.spec)]
-    said = {error.field for error in found}
-    return [*found, *(error for error in limit_errors(JobKindSpec, spec, "spec") if error.field not in said)]
+    known = {error.field for error in found}
+    return [*found, *(error for error in limit_errors(JobKindSpec, spec, "spec") if error.field not in known)]
 
 
 def _title(obj: Mapping[str, Any]) -> str:
@@ -212,8 +212,8 @@ def _by_function(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
         yield InvalidObject(f"{at}.function", rule.function, f"must be one of {', '.join(FUNCTIONS)}")
     for name, field in type(rule).model_fields.items():
         if name not in ("function", "when") and getattr(rule, name) != field.get_default(call_default_factory=True):
-            said = "must be left out: the function says it"
-            yield InvalidObject(f"{at}.{field.alias or name}", getattr(rule, name), said)
+            allowed = "must be left out: the function states it"
+            yield InvalidObject(f"{at}.{field.alias or name}", getattr(rule, name), allowed)
 
 
 def _default_template(at: str, rule: DefaultTemplate) -> Iterator[InvalidObject]:

@@ -45,9 +45,9 @@ class JobKinds:
         """The adapters, keyed by the name of their JobKind."""
         return self._adapters
 
-    def on_change(self, told: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """Registers a callback for every change of a job kind or of a JobKind's error."""
-        self._changed.append(told)
+        self._changed.append(callback)
 
     def _handle(self, change: Change[dict[str, Any]]) -> None:
         """Looks at the changed JobKind and at others of the same kind of object, of which only the oldest counts."""
@@ -94,8 +94,8 @@ class JobKinds:
                 _declare(found[name])
                 self._adapters[name] = found[name]
                 changed = True
-        for told in self._changed if changed else ():
-            told()
+        for callback in self._changed if changed else ():
+            callback()
 
 
 def _claimed(obj: Mapping[str, Any]) -> tuple[str, str]:

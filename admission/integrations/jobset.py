@@ -45,8 +45,8 @@ class JobSet:
 
     def pod_sets(self, job: Job, *, topology: bool = True) -> tuple[PodSet, ...]:
         """See JobIntegration."""
-        asked = (job.get("metadata") or {}).get("annotations")
-        return tuple(_pod_set(replicated, asked, topology) for replicated in _replicated_jobs(job))
+        annotations = (job.get("metadata") or {}).get("annotations")
+        return tuple(_pod_set(replicated, annotations, topology) for replicated in _replicated_jobs(job))
 
     def is_suspended(self, job: Job) -> bool:
         """See JobIntegration."""
@@ -107,14 +107,14 @@ class JobSet:
         return patch_between(child, with_spec(child, template=cleaned))
 
 
-def _pod_set(replicated: Replicated, asked: Mapping[str, str] | None, topology: bool) -> PodSet:
+def _pod_set(replicated: Replicated, annotations: Mapping[str, str] | None, topology: bool) -> PodSet:
     template = kept_template(_template(replicated))
     count = _replicas(replicated) * _pods_each(replicated)
     fields: dict[str, Any] = {"name": _pod_set_name(replicated), "template": template, "count": count}
     if topology:
         fields["topology_request"] = topology_request(
             template["metadata"].get("annotations"),
-            job_annotations=asked,
+            job_annotations=annotations,
             pod_index_label=names.JOB_COMPLETION_INDEX,
             sub_group_index_label=names.JOBSET_JOB_INDEX,
             sub_group_count=_replicas(replicated),

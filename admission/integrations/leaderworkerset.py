@@ -98,20 +98,20 @@ def _templates(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _pod_sets(obj: Mapping[str, Any], topology: bool) -> tuple[PodSet, ...]:
     leader, size = leader_template(obj), size_of(obj)
-    asked = (obj.get("metadata") or {}).get("annotations") if topology else None
+    annotations = (obj.get("metadata") or {}).get("annotations") if topology else None
     if leader is None:
-        return (_pod_set(MAIN, worker_template(obj), size, asked, topology, names.LWS_WORKER_INDEX),)
-    first = _pod_set(LEADER, leader, 1, asked, topology, None)
+        return (_pod_set(MAIN, worker_template(obj), size, annotations, topology, names.LWS_WORKER_INDEX),)
+    first = _pod_set(LEADER, leader, 1, annotations, topology, None)
     if size < 2:
         return (first,)
-    return first, _pod_set(WORKER, worker_template(obj), size - 1, asked, topology, names.LWS_WORKER_INDEX)
+    return first, _pod_set(WORKER, worker_template(obj), size - 1, annotations, topology, names.LWS_WORKER_INDEX)
 
 
 def _pod_set(
     name: str,
     template: Mapping[str, Any],
     count: int,
-    asked: Mapping[str, str] | None,
+    annotations: Mapping[str, str] | None,
     topology: bool,
     index: str | None,
 ) -> PodSet:
@@ -119,7 +119,7 @@ def _pod_set(
     fields: dict[str, Any] = {"name": name, "template": kept, "count": count}
     if topology:
         given = kept["metadata"].get("annotations")
-        fields["topology_request"] = topology_request(given, job_annotations=asked, pod_index_label=index)
+        fields["topology_request"] = topology_request(given, job_annotations=annotations, pod_index_label=index)
     return PodSet(**fields)
 
 

@@ -60,10 +60,10 @@ def excess(pod: Obj, template: Obj, defaulted: Set[str] = frozenset(), added: Ma
     init container (cpu in milli-units, other resources in their base unit).
     """
     try:
-        asked, given = (effective_requests(pod_spec(each)) for each in (pod, template))
+        requested, given = (effective_requests(pod_spec(each)) for each in (pod, template))
     except (msgspec.ValidationError, InvalidObject) as error:
         return f"has pods that can be read: {error}"
-    for resource, amount in sorted(asked.items()):
+    for resource, amount in sorted(requested.items()):
         most = max(given.get(resource, 0), added.get(resource, 0))
         if amount > most and (resource in given or resource not in defaulted):
             least = to_text(resource, given.get(resource, 0))

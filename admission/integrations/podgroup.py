@@ -78,11 +78,11 @@ class PodUnit:
         """The group's number of pods. Raises UnlikePods if it is unreadable or members disagree."""
         if not self.group:
             return 1
-        said = {pod.annotations.get(names.POD_GROUP_TOTAL_COUNT) for pod in self.counting or self.pods}
+        counts = {pod.annotations.get(names.POD_GROUP_TOTAL_COUNT) for pod in self.counting or self.pods}
         where = f"metadata.annotations[{names.POD_GROUP_TOTAL_COUNT}]"
-        if len(said) > 1:
-            raise UnlikePods(where, sorted(map(str, said)), "the same in all pods of the group", self.group)
-        text = said.pop()
+        if len(counts) > 1:
+            raise UnlikePods(where, sorted(map(str, counts)), "the same in all pods of the group", self.group)
+        text = counts.pop()
         count = parse_int32(text or "")
         if count is None or count < 1:
             raise UnlikePods(where, text, f"a number from 1 to {MAX_COUNT}", self.group)
@@ -134,10 +134,10 @@ class PodUnit:
         fields["template"] = {"metadata": {}, "spec": pod.read_spec()}
         if topology:
             index = names.POD_GROUP_INDEX_LABEL
-            fields["topology_request"] = topology_request(self._asked(pod), pod_index_label=index)
+            fields["topology_request"] = topology_request(self._requested(pod), pod_index_label=index)
         return PodSet(**fields)
 
-    def _asked(self, pod: QueuedPod) -> Mapping[str, str]:
+    def _requested(self, pod: QueuedPod) -> Mapping[str, str]:
         """Returns the placement annotations of the pod's role."""
         return pod.annotations
 

@@ -32,11 +32,11 @@ def offsets(pod_sets: Sequence[RankedPods]) -> dict[str, dict[str, str]]:
     before: dict[str, int] = {}
     found: dict[str, dict[str, str]] = {}
     for pods in sorted(pod_sets, key=lambda pods: pods.count):
-        said = value_at(pods.template, ("metadata", "annotations"))
-        said = said if isinstance(said, Mapping) else {}
-        group = said.get(names.PODSET_GROUP_NAME)
+        annotations = value_at(pods.template, ("metadata", "annotations"))
+        annotations = annotations if isinstance(annotations, Mapping) else {}
+        group = annotations.get(names.PODSET_GROUP_NAME)
         started = 0 if group is None else before.get(str(group), 0)
         before[str(group)] = started + pods.count
-        offset = 0 if pods.first is None or names.POD_INDEX_OFFSET in said else pods.first - started
+        offset = 0 if pods.first is None or names.POD_INDEX_OFFSET in annotations else pods.first - started
         found[pods.name] = {names.POD_INDEX_OFFSET: str(offset)} if offset else {}
     return found

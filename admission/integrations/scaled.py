@@ -66,10 +66,10 @@ class ScaledSet:
         if least is not None and least < replicas:
             given["min_count"] = least
         if topology:
-            asked = (obj.get("metadata") or {}).get("annotations")
+            annotations = (obj.get("metadata") or {}).get("annotations")
             own = kept["metadata"].get("annotations")
             index = self.spec.rank_label
-            given["topology_request"] = topology_request(own, job_annotations=asked, pod_index_label=index)
+            given["topology_request"] = topology_request(own, job_annotations=annotations, pod_index_label=index)
         return (ReplicaGroup(0, workload, (PodSet(**given),)),)
 
     def is_elastic(self, obj: Mapping[str, Any]) -> bool:

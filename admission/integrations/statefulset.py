@@ -45,10 +45,10 @@ class StatefulSet:
         template = _with_claims(kept_template(spec.get("template") or {}), spec.get("volumeClaimTemplates"))
         fields: dict[str, Any] = {"name": MAIN, "template": template, "count": replicas}
         if topology:
-            asked = (obj.get("metadata") or {}).get("annotations")
+            annotations = (obj.get("metadata") or {}).get("annotations")
             fields["topology_request"] = topology_request(
                 template["metadata"].get("annotations"),
-                job_annotations=asked,
+                job_annotations=annotations,
                 pod_index_label=names.STATEFULSET_POD_INDEX,
             )
         return (ReplicaGroup(0, workload, (PodSet(**fields),)),)

@@ -119,5 +119,5 @@ def _template(info: PodSetInfo) -> dict[str, Any]:
     }
     parts: dict[str, dict[str, Any]] = {"metadata": meta, "spec": spec}
     return {
-        part: kept for part, said in parts.items() if (kept := {key: value for key, value in said.items() if value})
+        part: kept for part, values in parts.items() if (kept := {key: value for key, value in values.items() if value})
     }

@@ -101,9 +101,9 @@ def _disagree(given: Annotations) -> bool:
     """
     if not any(key in given for key in _CURRENT):
         return False
-    said = effective_annotations(given)
-    return sum(key in said for key in _CURRENT) > 1 or any(
-        given[first] != said[current] for first, current in FIRST_FORMS.items() if first in given
+    annotations = effective_annotations(given)
+    return sum(key in annotations for key in _CURRENT) > 1 or any(
+        given[first] != annotations[current] for first, current in FIRST_FORMS.items() if first in given
     )
 
 
@@ -246,9 +246,9 @@ def _pair(name: str, group: Sequence[Template], job: Annotations | None) -> Erro
 
 
 def _levels(template: Template, job: Annotations | None) -> tuple[str | None, ...]:
-    said = effective_annotations(template.annotations, job)
+    annotations = effective_annotations(template.annotations, job)
     return tuple(
-        said.get(key) for key in (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.RELAX_TOPOLOGY_AFTER)
+        annotations.get(key) for key in (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.RELAX_TOPOLOGY_AFTER)
     )
 
 

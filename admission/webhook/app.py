@@ -104,7 +104,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             owners=Owners(kube),
             permissions=Permissions(kube),
             clients=clients,
-            tell=notices.tell,
+            report=notices.report,
         )
 
         async def serve() -> None:

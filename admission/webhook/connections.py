@@ -46,7 +46,7 @@ class _BoundsReading(Protocol):
 class _Connection(RequestHandler):
     """A connection that is closed if its first request is late, or if it is the oldest of too many."""
 
-    __slots__ = ("_late", "_open")
+    __slots__ = ("_open", "_overdue")
 
     def __init__(self, connections: Connections, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
         # Decompressing would defeat the limit on a body's length; the API server sends no compressed bodies.
@@ -59,13 +59,13 @@ class _Connection(RequestHandler):
             auto_decompress=False,
         )
         self._open = connections
-        self._late: asyncio.TimerHandle | None = None
+        self._overdue: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         if isinstance(transport, _BoundsReading):
             transport.set_read_buffer_limits(_READ_AHEAD)
-        self._late = asyncio.get_running_loop().call_later(2 * self._open.limits.whole, self._abort)
+        self._overdue = asyncio.get_running_loop().call_later(2 * self._open.limits.whole, self._abort)
         self._open.unfinished.enter(self, address(transport), self._abort)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -103,9 +103,9 @@ class _Connection(RequestHandler):
 
     def _note_arrival(self) -> None:
         self._open.unfinished.leave(self)
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
 
 
 class _Server(web.Server):

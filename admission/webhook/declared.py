@@ -45,12 +45,12 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
         for depth in range(1, len(adapter.suspend)):
             if (found := value_at(job, adapter.suspend[:depth])) is not None and not isinstance(found, Mapping):
                 return [invalid(_path(adapter.suspend[:depth]), found, "must be an object")]
-        asked = JobExpressions(job)
+        expressions = JobExpressions(job)
         try:
             for one in adapter.spec.requires:
-                if not asked.holds(one.expression):
+                if not expressions.holds(one.expression):
                     return [invalid(FieldPath(one.path), value_at(job, fields(one.path)), one.message)]
-            for entry in adapter.entries(job, asked):
+            for entry in adapter.entries(job, expressions):
                 adapter.template(job, entry)
                 adapter.pods_of(job, entry)
         except MissingReference:

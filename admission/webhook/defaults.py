@@ -104,10 +104,10 @@ def _hand_over(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups, r
 
 
 def _gate(job: Job, kind: ReviewedKind, rules: ReviewRules) -> None:
-    asked, prebuilt = annotations_of(job), prebuilt_workload(job)[1]
+    annotations, prebuilt = annotations_of(job), prebuilt_workload(job)[1]
     workload = {names.TOPOLOGY_WORKLOAD: prebuilt, names.WORKLOAD_ANNOTATION: prebuilt} if prebuilt else {}
     for template in kind.templates(job):
-        if asks_for_topology(template.annotations, asked):
+        if asks_for_topology(template.annotations, annotations):
             _gate_template(template, workload)
 
 

@@ -363,8 +363,8 @@ def endpoint_of(path: str, request: Request) -> Endpoint:
 
 
 def _warn_of_unmanaged(obj: Wire, _: ReviewRules) -> list[str]:
-    said = notice(obj)
-    return [said] if said else []
+    warning = notice(obj)
+    return [warning] if warning else []
 
 
 def declared_endpoint(kind: GroupKind) -> Endpoint | None:

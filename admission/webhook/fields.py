@@ -170,19 +170,19 @@ def same(one: Any, other: Any) -> bool:
     Such a client drops empty and zero values when it writes back an object (`omitempty`), and writes quantities in their
     canonical form.
     """
-    return bool(one == other or _said(one) == _said(other))
+    return bool(one == other or _normalized(one) == _normalized(other))
 
 
-def _said(value: Any, field: str = "") -> Any:
+def _normalized(value: Any, field: str = "") -> Any:
     if isinstance(value, Mapping):
         if field in _OWN_KEYS:
             return dict(value)
         if field in _AMOUNTS:
             return {key: _amount(amount) for key, amount in value.items()}
-        items = ((key, _said(item, key)) for key, item in value.items())
+        items = ((key, _normalized(item, key)) for key, item in value.items())
         return {key: item for key, item in items if item}
     if isinstance(value, list | tuple):
-        return [_said(item) for item in value]
+        return [_normalized(item) for item in value]
     return value or None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import GangReading, InvalidGangField, PodGang, faults_of_group, read, said_in
+from admission.integrations.gang import GangReading, InvalidGangField, PodGang, faults_of_group, field_of, read
 from admission.integrations.pod import role_hash
 from admission.integrations.sakkara import in_words, shape_of
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, FieldPath, forbidden, invalid
@@ -77,7 +77,7 @@ def _gang_differences(pod: Pod, gang: PodGang, other: GangPod) -> Errors:
         for field in ("minimum", "groups", "policy"):
             mine, theirs = getattr(gang, field), getattr(other.gang, field)
             if mine != theirs:
-                where = _place(*said_in(pod.get("metadata") or {}, field))
+                where = _place(*field_of(pod.get("metadata") or {}, field))
                 errors.append(invalid(where, _shown(mine), f"must be as in {peer}: {_shown(theirs)}"))
     number, name = spec.get("priority"), spec.get("priorityClassName") or ""
     if number is not None and other.priority is not None:
@@ -159,7 +159,7 @@ def validate_update(old: Pod, new: Pod) -> Errors:
     mine, other = read("", new.get("metadata") or {}).gang, read("", old.get("metadata") or {}).gang
     if names.GANG_TERMS in before and other is not None and mine is not None and mine != other:
         return [
-            invalid(_place(*said_in(new["metadata"], field)), _shown(getattr(mine, field)), IMMUTABLE)
+            invalid(_place(*field_of(new["metadata"], field)), _shown(getattr(mine, field)), IMMUTABLE)
             for field in ("name", "minimum", "groups", "policy")
             if getattr(mine, field) != getattr(other, field)
         ]

@@ -36,7 +36,7 @@ class Handlers:
 
     `ready` reports whether the lookups have synced; `owners` reads owners that the lookups do not hold, and
     `permissions` asks what a request's user may do. `clients` lists the
-    common names that a client certificate must have one of; empty accepts every client that TLS accepts. `tell` receives
+    common names that a client certificate must have one of; empty accepts every client that TLS accepts. `report` receives
     each request that was answered with a warning about an unmanaged kind.
     """
 
@@ -47,13 +47,13 @@ class Handlers:
     owners: Owners | None = None
     permissions: Permissions | None = None
     clients: Collection[str] = ()
-    tell: Callable[[Request], None] = field(default=lambda request: None)
+    report: Callable[[Request], None] = field(default=lambda request: None)
 
     async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
         """Answers one AdmissionReview; never raises. `call` runs the slow steps, in a thread for a large body."""
         try:
-            asked = await self._completed(path, await call(decode, body))
-            reply = await call(review, path, asked, self.lookups, self.rules)
+            request = await self._completed(path, await call(decode, body))
+            reply = await call(review, path, request, self.lookups, self.rules)
             encoded = msgspec.json.encode(reply)
         except BadReview as bad:
             self.observe(path, "malformed")
@@ -64,7 +64,7 @@ class Handlers:
             return web.Response(status=500, text=f"internal error: {type(failure).__name__}: {failure}\n")
         self.observe(path, "allowed" if reply["response"]["allowed"] else "denied")
         if path == NOTICE_UNMANAGED and "warnings" in reply["response"]:
-            self.tell(asked)
+            self.report(request)
         return web.Response(body=encoded, content_type="application/json")
 
     async def convert(self, body: bytearray, call: RunFunction) -> web.Response:

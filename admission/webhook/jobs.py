@@ -126,41 +126,44 @@ def with_profile(rules: ReviewRules, job: Job, namespace: str, lookups: Lookups)
 
 def requests_again(old: Job, new: Job, kind: ReviewedKind) -> bool:
     """Reports whether an update changes the queue or any annotation, since annotations may name levels."""
-    return queue_name(old) != queue_name(new) or _asked(old, kind) != _asked(new, kind)
+    return queue_name(old) != queue_name(new) or _topology_annotations(old, kind) != _topology_annotations(new, kind)
 
 
-def _asked(job: Job, kind: ReviewedKind) -> list[Mapping[str, str]]:
+def _topology_annotations(job: Job, kind: ReviewedKind) -> list[Mapping[str, str]]:
     return [annotations_of(job), *(template.annotations for template in kind.templates(job))]
 
 
 def _topology(job: Job, templates: Sequence[Template], rules: ReviewRules, known: QueueLevels | None) -> Errors:
-    asked = annotations_of(job)
-    errors = [*topology.first_forms(_METADATA, asked, known), *placement_annotations.refinements(_METADATA, asked)]
-    errors += placement_annotations.profile(_METADATA, asked)
+    annotations = annotations_of(job)
+    errors = [
+        *topology.first_forms(_METADATA, annotations, known),
+        *placement_annotations.refinements(_METADATA, annotations),
+    ]
+    errors += placement_annotations.profile(_METADATA, annotations)
     for template in templates:
         errors += placement_annotations.refinements(template.metadata, template.annotations)
         errors += topology.first_forms(template.metadata, template.annotations, known)
         errors += topology.template_annotations(
-            template.metadata, template.annotations, asked, multi_layer=rules.placement.multi_layer
+            template.metadata, template.annotations, annotations, multi_layer=rules.placement.multi_layer
         )
     if errors:
         return errors
     errors = [e for t in templates for e in topology.slice_bound(t.metadata, t.annotations, t.count)]
-    return [*errors, *placement_annotations.combinations(_METADATA, asked, templates)]
+    return [*errors, *placement_annotations.combinations(_METADATA, annotations, templates)]
 
 
 def elastic_topology(job: Job, templates: Sequence[Template]) -> Errors:
     """Returns errors of topology requests that elastic jobs do not support: running pods stay, new pods go where they fit."""
     errors: Errors = []
     for template in templates:
-        said = effective_annotations(template.annotations, annotations_of(job))
+        annotations = effective_annotations(template.annotations, annotations_of(job))
         at = template.metadata.child("annotations")
         for key, word in ((names.REQUIRED_TOPOLOGY, "required"), (names.PREFERRED_TOPOLOGY, "preferred")):
-            if key in said:
+            if key in annotations:
                 errors.append(forbidden(at.child(key), f"{word} topology is not supported with elastic jobs"))
-        if (key := names.PLACEMENT_CONSTRAINTS) in said:
+        if (key := names.PLACEMENT_CONSTRAINTS) in annotations:
             errors.append(forbidden(at.key(key), "placement constraints are not supported with elastic jobs"))
-        if (key := names.SPARE_HOSTS) in said:
+        if (key := names.SPARE_HOSTS) in annotations:
             errors.append(forbidden(at.key(key), "spare hosts are not supported with elastic jobs"))
     return errors
 

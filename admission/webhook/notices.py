@@ -25,7 +25,7 @@ _UID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 class Notices:
-    """Writes the events. Call `tell` on the event loop; one task runs `run`."""
+    """Writes the events. Call `report` on the event loop; one task runs `run`."""
 
     def __init__(self, kube: Kube, component: str, lookups: Lookups) -> None:
         self._recorder = EventRecorder(kube.tuned(qps=_PER_SECOND, burst=_BURST), component, limit=_WAITING)
@@ -40,7 +40,7 @@ class Notices:
         """Writes events until cancelled."""
         await self._recorder.run()
 
-    def tell(self, request: Request) -> None:
+    def report(self, request: Request) -> None:
         """Queues an event on the request's object if its kind is unmanaged and it names a queue."""
         if request.dry_run or self._lookups.namespace_labels(request.namespace) is None:
             return

@@ -118,7 +118,7 @@ def adopt(pod: dict[str, Any], controllers: list[GroupKind]) -> None:
                 annotations.pop(key, None)
         return
     owner = next(one for one in meta.get("ownerReferences") or () if one.get("controller"))
-    said = {names.POD_SUSPENDING_PARENT: own.framework, names.SET_NAME: str(owner.get("name") or "")}
+    values = {names.POD_SUSPENDING_PARENT: own.framework, names.SET_NAME: str(owner.get("name") or "")}
     if own.spec.rank_label is not None:
-        said[names.POD_GROUP_INDEX_SOURCE] = own.spec.rank_label
-    meta["annotations"] = {**annotations, **said}
+        values[names.POD_GROUP_INDEX_SOURCE] = own.spec.rank_label
+    meta["annotations"] = {**annotations, **values}

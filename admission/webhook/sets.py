@@ -32,7 +32,7 @@ _LABELS: Final = FieldPath("metadata").child("labels")
 _QUEUE: Final = _LABELS.key(names.QUEUE_NAME_LABEL)
 _PRIORITY: Final = _LABELS.key(names.PRIORITY_CLASS_LABEL)
 _PROPAGATED: Final = (names.QUEUE_NAME_LABEL, names.PRIORITY_CLASS_LABEL)
-_TOLD_LATER: Final = (
+_WRITTEN_LATER: Final = (
     names.POD_GROUP_NAME,
     names.POD_GROUP_TOTAL_COUNT,
     names.PREBUILT_WORKLOAD,
@@ -62,16 +62,16 @@ def mark(
     if gangs.reading(template, namespace).gang is not None:
         return
     for part in ("labels", "annotations"):
-        kept = {key: value for key, value in (metadata.get(part) or {}).items() if key not in _TOLD_LATER}
+        kept = {key: value for key, value in (metadata.get(part) or {}).items() if key not in _WRITTEN_LATER}
         metadata[part] = kept
-    said = {
+    values = {
         names.POD_SUSPENDING_PARENT: framework,
         names.POD_GROUP_FAST_ADMISSION: "true",
         names.POD_GROUP_SERVING: "true",
         **({names.POD_GROUP_INDEX_SOURCE: index_label} if index_label else {}),
         **(annotations or {}),
     }
-    _put(metadata, "annotations", said)
+    _put(metadata, "annotations", values)
 
 
 def _put(metadata: dict[str, Any], part: str, values: Mapping[str, str]) -> None:

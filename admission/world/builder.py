@@ -214,14 +214,14 @@ class Builder:
             self._add_maker(document, kind)
             return
         obj = self._identified(kind, document)
-        said = duration(obj)
+        seconds = duration(obj)
         made = sets.workloads_of(obj, sets.set_kinds()[kind], self.objects, self._world.now)
         for number, workload in enumerate(made):
             title = document.name if len(made) == 1 else f"{document.name}-{number}"
             stored = as_created(
                 workload, obj["metadata"]["creationTimestamp"], f"{obj['metadata']['uid']}-{number:04d}"
             )
-            self._enter(stored, about(stored, title, sets.RUN_FOR if said is None else said), self._arrival(obj))
+            self._enter(stored, about(stored, title, sets.RUN_FOR if seconds is None else seconds), self._arrival(obj))
 
     def _add_maker(self, document: Document, kind: Resource) -> None:
         if self._given.is_part(document):
@@ -236,8 +236,8 @@ class Builder:
         return lambda _, __: self._add_unit(members)
 
     def _add_unit(self, members: pod_units.UnitPods) -> None:
-        said = [duration(document.object) for document in members.documents]
-        run_for = max((seconds for seconds in said if seconds is not None), default=None)
+        durations = [duration(document.object) for document in members.documents]
+        run_for = max((seconds for seconds in durations if seconds is not None), default=None)
         self._set_run_time(members.title, run_for)
         at = max(self._arrival(document.object) for document in members.documents)
         for made in self._units.workloads(members, self._world.now):

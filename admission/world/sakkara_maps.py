@@ -59,7 +59,7 @@ def check(found: ConfigMap, namespace: str) -> None:
 
 def problem(key: str, trees: Trees, groups: SakkaraGroups) -> str | None:
     """Returns the errors of the ConfigMap of that key, as the controller's event has them, or None."""
-    return "; ".join(said for said in (trees.problem(key), groups.problem(key)) if said) or None
+    return "; ".join(problem for problem in (trees.problem(key), groups.problem(key)) if problem) or None
 
 
 def waiting(maps: GroupMaps) -> Iterator[tuple[str, str]]:

@@ -58,8 +58,8 @@ def _never_complete(spec: Mapping[str, Any], template: Mapping[str, Any]) -> boo
     if spec.get("podManagementPolicy") == "Parallel" or spec.get("replicas", 1) < 2:
         return False
     meta = template.get("metadata") or {}
-    said = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
-    return said.get(POD_GROUP_FAST_ADMISSION) != "true" and (POD_GROUP_NAME in said or names_gang(meta))
+    metadata = {**(meta.get("labels") or {}), **(meta.get("annotations") or {})}
+    return metadata.get(POD_GROUP_FAST_ADMISSION) != "true" and (POD_GROUP_NAME in metadata or names_gang(meta))
 
 
 def _pod(kind: Resource, maker: Object, template: Mapping[str, Any], name: str) -> Object:

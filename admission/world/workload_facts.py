@@ -62,17 +62,17 @@ def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[
     """
     world.gangs.update((key, message) for key, message in reasons if key not in world.about)
     for group in groups:
-        said = find_condition(group.status.conditions, GANG_STARTED)
-        if group.key not in world.about and said is not None and said.status == "False":
-            world.gangs[group.key] = said.message
+        condition = find_condition(group.status.conditions, GANG_STARTED)
+        if group.key not in world.about and condition is not None and condition.status == "False":
+            world.gangs[group.key] = condition.message
 
 
 def add_states(world: World, workloads: Iterable[Workload]) -> None:
     """Adds which workloads lost a node, which have pods that are not ready, and which have pods that no node accepts."""
     for workload in workloads:
-        said = find_condition(workload.status.conditions, UNSCHEDULABLE)
-        if said is not None and said.status == "True":
-            world.unbound[workload.key] = said.message
+        condition = find_condition(workload.status.conditions, UNSCHEDULABLE)
+        if condition is not None and condition.status == "True":
+            world.unbound[workload.key] = condition.message
         if nodes := failed_nodes(workload):
             world.failed[workload.key] = tuple(nodes)
         if unready(workload):

@@ -52,7 +52,9 @@ class Webhooks:
         if review.mutating:
             return await self._mutate(review, context)
         hooks = self._hooks(review)
-        for done in await asyncio.gather(*(self._ask(hook, review, context) for hook in hooks), return_exceptions=True):
+        for done in await asyncio.gather(
+            *(self._call(hook, review, context) for hook in hooks), return_exceptions=True
+        ):
             if isinstance(done, BaseException):
                 raise done
         return review.obj
@@ -60,13 +62,13 @@ class Webhooks:
     async def _mutate(self, review: Review, context: Context) -> Obj | None:
         """Calls mutating webhooks in order of name, then those with reinvocation again if a later one changed the object."""
         obj = review.obj
-        asked: list[tuple[Obj, Obj | None]] = []
+        called: list[tuple[Obj, Obj | None]] = []
         for hook in self._hooks(review):
-            obj = await self._ask(hook, _with(review, obj), context)
-            asked.append((hook, obj))
-        for hook, left in asked:
+            obj = await self._call(hook, _with(review, obj), context)
+            called.append((hook, obj))
+        for hook, left in called:
             if hook.get("reinvocationPolicy") == "IfNeeded" and obj != left:
-                obj = await self._ask(hook, _with(review, obj), context)
+                obj = await self._call(hook, _with(review, obj), context)
         return obj
 
     def _hooks(self, review: Review) -> Iterable[Obj]:
@@ -90,7 +92,7 @@ class Webhooks:
         labels_of = found["metadata"].get("labels") if found else {}
         return matches(from_object(hook.get("namespaceSelector")), labels_of)
 
-    async def _ask(self, hook: Obj, review: Review, context: Context) -> Obj | None:
+    async def _call(self, hook: Obj, review: Review, context: Context) -> Obj | None:
         """Returns the object after this webhook. Raises the webhook's denial, or status 500 if it fails under policy Fail."""
         request = _request(review, context)
         name = hook["name"]

@@ -36,8 +36,8 @@ def check_preconditions(kind: ServedKind, record: StoredObject, options: DeleteO
         why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({record.uid})"
         raise other_object(kind, name, f"{why}. The object might have been deleted and then recreated")
     if options.resource_version and options.resource_version != str(record.rv):
-        asked = options.resource_version
-        why = f"the ResourceVersion in the precondition ({asked}) does not match the ResourceVersion in record ({record.rv})"
+        version = options.resource_version
+        why = f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({record.rv})"
         raise other_object(kind, name, f"{why}. The object might have been modified")
 
 

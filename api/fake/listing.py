@@ -47,9 +47,9 @@ def _token(text: str) -> _Token:
         raise bad_request(f"continue key is not valid: {error}") from error
 
 
-def too_large(asked: int, current: int) -> StatusError:
+def too_large(requested: int, current: int) -> StatusError:
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    text = f"Timeout: Too large resource version: {asked}, current: {current}"
+    text = f"Timeout: Too large resource version: {requested}, current: {current}"
     return StatusError(504, "Timeout", text, {"causes": [cause], "retryAfterSeconds": 1})
 
 
@@ -69,13 +69,13 @@ def _position(store: Storage, target: RequestTarget, query: Mapping[str, str], t
         if 0 <= token.rv < floor:
             raise expired(_TOO_OLD, _Token(-1, token.start).text())
         return (current if token.rv < 0 else token.rv), token.start
-    asked = routes.version(query)
-    if asked is not None and asked > current:
-        raise too_large(asked, current)
-    if query.get("resourceVersionMatch") == "Exact" and asked:
-        if asked < floor:
+    requested = routes.version(query)
+    if requested is not None and requested > current:
+        raise too_large(requested, current)
+    if query.get("resourceVersionMatch") == "Exact" and requested:
+        if requested < floor:
             raise expired("The resourceVersion for the provided list is too old.")
-        return asked, ""
+        return requested, ""
     return current, ""
 
 

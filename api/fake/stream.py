@@ -59,21 +59,21 @@ class Stream:
 
     def _backlog(self, watcher: Watcher) -> bytes:
         """Returns all lines before the first live event. Must run right after the watcher was registered, without an await."""
-        asked, current = routes.version(self.query), self.store.resource_version
+        requested, current = routes.version(self.query), self.store.resource_version
         initial = self.query.get("sendInitialEvents")
         if initial and self.query.get("resourceVersionMatch") != "NotOlderThan":
             raise bad_request(
                 "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
             )
-        if asked is not None and asked > current:
-            raise too_large(asked, current)
-        if initial == "true" or (initial is None and not asked):
+        if requested is not None and requested > current:
+            raise too_large(requested, current)
+        if initial == "true" or (initial is None and not requested):
             lines = self._present(watcher)
             return lines + (self.bookmark(current, ends_initial=True) if initial else b"")
         table = self.store.table(self.target.kind)
-        if asked is not None and asked < table.floor:
-            return self._error(expired(f"too old resource version: {asked} ({table.floor})"))
-        seen = (watcher.see(event) for event in table.since(asked or current))
+        if requested is not None and requested < table.floor:
+            return self._error(expired(f"too old resource version: {requested} ({table.floor})"))
+        seen = (watcher.see(event) for event in table.since(requested or current))
         return b"".join(self.line(event) for event in seen if event)
 
     def _present(self, watcher: Watcher) -> bytes:

@@ -40,12 +40,12 @@ class Access:
         key = hashlib.sha256(token.encode()).digest(), path
         if key not in self._known:
             try:
-                self._known[key] = await self._asked(token, path)
+                self._known[key] = await self._reviewed(token, path)
             except StowageError:
                 return PathAccess.UNKNOWN
         return self._known[key]
 
-    async def _asked(self, token: str, path: str) -> PathAccess:
+    async def _reviewed(self, token: str, path: str) -> PathAccess:
         found = await self._kube.create(TOKEN_REVIEWS, _body(TOKEN_REVIEWS, {"token": token}))
         status = found.get("status") or {}
         if not status.get("authenticated"):
@@ -96,10 +96,10 @@ class Permissions:
         """
         key = subject, right, namespace, name
         if key not in self._known:
-            self._known[key] = await self._asked(*key)
+            self._known[key] = await self._reviewed(*key)
         return self._known[key]
 
-    async def _asked(self, subject: Subject, right: Right, namespace: str, name: str) -> bool:
+    async def _reviewed(self, subject: Subject, right: Right, namespace: str, name: str) -> bool:
         what = {"group": right.resource.group, "resource": right.resource.plural, "subresource": right.subresource}
         named = {"name": name} if name else {}
         spec = subject.spec()

@@ -178,13 +178,13 @@ class Informer(Generic[T]):
 
     async def _attempt(self) -> float:
         """Makes one round and returns the seconds to wait before the next."""
-        asked = 0.0
+        retry_after = 0.0
         try:
             await self._round()
         except StowageError as error:
             self._note(error)
-            asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
-        return max(self._backoff.delay(self._failures), asked)
+            retry_after = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
+        return max(self._backoff.delay(self._failures), retry_after)
 
     async def _round(self) -> None:
         """Lists if needed, then watches until the watch ends."""

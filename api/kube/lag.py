@@ -25,9 +25,9 @@ _COUNTED: Final = 20
 """Turns until the tasks are counted again."""
 
 
-def held(late: float, cpu: float) -> float:
+def held(delay: float, cpu: float) -> float:
     """Returns the part of a delay that this process can have caused, in seconds; `cpu` is its CPU time since the last check."""
-    return min(late, cpu)
+    return min(delay, cpu)
 
 
 async def watch_loop() -> None:
@@ -38,9 +38,9 @@ async def watch_loop() -> None:
             metrics.TASKS.set(len(asyncio.all_tasks()))
         due = time.perf_counter() + PERIOD
         await asyncio.sleep(PERIOD)
-        late, before = max(0.0, time.perf_counter() - due), cpu
+        delay, before = max(0.0, time.perf_counter() - due), cpu
         cpu = time.process_time()
-        metrics.LOOP_LAG.observe(late)
-        metrics.LOOP_HELD.observe(ours := held(late, cpu - before))
+        metrics.LOOP_LAG.observe(delay)
+        metrics.LOOP_HELD.observe(ours := held(delay, cpu - before))
         if ours > _LONG:
             log.warning("the loop was held", extra={"seconds": round(ours, 3)})

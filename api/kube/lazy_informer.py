@@ -16,18 +16,18 @@ class LazyInformer(Informer[T]):
 
     _woken: asyncio.Event | None = None
     _listeners: tuple[Callable[[], None], ...] = ()
-    _asked = False
+    _wanted = False
 
     def wake(self) -> None:
         """Starts to list and watch, if it has not yet."""
-        self._asked = True
+        self._wanted = True
         if self._woken is not None:
             self._woken.set()
 
     @property
     def is_settled(self) -> bool:
         """Reports whether the copy was not requested, or holds its first list."""
-        return not self._asked or self.has_synced
+        return not self._wanted or self.has_synced
 
     def on_synced(self, fn: Callable[[], None]) -> None:
         """Registers a function that is called when the first list is complete."""
@@ -35,13 +35,13 @@ class LazyInformer(Informer[T]):
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - as Informer's
         """Waits for the first list; returns at once if the copy was not requested."""
-        if self._asked:
+        if self._wanted:
             await super().synced(timeout)
 
     async def run(self) -> None:
         """Waits for `wake`, then lists and watches until cancelled."""
         self._woken = asyncio.Event()
-        if not self._asked:
+        if not self._wanted:
             await self._woken.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run(), name=f"informer {self.resource.plural}")

@@ -250,8 +250,8 @@ def _cancel(task: asyncio.Task[None]) -> None:
 async def _stop(task: asyncio.Task[None], patience: float | None = None) -> None:
     """Cancels a task and waits, at most `patience` seconds. The task's owner handles its exception."""
     task.cancel()
-    _, late = await asyncio.wait({task}, timeout=patience)
-    if late:
+    _, running = await asyncio.wait({task}, timeout=patience)
+    if running:
         log.error("does not end when it is cancelled", extra={"task": task.get_name(), "seconds": patience})
     elif not task.cancelled() and (error := task.exception()) is not None:
         log.debug("ended with an error", exc_info=error)

@@ -17,7 +17,7 @@ from api.kube.resources import Resource
 
 log = logging.getLogger(__name__)
 
-_ASK_AGAIN = 15.0
+_INTERVAL = 15.0
 """Seconds between checks whether the kind is installed."""
 _NO_ANSWER = 1.0
 _NO_RIGHTS = 5.0
@@ -26,14 +26,14 @@ _NO_RIGHTS = 5.0
 class OptionalInformer(Informer[dict[str, Any]]):
     """An informer of a kind that the API server may not know (yet); until then it is empty and counts as synced.
 
-    `ask_again` is the time between checks in seconds.
+    `interval` is the time between checks in seconds.
     """
 
     def __init__(
-        self, kube: Kube, resource: Resource, *, label_selector: str | None = None, ask_again: float = _ASK_AGAIN
+        self, kube: Kube, resource: Resource, *, label_selector: str | None = None, interval: float = _INTERVAL
     ) -> None:
         super().__init__(kube, resource, dict, label_selector=label_selector)
-        self._asked, self._ask_again = asyncio.Event(), ask_again
+        self._checked, self._interval = asyncio.Event(), interval
         self.served = False
         self.problem = ""
         """Why it is unknown whether the kind is served, or an empty string."""
@@ -41,20 +41,20 @@ class OptionalInformer(Informer[dict[str, Any]]):
     async def run(self) -> None:
         """Waits until the kind is served, then lists and watches until cancelled."""
         while not self.served:
-            pause = await self._ask()
+            pause = await self._discover()
             await asyncio.sleep(pause)
         await super().run()
 
     @property
     def is_settled(self) -> bool:
         """Reports whether the first list is complete, or the API server does not know the kind."""
-        return self.has_synced if self.served else self._asked.is_set()
+        return self.has_synced if self.served else self._checked.is_set()
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - as Informer's
         """Waits until the first list is complete, or until the API server says that it does not know the kind."""
         try:
             async with asyncio.timeout(timeout):
-                await self._asked.wait()
+                await self._checked.wait()
         except TimeoutError:
             raise TimeoutError(
                 f"{self.resource.plural}: whether they are served is not known within {timeout} s"
@@ -64,7 +64,7 @@ class OptionalInformer(Informer[dict[str, Any]]):
 
     async def _attempt(self) -> float:
         pause = await super()._attempt()
-        return pause if self.served else min(pause, self._ask_again)
+        return pause if self.served else min(pause, self._interval)
 
     def _note(self, error: StowageError) -> None:
         if not isinstance(error, NotFound):
@@ -80,21 +80,21 @@ class OptionalInformer(Informer[dict[str, Any]]):
         await super()._show(items)
         self.served = True
 
-    async def _ask(self) -> float:
+    async def _discover(self) -> float:
         """Checks whether the kind is served. Returns the seconds until the next step."""
         try:
             await self._kube.list(self.resource, limit=1)
         except NotFound:
-            if not self._asked.is_set():
+            if not self._checked.is_set():
                 log.info("kind not installed", extra={"resource": self.resource.plural})
-            self._asked.set()
+            self._checked.set()
             self.problem = ""
-            return self._ask_again
+            return self._interval
         except StowageError as error:
             if str(error) != self.problem:
                 log.warning("cannot tell whether %s are served: %s", self.resource.plural, error)
             self.problem = str(error)
             return _NO_RIGHTS if isinstance(error, Forbidden) else _NO_ANSWER
         self.served, self.problem = True, ""
-        self._asked.set()
+        self._checked.set()
         return 0.0

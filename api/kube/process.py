@@ -26,7 +26,7 @@ from typing import Any, Final
 import uvloop
 
 from api.kube import logs
-from api.kube.health import HealthServer, MayRead, Page, PathAccess, Readiness, nobody_asked, not_yet
+from api.kube.health import HealthServer, MayRead, Page, PathAccess, Readiness, no_check, not_yet
 from api.kube.lag import watch_loop
 from api.kube.settings import ProcessSettings
 
@@ -80,7 +80,7 @@ async def _serve(main: Main, settings: ProcessSettings) -> int:
     async def may_read(token: str, path: str) -> PathAccess:
         return await process.may_read(token, path)
 
-    guard = may_read if guarded else nobody_asked
+    guard = may_read if guarded else no_check
     async with HealthServer(host, port, process.readiness, process.pages, guard) as health:
         process.health_port = health.port
         log.info("started", extra={"program": settings.name, "pid": os.getpid(), "health_port": health.port})

@@ -40,8 +40,8 @@ def may_repeat(error: BaseException, repeatable: bool, longest: float) -> bool:
 
 def pause(error: BaseException | None, failures: int, backoff: Backoff) -> float:
     """Returns the seconds before the next attempt: slightly more than the server's Retry-After, else the backoff."""
-    asked = error.retry_after if isinstance(error, ApiError) else None
-    return jittered(asked * 1.1, 0.09) if asked else backoff.delay(failures)
+    retry_after = error.retry_after if isinstance(error, ApiError) else None
+    return jittered(retry_after * 1.1, 0.09) if retry_after else backoff.delay(failures)
 
 
 def retrying(settings: ClientSettings, repeatable: bool) -> AsyncRetrying:

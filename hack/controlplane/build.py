@@ -184,12 +184,12 @@ def _run(go: Path, recipe: Recipe, progress: Progress, *args: str) -> str:
             [go, *args], cwd=recipe.folder, env={**os.environ, **GO_ENV}, stdout=stdout, stderr=subprocess.PIPE
         )
         try:
-            said = follow(process, progress)
+            lines = follow(process, progress)
         except BaseException:
             process.kill()
             raise
         if process.returncode:
-            raise BuildError(f"go {args[0]} failed with {process.returncode}:\n" + "\n".join(said[-40:]))
+            raise BuildError(f"go {args[0]} failed with {process.returncode}:\n" + "\n".join(lines[-40:]))
         stdout.seek(0)
         return stdout.read()
 

@@ -68,15 +68,15 @@ def clock(seconds: float) -> str:
 
 def follow(process: subprocess.Popen[bytes], progress: Progress) -> list[str]:
     """Reads the process's stderr into `progress` until it ends, and returns the last lines."""
-    said: list[str] = []
+    lines: list[str] = []
     for line in _lines(process):
         if line is None:
             progress.show()
             continue
         progress.line(line)
-        said = [*said[1 - _KEPT :], line]
+        lines = [*lines[1 - _KEPT :], line]
     process.wait()
-    return said
+    return lines
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str | None]:

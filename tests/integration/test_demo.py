@@ -14,9 +14,9 @@ from tests.integration.conftest import Demo
 @pytest.mark.parametrize("name", ["steady", "agents", FOLLOWS])
 def test_pods_that_must_be_in_one_rack_are(demo: Demo, name: str) -> None:
     view = demo.told.final[name]
-    assert view.racks.keys() == view.ask.pod_sets.keys()
+    assert view.racks.keys() == view.job.pod_sets.keys()
     for pod_set, racks in view.racks.items():
-        replicas, pods = view.ask.pod_sets[pod_set]
+        replicas, pods = view.job.pod_sets[pod_set]
         assert list(racks.values()) == [replicas * pods]
 
 

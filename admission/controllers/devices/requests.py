@@ -59,38 +59,38 @@ def claim_templates(spec: Any) -> Iterator[tuple[str, str]]:
 
 def kinds_of(template: ResourceClaimTemplate, classes: Mapping[str, DeviceClass]) -> Counter[DeviceKind]:
     """Returns the number of devices of each kind that one pod gets from the template. Raises CannotCount."""
-    said, found = f"ResourceClaimTemplate {template.metadata.name}", Counter[DeviceKind]()
+    name, found = f"ResourceClaimTemplate {template.metadata.name}", Counter[DeviceKind]()
     if template.devices.constraints:
-        raise CannotCount(f"{said}: constraints between devices are not counted")
+        raise CannotCount(f"{name}: constraints between devices are not counted")
     for request in template.devices.requests:
-        found[_kind(request, classes, said)] += _count(request)
+        found[_kind(request, classes, name)] += _count(request)
     return found
 
 
-def _kind(request: DeviceRequest, classes: Mapping[str, DeviceClass], said: str) -> DeviceKind:
-    asked, where = request.exactly, f"{said}: request {request.name}"
-    if asked is None:
+def _kind(request: DeviceRequest, classes: Mapping[str, DeviceClass], name: str) -> DeviceKind:
+    exactly, where = request.exactly, f"{name}: request {request.name}"
+    if exactly is None:
         raise CannotCount(f"{where}: alternatives (firstAvailable) are not counted")
-    if asked.allocation_mode != "ExactCount" or asked.admin_access or asked.capacity:
+    if exactly.allocation_mode != "ExactCount" or exactly.admin_access or exactly.capacity:
         raise CannotCount(f"{where}: only whole devices by number are counted (allocationMode ExactCount)")
-    known = classes.get(asked.device_class_name)
+    known = classes.get(exactly.device_class_name)
     if known is None:
-        text = f"{where}: waits for DeviceClass {asked.device_class_name} to be created"
+        text = f"{where}: waits for DeviceClass {exactly.device_class_name} to be created"
         raise CannotCount(text, Reason.WAITING_FOR_OBJECTS)
     expressions(known.spec.selectors, f"DeviceClass {known.key}")
-    return DeviceKind(known.key, expressions(asked.selectors, where))
+    return DeviceKind(known.key, expressions(exactly.selectors, where))
 
 
 def _count(request: DeviceRequest) -> int:
     return max(1, request.exactly.count) if request.exactly is not None else 0
 
 
-def expressions(selectors: tuple[Selector, ...], said: str) -> tuple[str, ...]:
+def expressions(selectors: tuple[Selector, ...], name: str) -> tuple[str, ...]:
     """Returns the CEL expressions of the selectors. Raises CannotCount for an unsupported expression."""
     texts = tuple(each.cel.expression if each.cel is not None else "" for each in selectors)
     for text in texts:
         try:
             compile_cel(text)
         except CelError as why:
-            raise CannotCount(f"{said}: the selector {text[:200]!r} is not understood: {why}") from None
+            raise CannotCount(f"{name}: the selector {text[:200]!r} is not understood: {why}") from None
     return texts

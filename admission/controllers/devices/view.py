@@ -78,17 +78,17 @@ class DeviceView:
 
     def refusal(self, workload: Workload) -> tuple[str, str] | None:
         """Returns why it is unknown which nodes have the Workload's devices, as (reason, message), or None."""
-        asking = [p for p in workload.spec.pod_sets if any(True for _ in claim_templates(p.template.get("spec")))]
-        if not asking:
+        requesting = [p for p in workload.spec.pod_sets if any(True for _ in claim_templates(p.template.get("spec")))]
+        if not requesting:
             return None
         if not self._known():
             return (
                 Reason.WAITING_FOR_OBJECTS,
                 "ResourceSlices, DeviceClasses and ResourceClaimTemplates are being listed",
             )
-        for pod_set in asking:
+        for pod_set in requesting:
             try:
-                self._check_counted(self._asked(workload.metadata.namespace, pod_set.template.get("spec")))
+                self._check_counted(self._requested(workload.metadata.namespace, pod_set.template.get("spec")))
             except CannotCount as why:
                 return why.reason, f"pod set {pod_set.name}: {why.message}"
         return None
@@ -130,13 +130,13 @@ class DeviceView:
         if not self._known():
             return NOTHING
         try:
-            asked = self._asked(namespace, spec, runs=runs)
-            self._count(asked)
+            kinds = self._requested(namespace, spec, runs=runs)
+            self._count(kinds)
         except CannotCount:
             return NOTHING
-        return self._named(asked)
+        return self._named(kinds)
 
-    def _asked(self, namespace: str | None, spec: Any, *, runs: bool = False) -> Counter[DeviceKind]:
+    def _requested(self, namespace: str | None, spec: Any, *, runs: bool = False) -> Counter[DeviceKind]:
         """Returns the devices requested by a pod spec; with `runs`, deleted templates still count. Raises CannotCount."""
         total = Counter[DeviceKind]()
         for name, template in claim_templates(spec):
@@ -150,11 +150,11 @@ class DeviceView:
             total += kinds_of(found, self._classes.objects)
         return total
 
-    def _named(self, asked: Mapping[DeviceKind, int]) -> dict[str, int]:
+    def _named(self, kinds: Mapping[DeviceKind, int]) -> dict[str, int]:
         """Returns amounts by name: of each kind, and of the devices that it shares with others, which all of them use."""
-        found = {kind.name: number for kind, number in asked.items()}
+        found = {kind.name: number for kind, number in kinds.items()}
         for kind, others in self._beside.items():
-            if number := asked.get(kind, 0) + sum(asked.get(other, 0) for other in others):
+            if number := kinds.get(kind, 0) + sum(kinds.get(other, 0) for other in others):
                 found[kind.shared_name] = number
         return dict(sorted(found.items()))
 
@@ -165,9 +165,9 @@ class DeviceView:
             each.wake()
         return all(each.has_synced for each in self._lazy)
 
-    def _count(self, asked: Iterable[DeviceKind]) -> None:
+    def _count(self, kinds: Iterable[DeviceKind]) -> None:
         """Starts to count these kinds. Raises CannotCount if there are too many."""
-        new = [kind for kind in asked if kind not in self._kinds]
+        new = [kind for kind in kinds if kind not in self._kinds]
         if not new:
             return
         if len(self._kinds) + len(new) > _MOST_KINDS:
@@ -175,11 +175,11 @@ class DeviceView:
         self._kinds |= dict.fromkeys(new)
         self._recount()
 
-    def _check_counted(self, asked: Iterable[DeviceKind]) -> None:
+    def _check_counted(self, kinds: Iterable[DeviceKind]) -> None:
         """Raises CannotCount while a kind is not counted yet."""
-        asked = list(asked)
-        self._count(asked)
-        for kind in asked:
+        kinds = list(kinds)
+        self._count(kinds)
+        for kind in kinds:
             if kind not in self._counted:
                 raise CannotCount(f"{kind.name} are being counted", Reason.WAITING_FOR_OBJECTS)
 

@@ -316,7 +316,7 @@ class JobController:
     ) -> tuple[object, ...]:
         """Returns everything that a plan depends on: equal values yield equal plans."""
         meta, options = job["metadata"], self._options
-        telling = as_reclaiming(adapter) if options.reclaimable_pods else None
+        reclaiming = as_reclaiming(adapter) if options.reclaimable_pods else None
         prebuilt = context.workloads.get(prebuilt_key(job) or "")
         selective = as_selective(adapter)
         return (
@@ -329,7 +329,7 @@ class JobController:
             adapter.is_active(job),
             selective is not None and (selective.is_skipped(job), selective.is_on_hold(job)),
             options.wait_for_pods_ready and adapter.pods_ready(job),
-            telling.reclaimable_pods(job) if telling and (workloads or prebuilt) else None,
+            reclaiming.reclaimable_pods(job) if reclaiming and (workloads or prebuilt) else None,
             context.ancestor_admitted,
             options.namespace_managed(meta.get("namespace") or ""),
             tuple((w.metadata.uid, w.metadata.resource_version) for w in workloads),

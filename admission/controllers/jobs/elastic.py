@@ -40,7 +40,9 @@ def pod_sets_of(job: Job, kind: JobIntegration, options: JobOptions) -> tuple[Po
     return kind.pod_sets(job, topology=options.topology)
 
 
-def first_ask(job: Job, kind: JobIntegration, pod_sets: tuple[PodSet, ...], options: JobOptions) -> tuple[PodSet, ...]:
+def first_request(
+    job: Job, kind: JobIntegration, pod_sets: tuple[PodSet, ...], options: JobOptions
+) -> tuple[PodSet, ...]:
     """Returns what a job without quota asks for.
 
     A Workload has one pod set that may start with fewer pods. Of an elastic job that has several it is the first; the others
@@ -113,10 +115,10 @@ def with_counts(pod_sets: Sequence[PodSet], counts: Counts) -> tuple[PodSet, ...
 
 def admitted_counts(workload: Workload) -> dict[str, int]:
     """Returns the number of pods of each pod set for which the Workload has quota."""
-    asked, admission = counts_of(workload.spec.pod_sets), workload.status.admission
+    requested, admission = counts_of(workload.spec.pod_sets), workload.status.admission
     given = {psa.name: psa.count for psa in admission.pod_set_assignments} if admission else {}
-    granted = {name: given.get(name) for name in asked}
-    return {name: asked[name] if count is None else min(asked[name], count) for name, count in granted.items()}
+    granted = {name: given.get(name) for name in requested}
+    return {name: requested[name] if count is None else min(requested[name], count) for name, count in granted.items()}
 
 
 def lacks_pods(workload: Workload, wanted: Counts) -> bool:

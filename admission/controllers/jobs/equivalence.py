@@ -18,15 +18,15 @@ _EXACT: Final = ("resources", "nodeAffinity", "restartPolicy")
 
 def same_pod_sets(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
     """Reports whether both ask for the same pods, including all labels."""
-    return one == other or bool(normal([_asked(p) for p in one]) == normal([_asked(p) for p in other]))
+    return one == other or bool(normal([_wire(p) for p in one]) == normal([_wire(p) for p in other]))
 
 
-def _asked(pod_set: PodSet) -> dict[str, Any]:
+def _wire(pod_set: PodSet) -> dict[str, Any]:
     """Returns the pod set as JSON object, without a topology request that only states how pods are numbered."""
-    asked = pod_set.to_wire()
-    if (asked.get("topologyRequest") or {}).keys() <= {"podIndexLabel"}:
-        asked.pop("topologyRequest", None)
-    return asked
+    requested = pod_set.to_wire()
+    if (requested.get("topologyRequest") or {}).keys() <= {"podIndexLabel"}:
+        requested.pop("topologyRequest", None)
+    return requested
 
 
 def same_templates(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
@@ -35,13 +35,13 @@ def same_templates(one: tuple[PodSet, ...], other: tuple[PodSet, ...]) -> bool:
     return here == there or bool(normal(here) == normal(there))
 
 
-def similar_pod_sets(running: tuple[PodSet, ...], asked: tuple[PodSet, ...], admitted: bool = False) -> bool:
-    """Reports whether `running` are the pod sets `asked` for, possibly with additions to their templates.
+def similar_pod_sets(running: tuple[PodSet, ...], requested: tuple[PodSet, ...], admitted: bool = False) -> bool:
+    """Reports whether `running` are the `requested` pod sets, possibly with additions to their templates.
 
     Of pods that run `admitted`, node selector and tolerations are not compared: they were compared at the start.
     """
-    return [(p.name, p.count) for p in running] == [(p.name, p.count) for p in asked] and all(
-        _started_template(now.template, was.template, admitted) for now, was in zip(running, asked, strict=True)
+    return [(p.name, p.count) for p in running] == [(p.name, p.count) for p in requested] and all(
+        _started_template(now.template, was.template, admitted) for now, was in zip(running, requested, strict=True)
     )
 
 
@@ -63,8 +63,8 @@ def bears_start(now: tuple[PodSet, ...], workload: Workload) -> bool:
 
     Every start adds some (pod_set_infos.py), also Kueue's, and a stop that restores the templates removes all of them.
     """
-    asked = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
-    return any(_own(pod_set.template) - _own(asked[pod_set.name]) for pod_set in now if pod_set.name in asked)
+    requested = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
+    return any(_own(pod_set.template) - _own(requested[pod_set.name]) for pod_set in now if pod_set.name in requested)
 
 
 def _own(template: Mapping[str, Any]) -> set[tuple[str, Any]]:

@@ -43,12 +43,12 @@ def plan_unreadable(
 
     An admitted job that lost the object which defines its pods keeps running, since its pods are those that were admitted.
     """
-    told = PlannedEvent("ErrWorkloadCompose", str(error), "Warning")
+    event = PlannedEvent("ErrWorkloadCompose", str(error), "Warning")
     admitted = any(is_true(workload.status.conditions, names.ADMITTED) for workload in workloads)
     if isinstance(error, MissingReference) and admitted and not kind.is_suspended(job):
-        return JobPlan((), (told,), note=str(error))
+        return JobPlan((), (event,), note=str(error))
     stop = _stopped(job, kind).then(*_given_back(job, kind, workloads, now, ()))
-    return JobPlan(stop.actions, (told,), note=str(error))
+    return JobPlan(stop.actions, (event,), note=str(error))
 
 
 def _stopped(job: Job, kind: JobIntegration) -> JobPlan:
@@ -57,13 +57,13 @@ def _stopped(job: Job, kind: JobIntegration) -> JobPlan:
 
 
 def _given_back(
-    job: Job, kind: JobIntegration, workloads: Sequence[Workload], now: float, told: tuple[PlannedEvent, ...]
+    job: Job, kind: JobIntegration, workloads: Sequence[Workload], now: float, events: tuple[PlannedEvent, ...]
 ) -> tuple[SetStatus, ...]:
     """Releases the quota of a job at rest; its Workload stays on hold until the job changes."""
     if not kind.is_suspended(job) or kind.is_active(job):
         return ()
     return tuple(
-        SetStatus(workload, conditions.on_hold(workload.status, now, workload.metadata.generation), told)
+        SetStatus(workload, conditions.on_hold(workload.status, now, workload.metadata.generation), events)
         for workload in workloads
         if not conditions.is_on_hold(workload.status) and not workload.metadata.deletion_timestamp
     )

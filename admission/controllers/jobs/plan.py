@@ -160,11 +160,11 @@ class _JobPlanner:
             if following is not None:
                 return self._deleted([following], "")
             return self._planner.plan(current, correct=True)
-        asked = with_counts(current.spec.pod_sets, wanted)
+        requested = with_counts(current.spec.pod_sets, wanted)
         if following is None:
             rest = self._planner.plan(current, correct=True)
-            return rest if self._stops(rest) else rest.then(self._next_slice(current, asked))
-        first = self._planner.updated_to(following, asked)
+            return rest if self._stops(rest) else rest.then(self._next_slice(current, requested))
+        first = self._planner.updated_to(following, requested)
         rest = self._planner.plan(current, correct=True)
         return JobPlan((*first.actions, *rest.actions), (*first.events, *rest.events), rest.again_in, rest.note)
 
@@ -173,7 +173,7 @@ class _JobPlanner:
         """Reports whether the plan stops the job or ends its Workload."""
         return any(isinstance(action, PatchJob | SetStatus | DeleteWorkload) for action in made.actions)
 
-    def _next_slice(self, current: Workload, asked: tuple[PodSet, ...]) -> CreateWorkload:
+    def _next_slice(self, current: Workload, requested: tuple[PodSet, ...]) -> CreateWorkload:
         """Creates the next slice, named after the job's generation as in Kueue.
 
         A second slice of one generation is also named after the slice before it.
@@ -182,7 +182,7 @@ class _JobPlanner:
         made = composed(self._job, self._kind, self._context, generation)
         if made.metadata.name in self._names:
             made = composed(self._job, self._kind, self._context, f"{generation}/{current.metadata.name}")
-        spec = made.spec.model_copy(update={"pod_sets": asked})
+        spec = made.spec.model_copy(update={"pod_sets": requested})
         meta = made.metadata.model_copy(
             update={"annotations": {**made.metadata.annotations, **slice_annotations(current)}}
         )

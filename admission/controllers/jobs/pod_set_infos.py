@@ -23,7 +23,7 @@ from api.topology import ResourceFlavor
 from api.workloads import Admission, PodSet, PodSetAssignment, Workload, WorkloadStatus
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_ASKED = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
+_REQUESTED = (names.REQUIRED_TOPOLOGY, names.PREFERRED_TOPOLOGY, names.UNCONSTRAINED_TOPOLOGY)
 
 
 class FlavorMissing(StowageError):
@@ -127,7 +127,7 @@ def _annotations(workload: str, psa: PodSetAssignment, pod_set: PodSet) -> dict[
         return marks
     marks |= {names.TOPOLOGY_WORKLOAD: workload, names.TOPOLOGY_PODSET: pod_set.name}
     own = (pod_set.template.get("metadata") or {}).get("annotations") or {}
-    if psa.topology_assignment is None or any(key in own for key in _ASKED):
+    if psa.topology_assignment is None or any(key in own for key in _REQUESTED):
         return marks
     if request and request.required:
         return marks | {names.REQUIRED_TOPOLOGY: request.required}

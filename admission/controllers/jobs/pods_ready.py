@@ -35,10 +35,10 @@ def with_pods_ready(status: WorkloadStatus, ready: bool, now: float, generation:
 
 def with_reclaimable(status: WorkloadStatus, kind: JobIntegration, job: Job) -> WorkloadStatus:
     """Returns the status with the job's reclaimable pods, whose counts never decrease while quota is reserved."""
-    telling = as_reclaiming(kind)
-    if telling is None or not is_true(status.conditions, ADMITTED):
+    reclaiming = as_reclaiming(kind)
+    if reclaiming is None or not is_true(status.conditions, ADMITTED):
         return status
     known = {pod.name: pod.count for pod in status.reclaimable_pods}
-    done = telling.reclaimable_pods(job)
+    done = reclaiming.reclaimable_pods(job)
     grown = any(pod.count > known.get(pod.name, 0) for pod in done)
     return status.model_copy(update={"reclaimable_pods": done}) if grown else status

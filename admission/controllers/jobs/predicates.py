@@ -10,7 +10,7 @@ from api.meta import is_true
 from api.names import ADMITTED, EVICTED
 from api.workloads import Workload
 
-_TOLD: Final = ("uid", "labels", "annotations", "deletionTimestamp", "ownerReferences")
+_METADATA: Final = ("uid", "labels", "annotations", "deletionTimestamp", "ownerReferences")
 
 
 def is_progress(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:
@@ -24,7 +24,7 @@ def is_progress(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:
     if selective is not None and selective.is_on_hold(new):
         return False
     was, now = old["metadata"], new["metadata"]
-    return old.get("spec") == new.get("spec") and all(was.get(part) == now.get(part) for part in _TOLD)
+    return old.get("spec") == new.get("spec") and all(was.get(part) == now.get(part) for part in _METADATA)
 
 
 def has_turned(change: Change[Workload]) -> bool:

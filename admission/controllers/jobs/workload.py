@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from admission.controllers.actions import PatchWorkload
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.elastic import first_ask, is_elastic, pod_sets_of
+from admission.controllers.jobs.elastic import first_request, is_elastic, pod_sets_of
 from admission.controllers.jobs.equivalence import normal
 from admission.integrations.base import Job, JobIntegration, as_prioritized
 from admission.integrations.names import workload_name
@@ -86,7 +86,7 @@ def composed(job: Job, kind: JobIntegration, context: JobContext, extra: str = "
     elastic = {names.ELASTIC_JOB: "true"} if is_elastic(job, kind, options) else {}
     if copied := {**copied_annotations(job, context), **elastic}:
         fields["annotations"] = copied
-    pod_sets = first_ask(job, kind, pod_sets_of(job, kind, options), options)
+    pod_sets = first_request(job, kind, pod_sets_of(job, kind, options), options)
     return Workload(metadata=ObjectMeta(**fields), spec=wanted_spec(job, kind, pod_sets, context))
 
 
@@ -191,13 +191,13 @@ def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, 
     """Returns the merge patch that updates the Workload's metadata and spec to the job's; empty if they are equal."""
     old, new = workload.spec.to_wire(), wanted.to_wire()
     # Fields that the job does not set, such as active, keep their values.
-    said = ("podSets", "queueName", "priority", "priorityClassRef", "maximumExecutionTimeSeconds")
-    spec = merge_diff({key: old[key] for key in said if key in old}, new)
+    fields = ("podSets", "queueName", "priority", "priorityClassRef", "maximumExecutionTimeSeconds")
+    spec = merge_diff({key: old[key] for key in fields if key in old}, new)
     if "podSets" in spec and normal(old.get("podSets")) == normal(new["podSets"]):
         del spec["podSets"]
     patch: dict[str, Any] = {"spec": spec} if spec else {}
-    asked, copied = annotations_of(job), workload.metadata.annotations
-    if changed := {key: asked.get(key) for key in _COPIED if asked.get(key) != copied.get(key)}:
+    annotations, copied = annotations_of(job), workload.metadata.annotations
+    if changed := {key: annotations.get(key) for key in _COPIED if annotations.get(key) != copied.get(key)}:
         patch["metadata"] = {"annotations": changed}
     return patch
 

@@ -6,7 +6,14 @@ from admission.controllers import conditions
 from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.jobs.actions import NOTHING, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.elastic import counts_of, first_ask, is_elastic, lacks_pods, pod_sets_of, with_counts
+from admission.controllers.jobs.elastic import (
+    counts_of,
+    first_request,
+    is_elastic,
+    lacks_pods,
+    pod_sets_of,
+    with_counts,
+)
 from admission.controllers.jobs.equivalence import bears_start, same_pod_sets, started_pod_sets
 from admission.controllers.jobs.finish import check_messages, declared_finished, kept_until, let_go, stop_keeping
 from admission.controllers.jobs.holding import NOT_ADMITTED
@@ -77,17 +84,17 @@ class WorkloadPlanner:
     def corrected(self, workload: Workload) -> JobPlan:
         """Updates all of the Workload's spec to the job's."""
         try:
-            asked = workload.spec.pod_sets
-            wanted = first_ask(self.job, self.kind, self.pod_sets, self.context.options)
-            if not same_pod_sets(wanted, asked):
-                asked = wanted
-            return self.updated_to(workload, asked)
+            requested = workload.spec.pod_sets
+            wanted = first_request(self.job, self.kind, self.pod_sets, self.context.options)
+            if not same_pod_sets(wanted, requested):
+                requested = wanted
+            return self.updated_to(workload, requested)
         except PriorityClassMissing as error:
             return with_class_missing(NOTHING, error)
 
-    def updated_to(self, workload: Workload, asked: tuple[PodSet, ...]) -> JobPlan:
+    def updated_to(self, workload: Workload, requested: tuple[PodSet, ...]) -> JobPlan:
         """Updates a Workload without quota to these pod sets and the job's other settings. Raises PriorityClassMissing."""
-        wanted = wanted_spec(self.job, self.kind, asked, self.context, workload.spec)
+        wanted = wanted_spec(self.job, self.kind, requested, self.context, workload.spec)
         patch = spec_patch(workload, self.job, wanted)
         changed = patch.get("spec", {}).keys()
         text = f"Updated not matching Workload for suspended job: {workload.key}"

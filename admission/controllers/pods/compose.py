@@ -64,16 +64,16 @@ def _copied_labels(unit: PodUnit, context: JobContext) -> dict[str, str]:
 def _copied_annotations(unit: PodUnit, context: JobContext) -> dict[str, str]:
     """Returns the annotations that the pods pass to the Workload; Stowage's own come from the first pod."""
     keys = context.options.annotation_keys_to_copy
-    said = [
+    values_by_pod = [
         (pod, {key: pod.annotations[key] for key in keys if key in pod.annotations})
         for pod in unit.counting or unit.pods
     ]
-    return {**copied_annotations(unit.as_job(), context), **_common(unit, "annotation", said)}
+    return {**copied_annotations(unit.as_job(), context), **_common(unit, "annotation", values_by_pod)}
 
 
-def _common(unit: PodUnit, what: str, said: Iterable[tuple[QueuedPod, Mapping[str, str]]]) -> dict[str, str]:
+def _common(unit: PodUnit, what: str, values_by_pod: Iterable[tuple[QueuedPod, Mapping[str, str]]]) -> dict[str, str]:
     found: dict[str, str] = {}
-    for pod, values in said:
+    for pod, values in values_by_pod:
         for key, value in values.items():
             if found.setdefault(key, value) != value:
                 given = f"{found[key]}, and {value} in pod {pod.metadata.name}"
@@ -108,9 +108,9 @@ def _controller(pod: QueuedPod) -> OwnerReference:
 
 def is_group_workload(workload: Workload) -> bool:
     """Reports whether a Workload with a group's name is the group's: marked so, owned by pods, or left to them by their set."""
-    owners, said = workload.metadata.owner_references, workload.metadata.annotations
-    left = names.COMPONENT_INDEX in said and not owners
-    return left or names.IS_GROUP_WORKLOAD in said or any(_is_pod(owner) for owner in owners)
+    owners, annotations = workload.metadata.owner_references, workload.metadata.annotations
+    left = names.COMPONENT_INDEX in annotations and not owners
+    return left or names.IS_GROUP_WORKLOAD in annotations or any(_is_pod(owner) for owner in owners)
 
 
 def ending_with(workload: Workload, pods: Sequence[QueuedPod]) -> tuple[QueuedPod, ...]:

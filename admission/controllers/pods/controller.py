@@ -84,7 +84,7 @@ ON_ITS_WAY: Final = 5.0
 """Seconds for which progress of started pods is collected, since it requires no action (predicates.py)."""
 _LOOKED_AT_A_SECOND: Final = 10_000.0
 """Reconciles a group of n pods at most every n / 10,000 seconds."""
-_OWNERS_ASKED: Final = 8
+_OWNER_REQUESTS: Final = 8
 _UNLISTED: Final = 1.0
 
 
@@ -304,8 +304,8 @@ class PodController:
         gang = reason_of(workloads[0] if workloads else None, made.note)
         reasons = {pod.key: gang for pod in unit.pods if pod.gated}
         for pod_key in reasons:
-            for late in self._workloads.by_index(BY_POD, pod_key):
-                reasons[pod_key] = reason_of(self._latest.of(late.key, late), "") or gang
+            for workload in self._workloads.by_index(BY_POD, pod_key):
+                reasons[pod_key] = reason_of(self._latest.of(workload.key, workload), "") or gang
         events, again = self._gang_messages.due(key, unit.group, unit.pods, reasons, self._wall())
         for pod, event in events:
             self._act.record(ref_to(PODS, pod), (event,))
@@ -366,7 +366,7 @@ class PodController:
     async def _has_owner(self, workload: Workload) -> bool:
         """Reports whether one of the Workload's pods exists; asks the API server for some of them only."""
         namespace = workload.metadata.namespace
-        for owner in workload.metadata.owner_references[-_OWNERS_ASKED:]:
+        for owner in workload.metadata.owner_references[-_OWNER_REQUESTS:]:
             try:
                 pod = await self._kube.get(PODS, owner.name, namespace)
             except NotFound:

@@ -109,18 +109,18 @@ class FreeQueueController:
         """Queues the namespace of a gang without its queues; pods outside gangs get none."""
         if GANG not in change.object.annotations:
             return
-        self._asked(change.object.metadata.namespace, change.object.labels.get(QUEUE_NAME_LABEL, ""))
+        self._requested(change.object.metadata.namespace, change.object.labels.get(QUEUE_NAME_LABEL, ""))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         """Queues the namespace of a Workload, whose queue may differ from the one that its pods name."""
-        self._asked(change.object.metadata.namespace or "", change.object.spec.queue_name)
+        self._requested(change.object.metadata.namespace or "", change.object.spec.queue_name)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
         """Updates the ClusterQueue, since the flavor may have a level that gangs request."""
         if GANG_QUEUE in self._views.cluster_queues.objects:
             self.queue.add(object_key(None, GANG_QUEUE))
 
-    def _asked(self, namespace: str, queue: str) -> None:
+    def _requested(self, namespace: str, queue: str) -> None:
         key = object_key(namespace, queue)
         if queue in QUEUES and key not in self._views.local_queues.objects:
             self.queue.add(key)

@@ -71,14 +71,14 @@ class GangTerms:
 
     def annotations(self) -> dict[str, str]:
         """Returns the annotations with which the gang's Workloads state these terms to the engine (convert.py)."""
-        said = {names.GANG: self.name, names.GANG_UID: self.uid, names.GANG_SINCE: rfc3339(self.since)}
+        annotations = {names.GANG: self.name, names.GANG_UID: self.uid, names.GANG_SINCE: rfc3339(self.since)}
         if self.groups:
-            said[names.GANG_GROUP] = json.dumps(self.groups, separators=(",", ":"))
+            annotations[names.GANG_GROUP] = json.dumps(self.groups, separators=(",", ":"))
         if self.exact is not None and self.exact.config_map is not None:
-            said[names.SAKKARA_GROUP_ANNOTATION] = self.exact.config_map
+            annotations[names.SAKKARA_GROUP_ANNOTATION] = self.exact.config_map
         if self.profile is not None:
-            said[names.PLACEMENT_PROFILE] = self.profile
-        return said
+            annotations[names.PLACEMENT_PROFILE] = self.profile
+        return annotations
 
 
 def stopped(terms: GangTerms, now: float) -> tuple[int, float]:
@@ -111,11 +111,11 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> GangTerms
     examples: dict[str | None, QueuedPod] = {}
     for pod in pods:
         examples.setdefault(pod.annotations.get(names.GANG_TERMS), pod)
-    said = [(pod, gang) for text, pod in examples.items() if (gang := from_text(text)) is not None]
+    gangs = [(pod, gang) for text, pod in examples.items() if (gang := from_text(text)) is not None]
     first = min(pods, key=lambda pod: (pod.created, pod.metadata.name))
     name = first.group
-    _check_likeness(name, said)
-    gang = next((gang for _, gang in said), PodGang(name))
+    _check_likeness(name, gangs)
+    gang = next((gang for _, gang in gangs), PodGang(name))
     key = object_key(first.metadata.namespace, name)
     minimum, groups, policy = gang.minimum, gang.groups, gang.policy
     group_says = pod_group.metadata.annotations if pod_group is not None else {}
@@ -139,9 +139,9 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> GangTerms
     )
 
 
-def _check_likeness(name: str, said: Sequence[tuple[QueuedPod, PodGang]]) -> None:
+def _check_likeness(name: str, gangs: Sequence[tuple[QueuedPod, PodGang]]) -> None:
     for part in ("minimum", "groups", "policy"):
-        by_value = {getattr(gang, part): pod.metadata.name for pod, gang in said}
+        by_value = {getattr(gang, part): pod.metadata.name for pod, gang in gangs}
         if len(by_value) > 1:
             given = ", ".join(f"{value} in pod {pod}" for value, pod in by_value.items())
             raise UnlikePods(f"{part} of the gang", given, "the same in all pods", name)
@@ -229,7 +229,7 @@ class GangUnit(PodUnit):
         own = {pod.role: pod.annotations for pod in reversed(self.pods)}
         return together(found, own, self.placement, object_key(self.namespace, self.group))
 
-    def _asked(self, pod: QueuedPod) -> Mapping[str, str]:
+    def _labels(self, pod: QueuedPod) -> Mapping[str, str]:
         return effective(pod.annotations, self.placement)
 
     def ready(self, wanted: int) -> bool:
@@ -257,5 +257,5 @@ class LateUnit(PodUnit):
         """Returns the unit under the gang's terms."""
         return cls(pod.metadata.namespace, "", (pod,), terms.placement)
 
-    def _asked(self, pod: QueuedPod) -> Mapping[str, str]:
+    def _labels(self, pod: QueuedPod) -> Mapping[str, str]:
         return alone(effective(pod.annotations, self.placement))

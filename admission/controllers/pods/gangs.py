@@ -200,15 +200,15 @@ class _Gang:
         )
         return PodGroupPlan((PatchWorkload(workload, patch, events),))
 
-    def _annotated(self, made: PodGroupPlan, *, late: bool = False) -> PodGroupPlan:
-        """Adds the gang's annotations to Workloads that are created; `late` omits the gang group, which has started."""
-        said = self._terms.annotations()
-        if late:
-            said.pop(names.GANG_GROUP, None)
+    def _annotated(self, made: PodGroupPlan, *, joins_late: bool = False) -> PodGroupPlan:
+        """Adds the gang's annotations to Workloads that are created; `joins_late` omits the gang group, which has started."""
+        terms = self._terms.annotations()
+        if joins_late:
+            terms.pop(names.GANG_GROUP, None)
 
         def annotated(action: CreateWorkload) -> CreateWorkload:
             meta = action.workload.metadata
-            annotations = {**meta.annotations, **said}
+            annotations = {**meta.annotations, **terms}
             named = meta.model_copy(update={"annotations": annotations})
             return replace(action, workload=action.workload.model_copy(update={"metadata": named}))
 
@@ -221,7 +221,7 @@ class _Gang:
         if adoption := self._adopted(workload):
             return adoption
         found = self._split(workload)
-        members, late = [*found.kept, *found.replaced], [*self._late_joiners, *found.excess, *found.strange]
+        members, late_joiners = [*found.kept, *found.replaced], [*self._late_joiners, *found.excess, *found.strange]
         if not members and (over := self._without_members(workload)):
             return over
         if taking := self._replace_members(workload, found.kept):
@@ -245,7 +245,7 @@ class _Gang:
             workload.status.conditions, names.EVICTED
         ):
             return result
-        return result.followed(self._plan_late_joiners(self._without_successors(late, found.kept)))
+        return result.followed(self._plan_late_joiners(self._without_successors(late_joiners, found.kept)))
 
     def _split(self, workload: Workload) -> SortedMembers:
         """Splits the pods into members and surplus, leaving out late joiners that have Workloads."""
@@ -268,12 +268,12 @@ class _Gang:
                     actions += (*let_go(each), DeleteWorkload(each))
         return PodGroupPlan(tuple(actions)) if actions else None
 
-    def _without_successors(self, late: Sequence[QueuedPod], kept: Sequence[QueuedPod]) -> list[QueuedPod]:
+    def _without_successors(self, late_joiners: Sequence[QueuedPod], kept: Sequence[QueuedPod]) -> list[QueuedPod]:
         """Returns the late pods without those that will replace a member being deleted: as many as such members, oldest
         first."""
         leaving = Counter(pod.role for pod in kept if pod.deleted and not pod.succeeded)
         result = []
-        for pod in sorted(late, key=lambda pod: (pod.created, pod.metadata.name)):
+        for pod in sorted(late_joiners, key=lambda pod: (pod.created, pod.metadata.name)):
             if leaving[pod.role] > 0 and pod.gated and not self._late_workloads.get(pod.key):
                 leaving[pod.role] -= 1
             else:
@@ -294,18 +294,18 @@ class _Gang:
         given_back = conditions.released(workload.status, self._now, workload.metadata.generation)
         return PodGroupPlan((SetStatus(workload, given_back),))
 
-    def _plan_late_joiners(self, late: Sequence[QueuedPod]) -> PodGroupPlan:
+    def _plan_late_joiners(self, late_joiners: Sequence[QueuedPod]) -> PodGroupPlan:
         """Plans each late pod as a unit of its own once the match policy lets it join."""
         if self._terms.exact is not None:
-            return self._plan_surplus(late)
+            return self._plan_surplus(late_joiners)
         result, open_to = NOTHING, self._may_join()
-        for pod in late:
+        for pod in late_joiners:
             known = self._late_workloads.get(pod.key, ())
             if not known and not open_to and pod.gated:
                 continue
             alone = LateUnit.of_pod(pod, self._terms)
-            result = result.followed(self._annotated(plan(alone, known, self._context, self._now), late=True))
-        if late and not open_to:
+            result = result.followed(self._annotated(plan(alone, known, self._context, self._now), joins_late=True))
+        if late_joiners and not open_to:
             found = counted(self._unit.pods, self._terms.policy)
             return result.followed(self._wait(shortage(found, self._terms) or ""))
         return result

@@ -47,11 +47,13 @@ def kept_names(
     kept: dict[str, str] = {}
     taken: list[Workload] = []
     for group in groups:
-        said = {pod.group for pod, membership in memberships if membership.workload == group.workload and pod.group}
-        if group.workload in said:
+        group_names = {
+            pod.group for pod, membership in memberships if membership.workload == group.workload and pod.group
+        }
+        if group.workload in group_names:
             continue
         mine = [workload for workload in workloads if workload.metadata.name != group.workload]
-        others = [workload for workload in behind if workload.metadata.name in said]
+        others = [workload for workload in behind if workload.metadata.name in group_names]
         found = next((workload for workload in (*mine, *others) if _is_of(workload, group)), None)
         if found is not None:
             kept[group.workload] = found.metadata.name

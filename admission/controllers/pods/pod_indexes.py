@@ -64,8 +64,8 @@ def pod_keys(workload: Workload) -> Iterable[str]:
 
 def slice_keys(workload: Workload) -> Iterable[str]:
     """Indexes the Workloads of an elastic set by the first Workload of their group."""
-    said = workload.metadata.annotations
-    return (first_key(workload),) if COMPONENT_INDEX in said and said.get(ELASTIC_JOB) == "true" else ()
+    annotations = workload.metadata.annotations
+    return (first_key(workload),) if COMPONENT_INDEX in annotations and annotations.get(ELASTIC_JOB) == "true" else ()
 
 
 def keys_of(workload: Workload) -> list[str]:

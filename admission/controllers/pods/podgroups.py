@@ -81,8 +81,8 @@ class PodGroups:
 
     def remember(self, workload: Workload) -> None:
         """Keeps the backoff of a gang, whose Workload may be deleted with its pods, until the gang's minimum was bound."""
-        said, state = workload.metadata.annotations, workload.status.requeue_state
-        if GANG not in said or IS_GROUP_WORKLOAD not in said:
+        annotations, state = workload.metadata.annotations, workload.status.requeue_state
+        if GANG not in annotations or IS_GROUP_WORKLOAD not in annotations:
             return
         known = self._stops.get(workload.key)
         if is_true(workload.status.conditions, GANG_BOUND):

@@ -39,7 +39,7 @@ class PodsWithoutGroup:
     ) -> None:
         self._pods, self._kinds, self._sets, self._recorder = pods, kinds, sets, recorder
         self._is_managed = is_managed
-        self._told: dict[str, str] = {}
+        self._messages: dict[str, str] = {}
         self.queue = Reconciler("pods without a set", self._reconcile, workers=1)
 
     def changed(self, pod: QueuedPod) -> None:
@@ -50,12 +50,12 @@ class PodsWithoutGroup:
     async def _reconcile(self, key: str) -> float | None:
         pod = self._pods.objects.get(key)
         if pod is None or not pod.gated or pod.deleted or not is_waiting_for_its_group(pod):
-            self._told.pop(key, None)
+            self._messages.pop(key, None)
             return None
-        said = self.why(pod)
-        if self._told.get(key) != said:
-            self._told[key] = said
-            self._recorder.record(ref_to(PODS, pod), "Warning", "SetNotFound", said)
+        message = self.why(pod)
+        if self._messages.get(key) != message:
+            self._messages[key] = message
+            self._recorder.record(ref_to(PODS, pod), "Warning", "SetNotFound", message)
         return _LOOK_AGAIN
 
     def why(self, pod: QueuedPod) -> str:
@@ -63,8 +63,10 @@ class PodsWithoutGroup:
         framework = pod.annotations.get(names.POD_SUSPENDING_PARENT, "")
         kind = self._kinds.get(framework)
         if kind is None:
-            said = f"its annotation {names.POD_SUSPENDING_PARENT} names {framework[:_LONGEST]!r}"
-            return f"the pod waits: {said}, which is no managed kind of set; known are {', '.join(sorted(self._kinds))}"
+            message = f"its annotation {names.POD_SUSPENDING_PARENT} names {framework[:_LONGEST]!r}"
+            return (
+                f"the pod waits: {message}, which is no managed kind of set; known are {', '.join(sorted(self._kinds))}"
+            )
         name = kind.set_of(pod)[:_LONGEST]
         if not name:
             return f"the pod waits: it is marked as a pod of a {kind.resource.kind} and names none; leave its annotations out"

@@ -31,7 +31,7 @@ def as_described(
     terms: GangTerms, pods: Sequence[QueuedPod], described: DescribedGroup | None, pod_group: PodGroup | None
 ) -> GangTerms:
     """Returns a Sakkara group's terms for a gang that is one; other terms are returned unchanged."""
-    gang = _said(pods)
+    gang = _gang_of(pods)
     if gang is None or not (gang.sakkara or (described is not None and gang.minimum is None)):
         return terms
     if described is None:
@@ -59,6 +59,6 @@ def _made(pod_group: PodGroup) -> bool:
     return GANG_MADE in pod_group.metadata.labels
 
 
-def _said(pods: Sequence[QueuedPod]) -> PodGang | None:
+def _gang_of(pods: Sequence[QueuedPod]) -> PodGang | None:
     texts = (pod.annotations.get(GANG_TERMS) for pod in pods)
     return next((gang for text in texts if (gang := from_text(text)) is not None), None)

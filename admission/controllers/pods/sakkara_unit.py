@@ -73,8 +73,8 @@ class ExactUnit(GangUnit):
         if not topology:
             return made
         constraints = {"constraints": self.exact.group.constraints}
-        asked = made[0].topology_request or TopologyRequest()
-        return (made[0].model_copy(update={"topology_request": asked.model_copy(update=constraints)}),)
+        request = made[0].topology_request or TopologyRequest()
+        return (made[0].model_copy(update={"topology_request": request.model_copy(update=constraints)}),)
 
     def _unlike(self) -> QueuedPod | None:
         """Returns the first pod that differs from the oldest, or None."""
@@ -84,7 +84,7 @@ class ExactUnit(GangUnit):
     def difference(self, other: QueuedPod) -> UnlikePods:
         """Returns an error that describes how the pod differs from the oldest one."""
         one = _by_age(self.counting)[0]
-        mine, theirs = _asked(one), _asked(other)
+        mine, theirs = _topology_text(one), _topology_text(other)
         if mine == theirs:
             allowed = f"the node selector, affinity, tolerations and priority of pod {one.metadata.name}"
             return UnlikePods("spec", f"pod {other.metadata.name}", allowed, self.group)
@@ -96,7 +96,7 @@ def _by_age(pods: Sequence[QueuedPod]) -> list[QueuedPod]:
     return sorted(pods, key=lambda pod: (pod.created, pod.metadata.name))
 
 
-def _asked(pod: QueuedPod) -> str:
+def _topology_text(pod: QueuedPod) -> str:
     """Returns the pod's requests in words, or an empty string if its spec is not kept or unreadable."""
     if pod.spec is None:
         return ""

@@ -31,7 +31,7 @@ from api import names
 from api.meta import split_key
 from api.workloads import Workload
 
-_TOLD: Final = (
+_NOT_COPIED: Final = (
     names.SET_NAME,
     names.POD_SUSPENDING_PARENT,
     names.ROLE_HASH,
@@ -83,10 +83,10 @@ def resized(current: Workload, following: Workload | None, wanted: Counts) -> Se
         return None
     if not lacks_pods(current, wanted):
         return SetPlan(tuple(dropped(following)))
-    asked = with_counts(current.spec.pod_sets, wanted)
-    if counts_of(following.spec.pod_sets) == counts_of(asked):
+    requested = with_counts(current.spec.pod_sets, wanted)
+    if counts_of(following.spec.pod_sets) == counts_of(requested):
         return None
-    return _patched(following, {"spec": {"podSets": [pod_set.to_wire() for pod_set in asked]}})
+    return _patched(following, {"spec": {"podSets": [pod_set.to_wire() for pod_set in requested]}})
 
 
 def _patched(workload: Workload, patch: dict[str, Any]) -> SetPlan:
@@ -96,7 +96,7 @@ def _patched(workload: Workload, patch: dict[str, Any]) -> SetPlan:
 
 def example_of(pod: QueuedPod) -> dict[str, Any]:
     """Returns a template of the pod, with what affects its requests."""
-    annotations = {key: value for key, value in pod.annotations.items() if key not in _TOLD}
+    annotations = {key: value for key, value in pod.annotations.items() if key not in _NOT_COPIED}
     return {"metadata": {"annotations": annotations}, "spec": pod.read_spec()}
 
 

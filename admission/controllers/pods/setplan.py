@@ -217,8 +217,8 @@ class _SetPlanner:
             return self._followed_class(acts)
         names_of = self._next_names(acts.metadata.name)
         name = names_of.other if names_of.usual in taken else names_of.usual
-        asked = replace(group, workload=name, pod_sets=with_counts(acts.spec.pod_sets, wanted))
-        return self._followed_class(acts).followed(self._created(asked, said=slice_annotations(acts)))
+        requested = replace(group, workload=name, pod_sets=with_counts(acts.spec.pod_sets, wanted))
+        return self._followed_class(acts).followed(self._created(requested, annotations=slice_annotations(acts)))
 
     def _next_names(self, after: str) -> NextNames:
         """Returns the possible names of the next slice.
@@ -266,10 +266,12 @@ class _SetPlanner:
             return self._with_quota(group, workload)
         return self._waiting(group, workload)
 
-    def _created(self, group: ReplicaGroup, *, chain: str = "", said: Mapping[str, str] = NO_ANNOTATIONS) -> SetPlan:
+    def _created(
+        self, group: ReplicaGroup, *, chain: str = "", annotations: Mapping[str, str] = NO_ANNOTATIONS
+    ) -> SetPlan:
         """Creates the group's Workload; `chain`: for an elastic set, the name of its pods' group."""
         meta = self._obj["metadata"]
-        slice_of = {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: chain} if chain else said
+        slice_of = {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: chain} if chain else annotations
         fields: dict[str, Any] = {
             "name": group.workload,
             "namespace": meta.get("namespace"),
@@ -322,12 +324,14 @@ class _SetPlanner:
         """Handles a change of replicas that bypassed the webhook (scale subresource); None if the pods are as admitted."""
         done = {pod.name: pod.count for pod in workload.status.reclaimable_pods}
         admitted = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
-        asked = {pod_set.name: pod_set.count for pod_set in group.pod_sets}
-        if asked.keys() != admitted.keys() or any(asked[name] > admitted[name] - done.get(name, 0) for name in asked):
+        requested = {pod_set.name: pod_set.count for pod_set in group.pod_sets}
+        if requested.keys() != admitted.keys() or any(
+            requested[name] > admitted[name] - done.get(name, 0) for name in requested
+        ):
             event = PlannedEvent("DeletedWorkload", f"Deleted not matching Workload: {workload.key}")
             return SetPlan((DeleteWorkload(workload, (event,)),))
         standing = [pod for pod in self._pods.get(workload.metadata.name, ()) if pod.running or not pod.deleted]
-        spare = {name: admitted[name] - asked[name] for name in asked if asked[name] < admitted[name]}
+        spare = {name: admitted[name] - requested[name] for name in requested if requested[name] < admitted[name]}
         if spare == done or len(standing) > group.total:
             return None
         pods = tuple(ReclaimablePod(name=name, count=count) for name, count in spare.items())

@@ -56,13 +56,13 @@ def beyond(pod: QueuedPod, workload: Workload, pod_set: str) -> UnlikePods | Non
     admitted = next((each for each in workload.spec.pod_sets if each.name == pod_set), None)
     if admitted is None or pod.spec is None:
         return None
-    asked, allowed = _requests(pod.spec), effective_requests(pod_spec(admitted.template))
+    requested, allowed = _requests(pod.spec), effective_requests(pod_spec(admitted.template))
     of_set = any(owner.controller and owner.name == pod.owner for owner in workload.metadata.owner_references)
     free = _INJECTED if of_set else ()
-    more = [name for name in sorted(asked) if asked[name] > allowed.get(name, 0) and name not in free]
+    more = [name for name in sorted(requested) if requested[name] > allowed.get(name, 0) and name not in free]
     if not more:
         return None
-    given = ", ".join(f"{name} {to_text(name, asked[name])}" for name in more)
+    given = ", ".join(f"{name} {to_text(name, requested[name])}" for name in more)
     most = ", ".join(f"{name} {to_text(name, allowed.get(name, 0))}" for name in more)
     return UnlikePods("spec", given, f"at most what pod set {pod_set} was admitted with: {most}", pod.key)
 

@@ -118,20 +118,20 @@ def _old_assignments(given: ResultInput, record: ResultRecord) -> tuple[RankAssi
 def _times(given: ResultInput, record: ResultRecord, *, holds: bool, bound: bool) -> dict[str, str]:
     """Returns the times from the first wait to the last bound pod; a group that returns after its end starts anew."""
     data: Mapping[str, str] = {} if given.record.over and not record.over else given.data
-    said: dict[str, str] = {}
+    times: dict[str, str] = {}
     begin = _moment(data.get(BEGIN))
     if begin is None and given.workload is not None:
         begin = _refined_time(parse_time(given.workload.metadata.creation_timestamp), given.seen)
     if begin is not None:
-        said[BEGIN] = _format_time(begin)
+        times[BEGIN] = _format_time(begin)
     if SOLVER in data or given.solver is not None:
-        said[SOLVER] = str(round((_number(data.get(SOLVER)) or 0) + (given.solver or 0.0)))
+        times[SOLVER] = str(round((_number(data.get(SOLVER)) or 0) + (given.solver or 0.0)))
     end = _moment(data.get(END)) if holds and given.record.goes_on(record) else None
     if end is None and bound and begin is not None and given.living:
         end = max(begin, _last_bound(given))
     if begin is not None and end is not None:
-        said |= {END: _format_time(end), TOTAL: str(_milli(end) - _milli(begin))}
-    return said
+        times |= {END: _format_time(end), TOTAL: str(_milli(end) - _milli(begin))}
+    return times
 
 
 def _last_bound(given: ResultInput) -> float:

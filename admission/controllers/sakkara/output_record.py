@@ -75,9 +75,9 @@ class ResultRecord:
 
     def text(self) -> str:
         """Formats the annotation as JSON without empty values."""
-        said: dict[str, Any] = {"workload": self.workload, "evictions": self.evictions, "earlier": self.earlier}
-        said |= {"over": self.over, "taken": {str(rank): times for rank, times in sorted(self.taken.items()) if times}}
-        return json.dumps({key: value for key, value in said.items() if value}, separators=(",", ":"))
+        data: dict[str, Any] = {"workload": self.workload, "evictions": self.evictions, "earlier": self.earlier}
+        data |= {"over": self.over, "taken": {str(rank): times for rank, times in sorted(self.taken.items()) if times}}
+        return json.dumps({key: value for key, value in data.items() if value}, separators=(",", ":"))
 
     def attempt(self, workload: Workload | None, *, placed: bool) -> ResultRecord:
         """Returns the record of the present attempt; `placed` means this record's attempt had a placement."""

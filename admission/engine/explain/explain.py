@@ -143,14 +143,14 @@ class _WaitExplanation:
         with slice_released(self._ledger, self._workload) as held:
             assert held is not None  # noqa: S101  the caller has checked
             self._workload = one_pod_more(self._workload, held)
-            said = self._waiting(found)
+            waiting = self._waiting(found)
         pods = sum(pod_set.count for pod_set in held.pod_sets)
         remedies = tuple(
-            r for r in said.remedies if not any(isinstance(c, FewerPods | LowerMinimum) for c in r.changes)
+            r for r in waiting.remedies if not any(isinstance(c, FewerPods | LowerMinimum) for c in r.changes)
         )
         cause = f"{old} keeps its {pods} pods; what is said here is of one pod more"
         return replace(
-            said, verdict=Verdict.WAITS, remedies=remedies, cause="; ".join(filter(None, (said.cause, cause)))
+            waiting, verdict=Verdict.WAITS, remedies=remedies, cause="; ".join(filter(None, (waiting.cause, cause)))
         )
 
     def _waiting(self, found: Explanation) -> Explanation:

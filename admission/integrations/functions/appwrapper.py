@@ -52,7 +52,7 @@ class WrappedObjects:
         found: list[DeclaredPodSet] = []
         for number, component in enumerate(components):
             around: Location = ("spec", "components", number)
-            for position, (path, count, said) in enumerate(_of_component(job, around, component)):
+            for position, (path, count, metadata) in enumerate(_of_component(job, around, component)):
                 at = (*around, "template", *path)
                 template = value_at(job, at)
                 if not isinstance(template, Mapping) or not isinstance(template.get("spec"), Mapping):
@@ -72,7 +72,7 @@ class WrappedObjects:
                         position=position,
                         template=template,
                         count=count,
-                        topology=_order(said),
+                        topology=_order(metadata),
                     )
                 )
         return found
@@ -95,16 +95,16 @@ def _of_component(job: Job, at: Location, component: Any) -> Iterator[PodSetOfCo
             where = written((*at, "podSets", number, "path"))
             raise InvalidObject(where, path, "must be a path that begins with `template`", name_of(job))
         steps = tuple(field or int(index) for field, index in _STEPS.findall(path.removeprefix("template")))
-        said = value_at(one, ("annotations",))
-        yield steps, 1 if replicas is None else replicas, said if isinstance(said, Mapping) else {}
+        metadata = value_at(one, ("annotations",))
+        yield steps, 1 if replicas is None else replicas, metadata if isinstance(metadata, Mapping) else {}
 
 
-def _order(said: Mapping[str, Any]) -> Mapping[str, Any]:
+def _order(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Reads the order of pods from a pod set's annotations; unreadable values are ignored."""
-    groups = said.get(SUB_GROUPS)
+    groups = metadata.get(SUB_GROUPS)
     return {
-        "pod_index_label": said.get(POD_INDEX),
-        "sub_group_index_label": said.get(SUB_GROUP),
+        "pod_index_label": metadata.get(POD_INDEX),
+        "sub_group_index_label": metadata.get(SUB_GROUP),
         "sub_group_count": parse_int32(groups) if isinstance(groups, str) else None,
     }
 

@@ -47,8 +47,8 @@ class SparkPods:
         executors = value_at(job, ("spec", "executor", "instances"))
         executors = _DEFAULT_EXECUTORS if executors is None else executors
         if type(executors) is not int or not 0 <= executors <= MOST_PODS:
-            said = f"must be a whole number from 0 to {MOST_PODS}"
-            raise InvalidObject("spec.executor.instances", executors, said, name_of(job))
+            allowed = f"must be a whole number from 0 to {MOST_PODS}"
+            raise InvalidObject("spec.executor.instances", executors, allowed, name_of(job))
         counts = {"driver": 1, "executor": executors}
         return [
             DeclaredPodSet(("spec", role), role, {}, job, rule, template=_template(job, role), count=count)
@@ -103,21 +103,21 @@ def _template(job: Job, role: str) -> dict[str, Any]:
     if inits := [*(spec.get("initContainers") or ()), *(given.get("initContainers") or ())]:
         spec["initContainers"] = inits
     selector = given.get("nodeSelector") or value_at(job, ("spec", "nodeSelector"))
-    said = {
+    values = {
         "nodeSelector": {**(spec.get("nodeSelector") or {}), **(selector or {})},
         "tolerations": [*(spec.get("tolerations") or ()), *(given.get("tolerations") or ())],
         "affinity": given.get("affinity"),
         "priorityClassName": given.get("priorityClassName"),
     }
-    spec |= {key: value for key, value in said.items() if value}
+    spec |= {key: value for key, value in values.items() if value}
     merged = {key: {**(meta.get(key) or {}), **(given.get(key) or {})} for key in ("labels", "annotations")}
     return {"metadata": {key: value for key, value in merged.items() if value}, "spec": spec}
 
 
 def _resources(job: Job, role: str, given: Mapping[str, Any]) -> dict[str, Any]:
     conf = _mapping(job, "spec.sparkConf", ("spec", "sparkConf"))
-    asked = conf.get(f"spark.kubernetes.{role}.request.cores") or conf.get(f"spark.{role}.cores")
-    cpu = str(given.get("coreRequest") or given.get("cores") or asked or 1)
+    cores = conf.get(f"spark.kubernetes.{role}.request.cores") or conf.get(f"spark.{role}.cores")
+    cpu = str(given.get("coreRequest") or given.get("cores") or cores or 1)
     requests: dict[str, str] = {"cpu": cpu, "memory": str(_memory(job, role, given, conf))}
     limits = {"memory": requests["memory"]}
     if given.get("coreLimit"):

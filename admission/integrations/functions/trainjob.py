@@ -60,8 +60,8 @@ class RuntimePods:
             raise MissingReference(at, key, f"must be a {resource.kind} that exists", name_of(job))
         jobs = value_at(runtime, ("spec", "template", "spec", "replicatedJobs"))
         if not isinstance(jobs, list) or not 1 <= len(jobs) <= _MOST_JOBS:
-            said = f"must be a {resource.kind} with 1 to {_MOST_JOBS} replicatedJobs"
-            raise InvalidObject(at, key, said, name_of(job))
+            allowed = f"must be a {resource.kind} with 1 to {_MOST_JOBS} replicatedJobs"
+            raise InvalidObject(at, key, allowed, name_of(job))
         policy = value_at(runtime, ("spec", "mlPolicy"))
         return [self._pod_set(job, rule, one, policy if isinstance(policy, Mapping) else None) for one in jobs]
 
@@ -91,13 +91,13 @@ class RuntimePods:
 
 
 def _pods(job: Job, name: str, given: Any, policy: Mapping[str, Any], *, trains: bool) -> int:
-    at, asked = "spec.trainer.numNodes", value_at(job, ("spec", "trainer", "numNodes"))
+    at, nodes = "spec.trainer.numNodes", value_at(job, ("spec", "trainer", "numNodes"))
     mpi = policy.get("mpi")
-    if mpi is None and trains and asked is not None:
-        found = asked
-    elif mpi is not None and name == _NODE and asked is not None:
+    if mpi is None and trains and nodes is not None:
+        found = nodes
+    elif mpi is not None and name == _NODE and nodes is not None:
         as_node = value_at(mpi, ("runLauncherAsNode",)) is True
-        found = max(asked - 1, 1) if as_node and type(asked) is int else asked
+        found = max(nodes - 1, 1) if as_node and type(nodes) is int else nodes
     elif trains:
         at, found = "spec.runtimeRef", policy.get("numNodes", 1)
     else:

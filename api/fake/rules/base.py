@@ -52,7 +52,7 @@ class StorageRules:
     def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         return []
 
-    def grace(self, obj: Obj, asked: int | None) -> int | None:
+    def grace(self, obj: Obj, seconds: int | None) -> int | None:
         """Returns the seconds between deletion and removal, or None for kinds without a grace period."""
         return None
 

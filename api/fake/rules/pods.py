@@ -55,12 +55,12 @@ class PodRules(StorageRules):
     def check_update(self, cluster: ClusterLookup, new: Obj, old: Obj) -> list[Cause]:
         return check_pod_update(new["spec"], old["spec"])
 
-    def grace(self, obj: Obj, asked: int | None) -> int | None:
+    def grace(self, obj: Obj, seconds: int | None) -> int | None:
         """Returns 0 for a pod that is not running, which is removed at once; else the grace period for the kubelet."""
         spec = obj["spec"]
         if not spec.get("nodeName") or obj.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             return 0
-        return int(asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30))
+        return int(seconds if seconds is not None else spec.get("terminationGracePeriodSeconds", 30))
 
 
 def _default_requests(spec: Obj) -> None:

@@ -100,11 +100,11 @@ async def test_events_have_a_bounded_rate_and_a_namespace_that_is_there(tmp_path
     ):
         await kube.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
         notices = Notices(kube, "test", Lookups(namespace_labels=lambda name: {} if name == "ns" else None))
-        notices.tell(decode(asked(balloon(), namespace="nowhere")))
-        notices.tell(decode(asked(balloon(), dry_run=True)))
+        notices.report(decode(asked(balloon(), namespace="nowhere")))
+        notices.report(decode(asked(balloon(), dry_run=True)))
         assert notices.waiting == 0
         for number in range(1000):
-            notices.tell(decode(asked(balloon(uid=f"u-{number}"))))
+            notices.report(decode(asked(balloon(uid=f"u-{number}"))))
         assert notices.waiting == 100
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(notices.run(), 2.0)
