@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from admission.engine.model import LevelConstraint
+from admission.engine.model import LevelConstraint, LevelRule
 from admission.engine.reasons import Reason
-from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.settings import AdmissionSettings
 from api.constraints import WORDS
 from api.topology_request import PlacementConstraint

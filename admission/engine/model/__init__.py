@@ -3,13 +3,15 @@
 Everything the engine reads has these types: API objects are parsed once (convert.py) into integers, tuples and plain names.
 Invalid input raises `api.errors.InvalidObject` (or InvalidQuantity) with the field; the feed turns the error into a condition.
 State is in ledger.py and queue/, results are in decision.py. Import the types from this package, also those of `api` that the
-engine uses unchanged. Modules: `nodes`, `topology` (topology requests and assignments), `queues` (with flavors and cohorts),
+engine uses unchanged. Modules: `nodes`, `topology` (topology requests and assignments),
+`level_rule` (placement constraints), `queues` (with flavors and cohorts),
 `workloads`, `placement` (requests and options), `events`.
 """
 
 from __future__ import annotations
 
 from admission.engine.model.events import Event, ObjectRemoved, RemovedKind
+from admission.engine.model.level_rule import LevelConstraint, LevelRule, Spreading
 from admission.engine.model.nodes import Amounts, BoundPod, Namespace, Node
 from admission.engine.model.placement import Counting, PlacementOptions, PlacementRequest
 from admission.engine.model.queues import (
@@ -29,10 +31,8 @@ from admission.engine.model.topology import (
     AUTO_LEVEL,
     Assignment,
     DomainCount,
-    LevelConstraint,
     Profile,
     SliceLayer,
-    Spreading,
     TopologyRequest,
 )
 from admission.engine.model.workloads import Admission, Gang, PodSet, PodSetAdmission, Workload
@@ -70,6 +70,7 @@ __all__ = [
     "Gang",
     "Labels",
     "LevelConstraint",
+    "LevelRule",
     "Namespace",
     "Node",
     "NodeSelectorRequirement",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from admission.engine.model.level_rule import LevelConstraint
+
 AUTO_LEVEL = "auto"
 """As the level of a preferred request, the lowest level of the flavor's topology."""
 
@@ -15,30 +17,6 @@ class SliceLayer:
 
     level: str
     size: int
-
-
-class Spreading(StrEnum):
-    """How the pods of a domain are distributed to its child domains: onto few of them, or evenly onto many."""
-
-    PACK = "pack"
-    SPREAD = "spread"
-
-
-@dataclass(frozen=True, slots=True)
-class LevelConstraint:
-    """A placement constraint of a pod set at one level (sakkara.md).
-
-    A `hard` constraint is never violated, others as little as possible. `partitions` is the exact number of child domains to
-    spread over. `minimum` and `maximum` bound the pods in a used domain, and `factor` must divide their number.
-    """
-
-    level: str
-    spreading: Spreading = Spreading.PACK
-    partitions: int | None = None
-    minimum: int | None = None
-    maximum: int | None = None
-    factor: int | None = None
-    hard: bool = False
 
 
 class Profile(StrEnum):

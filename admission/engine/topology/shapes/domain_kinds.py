@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from admission.engine.topology.shapes.level_rule import LevelRule
+from admission.engine.model import LevelRule
 from admission.engine.topology.tree.level import Bools, Ints
 from admission.engine.topology.tree.tree import Tree
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from admission.engine.model import LevelRule
 from admission.engine.topology.shapes.domain_kinds import DomainKind, summed
-from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.shapes.plans import even
 
 

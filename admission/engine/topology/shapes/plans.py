@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from admission.engine.model import LevelRule
 from admission.engine.topology.budget import BudgetSpent
 from admission.engine.topology.shapes.domain_kinds import DomainKind, runs
-from admission.engine.topology.shapes.level_rule import LevelRule
 from admission.engine.topology.tree.level import Ints
 
 NEVER = 1 << 61

@@ -36,19 +36,19 @@ the figures of the top levels; no bound is known for the other figures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from admission.engine.decision import Certificate, Proof, Proven
+from admission.engine.model import LevelConstraint, LevelRule
 from admission.engine.topology.budget import BudgetSpent
 from admission.engine.topology.compatible.tree_search import Found, NoDomains, NoFit, Solved
-from admission.engine.topology.constraints import ResolvedRequest
+from admission.engine.topology.constraints import ResolvedLayer, ResolvedRequest
 from admission.engine.topology.count import Numbers
 from admission.engine.topology.shapes.domain_kinds import DomainKind, DomainKinds
 from admission.engine.topology.shapes.fallback import greedy_shares
-from admission.engine.topology.shapes.level_rule import LevelRule, rules_of
 from admission.engine.topology.shapes.plans import StateBudget
 from admission.engine.topology.shapes.split import Splitter
 from admission.engine.topology.tree.tree import Tree
@@ -64,7 +64,7 @@ def solve(tree: Tree, resolved: ResolvedRequest, numbers: Sequence[Numbers], bud
     The figures of the certificate are three per level from the top, as listed above, then the stranded slots.
     """
     total = (resolved.count + sum(resolved.kept.values())) // resolved.slice_size * resolved.slice_size
-    rules = rules_of(resolved.shaped, resolved.layers, tree.depth, total)
+    rules = _rules_of(resolved.shaped, resolved.layers, tree.depth, total)
     problem = _problem(tree, resolved, rules)
     if problem:
         return _never(NoFit(max(resolved.level, 0), 0, resolved.need, problem))
@@ -90,6 +90,20 @@ def _kinds(
 
 def _never(outcome: NoFit | NoDomains) -> Solved:
     return Solved(outcome, Certificate(Proof.INFEASIBLE))
+
+
+def _rules_of(
+    shaped: Mapping[int, LevelConstraint], layers: Iterable[ResolvedLayer], depth: int, total: int
+) -> tuple[LevelRule, ...]:
+    """Returns the rule of each level, widest first.
+
+    A slice stays in one domain, so shares at the level of a slice layer are multiples of its size.
+    """
+    sizes = {layer.level: layer.size for layer in layers}
+    return tuple(
+        LevelRule(**asdict(shaped.get(level, LevelConstraint(""))), total=total, slices=sizes.get(level, 1))
+        for level in range(depth)
+    )
 
 
 def _problem(tree: Tree, resolved: ResolvedRequest, rules: Sequence[LevelRule]) -> str:

@@ -1,20 +1,40 @@
-"""The rule of one level: the shares that its units may have, and the figures (shaping.py) of a share.
+"""A placement constraint of one level and its rule: the shares that the level's units may have, and the figures of a share.
 
-Pure arithmetic; called by all modules of this package.
+A new word of a constraint is a field of LevelConstraint and its violation in LevelRule; the API's PlacementConstraint has the
+same field. Pure arithmetic; called by topology/shapes, where shaping.py defines the figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from math import lcm
-from typing import Final
 
-from admission.engine.model import LevelConstraint, Spreading
-from admission.engine.topology.constraints import ResolvedLayer
 
-_NO_CONSTRAINT: Final = LevelConstraint("")
+class Spreading(StrEnum):
+    """How the pods of a domain are distributed to its child domains: onto few of them, or evenly onto many."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelConstraint:
+    """A placement constraint of a pod set at one level (sakkara.md).
+
+    A `hard` constraint is never violated, others as little as possible. `partitions` is the exact number of child domains to
+    spread over. `minimum` and `maximum` bound the pods in a used domain, and `factor` must divide their number.
+    """
+
+    level: str
+    spreading: Spreading = Spreading.PACK
+    partitions: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    factor: int | None = None
+    hard: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,17 +180,3 @@ def _multiples(low: int, high: int, step: int) -> int:
     if step == 1:
         return (1 << (high + 1)) - (1 << low) if low <= high else 0
     return sum(1 << share for share in range(-(-low // step) * step, high + 1, step))
-
-
-def rules_of(
-    shaped: Mapping[int, LevelConstraint], layers: Iterable[ResolvedLayer], depth: int, total: int
-) -> tuple[LevelRule, ...]:
-    """Returns the rule of each level, widest first.
-
-    A slice stays in one domain, so shares at the level of a slice layer are multiples of its size.
-    """
-    sizes = {layer.level: layer.size for layer in layers}
-    return tuple(
-        LevelRule(**asdict(shaped.get(level, _NO_CONSTRAINT)), total=total, slices=sizes.get(level, 1))
-        for level in range(depth)
-    )
