@@ -229,7 +229,7 @@ class GangUnit(PodUnit):
         own = {pod.role: pod.annotations for pod in reversed(self.pods)}
         return together(found, own, self.placement, object_key(self.namespace, self.group))
 
-    def _labels(self, pod: QueuedPod) -> Mapping[str, str]:
+    def _requested(self, pod: QueuedPod) -> Mapping[str, str]:
         return effective(pod.annotations, self.placement)
 
     def ready(self, wanted: int) -> bool:
@@ -257,5 +257,5 @@ class LateUnit(PodUnit):
         """Returns the unit under the gang's terms."""
         return cls(pod.metadata.namespace, "", (pod,), terms.placement)
 
-    def _labels(self, pod: QueuedPod) -> Mapping[str, str]:
+    def _requested(self, pod: QueuedPod) -> Mapping[str, str]:
         return alone(effective(pod.annotations, self.placement))
