@@ -39,6 +39,7 @@ OPERATORS: Final = {kind.resource for kind in DECLARED} | {
     Resource("argoproj.io", "v1alpha1", "workflows", "Workflow"),
     Resource("disaggregatedset.x-k8s.io", "v1", "disaggregatedsets", "DisaggregatedSet"),
     Resource("trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime"),
+    Resource("example.com", "v1", "cranes", "Crane"),
 }
 """Kinds that the stages do not serve unless another module has brought their CRD; `make e2e-kinds` has their operators."""
 RESOURCES: Final = {(each.api_version, each.kind): each for each in (*OPERATORS, *ALL)}

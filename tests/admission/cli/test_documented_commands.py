@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import shlex
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,3 +97,16 @@ def test_the_job_of_the_readme_starts(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["simulate", "--json", str(tmp_path)])
     (job,) = json.loads(done.stdout)["workloads"]
     assert (job["job"], job["pods"], job["admitted"]) == ("Job default/train", 16, 0)
+
+
+def test_the_job_kind_of_the_page_reads_its_crane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/job-kinds.md shows the sample as it is, an object of the kind, and the first lines of the command's output."""
+    page = (PROJECT / "docs" / "job-kinds.md").read_text()
+    crane, kind = re.findall(r"^ *```yaml\n(.*?)^ *```", page, re.DOTALL | re.MULTILINE)[:2]
+    assert textwrap.dedent(kind) in (SAMPLES / "job-kind.yaml").read_text()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").symlink_to(PROJECT / "config")
+    (tmp_path / "crane.yaml").write_text(crane)
+    (block,) = re.findall(r"^    \$ (stowage jobkind test .*?)^    \.\.\.$", page, re.DOTALL | re.MULTILINE)
+    line, _, shown = block.partition("\n")
+    assert run(line).startswith(textwrap.dedent(shown).rstrip())
