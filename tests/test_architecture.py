@@ -1,4 +1,4 @@
-"""docs/architecture.md names files, classes and functions that exist (17, 4)."""
+"""docs/architecture.md names files, classes and functions that exist."""
 
 from __future__ import annotations
 

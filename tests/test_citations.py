@@ -1,4 +1,4 @@
-"""Every document that the code cites is in the repository, every section of the specification has a heading (17, 2)."""
+"""Every document that the code cites is in the repository, every section of the specification has a heading."""
 
 from __future__ import annotations
 
@@ -62,5 +62,4 @@ WRITTEN = [*PRODUCT, PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.
 
 
 def test_product_and_docs_name_kueue_and_users_plainly() -> None:
-    """Issue 17, must be shown 2."""
     assert [str(file.relative_to(PROJECT)) for file in WRITTEN if PRIVATE.search(file.read_text())] == []

@@ -1,4 +1,4 @@
-"""A reason, a setting and a constraint word are each declared in one place: nothing else lists them by hand (17, 3).
+"""A reason, a setting and a constraint word are each declared in one place: nothing else lists them by hand.
 
 docs/architecture.md has the files that such a change touches.
 """

@@ -168,7 +168,7 @@ def test_a_gate_that_is_not_here_is_an_error(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_kueue_s_feature_gates_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Issue 17, 4: webhook, view of the cluster and job controllers go by one value."""
+    """Webhook, view of the cluster and job controllers go by one value."""
     gates = "TopologyAwareScheduling: false, ElasticJobsViaWorkloadSlices: false, PriorityBoost: true"
     (tmp_path / "config.yaml").write_text(f"featureGates: {{{gates}}}")
     monkeypatch.setenv("STOWAGE_CONFIG", str(tmp_path / "config.yaml"))

@@ -131,7 +131,7 @@ DEEP = [{"k": [number, "x"]} for number in range(10_000)]
     ],
 )
 def test_work_is_bounded(text: str) -> None:
-    """Issue 18: an expression that would never end, or fill the memory. What it may take is less than 20,000 steps."""
+    """An expression that would never end, or fill the memory. What it may take is less than 20,000 steps."""
     scope = {"a": MANY, "b": [f"b{number}" for number in range(2_000)], "m": DEEP, "n": list(DEEP), "t": "x" * 500_000}
     with pytest.raises(CelError, match="more than 20000 steps"):
         compile_cel(text)({"object": scope})

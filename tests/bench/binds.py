@@ -1,4 +1,4 @@
-"""What is let through binds: drawn gangs on drawn clusters of the real control plane (issue 19).
+"""What is let through binds: drawn gangs on drawn clusters of the real control plane.
 
     python -m tests.bench binds [--gangs 2000] [--seed 1] [--each 50] [--beside 3] [--keep FOLDER]
 

@@ -1,4 +1,4 @@
-"""The property that what is let through binds (issue 19): gangs and clusters drawn by a seed.
+"""The property that what is let through binds: gangs and clusters drawn by a seed.
 
 `drawn.py` draws manifests; `driver.py` submits them to a stage and judges what became of them; `filters.py` is a plain model of
 kube-scheduler's filters for the engine alone.

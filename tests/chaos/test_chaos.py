@@ -1,4 +1,4 @@
-"""Issue 19, must be shown 2: 200 hosts, 30 gangs, random failures of everything; an auditor looks on.
+"""200 hosts, 30 gangs, random failures of everything; an auditor looks on.
 
 `STOWAGE_CHAOS_SEED` and `STOWAGE_CHAOS_MINUTES` choose another storm for the long test.
 """

@@ -125,7 +125,7 @@ _PODS = ("get", "pods", "-n", "default")
 def test_our_requests_have_seats_of_their_own(
     installed: ControlPlane, account: str, asked: tuple[str, ...], level: str
 ) -> None:
-    """Issue 19, 4: a tenant that floods the API server fills the seats of `workload-low`, not ours."""
+    """A tenant that floods the API server fills the seats of `workload-low`, not ours."""
     if account == "other":
         installed.kubectl("create", "serviceaccount", account, "-n", "stowage-system")
     kubeconfig = installed.service_account("stowage-system", account)

@@ -58,7 +58,7 @@ async def never_refused(here: Site) -> None:
 
 
 async def test_a_gang_whose_pods_keep_each_other_off_their_racks(site: MakeSite) -> None:
-    """Issue 19, 1: by capacity alone both pods would go to one rack, and one of them would never be bound there."""
+    """By capacity alone both pods would go to one rack, and one of them would never be bound there."""
     here = site("terms-apart")
     await here.open({"b1": {"r1": 2, "r2": 2}})
     gang, second = (here.job(name, 2, {REQUIRE_TOPOLOGY: BLOCK}) for name in ("gang", "second"))
@@ -131,7 +131,7 @@ async def test_a_gang_follows_a_pod_that_it_wants_to_be_near(site: MakeSite) -> 
 
 
 async def test_pods_that_want_each_other_share_a_rack_and_the_next_gang_joins_them(site: MakeSite) -> None:
-    """Issue 19, 1: five pods are more than a host holds, and by capacity alone the second gang would go to the free rack."""
+    """Five pods are more than a host holds, and by capacity alone the second gang would go to the free rack."""
     here = site("terms-together")
     await here.open({"b1": {"r1": 2, "r2": 2}})
     sizes = {"gang": here.gpus_per_host + 1, "second": 2, "third": 2 * here.gpus_per_host}
@@ -153,7 +153,7 @@ async def test_pods_that_want_each_other_share_a_rack_and_the_next_gang_joins_th
 
 
 async def test_a_gang_with_a_spread_constraint_goes_where_the_key_is(site: MakeSite) -> None:
-    """Issue 19, 1: the scheduler refuses a node without the constraint's key, and binds each pod on its pinned host."""
+    """The scheduler refuses a node without the constraint's key, and binds each pod on its pinned host."""
     here = site("terms-spread")
     await here.open({"b1": {"r1": 2, "r2": 2}})
     gang, second = (here.job(name, 4, {REQUIRE_TOPOLOGY: RACK}) for name in ("gang", "second"))

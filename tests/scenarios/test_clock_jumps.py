@@ -1,4 +1,4 @@
-"""Clocks that jump, of one process at a time, an hour forward and back (issue 19, 3): all ends as it would have.
+"""Clocks that jump, of one process at a time, an hour forward and back: all ends as it would have.
 
 The jobs and the look-out are those of test_crashes.py. Leases count by the time that each process measures itself, so a
 jump moves no leadership.

@@ -1,4 +1,4 @@
-"""A kind of job that is only declared: PyTorchJob, from a queue to one rack, stopped, started anew and finished (issue 17, 3).
+"""A kind of job that is only declared: PyTorchJob, from a queue to one rack, stopped, started anew and finished.
 
 Kubeflow's operator is not installed: the scenario makes pods and statuses as it does.
 """

@@ -1,4 +1,4 @@
-"""Devices that pods ask for by ResourceClaimTemplates: placement counts them, so what is let through is bound (issue 19, 1).
+"""Devices that pods ask for by ResourceClaimTemplates: placement counts them, so what is let through is bound.
 
 On the real control plane kube-scheduler allocates the devices.
 """

@@ -1,4 +1,4 @@
-"""Every manifest of the samples, the README and docs is accepted as it stands, with each of its fields (17, 2).
+"""Every manifest of the samples, the README and docs is accepted as it stands, with each of its fields.
 
 Each object goes to the API server as a dry run, so through its schema and the webhooks. `annotations:` alone in a block is
 what a Job has, `metadata:` alone what a pod has.

@@ -1,4 +1,4 @@
-"""Kinds that declare a number of pods which changes while the job runs: RayCluster, PyTorchJob (issue 18, 4).
+"""Kinds that declare a number of pods which changes while the job runs: RayCluster, PyTorchJob.
 
 Their operators are not installed: the scenario makes and deletes pods, and writes statuses, as these do.
 """

@@ -50,7 +50,7 @@ def nodes_of(pods: list[dict[str, Any]]) -> set[str]:
 async def test_each_pod_of_a_gang_gets_a_node_and_a_gang_too_many_waits(
     site: MakeSite, form: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Issue 19, 1: by capacity alone both pods would go to one node, and one of them would never be bound there."""
+    """By capacity alone both pods would go to one node, and one of them would never be bound there."""
     here = site(f"exclusive-{form.__name__.removeprefix('with_').replace('_', '-')}")
     await here.open({"b1": {"r1": 2, "r2": 2}})
     gang, second, third = (here.job(name, 2, {REQUIRE_TOPOLOGY: RACK}, gpus=1) for name in ("gang", "second", "third"))
@@ -86,7 +86,7 @@ async def test_a_pod_from_elsewhere_keeps_its_node(site: MakeSite, form: Callabl
 
 
 async def test_one_port_at_two_addresses_of_a_host(site: MakeSite) -> None:
-    """Issue 19, 1, as kube-scheduler's filter NodePorts: a pod takes a port at its address, or at every address."""
+    """As in kube-scheduler's filter NodePorts, a pod takes a port at its address, or at every address."""
     here = site("exclusive-addresses")
     await here.open({"b1": {"r1": 1}})
     for name, address in (("first", "10.0.0.1"), ("second", "10.0.0.2"), ("again", "10.0.0.1"), ("every", "")):

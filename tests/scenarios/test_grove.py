@@ -1,4 +1,4 @@
-"""Grove's gangs: a Workload that Grove made, and pods that say which of its pod sets they are (issue 18, 2).
+"""Grove's gangs: a Workload that Grove made, and pods that say which of its pod sets they are.
 
 Grove makes one Workload for each PodGang and stamps the pods: queue, group, prebuilt Workload, total count, and the pod set
 as role hash. Its operator is not here: the scenario writes what it would.

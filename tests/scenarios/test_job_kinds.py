@@ -1,4 +1,4 @@
-"""Kinds of job that nobody has seen: managed by YAML alone, installed while the controller runs (issue 18).
+"""Kinds of job that nobody has seen: managed by YAML alone, installed while the controller runs.
 
 Their controllers are not there: the scenario makes pods and statuses as they would. Templates stand in a map, in a list inside
 a list, and at one place with a count that is a product.

@@ -1,4 +1,4 @@
-"""The next process leads when the leader ends, with the lease as it ships (issue 19, 3)."""
+"""The next process leads when the leader ends, with the lease as it ships."""
 
 from __future__ import annotations
 

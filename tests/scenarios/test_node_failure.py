@@ -70,7 +70,7 @@ async def test_pods_of_a_dead_node_find_another_one_of_the_rack(site: MakeSite) 
 
 
 async def test_two_nodes_that_die_together_are_replaced_together(site: MakeSite) -> None:
-    """Issue 19, 2: the pods on the third node run on; Kueue evicts the whole job."""
+    """The pods on the third node run on; Kueue evicts the whole job."""
     here = site("dead-nodes")
     await here.open({"b1": {"r1": 5, "r2": 2}})
     await here.submit(patient(here.job("gang", 3, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
@@ -91,7 +91,7 @@ async def test_two_nodes_that_die_together_are_replaced_together(site: MakeSite)
 
 @pytest.mark.long
 async def test_more_nodes_than_a_workload_can_list_as_unhealthy_are_replaced(site: MakeSite) -> None:
-    """Issue 19, 2: the API lists eight at most."""
+    """The API lists eight at most."""
     here = site("many-dead")
     await here.open({"b1": {"r1": 12, "r2": 12}})
     await here.submit(patient(here.job("gang", 12, {REQUIRE_TOPOLOGY: BLOCK}, gpus=4)))

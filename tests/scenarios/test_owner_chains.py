@@ -1,4 +1,4 @@
-"""Jobs that are parts of jobs: the topmost managed owner queues, its parts follow it, and nothing escapes quota (issue 18, 3).
+"""Jobs that are parts of jobs: the topmost managed owner queues, its parts follow it, and nothing escapes quota.
 
 The operators of TrainJob and RayJob are not here: the scenario makes their parts, with the labels that the operators give them:
 KubeRay copies those of the RayJob, the trainer does not. Jobs and pods of JobSets are made by their controllers.

@@ -1,4 +1,4 @@
-"""The webhook stands still (SIGSTOP; issue 19, 3): the only replica, and one of two behind a Service."""
+"""The webhook stands still (SIGSTOP): the only replica, and one of two behind a Service."""
 
 from __future__ import annotations
 

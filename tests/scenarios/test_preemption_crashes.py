@@ -1,4 +1,4 @@
-"""A process killed at each step of a preemption: the end is as without, and nobody is evicted twice (issue 19, 3).
+"""A process killed at each step of a preemption: the end is as without, and nobody is evicted twice.
 
 Two jobs of six pods fill a rack of three hosts. An urgent one of twelve takes their place, and they come back when it has gone.
 """

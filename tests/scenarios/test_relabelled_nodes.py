@@ -34,7 +34,6 @@ def uids(pods: list[dict[str, Any]]) -> set[str]:
 
 
 async def test_a_relabelled_node_is_said_and_the_next_start_is_placed_by_the_new_labels(site: MakeSite) -> None:
-    """Issue 19, 2."""
     here = site("relabelled")
     await here.open({"b1": {"r1": 2, "r2": 1}})
     await here.submit(patient(here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))

@@ -1,4 +1,4 @@
-"""A RuntimeClass says which nodes its pods may use: placement knows, so what is let through is bound (issue 19, 1)."""
+"""A RuntimeClass says which nodes its pods may use: placement knows, so what is let through is bound."""
 
 from __future__ import annotations
 

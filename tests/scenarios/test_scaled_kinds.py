@@ -1,4 +1,4 @@
-"""Kinds that only have a scale subresource: their pods wait as one group, which may grow and shrink (issue 18).
+"""Kinds that only have a scale subresource: their pods wait as one group, which may grow and shrink.
 
 The kinds are made up, and declared while the controller runs. Their controller is a stand-in that makes and ends pods.
 """

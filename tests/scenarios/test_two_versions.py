@@ -1,4 +1,4 @@
-"""Two versions side by side during a rollout and a rollback: an earlier commit's processes and these (issue 19, 3).
+"""Two versions side by side during a rollout and a rollback: an earlier commit's processes and these.
 
 Both webhooks serve behind one Service, leadership moves from version to version, jobs arrive all the while: each ends, and
 nothing happens twice. `STOWAGE_EARLIER` names the earlier commit; else it is the last one that is half a day older.

@@ -55,7 +55,7 @@ async def _event(here: Site, reason: str = "PodsUnschedulable") -> bool:
 
 
 async def test_a_pod_whose_place_is_taken_from_elsewhere_gets_another_and_the_others_run_on(site: MakeSite) -> None:
-    """Issue 19, 1: its place is given up and another found in the rack; the one pod is replaced."""
+    """Its place is given up and another found in the rack; the one pod is replaced."""
     here = site("given-up-place")
     await here.open({"b1": {"r1": 3, "r2": 3}})
     await here.submit(patient(here.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))

@@ -1,4 +1,4 @@
-"""A queue name on an object of a kind that nobody has declared: its user is told, without a right on the kind (issue 18)."""
+"""A queue name on an object of a kind that nobody has declared: its user is told, without a right on the kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A template that vanishes while its job is admitted: its user is told where, the job stops, its quota is free (issue 18)."""
+"""A template that vanishes while its job is admitted: its user is told where, the job stops, its quota is free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volumes say which nodes take a pod: placement knows, so what is let through is bound (issue 19, 1).
+"""Volumes say which nodes take a pod: placement knows, so what is let through is bound.
 
 On the real control plane its volume controller binds the claims, and kube-scheduler judges them.
 """
@@ -163,7 +163,7 @@ async def test_a_node_gets_no_more_volumes_than_its_driver_attaches(site: MakeSi
 
 
 async def test_each_pod_goes_to_a_host_that_has_a_volume_left(site: MakeSite) -> None:
-    """Issue 19, 1: by capacity alone both pods would go to one host, and its volume takes one of them."""
+    """By capacity alone both pods would go to one host, and its volume takes one of them."""
     here = site("volume-for-each-pod")
     await here.open({"b1": {"r1": 3}})
     await make_class(here)
@@ -186,7 +186,7 @@ async def test_each_pod_goes_to_a_host_that_has_a_volume_left(site: MakeSite) ->
 
 
 async def test_pods_that_share_an_unbound_claim_go_to_one_host_and_gangs_take_turns(site: MakeSite) -> None:
-    """Issue 19, 1: the volume is chosen when the first pod is bound. By capacity alone a gang would be on two hosts, and both
+    """The volume is chosen when the first pod is bound. By capacity alone a gang would be on two hosts, and both
     gangs would count on the same volume.
     """
     here = site("shared-unbound")

@@ -1,4 +1,4 @@
-"""Kinds whose start is not written into a template: TrainJob, AppWrapper, SparkApplication, RayJob (issue 18, 2).
+"""Kinds whose start is not written into a template: TrainJob, AppWrapper, SparkApplication, RayJob.
 
 Their operators are not installed here: the CRDs have no schema, and no pods are made.
 """

@@ -1,4 +1,4 @@
-"""The ungater when patches fail: its Lease is lost in the middle of a pass, or the API server refuses one (issue 19)."""
+"""The ungater when patches fail: its Lease is lost in the middle of a pass, or the API server refuses one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gate waits for the claims that Kubernetes creates for its pod's ephemeral volumes (issue 19, 1)."""
+"""A gate waits for the claims that Kubernetes creates for its pod's ephemeral volumes."""
 
 from __future__ import annotations
 

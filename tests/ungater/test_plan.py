@@ -110,7 +110,7 @@ def test_nothing_goes_to_a_node_that_waits_for_replacement() -> None:
 def test_a_job_that_shrank_opens_no_pod_beyond_what_it_requests(
     domains: list[tuple[tuple[str, ...], int]] | None, through: dict[str, int], opened: int
 ) -> None:
-    """Issue 18, Build 4: its Workload requests 4 of the 8 pods that it was admitted for; the rest of its quota is others'."""
+    """Its Workload requests 4 of the 8 pods that it was admitted for; the rest of its quota is others'."""
     wl = workload(count=8, domains=domains, admitted=True)
     [pod_set] = wl.spec.pod_sets
     elastic = wl.metadata.model_copy(update={"annotations": {ELASTIC_JOB: "true"}})

@@ -1,4 +1,4 @@
-"""The console blocks of docs/explain.md, which a reader can type as they stand, print what the page says (17, 2)."""
+"""The console blocks of docs/explain.md, which a reader can type as they stand, print what the page says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stowage version`, and the scripts by which kubectl runs and completes `kubectl stowage` (20, 2)."""
+"""`stowage version`, and the scripts by which kubectl runs and completes `kubectl stowage`."""
 
 from __future__ import annotations
 

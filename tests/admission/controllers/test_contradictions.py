@@ -1,4 +1,4 @@
-"""Terms of pods that contradict what their Workload asks for hold it, with a reason that names them (issue 19, 1)."""
+"""Terms of pods that contradict what their Workload asks for hold it, with a reason that names them."""
 
 from __future__ import annotations
 

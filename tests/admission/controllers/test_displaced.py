@@ -1,4 +1,4 @@
-"""Which places of pods that no node takes are given up, and which pods are ended (issue 19, 1)."""
+"""Which places of pods that no node takes are given up, and which pods are ended."""
 
 from __future__ import annotations
 

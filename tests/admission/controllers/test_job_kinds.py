@@ -1,4 +1,4 @@
-"""The controller of JobKinds: which jobs are watched, and what a JobKind's condition says (issue 18)."""
+"""The controller of JobKinds: which jobs are watched, and what a JobKind's condition says."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_
 
 
 async def test_of_two_job_kinds_for_one_kind_the_older_counts_until_it_is_deleted(here: JobCluster) -> None:
-    """Issue 18: the other one says so, and takes over; jobs of the kind stay managed."""
+    """The other one says so, and takes over; jobs of the kind stay managed."""
     kinds, pods = JobKinds(here.kube), Informer(here.kube, PODS, QueuedPodReader())
     sets = SetController(ControllerContext(here.kube, make_views(here.kube), here.recorded), {}, pods)
     controller = JobKindController(here.kube, kinds, here.controller, sets, QUEUE_NAME_LABEL, time.time)

@@ -66,7 +66,7 @@ async def test_a_workload_admitted_while_a_new_node_becomes_ready_keeps_its_plac
 
 
 async def test_a_pod_that_never_reached_a_failed_node_fails_as_pods_of_failed_nodes_do() -> None:
-    """Issue 19, 2: a Job whose podFailurePolicy ignores DisruptionTarget counts no failure."""
+    """A Job whose podFailurePolicy ignores DisruptionTarget counts no failure."""
     cluster = FullNode()
     cluster.node(False)
     waiting = pod("low-9", owner="low", gated=False, phase="Pending")

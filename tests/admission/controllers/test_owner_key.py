@@ -1,4 +1,4 @@
-"""Which job a Workload belongs to: by group, kind and name; the version in its reference does not count (issue 18)."""
+"""Which job a Workload belongs to: by group, kind and name; the version in its reference does not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods that no node takes: when their places are given up, and in which order (issue 19, 1)."""
+"""Pods that no node takes: when their places are given up, and in which order."""
 
 from __future__ import annotations
 

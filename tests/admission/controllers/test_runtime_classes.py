@@ -1,4 +1,4 @@
-"""What a RuntimeClass gives the pods of a job decides which nodes take them (issue 19, 1)."""
+"""What a RuntimeClass gives the pods of a job decides which nodes take them."""
 
 from __future__ import annotations
 

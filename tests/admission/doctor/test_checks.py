@@ -1,4 +1,4 @@
-"""Each check names its fault, and no other check does (20, Must be shown 2); test_doctor.py of tests/e2e runs the commands."""
+"""Each check names its fault, and no other check does; test_doctor.py of tests/e2e runs the commands."""
 
 from __future__ import annotations
 

@@ -515,7 +515,7 @@ _ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}
 def test_a_node_without_the_key_of_a_spread_constraint_takes_no_pod(
     constraints: list[dict[str, Any]], terms: list[dict[str, Any]] | None, keys: list[list[str]] | None
 ) -> None:
-    """Issue 19, 1: kube-scheduler refuses such a node for DoNotSchedule."""
+    """kube-scheduler refuses such a node for DoNotSchedule."""
     given = template(cpu="1")
     given["spec"]["topologySpreadConstraints"] = constraints
     if terms is not None:

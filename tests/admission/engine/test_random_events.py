@@ -1,4 +1,4 @@
-"""Issue 19, must be shown 3: random events through queues, ledger and cycle, against a model that keeps no sums."""
+"""Random events through queues, ledger and cycle, against a model that keeps no sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions of a JobKind on jobs of any size: a tenant's long list neither holds a process nor hides pods (issue 18, 5)."""
+"""Expressions of a JobKind on jobs of any size: a tenant's long list neither holds a process nor hides pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Issue 18: each field of a JobKind malformed is an error that names the field, what was given and what is allowed."""
+"""Each field of a JobKind malformed is an error that names the field, what was given and what is allowed."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_an_error_about_a_large_value_is_short(given: Any) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_built_in_declarations_are_good_and_short(file: Path) -> None:
-    """Issue 18: at most 40 lines each."""
+    """At most 40 lines each."""
     obj = yaml.safe_load(file.read_text())
     made = JobKind.from_wire(obj)
     assert [str(error) for error in errors_of(obj) if "built in" not in error.allowed] == []

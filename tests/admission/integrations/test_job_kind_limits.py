@@ -1,4 +1,4 @@
-"""What the CRD refuses of a JobKind, a file refuses too: each field of each type, length, number and form (issue 18, 5).
+"""What the CRD refuses of a JobKind, a file refuses too: each field of each type, length, number and form.
 
 The CRD is what users see; files have no API server that would validate them.
 """

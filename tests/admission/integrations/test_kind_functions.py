@@ -1,4 +1,4 @@
-"""TrainJob, AppWrapper, SparkApplication and RayJob: what their pods are, and what a start and a stop write (issue 18)."""
+"""TrainJob, AppWrapper, SparkApplication and RayJob: what their pods are, and what a start and a stop write."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rank order after placement: the pod of rank k goes to the place of rank k, for every kind, alone and in a pod-set group.
 
-Pods are made from the started job's templates and numbered as the kind's own controller numbers them (issue 18, Build 5).
+Pods are made from the started job's templates and numbered as the kind's own controller numbers them.
 """
 
 from __future__ import annotations

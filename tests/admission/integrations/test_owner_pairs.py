@@ -1,4 +1,4 @@
-"""Each built-in kind with each kind of its parts: its own part belongs to it, and a forged one does not (issue 18, 3)."""
+"""Each built-in kind with each kind of its parts: its own part belongs to it, and a forged one does not."""
 
 from __future__ import annotations
 

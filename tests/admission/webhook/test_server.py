@@ -230,7 +230,7 @@ async def test_a_large_review_is_answered_aside() -> None:
 
 
 async def test_a_large_review_beyond_those_that_wait_is_denied_and_may_come_again() -> None:
-    """Issue 19, 4: shed before blocking. 429 with a time, so that clients of the API server try again by themselves."""
+    """Shed before blocking. 429 with a time, so that clients of the API server try again by themselves."""
     sent = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0b4c-9","kind":{}}}'
     async with running(limits=ServerLimits(small=10, waiting=0)) as (port, authority, _):
         status, text = await asked(port, authority, VALIDATE_JOB, sent)

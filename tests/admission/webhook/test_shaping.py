@@ -277,7 +277,7 @@ def test_samples_are_taken_and_their_pods_gated(path: Path) -> None:
 
 @pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
 def test_webhook_and_engine_go_by_the_same_setting_of_slices_at_several_levels(on: bool) -> None:
-    """Issue 17, 4: with `placement.multiLayer` off the engine would place the outermost slices alone."""
+    """With `placement.multiLayer` off the engine would place the outermost slices alone."""
     settings = AdmissionSettings(placement={"multiLayer": on})
     world = rules_of(settings)
     layers = '[{"topology": "b", "size": 4}, {"topology": "r", "size": 2}]'

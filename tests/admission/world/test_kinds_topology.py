@@ -1,4 +1,4 @@
-"""Topology of every declared kind, from its sample: one rack, ranks, what simulate and explain say (issue 18, 5)."""
+"""Topology of every declared kind, from its sample: one rack, ranks, what simulate and explain say."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ async def test_a_dead_leaders_lease_runs_out() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 30, 50, 59])
 async def test_a_standby_leads_as_soon_as_the_lease_of_a_leader_that_was_killed_runs_out(seed: int) -> None:
-    """Issue 19, 3: it has seen the last renewal one pause after it was made at the latest, and waits for no other."""
+    """It has seen the last renewal one pause after it was made at the latest, and waits for no other."""
     random.seed(seed)
     async with race("a") as run:
         await run.lead("a")

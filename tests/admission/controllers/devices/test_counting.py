@@ -1,4 +1,4 @@
-"""Whole devices of a node by kind, and what a claim's template asks for (issue 19, 1)."""
+"""Whole devices of a node by kind, and what a claim's template asks for."""
 
 from __future__ import annotations
 

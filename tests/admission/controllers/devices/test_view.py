@@ -1,4 +1,4 @@
-"""Devices that pods ask for by ResourceClaimTemplates are counted, node by node (issue 19, 1)."""
+"""Devices that pods ask for by ResourceClaimTemplates are counted, node by node."""
 
 from __future__ import annotations
 

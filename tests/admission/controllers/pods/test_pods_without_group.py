@@ -1,4 +1,4 @@
-"""What a pod is told that bears the marks of a set and has no group (issue 18)."""
+"""What a pod is told that bears the marks of a set and has no group."""
 
 from __future__ import annotations
 

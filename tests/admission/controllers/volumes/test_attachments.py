@@ -1,4 +1,4 @@
-"""A node attaches so many volumes of a driver and no more (issue 19, 1)."""
+"""A node attaches so many volumes of a driver and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes reach the volume of a claim, and when a claim cannot be bound: kube-scheduler's rules (issue 19, 1)."""
+"""Which nodes reach the volume of a claim, and when a claim cannot be bound: kube-scheduler's rules."""
 
 from __future__ import annotations
 

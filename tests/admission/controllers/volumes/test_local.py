@@ -1,4 +1,4 @@
-"""Volumes that are on single hosts: a node takes as many pods as it has of them left (issue 19, 1)."""
+"""Volumes that are on single hosts: a node takes as many pods as it has of them left."""
 
 from __future__ import annotations
 

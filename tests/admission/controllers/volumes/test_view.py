@@ -1,4 +1,4 @@
-"""What the volumes of a Workload's pods require is placed by, and told (issue 19, 1)."""
+"""What the volumes of a Workload's pods require is placed by, and told."""
 
 from __future__ import annotations
 

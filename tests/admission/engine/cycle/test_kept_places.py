@@ -1,4 +1,4 @@
-"""An elastic job that has shrunk has the places of the pods that its controller left (issue 18, Build 4)."""
+"""An elastic job that has shrunk has the places of the pods that its controller left."""
 
 from __future__ import annotations
 

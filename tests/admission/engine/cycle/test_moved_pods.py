@@ -1,4 +1,4 @@
-"""Pods of a running workload that no node took get other places; the others keep theirs (issue 19, 1)."""
+"""Pods of a running workload that no node took get other places; the others keep theirs."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tup
 
 
 def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None:
-    """So the loop is held for a millisecond, however many pods there are (issue 19, 4)."""
+    """So the loop is held for a millisecond, however many pods there are."""
     made = book(rows(200))
     for i in range(2000):
         made.apply(bound(f"p{i}", OnePod("a", node=f"n{i % 200}")))

@@ -1,4 +1,4 @@
-"""A topology that ends at the rack, once pods have terms: leaders, workers and successors get hosts (issue 19, 1).
+"""A topology that ends at the rack, once pods have terms: leaders, workers and successors get hosts.
 
 Drawn groups on drawn clusters, against a plain model of the scheduler.
 """

@@ -133,7 +133,7 @@ def test_lost_pods_find_a_place(text: str, where: str, host: str, want: str) -> 
     ],
 )
 def test_pods_of_several_nodes_find_places_together(text: str, where: str, hosts: str, want: str) -> None:
-    """Issue 19, 2: Kueue replaces one node at a time, and evicts the workload when a second one fails meanwhile."""
+    """Kueue replaces one node at a time, and evicts the workload when a second one fails meanwhile."""
     requested = placed("main", text, where)
     book = book_of(requested)
     for host in hosts.split():
@@ -177,7 +177,7 @@ TORN = "nodes were relabelled, and no domain of level example.com/rack has most 
 def test_lost_pods_go_where_most_of_the_others_are_though_some_were_relabelled(
     where: str, moved: str, lost: str, want: str
 ) -> None:
-    """Issue 19, 2: the gang stays in the rack of its admission, or starts anew as a whole."""
+    """The gang stays in the rack of its admission, or starts anew as a whole."""
     requested = placed("main", "required rack", where)
     book = ledger()
     book.apply(node("h11", {BLOCK: "b2", RACK: "r2"}, 2))
