@@ -209,6 +209,13 @@ def field_of(metadata: Metadata, field: str) -> tuple[str, str]:
     return found or next((each for each in table if each[0] == name[0]), table[0])
 
 
+def changed_fields(before: Metadata, after: Metadata) -> list[tuple[str, str, str]]:
+    """Returns part, key and new value (empty if removed) of the fields of gangs in which two metadata differ."""
+    places = dict.fromkeys(place for table in (_NAMES, _MINIMUMS, _GROUPS, _POLICIES) for place in table)
+    pairs = ((place, dict(_fields(before, (place,))), dict(_fields(after, (place,)))) for place in places)
+    return [(*place, new.get(place, "")) for place, old, new in pairs if old != new]
+
+
 def _fields(metadata: Metadata, table: Iterable[tuple[str, str]]) -> Iterable[_Field]:
     for part, key in table:
         text = (metadata.get(part) or {}).get(key)

@@ -14,7 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from admission.integrations.gang import GangReading, InvalidGangField, PodGang, faults_of_group, field_of, read
+from admission.integrations.gang import (
+    GangReading,
+    InvalidGangField,
+    PodGang,
+    changed_fields,
+    faults_of_group,
+    field_of,
+    read,
+)
 from admission.integrations.pod import role_hash
 from admission.integrations.sakkara import in_words, shape_of
 from admission.webhook.fields import IMMUTABLE, OMIT, Errors, FieldError, FieldPath, forbidden, invalid
@@ -101,6 +109,8 @@ def _group_differences(spec: Mapping[str, Any], other: GangPod, peer: str) -> Er
 
 
 def _shown(value: Any) -> Any:
+    if value is None:
+        return "not set"
     return list(value) if isinstance(value, tuple) else value
 
 
@@ -154,15 +164,14 @@ def _place(part: str, key: str) -> FieldPath:
 
 
 def validate_update(old: Pod, new: Pod) -> Errors:
-    """Returns errors for a changed gang: it is immutable, as are its normalized annotations. Errors name the user's field."""
-    before, after = ((each.get("metadata") or {}).get("annotations") or {} for each in (old, new))
-    mine, other = read("", new.get("metadata") or {}).gang, read("", old.get("metadata") or {}).gang
-    if names.GANG_TERMS in before and other is not None and mine is not None and mine != other:
-        return [
-            invalid(_place(*field_of(new["metadata"], field)), _shown(getattr(mine, field)), IMMUTABLE)
-            for field in ("name", "minimum", "groups", "policy")
-            if getattr(mine, field) != getattr(other, field)
-        ]
+    """Returns errors for a changed gang: it is immutable, as are its normalized annotations. Errors name the user's field.
+
+    A removed name counts as a change: the pod would stay in its gang, and nothing would say so.
+    """
+    was, now = (each.get("metadata") or {} for each in (old, new))
+    before, after = (each.get("annotations") or {} for each in (was, now))
+    if names.GANG_TERMS in before and read("", was) != read("", now):
+        return [invalid(_place(part, key), given, IMMUTABLE) for part, key, given in changed_fields(was, now)]
     return [
         invalid(_METADATA.child("annotations").key(key), after.get(key, ""), IMMUTABLE)
         for key in _OURS

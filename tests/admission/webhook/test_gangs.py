@@ -112,22 +112,34 @@ def test_what_was_written_down_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "field", "value"),
+    ("part", "said", "changed", "value"),
     [
-        ({names.GANG_MINIMUM: "3"}, f"metadata.labels[{names.GANG_MINIMUM}]", 3),
-        ({names.GANG_NAME: "other"}, f"metadata.labels[{names.GANG_NAME}]", "other"),
-        ({names.SIGS_MATCH_POLICY: "only-waiting"}, f"metadata.labels[{names.SIGS_MATCH_POLICY}]", "only-waiting"),
+        pytest.param("labels", {}, {names.GANG_MINIMUM: "3"}, "3", id="minimum"),
+        pytest.param("labels", {}, {names.GANG_NAME: "other"}, "other", id="name"),
+        pytest.param("labels", {}, {names.GANG_NAME: None}, "", id="no name"),
+        pytest.param("labels", {}, {names.GANG_MINIMUM: None}, "", id="no minimum"),
+        pytest.param("labels", {}, {names.SIGS_MATCH_POLICY: "only-waiting"}, "only-waiting", id="policy"),
+        pytest.param("labels", {names.GANG_LABEL: "g"}, {names.GANG_LABEL: None}, "", id="PodGroup"),
+        pytest.param("labels", {names.SIGS_GANG: "g"}, {names.SIGS_GANG: None}, "", id="PodGroup of sigs"),
+        pytest.param("labels", {names.SIGS_GANG_NAME: "g"}, {names.SIGS_GANG_NAME: "h"}, "h", id="older label"),
+        pytest.param("labels", {names.SAKKARA_GROUP_NAME: "g"}, {names.SAKKARA_GROUP_NAME: None}, "", id="Sakkara"),
+        pytest.param(
+            "annotations", {names.KOORDINATOR_NAME: "g"}, {names.KOORDINATOR_NAME: None}, "", id="Koordinator"
+        ),
     ],
-    ids=["minimum", "name", "policy"],
 )
-def test_a_pod_that_changes_its_gang_gets_an_error_with_the_label(
-    changed: dict[str, str], field: str, value: Any
+def test_a_pod_that_changes_its_gang_gets_an_error_with_its_own_field(
+    part: str, said: dict[str, str], changed: dict[str, str | None], value: str
 ) -> None:
-    """Issue 16, A6: no annotation of ours is named, which the user has not written."""
-    old = completed(a_pod())
-    new = {**old, "metadata": {**old["metadata"], "labels": {**old["metadata"]["labels"], **changed}}}
+    """Issue 16, A6 and B2: in each dialect, also where a name is removed; no annotation of ours is named."""
+    pod_of_gang = a_pod() if not said else {**a_pod(), "metadata": {**a_pod()["metadata"], "labels": {}, part: said}}
+    old = completed(pod_of_gang)
+    merged = {key: text for key, text in {**old["metadata"][part], **changed}.items() if text is not None}
+    new = {**old, "metadata": {**old["metadata"], part: merged}}
     (error,) = pod.validate_update(old, new, ReviewRules())
-    assert (error.field, error.bad_value, error.detail) == (field, value, "field is immutable")
+    (key,) = changed
+    assert (error.field, error.bad_value) == (f"metadata.{part}[{key}]", value)
+    assert error.detail == "field is immutable"
 
 
 @pytest.mark.parametrize(
