@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from admission.controllers import conditions
+from admission.controllers import explainer as explainer_module
 from admission.controllers.cluster_view import Views
 from admission.controllers.explainer import Explainer, ExplanationLimits, code_of
 from admission.controllers.wait_reasons import WaitReason, WaitReporter
@@ -72,10 +73,15 @@ async def world(
     patience: ExplanationLimits,
     scene: waiting_cases.Made | None = None,
     fence: Callable[[], None] = lambda: None,
+    rest: float = 1.0,
 ) -> AsyncIterator[ExplainerSetup]:
-    """Everything at work; `scene`: at its moment, under its rules; `fence`: asked before an explanation is written."""
+    """Everything at work; `scene`: at its moment, under its rules; `fence`: asked before an explanation is written.
+
+    `rest`: seconds for each second of explaining; the product's own 50 would pass before each try after a conflict.
+    """
     moment = scene or waiting_cases.Made(cluster, time.time())
     async with installed(folder) as kube, contextlib.AsyncExitStack() as stack:
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(explainer_module, "_REST", rest)
         await kube.create(WORKLOADS, small_workload("w"))
         views = cast("Views", _ExplainerViews(Informer(kube, WORKLOADS, Workload)))
         recorder = EventRecorder(kube, "test")
@@ -138,10 +144,9 @@ async def test_it_rests_also_after_what_it_could_not_write(tmp_path: Path, monke
     def fence() -> None:
         raise NotLeader("the lease is lost")
 
-    rest = 200.0
-    monkeypatch.setattr("admission.controllers.explainer._REST", rest)
-    monkeypatch.setattr("admission.controllers.explainer.explain", timed)
-    async with world(tmp_path, full_racks(), ExplanationLimits(first=0.0), fence=fence) as here:
+    rest = explainer_module._REST
+    monkeypatch.setattr(explainer_module, "explain", timed)
+    async with world(tmp_path, full_racks(), ExplanationLimits(first=0.0), fence=fence, rest=rest) as here:
         here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
 
         async def again() -> bool:
@@ -215,9 +220,8 @@ async def test_status_and_events_say_of_every_claim_what_the_command_says(make: 
 
 async def test_it_ends_at_once_when_the_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rest is long beside a large cluster: a controller that waited for it would keep its lease."""
-    monkeypatch.setattr("admission.controllers.explainer._BETWEEN_TURNS", 1e6)
-    monkeypatch.setattr("admission.controllers.explainer._REST", 1e6)
-    monkeypatch.setattr("admission.controllers.explainer._TURN", 0.0)
+    monkeypatch.setattr(explainer_module, "_BETWEEN_TURNS", 1e6)
+    monkeypatch.setattr(explainer_module, "_TURN", 0.0)
     began = asyncio.Event()
 
     def marked(*given: Any, **named: Any) -> Explanation:
@@ -225,7 +229,7 @@ async def test_it_ends_at_once_when_the_process_does(tmp_path: Path, monkeypatch
         return explain(*given, **named)
 
     loop = asyncio.get_running_loop()
-    monkeypatch.setattr("admission.controllers.explainer.explain", marked)
-    async with asyncio.timeout(60), world(tmp_path, full_racks(), ExplanationLimits(first=0.0)) as here:
+    monkeypatch.setattr(explainer_module, "explain", marked)
+    async with asyncio.timeout(60), world(tmp_path, full_racks(), ExplanationLimits(first=0.0), rest=1e6) as here:
         here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
         await began.wait()
