@@ -28,6 +28,7 @@ from api.names import (
     SAKKARA_RANK,
 )
 from hack.controlplane.options import ClusterOptions
+from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.sakkara import (
     MakeSite,
     Tree,
@@ -51,6 +52,7 @@ from tests.scenarios.site import GPU, GROUP, eventually
 from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+ENVIRONMENT = SHORT_LEASE
 CONTROL_PLANE = ClusterOptions(jobset=True)
 
 
