@@ -41,6 +41,7 @@ from admission.engine.topology.allocation.entries import Allocation, Slot
 from admission.engine.topology.allocation.footprint import Footprint, SparseAmounts, footprint, free
 from admission.engine.topology.allocation.simulated_removal import shift, taken
 from admission.engine.topology.flavor_spares import FlavorSpares
+from admission.engine.topology.neighbours.audit import wrong_counts
 from admission.engine.topology.neighbours.counts import Steps
 from admission.engine.topology.queries import PlacementQueries
 
@@ -350,7 +351,7 @@ class Ledger:
         ledger.
         """
         yield from differences(self._allocations, self._capacity)
-        yield list(self._capacity.placed.differences())
+        yield from wrong_counts(self._capacity.placed)
         yield from self._capacity.differences()
         yield from wrong_quota(self._allocations, self.quota, self.usage_by_priority)
 

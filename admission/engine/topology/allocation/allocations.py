@@ -43,7 +43,7 @@ class Allocations:
         self._excess_of: dict[str, Slot] = {}
         self.assumed = AssumedPods(capacity, self.entry_of, journal)
         self._placed = capacity.placed
-        self._placed.pods = self._counted
+        self._placed.source = self
 
     # ---- admissions
 
@@ -67,7 +67,7 @@ class Allocations:
         """
         for entry in allocation.entries.values():
             if self._placed.takes:
-                self._placed.shift(entry.facts, entry.place, 0, sign * entry.count)
+                self._placed.shift(entry.facts, entry.place, 0, sign * entry.count, entry.slot[0])
             if not entry.by_node:
                 self._capacity.charge(entry.spot, entry.vector, sign * entry.count)
 
@@ -128,22 +128,33 @@ class Allocations:
         names = sorted(set(got.flavors.values()))
         return next((name for name in names if name in self._capacity.trees), names[0] if names else "")
 
-    def _counted(self) -> Iterator[Shift]:
-        """Returns an iterator over all pods that terms may count, with their places as of this call."""
+    # ---- the pods that terms count (PodSource)
+
+    def bound(self) -> Iterator[Shift]:
+        """Returns an iterator over the bound pods as of this call."""
         pods, admitted = list(self.pods.values()), self.slot_of.copy()
-        entries = [entry for allocation in self.by_workload.values() for entry in allocation.entries.values()]
-        waiting = [(entry, rest) for entry in entries if entry.facts and (rest := entry.count - len(entry.covered))]
 
         def shifts() -> Iterator[Shift]:
             for pod in pods:
                 if pod.facts is not None:
                     counted = int(pod.key in admitted)
                     yield pod.facts, on_node(pod.node), 1 - counted, counted
-            for entry, rest in waiting:
-                if entry.facts is not None:
-                    yield entry.facts, entry.place, 0, rest
 
         return shifts()
+
+    def admitted(self) -> list[str]:
+        """Returns the keys of the workloads with an admission in force."""
+        return list(self.by_workload)
+
+    def unbound(self, workload: str) -> list[Shift]:
+        """Returns the pods of the workload's admission that are not bound yet; none without an admission."""
+        allocation = self.by_workload.get(workload)
+        entries = () if allocation is None else allocation.entries.values()
+        return [
+            (entry.facts, entry.place, 0, rest)
+            for entry in entries
+            if entry.facts is not None and (rest := entry.count - len(entry.covered))
+        ]
 
     # ---- what a snapshot keeps
 
@@ -252,7 +263,7 @@ class Allocations:
         self._journal.put(self.slot_of, pod.key, slot)
         self._journal.add(entry.covered, pod.key)
         self._placed.shift(pod.facts, on_node(pod.node), 0, 1)
-        self._placed.shift(entry.facts, entry.place, 0, -1)
+        self._placed.shift(entry.facts, entry.place, 0, -1, slot[0])
         self.assumed.replace_by_bound(entry, pod.node)
         self._charge_covered(entry, pod, +1)
         self.assumed.move_from_overcommitted(pod.node)
@@ -295,7 +306,7 @@ class Allocations:
         entry = self.entry_of(slot)
         self._journal.drop(self.slot_of, key)
         if entry is not None:
-            self._placed.shift(entry.facts, entry.place, 0, 1)
+            self._placed.shift(entry.facts, entry.place, 0, 1, slot[0])
             self._journal.discard(entry.covered, key)
         self._placed.shift(pod.facts, on_node(pod.node), 0, -1)
         if entry is not None:

@@ -154,9 +154,12 @@ class Capacity:
         """Returns the known nodes, by name."""
         return (record.node for _, record in sorted(self.nodes.items()) if record.node is not None)
 
-    def _all_nodes(self) -> list[Node]:
-        """Returns the known nodes, in no particular order."""
-        return [record.node for record in self.nodes.values() if record.node is not None]
+    def _all_nodes(self) -> Iterator[Node]:
+        """Yields the nodes that are known at the call, each as it is at its turn."""
+        for name in list(self.nodes):
+            record = self.nodes.get(name)
+            if record is not None and record.node is not None:
+                yield record.node
 
     def set_node(self, name: str, node: Node | None) -> bool:
         """Sets the node (None: remove it). Reports whether more than its amounts changed: it was added, removed or relabelled,

@@ -2,9 +2,10 @@
 
 Nothing is counted until a pod or workload with a term appears (`watch`). The first count of all pods takes about a second
 in a large cluster, so the controller has it done in steps (`in_steps`): between two steps anything may change, and no term
-can be evaluated before the last step (`waits`). From then on every change updates the counts. A term that a waiting gang
-has gets a tally on first use; beyond `_TALLIES` terms the least recently used tally is dropped. Terms of existing pods have
-tallies of the pods that have the term. All changes go through the journal. Extended by PlacedPods (placed.py).
+can be evaluated before the last step (`waits`). From then on every change updates the counts, and those of an audit (audit.py).
+A term that a waiting gang has gets a tally on first use; beyond `_TALLIES` terms the least recently used tally is dropped.
+Terms of existing pods have tallies of the pods that have the term. All changes go through the journal. Extended by PlacedPods
+(placed.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from admission.engine.journal import Journal
 from admission.engine.model import HOSTNAME_LABEL, Namespace, Node, PodFacts, PodTerm
@@ -32,17 +33,31 @@ Steps = Callable[[Iterator[None]], None]
 """Runs an iterator to its end, with pauses between its steps. An iterator that was passed before is abandoned."""
 
 
+class PodSource(Protocol):
+    """All pods that terms may select. Implemented by allocations.py."""
+
+    def bound(self) -> Iterable[Shift]:
+        """Returns the bound pods as of the call."""
+
+    def admitted(self) -> list[str]:
+        """Returns the keys of the admitted workloads."""
+
+    def unbound(self, workload: str) -> list[Shift]:
+        """Returns the workload's pods that are not bound yet; none if it is not admitted."""
+
+
 class TermCounts:
     """The counts of all pods, by place and by term.
 
     `namespaces` has the labels of each namespace. `watching` is True once all pods are counted, `counting` during the first
-    count, and `takes` while changes of pods must be reported (`shift`). `pods` returns all pods as of the call. `opened` is
-    called when a node may have become usable. `in_steps` runs the first count; None: at once.
+    count, and `takes` while changes of pods must be reported (`shift`). `source` has all pods. `opened` is called when a node
+    may have become usable. `in_steps` runs the first count; None: at once. `by_facts` counts pods by what terms can select and
+    by place, `tables` by term. `audited` is a second count of the same pods, which gets every change too.
     """
 
     def __init__(self, trees: Mapping[str, Tree], nodes: Callable[[], Iterable[Node]], journal: Journal) -> None:
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self.pods: Callable[[], Iterable[Shift]] = tuple
+        self.source: PodSource | None = None
         self.opened: Callable[[], None] = lambda: None
         self.in_steps: Steps | None = None
         self._trees, self._nodes, self._journal = trees, nodes, journal
@@ -53,11 +68,14 @@ class TermCounts:
     def _clear(self) -> None:
         self.watching = False
         self.counting = self.takes = False
+        self.audited: TermCounts | None = None
         self._changed: set[str] = set()
-        self._at: dict[PodFacts, dict[Place, tuple[int, int]]] = {}
+        self._uncounted: set[str] = set()
+        self.by_facts: dict[PodFacts, dict[Place, tuple[int, int]]] = {}
         self._by_label: dict[str, dict[str, dict[PodFacts, None]]] = {}
-        self._of_waiting, self._borne, self._near, self._gathering = (TermTable() for _ in range(4))
-        self._tables = self._of_waiting, self._borne, self._near, self._gathering
+        self._of_waiting, self._near = TermTable(of_waiting=True), TermTable(of_waiting=True)
+        self._borne, self._gathering = TermTable(), TermTable()
+        self.tables = self._of_waiting, self._borne, self._near, self._gathering
         self._named: dict[str, Node] = {}
         self._on_host: dict[str, dict[str, Node]] = {}
 
@@ -82,31 +100,59 @@ class TermCounts:
     def _build(self) -> None:
         """Counts all pods, at once or in steps."""
         if self.in_steps is None:
-            for _ in self._count_all():
+            for _ in self.count_all():
                 pass
         else:
             self._clear()
             self.counting = True
-            self.in_steps(self._count_all())
+            self.in_steps(self.count_all())
 
-    def _count_all(self) -> Iterator[None]:
-        """Counts nodes, then the pods as of one moment. Later changes are applied as they arrive."""
+    def count_all(self, like: TermCounts | None = None) -> Iterator[None]:
+        """Counts nodes, then the bound pods as of one moment, then the other pods of each workload as of its turn.
+
+        Later changes are applied as they arrive. The terms of waiting gangs in `like` get their tallies too.
+        """
         self._clear()
         self.counting = True
         self._expect()
-        for index, node in enumerate(list(self._nodes())):
+        if like is not None:
+            for table, given in ((self._of_waiting, like._of_waiting), (self._near, like._near)):
+                for term in given.tallies:
+                    table.add(term)
+        for index, node in enumerate(self._nodes()):
             if node.name not in self._changed:
                 self._know(node.name, None, node)
             if index % _STEP == 0:
                 yield
         self.takes, self._changed = True, set()
-        for index, shift in enumerate(self.pods()):
-            self._shift(*shift)
-            if index % _STEP == 0:
-                yield
+        if self.source is not None:
+            yield from self._count_pods(self.source)
+        yield from self._prepare()
         self.counting, self.watching = False, True
         if self.in_steps is not None:
             self.opened()  # workloads with terms have waited for the end of the count
+
+    def _count_pods(self, source: PodSource) -> Iterator[None]:
+        workloads, number = source.admitted(), 0
+        self._uncounted = set(workloads)
+        for index, shift in enumerate(source.bound()):
+            self._shift(*shift)
+            if index % _STEP == 0:
+                yield
+        for workload in workloads:
+            self._uncounted.discard(workload)
+            for shift in source.unbound(workload):
+                self._shift(*shift)
+                number += 1
+            if number >= _STEP:
+                number = 0
+                yield
+
+    def _prepare(self) -> Iterator[None]:
+        """Reads the labels of all nodes that the terms name, which the first placement would do at once."""
+        for key in sorted({tally.key for table in self.tables for tally in table.tallies.values()}):
+            for tree in list(self._trees.values()):
+                yield from tree.matcher.prepare(key)
 
     def _expect(self) -> None:
         """Creates the tallies of the first terms before pods are counted, so that they need no scan later."""
@@ -140,22 +186,31 @@ class TermCounts:
 
     def _recount(self, namespace: str) -> None:
         """Counts all pods again if a term selects namespaces by label and this namespace has pods."""
-        if any(facts.namespace == namespace for facts in self._at) and any(
-            term.by_labels for table in self._tables for term in table.tallies
+        if any(facts.namespace == namespace for facts in self.by_facts) and any(
+            term.by_labels for table in self.tables for term in table.tallies
         ):
             self._build()
 
-    def shift(self, facts: PodFacts | None, place: Place, foreign: int, admitted: int) -> None:
-        """Adds pods at the place (negative: remove): pods of no admitted workload, and pods of admitted workloads."""
+    def shift(self, facts: PodFacts | None, place: Place, foreign: int, admitted: int, workload: str = "") -> None:
+        """Adds pods at the place (negative: remove): pods of no admitted workload, and pods of admitted workloads.
+
+        `workload` is the key of the admitted workload whose pods they are, if they are not bound.
+        """
         if facts is None or not self.takes:
             return
         if self._journal.recording:
-            self._journal.record(partial(self._unshift, facts, place, foreign, admitted))
-        if self._shift(facts, place, foreign, admitted) and self.watching:
+            self._journal.record(partial(self._undo, facts, place, foreign, admitted, workload))
+        if self._apply(facts, place, foreign, admitted, workload) and self.watching:
             self.opened()
 
-    def _unshift(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> None:
-        self._shift(facts, place, -foreign, -admitted)
+    def _undo(self, facts: PodFacts, place: Place, foreign: int, admitted: int, workload: str) -> None:
+        self._apply(facts, place, -foreign, -admitted, workload)
+
+    def _apply(self, facts: PodFacts, place: Place, foreign: int, admitted: int, workload: str) -> bool:
+        """Applies the change here and to an audit, except to a count in which the workload's turn comes later."""
+        if self.audited is not None:
+            self.audited._apply(facts, place, foreign, admitted, workload)
+        return workload not in self._uncounted and self._shift(facts, place, foreign, admitted)
 
     def _shift(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> bool:
         """Apply the change. Reports whether a domain that a term excluded may be usable now."""
@@ -198,8 +253,8 @@ class TermCounts:
         return tally.changes != before
 
     def _count(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> None:
-        known = facts in self._at
-        places = self._at.setdefault(facts, {})
+        known = facts in self.by_facts
+        places = self.by_facts.setdefault(facts, {})
         have = places.get(place, (0, 0))
         total = (have[0] + foreign, have[1] + admitted)
         if total == (0, 0):
@@ -207,7 +262,7 @@ class TermCounts:
         else:
             places[place] = total
         if not places:
-            del self._at[facts]
+            del self.by_facts[facts]
         if known != bool(places):
             self._index(facts, bool(places))
 
@@ -224,6 +279,8 @@ class TermCounts:
 
     def node_set(self, name: str, old: Node | None, new: Node | None) -> None:
         """Handle a node that was added, removed or relabelled: its pods move to other domains."""
+        if self.audited is not None:
+            self.audited.node_set(name, old, new)
         if not self.takes:
             if self.counting:
                 self._changed.add(name)
@@ -234,7 +291,7 @@ class TermCounts:
         before = [self._node(place) for place in places]
         self._know(name, old, new)
         moved = False
-        for tally in (tally for table in self._tables for tally in table.tallies.values()):
+        for tally in (tally for table in self.tables for tally in table.tallies.values()):
             for place, was in zip(places, before, strict=True):
                 if place in tally.at:
                     tally.move(place, label_of(was, tally.key), self._value(place, tally.key))
@@ -260,6 +317,12 @@ class TermCounts:
     def _value(self, place: Place, key: str) -> str | None:
         return label_of(self._node(place), key)
 
+    def beside(self) -> TermCounts:
+        """Returns a count of the same pods that has not begun."""
+        other = TermCounts(self._trees, self._nodes, Journal())
+        other.namespaces, other.source = self.namespaces, self.source
+        return other
+
     # ---- one term
 
     def selects(self, term: PodTerm, facts: PodFacts) -> bool:
@@ -276,7 +339,7 @@ class TermCounts:
         tally = table.add(term)
         for facts in self._possible(term):
             if self.selects(term, facts):
-                for place, (foreign, admitted) in self._at[facts].items():
+                for place, (foreign, admitted) in self.by_facts[facts].items():
                     if table is self._near:
                         self._shift_near(tally, place, foreign, admitted)
                     else:
@@ -288,14 +351,14 @@ class TermCounts:
     def _possible(self, term: PodTerm) -> Iterable[PodFacts]:
         pairs = term.pairs()
         if pairs is None or not (pairs and self._found_by(pairs[0][0])):
-            return list(self._at) if pairs is None or pairs else []
+            return list(self.by_facts) if pairs is None or pairs else []
         return [facts for key, value in pairs for facts in self._by_label[key].get(value, ())]
 
     def _found_by(self, key: str) -> bool:
         """Reports whether pods are indexed by this label key, and creates the index if the limit permits."""
         if key not in self._by_label and len(self._by_label) < _KEYS:
             values: dict[str, dict[PodFacts, None]] = {}
-            for facts in self._at:
+            for facts in self.by_facts:
                 if (value := dict(facts.labels).get(key)) is not None:
                     values.setdefault(value, {})[facts] = None
             self._by_label[key] = values
@@ -305,34 +368,6 @@ class TermCounts:
         """Yields the namespaces and their labels for a snapshot, if pods are counted."""
         if self.watching:
             yield from (Namespace(name, labels) for name, labels in sorted(self.namespaces.items()))
-
-    # ---- checks
-
-    def differences(self) -> Iterator[str]:
-        """Yields a message for each deviation of the counts from the pods."""
-        if not self.watching:
-            return
-        wanted = TermCounts(self._trees, self._nodes, Journal())
-        wanted.namespaces, wanted.pods = self.namespaces, self.pods
-        wanted.watch()
-        if wanted._at != self._at:
-            yield "pods counted for terms are not those that are placed"
-        for term, tally in self._borne.tallies.items():
-            other = wanted._borne.tallies.get(term)
-            if other is None or other.by_value != tally.by_value or other.at != tally.at:
-                yield f"pods that bear the term {term} are counted wrongly"
-        for term, tally in self._of_waiting.tallies.items():
-            other = wanted.tally_of(term, wanted._of_waiting)
-            if other.by_value != tally.by_value or other.at != tally.at:
-                yield f"pods that the term {term} selects are counted wrongly"
-        for term, tally in self._near.tallies.items():
-            other = wanted.tally_of(term, wanted._near)
-            if (other.by_value, other.at, other.elsewhere) != (tally.by_value, tally.at, tally.elsewhere):
-                yield f"pods that the term {term} wants to be near are counted wrongly"
-        if {t: x.at for t, x in self._gathering.tallies.items()} != {
-            t: x.at for t, x in wanted._gathering.tallies.items()
-        }:
-            yield "unbound pods with affinity terms are counted wrongly"
 
 
 def label_of(node: Node | None, key: str) -> str | None:

@@ -154,9 +154,12 @@ class TermTable:
     """Terms with their tallies, indexed by the namespace and labels of the pods that they may select.
 
     The index begins with the namespace, so that a tenant with very many terms for its own pods does not slow down others.
+    `of_waiting`: the terms are those of waiting gangs, with a tally from their first use until they are dropped; else they are
+    those of counted pods.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_waiting: bool = False) -> None:
+        self.of_waiting = of_waiting
         self.tallies: dict[PodTerm, Tally] = {}
         self._by_pair: dict[tuple[str, str, str], dict[PodTerm, None]] = {}
         self._wide: dict[str, dict[PodTerm, None]] = {}

@@ -9,7 +9,7 @@ spread over the rows by numpy; without taints and selectors nothing is computed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -32,6 +32,8 @@ _NAME_FIELD = "metadata.name"
 _INTEGER = re.compile(r"[+-]?0{0,1000}[0-9]{1,19}")
 _CANONICAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INT64 = range(-(2**63), 2**63)
+_STEP = 1024
+"""The rows that `Matcher.prepare` reads in one step, of about a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,14 @@ def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> T
 
 
 class _LabelColumn:
-    """The rows' values of one label (or of the node name), as numbers; -1 if the node lacks the label."""
+    """The rows' values of one label (or of the node name), as numbers; -1 if the node lacks the label.
+
+    `read` is the number of rows whose nodes have been read since the label was first asked for.
+    """
 
     def __init__(self, value_of: Callable[[Node], str | None], size: int) -> None:
         self._value_of = value_of
+        self.read = 0
         self.ids: dict[str, int] = {}
         self.rows: Ints = np.full(max(size, 1), -1, dtype=np.int64)
 
@@ -320,14 +326,32 @@ class Matcher:
         """Returns a number for each row's value of the label; -1 where its node has none."""
         return self._column(key).rows[:size]
 
+    def prepare(self, key: str) -> Iterator[None]:
+        """Reads the label of all nodes in steps; nodes may change between two steps."""
+        column = self._begun(key)
+        while column.read < len(self._nodes):
+            self._read(column, _STEP)
+            yield
+
     def _column(self, key: str) -> _LabelColumn:
+        column = self._begun(key)
+        if column.read < len(self._nodes):
+            self._read(column, len(self._nodes))
+        return column
+
+    def _begun(self, key: str) -> _LabelColumn:
         column = self._columns.get(key)
         if column is None or len(column.ids) > 4 * len(self._nodes) + 64:
-            column = self._columns[key] = self._made(lambda node: node.labels.get(key))
+            column = self._columns[key] = _LabelColumn(lambda node: node.labels.get(key), len(self._nodes))
         return column
 
     def _made(self, value_of: Callable[[Node], str | None]) -> _LabelColumn:
         column = _LabelColumn(value_of, len(self._nodes))
-        for row, node in enumerate(self._nodes):
-            column.set(row, node)
+        self._read(column, len(self._nodes))
         return column
+
+    def _read(self, column: _LabelColumn, most: int) -> None:
+        """Reads the label of at most so many further nodes."""
+        for row in range(column.read, min(column.read + most, len(self._nodes))):
+            column.set(row, self._nodes[row])
+            column.read = row + 1

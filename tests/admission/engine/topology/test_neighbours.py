@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +16,7 @@ from admission.engine.model import (
     Admission,
     Assignment,
     BoundPod,
+    DomainCount,
     Namespace,
     Node,
     ObjectRemoved,
@@ -31,6 +32,7 @@ from admission.engine.model import (
     TopologyRequest,
     Workload,
 )
+from admission.engine.topology.neighbours import audit, counts
 from admission.engine.topology.neighbours.tally import TermTable
 from api.pod_terms import Requirement
 from tests.admission.engine.builders import Cluster, admitted, queue, racks
@@ -196,11 +198,24 @@ STEPS = st.lists(
 )
 
 
+@pytest.fixture(scope="module")
+def one_at_a_time() -> Iterator[None]:
+    """One node, pod or place in each step of a count and of an audit: as much as can be happens between two."""
+    with pytest.MonkeyPatch.context() as patch:
+        for where, name in ((counts, "_STEP"), (audit, "_STEPS"), (audit, "_PART")):
+            patch.setattr(where, name, 1)
+        yield
+
+
+@pytest.mark.usefixtures("one_at_a_time")
 @settings(max_examples=examples(50))
 @given(STEPS)
 def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> None:
-    """Every admission binds beside all that is there at that moment; and the counts are those of a fresh start."""
+    """Every admission binds beside all that is there at that moment; the counts are those of a fresh start; and an audit in
+    parts, between which all this happens, finds no difference.
+    """
     made = ledger(PlacementOptions(), rows(6))
+    parts: Iterator[list[str]] = iter(())
     nodes = {one.name: dict(one.labels) for one in rows(6)}
     foreign: dict[str, OnePod] = {}
     admitted: dict[str, tuple[list[OnePod], Workload]] = {}
@@ -262,9 +277,36 @@ def test_the_counts_follow_whatever_happens(steps: list[tuple[object, ...]]) -> 
                         ]
                     )
                     made.apply(ObjectRemoved(RemovedKind.POD, "ns/f0"))
-        assert made.audit() == []
+        for found in islice(parts, 3):
+            assert found == []
+        if index % 8 == 0:
+            assert list(chain.from_iterable(parts)) == []
+            assert made.audit() == []
+            parts = audit.wrong_counts(made.capacity.placed)
+    assert list(chain.from_iterable(parts)) == []
+    assert made.audit() == []
 
 
+@pytest.mark.parametrize("wrong", ["pods", "borne", "of_waiting", "near", "gathering"])
+def test_an_audit_finds_wrong_counts(wrong: str) -> None:
+    made = book(rows(4))
+    made.apply(bound("there", OnePod("a", (Term(RACK, "b"),), node="n0")))
+    pod = OnePod("b", (Term(RACK, "a"),), (Term(BLOCK, "b"),))
+    asked = request(pod, 1, TopologyRequest(unconstrained=True))
+    taken = workload("ns/w", asked, made.placement.place([asked]).assignments["main"])
+    made.charge(taken, taken.admission)  # type: ignore[arg-type]
+    made.placement.place([request(replace(pod, app="c"), 1, TopologyRequest(unconstrained=True))])
+    assert made.audit() == []
+    placed = made.capacity.placed
+    if wrong == "pods":
+        placed.by_facts.popitem()
+    else:
+        tally = next(iter(getattr(placed, f"_{wrong}").tallies.values()))
+        tally.at, tally.elsewhere = {}, 7
+    assert any("counted" in text for text in made.audit())
+
+
+@pytest.mark.usefixtures("one_at_a_time")
 @settings(max_examples=examples(25))
 @given(STEPS, st.integers(0, 6))
 def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tuple[object, ...]], every: int) -> None:
@@ -272,8 +314,9 @@ def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tup
     made = ledger(PlacementOptions(), rows(6))
     left: list[Iterator[None]] = []
     made.count_in_steps(left.append)
-    for i in range(200):
+    for i in range(20):
         made.apply(bound(f"there{i}", OnePod("a", node=f"n{i % 6}")))
+        admit(made, f"ns/w{i}", OnePod("b"), i % 6)
     requested = request(OnePod("a", (Term(HOSTNAME_LABEL, "none"),)), 1, TopologyRequest(unconstrained=True))
     assert "being counted for the first time" in shown(made.placement.place([requested]), "main")
     for index, step in enumerate(steps):
@@ -288,12 +331,31 @@ def test_pods_that_are_counted_in_steps_are_those_that_are_there(steps: list[tup
                 made.apply(replace(node(f"n{which}", labels), usable=usable))
             case "no node", int(which):
                 made.apply(ObjectRemoved(RemovedKind.NODE, f"n{which}"))
+            case "admit", OnePod() as pod, int(which), _:
+                made.release(f"ns/w{which}")
+                admit(made, f"ns/w{which + index}", OnePod("a"), which)
+            case "bind", int(which):
+                pod = OnePod("b", node=f"n{which}")
+                made.apply(replace(bound(f"w{which}-0", pod), workload=f"ns/w{which}", pod_set="main", requests=CPU))
+            case "release", int(which):
+                made.release(f"ns/w{which}")
+            case "trial", int(which):
+                with made.trial():
+                    made.remove_with_pods(f"ns/w{which}")
         if every and index % every == 0:
             next(left[-1], None)
     for _ in left[-1]:
         pass
     assert made.audit() == []
     assert "being counted" not in shown(made.placement.place([requested]), "main")
+
+
+def admit(made: Ledger, key: str, pod: OnePod, on: int) -> None:
+    """Admits two pods on a node, unless the workload is admitted."""
+    if key not in made.admissions:
+        asked = request(pod, 2, TopologyRequest(unconstrained=True))
+        taken = workload(key, asked, Assignment((HOSTNAME_LABEL,), (DomainCount((f"n{on}",), 2),)))
+        made.charge(taken, taken.admission)  # type: ignore[arg-type]
 
 
 def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None:
@@ -307,7 +369,7 @@ def test_no_step_of_the_first_count_takes_more_than_some_nodes_or_pods() -> None
     counted = [0]
     for _ in left[0]:
         placed = made.capacity.placed
-        counted.append(len(placed._named) + sum(f + a for at in placed._at.values() for f, a in at.values()))
+        counted.append(len(placed._named) + sum(f + a for at in placed.by_facts.values() for f, a in at.values()))
     assert max(now - before for before, now in pairwise(counted)) <= 64
     assert counted[-1] > 2100
 
