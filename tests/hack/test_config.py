@@ -56,6 +56,8 @@ ONE_BY_ONE = {
     "flavor-spare-hosts.yaml",
     "job-spare-host.yaml",
     "job-spread.yaml",
+    "simulation/nodes.yaml",
+    "simulation/wide.yaml",
     "job-apart.yaml",
     "job-volume.yaml",
     "elastic-quota.yaml",
