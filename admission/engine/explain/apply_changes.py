@@ -28,6 +28,7 @@ from admission.engine.explain.changes import (
     NameLevel,
     RaiseQuota,
     RelaxTopology,
+    RequestResource,
     SoftenConstraint,
     Tolerate,
 )
@@ -172,6 +173,8 @@ def with_request(workload: Workload, change: Change) -> Workload:
             return _each(workload, (pod_set,), lambda p: _softened(p, level))
         case LowerRequest(pod_set, resource, _, fits):
             return _each(workload, (pod_set,), lambda p: _lowered(p, resource, fits))
+        case RequestResource(_, pod_sets, resource, least):
+            return _each(workload, pod_sets, lambda p: _requesting(p, resource, least))
         case FewerPods(pod_set, _, fits):
             return _each(workload, (pod_set,), lambda p: replace(p, count=fits))
         case LowerMinimum(pod_set, _, fits):
@@ -224,6 +227,11 @@ def _lowered(pod_set: PodSet, resource: str, amount: int) -> PodSet:
     charged = pod_set.charged
     if charged is not None and resource in charged:
         charged = {**charged, resource: amount}
+    return replace(pod_set, requests={**pod_set.requests, resource: amount}, charged=charged)
+
+
+def _requesting(pod_set: PodSet, resource: str, amount: int) -> PodSet:
+    charged = None if pod_set.charged is None else {**pod_set.charged, resource: amount}
     return replace(pod_set, requests={**pod_set.requests, resource: amount}, charged=charged)
 
 

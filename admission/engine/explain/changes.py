@@ -48,6 +48,16 @@ class LowerRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestResource:
+    """Each pod of the pod sets requests at least `least` of a resource that the queue covers; they request none of them."""
+
+    cluster_queue: str
+    pod_sets: tuple[str, ...]
+    resource: str
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
 class FewerPods:
     """The pod set has `fits` pods instead of `asked`."""
 
@@ -193,6 +203,7 @@ Change = (
     | NameLevel
     | SoftenConstraint
     | LowerRequest
+    | RequestResource
     | FewerPods
     | LowerMinimum
     | Tolerate

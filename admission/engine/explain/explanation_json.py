@@ -17,6 +17,7 @@ from admission.engine.explain.changes import (
     LowerRequest,
     RaiseQuota,
     Remedy,
+    RequestResource,
 )
 from admission.engine.explain.explanation import (
     Explanation,
@@ -33,6 +34,7 @@ _AMOUNTS = {
     Shortage: ("asked", "free", "short"),
     QuotaView: ("asked", "nominal", "available", "most", "short"),
     LowerRequest: ("asked", "fits"),
+    RequestResource: ("least",),
     RaiseQuota: ("by", "nominal"),
     CoverResource: ("nominal",),
 }

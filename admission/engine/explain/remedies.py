@@ -31,6 +31,7 @@ from admission.engine.explain.changes import (
     RaiseQuota,
     RelaxTopology,
     Remedy,
+    RequestResource,
     SoftenConstraint,
     Tolerate,
 )
@@ -40,6 +41,7 @@ from admission.engine.explain.trials import Trials
 
 _EFFORT: tuple[type[Change], ...] = (
     NameLevel,
+    RequestResource,
     RelaxTopology,
     SoftenConstraint,
     Tolerate,
@@ -93,6 +95,7 @@ def _remedies(
             found.append(Remedy((finish,)))
     kinds: list[Search] = [
         workload_changes.renamed,
+        workload_changes.requesting,
         workload_changes.relaxed,
         workload_changes.softened,
         workload_changes.tolerating,

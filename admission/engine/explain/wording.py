@@ -28,6 +28,7 @@ from admission.engine.explain.changes import (
     RaiseQuota,
     RelaxTopology,
     Remedy,
+    RequestResource,
     SoftenConstraint,
     Tolerate,
 )
@@ -217,6 +218,9 @@ def change_text(change: Change) -> str:
             return f"the constraint of {pod_set} on {level} were soft"
         case LowerRequest(pod_set, resource, asked, fits):
             return f"each pod of {pod_set} asked for {quantity(resource, fits)} {resource}, not {quantity(resource, asked)}"
+        case RequestResource(queue, pod_sets, resource, least):
+            amount = quantity(resource, least)
+            return f"each pod of {_several(pod_sets)} requested {amount} or more {resource}, which ClusterQueue {queue} covers"
         case FewerPods(pod_set, asked, fits):
             return f"{pod_set} had {_counted(fits, 'pod')} instead of {asked}"
         case LowerMinimum(pod_set, asked, fits):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 
 from admission.engine.explain.changes import (
     Change,
@@ -18,12 +19,13 @@ from admission.engine.explain.changes import (
     LowerRequest,
     NameLevel,
     RelaxTopology,
+    RequestResource,
     SoftenConstraint,
     Tolerate,
 )
 from admission.engine.explain.trials import Trials
 from admission.engine.flavors.eligible import named_levels
-from admission.engine.model import Flavor, PodSet, Taint, TopologyRequest
+from admission.engine.model import PODS, Flavor, PodSet, Taint, TopologyRequest
 from admission.engine.requests import in_force
 from admission.engine.topology.tree.match import untolerated
 
@@ -102,6 +104,20 @@ def lowered(trying: Trials) -> Iterator[Change]:
             change = trying.most(partial(LowerRequest, pod_set.name, resource, asked), 1, asked - 1)
             if change is not None:
                 yield change
+
+
+def requesting(trying: Trials) -> Iterator[Change]:
+    """Yields the first covered resource whose smallest request suffices, if pod sets request none that the queue covers.
+
+    Such pods get no flavor, and so no place where the queue's flavors have a topology.
+    """
+    queue = trying.queue
+    covered = sorted({name for group in queue.groups for name in group.resources} - {PODS})
+    names = tuple(
+        p.name for p in trying.workload.pod_sets if p.count and not any(p.requests.get(name) for name in covered)
+    )
+    changes = (RequestResource(queue.name, names, resource, 1) for resource in covered if names)
+    yield from islice((change for change in changes if trying.admits(change)), 1)
 
 
 def fewer(trying: Trials) -> Iterator[Change]:

@@ -27,6 +27,7 @@ from admission.engine.explain.changes import (
     RaiseQuota,
     RelaxTopology,
     Remedy,
+    RequestResource,
     SoftenConstraint,
     Tolerate,
 )
@@ -181,6 +182,9 @@ def _asking(pod_set: PodSet, change: Change) -> PodSet:
         case LowerRequest(name, resource, asked, fits) if pod_set.name == name:
             assert pod_set.requests[resource] == asked > fits > 0
             return replace(pod_set, requests={**pod_set.requests, resource: fits})
+        case RequestResource(_, names, resource, least) if pod_set.name in names:
+            assert not pod_set.requests.get(resource)
+            return replace(pod_set, requests={**pod_set.requests, resource: least})
         case FewerPods(name, asked, fits) if pod_set.name == name:
             assert pod_set.count == asked > fits > 0
             assert pod_set.min_count is None, "the webhook wants a minimum below the number of pods"

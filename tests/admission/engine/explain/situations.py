@@ -203,6 +203,11 @@ def no_such_slice_level() -> Cluster:
     )
 
 
+def requests_nothing() -> Cluster:
+    """Pods without requests get no flavor, and so no place."""
+    return beside(Workload(W, "uid", "ns/q", "q", (PodSet("main", 2, {}),)), blocks(), *tree(), queue(tas=100))
+
+
 def uncovered() -> Cluster:
     """Nodes have GPUs, the queue no quota for them."""
     nodes = [replace(node, allocatable={**node.allocatable, "nvidia.com/gpu": 4}) for node in tree()]

@@ -22,6 +22,7 @@ from admission.engine.explain.changes import (
     RaiseQuota,
     RelaxTopology,
     Remedy,
+    RequestResource,
     SoftenConstraint,
     Tolerate,
 )
@@ -153,6 +154,13 @@ def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(ma
         ),
         pytest.param(
             situations.torn_slices, Verdict.WAITS, {Reason.FRAGMENTED}, [Finish(("ns/u0",))], id="torn slices"
+        ),
+        pytest.param(
+            situations.requests_nothing,
+            Verdict.CANNOT_RUN,
+            {Reason.NO_MATCHING_FLAVOR},
+            [RequestResource("q", ("main",), "cpu", 1)],
+            id="requests nothing",
         ),
         pytest.param(
             situations.constrained,
