@@ -25,7 +25,7 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class SelectorRequirement:
     """One expression of a label selector, with sorted `values`."""
 
     key: str
@@ -45,7 +45,7 @@ class Requirement:
                 return self.key not in labels
 
 
-Selector = tuple[Requirement, ...]
+Selector = tuple[SelectorRequirement, ...]
 """A conjunction of requirements; an empty one selects everything."""
 
 
@@ -179,7 +179,7 @@ def _spread(one: SpreadConstraint, facts: PodFacts) -> SpreadTerm:
     if one.node_affinity_policy == "Ignore":
         raise TooLarge("with nodeAffinityPolicy Ignore is not counted, so its pods might never be bound")
     labels, selector = dict(facts.labels), _selector(one.label_selector)
-    added = [Requirement(key, "In", (labels[key],)) for key in one.match_label_keys if key in labels]
+    added = [SelectorRequirement(key, "In", (labels[key],)) for key in one.match_label_keys if key in labels]
     term = PodTerm(
         key=one.topology_key,
         selector=None if selector is None else _canonical([*selector, *added]),
@@ -253,7 +253,7 @@ def _term(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> P
         raise TooLarge(f"names {len(term.namespaces)} namespaces; at most {_MOST_VALUES} are counted")
     own = () if term.namespaces or term.namespace_selector is not None else (namespace,)
     added = [
-        Requirement(key, operator, (str(labels[key]),))
+        SelectorRequirement(key, operator, (str(labels[key]),))
         for keys, operator in ((term.match_label_keys, "In"), (term.mismatch_label_keys, "NotIn"))
         for key in keys
         if key in labels
@@ -270,21 +270,23 @@ def _term(term: PodAffinityTerm, namespace: str, labels: Mapping[str, str]) -> P
 def _selector(given: Mapping[str, Any] | None) -> Selector | None:
     if given is None:
         return None
-    found = [Requirement(str(key), "In", (str(value),)) for key, value in (given.get("matchLabels") or {}).items()]
+    found = [
+        SelectorRequirement(str(key), "In", (str(value),)) for key, value in (given.get("matchLabels") or {}).items()
+    ]
     found += map(_requirement, given.get("matchExpressions") or ())
     return _canonical(found)
 
 
-def _requirement(given: Mapping[str, Any]) -> Requirement:
+def _requirement(given: Mapping[str, Any]) -> SelectorRequirement:
     values, operator = given.get("values") or (), given["operator"]
     if operator not in _OPERATORS:
         raise TooLarge(f"has the operator {str(operator)[:20]}; allowed are {', '.join(_OPERATORS)}")
     if len(values) > _MOST_VALUES:
         raise TooLarge(f"has {len(values)} values for one key; at most {_MOST_VALUES} are counted")
-    return Requirement(str(given["key"]), operator, tuple(sorted({str(value) for value in values})))
+    return SelectorRequirement(str(given["key"]), operator, tuple(sorted({str(value) for value in values})))
 
 
-def _canonical(found: Sequence[Requirement]) -> Selector:
+def _canonical(found: Sequence[SelectorRequirement]) -> Selector:
     """Returns the same selector for the same requirements in any order. Raises TooLarge."""
     if len(found) > _MOST:
         raise TooLarge(f"has {len(found)} expressions; at most {_MOST} are counted")

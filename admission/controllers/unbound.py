@@ -51,13 +51,13 @@ _REWORD = 10.0
 _NAMED, _LONGEST_MESSAGE = 8, 600
 
 
-class _Owner(msgspec.Struct, gc=False):
+class _PendingPodOwner(msgspec.Struct, gc=False):
     kind: str = ""
     name: str = ""
     controller: bool | None = None
 
 
-class _Meta(msgspec.Struct, rename="camel", gc=False):
+class _PendingPodMeta(msgspec.Struct, rename="camel", gc=False):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -65,30 +65,30 @@ class _Meta(msgspec.Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     labels: dict[str, str] = msgspec.field(default_factory=dict)
-    owner_references: tuple[_Owner, ...] = ()
+    owner_references: tuple[_PendingPodOwner, ...] = ()
 
 
-class _Spec(msgspec.Struct, rename="camel", gc=False):
+class _PendingPodSpec(msgspec.Struct, rename="camel", gc=False):
     node_name: str = ""
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     scheduling_gates: tuple[dict[str, str], ...] = ()
 
 
-class _Condition(msgspec.Struct, gc=False):
+class _PendingPodCondition(msgspec.Struct, gc=False):
     type: str
     status: str = ""
     reason: str = ""
     message: str = ""
 
 
-class _Status(msgspec.Struct, gc=False):
-    conditions: tuple[_Condition, ...] = ()
+class _PendingPodStatus(msgspec.Struct, gc=False):
+    conditions: tuple[_PendingPodCondition, ...] = ()
 
 
-class _Pod(msgspec.Struct, gc=False):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+class _PendingPod(msgspec.Struct, gc=False):
+    metadata: _PendingPodMeta = msgspec.field(default_factory=_PendingPodMeta)
+    spec: _PendingPodSpec = msgspec.field(default_factory=_PendingPodSpec)
+    status: _PendingPodStatus = msgspec.field(default_factory=_PendingPodStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class UnboundReader:
     """Decodes pods. Raises msgspec's errors."""
 
     def __init__(self) -> None:
-        self._decode = msgspec.json.Decoder(_Pod).decode
+        self._decode = msgspec.json.Decoder(_PendingPod).decode
 
     def __call__(self, data: bytes) -> UnboundPod:
         pod = self._decode(data)
@@ -139,7 +139,7 @@ class UnboundReader:
         return UnboundPod(identity, intern(f"{meta.namespace}/{name}"), message[:_LONGEST_MESSAGE], place, _owner(meta))
 
 
-def _owner(meta: _Meta) -> tuple[str, str] | None:
+def _owner(meta: _PendingPodMeta) -> tuple[str, str] | None:
     """Returns the pod's controller, or None in a LeaderWorkerSet, which recreates groups as a whole."""
     if LWS_NAME in meta.labels:
         return None

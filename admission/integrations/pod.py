@@ -167,24 +167,24 @@ class QueuedPod:
         return spec
 
 
-class _Condition(msgspec.Struct, rename="camel"):
+class _QueuedPodCondition(msgspec.Struct, rename="camel"):
     type: str = ""
     status: str = ""
     last_transition_time: str | None = None
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _QueuedPodStatus(msgspec.Struct, rename="camel"):
     phase: str = ""
     message: str = ""
-    conditions: list[_Condition] = []
+    conditions: list[_QueuedPodCondition] = []
 
 
-class _Owner(msgspec.Struct):
+class _QueuedPodOwner(msgspec.Struct):
     name: str = ""
     controller: bool | None = None
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _QueuedPodMeta(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -195,18 +195,18 @@ class _Meta(msgspec.Struct, rename="camel"):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
-    owner_references: list[_Owner] = []
+    owner_references: list[_QueuedPodOwner] = []
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _QueuedPodSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     scheduling_gates: list[Gate] = []
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Meta
+class _QueuedPodObject(msgspec.Struct):
+    metadata: _QueuedPodMeta
     spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: _QueuedPodStatus = msgspec.field(default_factory=_QueuedPodStatus)
 
 
 class QueuedPodReader:
@@ -217,8 +217,8 @@ class QueuedPodReader:
 
     def __init__(self, labels: Iterable[str] = (), annotations: Iterable[str] = ()) -> None:
         self._labels, self._annotations = frozenset(labels), frozenset(annotations)
-        self._decode = msgspec.json.Decoder(_Pod).decode
-        self._decode_spec = msgspec.json.Decoder(_Spec).decode
+        self._decode = msgspec.json.Decoder(_QueuedPodObject).decode
+        self._decode_spec = msgspec.json.Decoder(_QueuedPodSpec).decode
         self._specs: LRUCache[bytes, bytes] = LRUCache(_SPECS)
 
     def __call__(self, data: bytes) -> QueuedPod:
@@ -260,7 +260,7 @@ def _kept(given: Mapping[str, str], more: frozenset[str] = frozenset()) -> dict[
     return {intern(key): intern(value) for key, value in given.items() if key.startswith(_OURS) or key in more}
 
 
-def _last_active(meta: _Meta, status: _Status) -> float:
+def _last_active(meta: _QueuedPodMeta, status: _QueuedPodStatus) -> float:
     """Returns the earlier of deletion and failure in epoch seconds, or 0 if neither happened."""
     failed = (c.last_transition_time for c in status.conditions if c.type == "ContainersReady" and c.status == "False")
     times = (parse_time(text) for text in (meta.deletion_timestamp, next(failed, None)) if text)

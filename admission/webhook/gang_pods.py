@@ -39,7 +39,7 @@ class GangPod:
     requests: Requests = ()
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _MemberMeta(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -48,23 +48,23 @@ class _Meta(msgspec.Struct, rename="camel"):
     annotations: dict[str, str] = {}
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _MemberSpec(msgspec.Struct, rename="camel"):
     priority: int | None = None
     priority_class_name: str = ""
 
 
-class _Status(msgspec.Struct):
+class _MemberStatus(msgspec.Struct):
     phase: str = ""
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Meta
+class _MemberPod(msgspec.Struct):
+    metadata: _MemberMeta
     spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: _MemberStatus = msgspec.field(default_factory=_MemberStatus)
 
 
-_decode = msgspec.json.Decoder(_Pod).decode
-_decode_spec = msgspec.json.Decoder(_Spec).decode
+_decode = msgspec.json.Decoder(_MemberPod).decode
+_decode_spec = msgspec.json.Decoder(_MemberSpec).decode
 
 
 def read_member(data: bytes) -> GangPod:

@@ -25,7 +25,7 @@ from api.fake.patch import clone, json_patch
 from api.fake.request import RequestTarget, Review
 from api.fake.selectors import from_object, matches
 from api.fake.status import Obj, StatusError, internal
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 
 Services = Mapping[str, str]  # "namespace/name" of a Service -> "https://127.0.0.1:PORT"
 # Called with the name of the webhook that is about to be called, within the call's timeout. Used to inject faults.
@@ -36,7 +36,7 @@ _GROUP = "admissionregistration.k8s.io"
 class Webhooks:
     """Calls webhooks in one HTTP session, which `close` ends."""
 
-    def __init__(self, store: Storage, services: Services, on_review: OnReview | None = None) -> None:
+    def __init__(self, store: ObjectStorage, services: Services, on_review: OnReview | None = None) -> None:
         self._store, self.services, self._on_review = store, services, on_review
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[str, ssl.SSLContext] = {}

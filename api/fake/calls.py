@@ -1,7 +1,7 @@
 """Requests as the real server handles them: the writes of change.py with admission webhooks in between.
 
-The asynchronous counterpart of `Storage`'s write methods. Called by http.py, and by workers whose objects must pass webhooks
-(the JobSet stand-in creates Jobs through it).
+The asynchronous counterpart of `ObjectStorage`'s write methods. Called by http.py, and by workers whose objects must pass
+webhooks (the JobSet stand-in creates Jobs through it).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from api.fake.binding import bind
 from api.fake.deletion import DeleteOptions
 from api.fake.request import RequestTarget, Review, WriteOptions
 from api.fake.status import Obj
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.table import StoredObject
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class AdmissionReviewer(Protocol):
 
 
 class Calls:
-    def __init__(self, store: Storage, admission: AdmissionReviewer) -> None:
+    def __init__(self, store: ObjectStorage, admission: AdmissionReviewer) -> None:
         self.store = store
         self._admission = admission
 

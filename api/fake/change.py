@@ -1,8 +1,8 @@
 """The steps of one write, from the request body to the stored object, in the real server's order.
 
 Each operation is a generator. It yields a `Review` where the real server calls admission webhooks (mutating, then validating)
-and receives the object back. `Storage` runs it without webhooks, `calls.py` with them, so both take the same steps. A write
-that meets a newer version is retried up to five times, unless it has a resourceVersion.
+and receives the object back. `ObjectStorage` runs it without webhooks, `calls.py` with them, so both take the same steps. A
+write that meets a newer version is retried up to five times, unless it has a resourceVersion.
 """
 
 from __future__ import annotations

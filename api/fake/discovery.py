@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from api.fake.kinds import ServedKind
 from api.fake.status import Obj
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 
 VERSION = {
     "major": "1",
@@ -25,7 +25,7 @@ _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "updat
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
-def answer(store: Storage, path: str) -> Obj | str | None:
+def answer(store: ObjectStorage, path: str) -> Obj | str | None:
     """Returns the response body (a string for plain text), or None for an unknown path."""
     if path in _HEALTH:
         return "ok"
@@ -47,17 +47,17 @@ def answer(store: Storage, path: str) -> Obj | str | None:
     return None
 
 
-def _versions(store: Storage, group: str) -> list[str]:
+def _versions(store: ObjectStorage, group: str) -> list[str]:
     found = {version: None for kind in store.kinds.values() if kind.group == group for version in kind.served}
     return sorted(found, reverse=True) if group else []
 
 
-def _group(store: Storage, group: str) -> Obj:
+def _group(store: ObjectStorage, group: str) -> Obj:
     versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in _versions(store, group)]
     return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
-def _resources(store: Storage, group: str, version: str) -> Obj:
+def _resources(store: ObjectStorage, group: str, version: str) -> Obj:
     kinds = [kind for kind in store.kinds.values() if kind.group == group and version in kind.served]
     resources = [entry for kind in sorted(kinds, key=lambda kind: kind.plural) for entry in _entries(kind)]
     name = f"{group}/{version}" if group else version

@@ -65,18 +65,18 @@ class InjectedFault(StrEnum):
     """A webhook accepts the connection and does not answer until the API server's timeout."""
 
 
-class _Meta(msgspec.Struct):
+class _ObjectName(msgspec.Struct):
     name: str = ""
     namespace: str = ""
 
 
-class _Object(msgspec.Struct):
-    metadata: _Meta
+class _WatchedObject(msgspec.Struct):
+    metadata: _ObjectName
 
 
 class _WatchLine(msgspec.Struct):
     type: str
-    object: _Object
+    object: _WatchedObject
 
 
 _decode_line = msgspec.json.Decoder(_WatchLine).decode

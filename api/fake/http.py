@@ -1,4 +1,4 @@
-"""The REST API over `Calls` (writes) and `Storage` (reads).
+"""The REST API over `Calls` (writes) and `ObjectStorage` (reads).
 
 Maps methods to verbs and bearer tokens to users. There is no RBAC: `config/rbac` is tested on the real control plane. Called by
 server.py.
@@ -22,7 +22,7 @@ from api.fake.deletion import DeleteOptions
 from api.fake.listing import encode, list_bytes
 from api.fake.request import RequestTarget
 from api.fake.status import Obj, StatusError, bad_request, internal, not_allowed, not_found, success, unauthorized
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.stream import Stream, WatchSettings
 from api.fake.table import StoredObject
 
@@ -49,7 +49,7 @@ class RestSettings:
 
 
 class RestApi:
-    def __init__(self, store: Storage, calls: Calls, settings: RestSettings) -> None:
+    def __init__(self, store: ObjectStorage, calls: Calls, settings: RestSettings) -> None:
         self._store, self._calls, self._settings = store, calls, settings
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

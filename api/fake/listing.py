@@ -18,7 +18,7 @@ from api.fake import routes
 from api.fake.request import RequestTarget
 from api.fake.selectors import Filter
 from api.fake.status import Obj, StatusError, bad_request, expired
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.table import StoredObject
 
 _TOO_OLD = (
@@ -53,7 +53,7 @@ def too_large(requested: int, current: int) -> StatusError:
     return StatusError(504, "Timeout", text, {"causes": [cause], "retryAfterSeconds": 1})
 
 
-def list_bytes(store: Storage, target: RequestTarget, query: Mapping[str, str]) -> bytes:
+def list_bytes(store: ObjectStorage, target: RequestTarget, query: Mapping[str, str]) -> bytes:
     """Returns the body of a list response."""
     wanted = store.filter(target.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
     token = _token(query["continue"]) if query.get("continue") else None
@@ -62,7 +62,9 @@ def list_bytes(store: Storage, target: RequestTarget, query: Mapping[str, str]) 
     return encode(target, page, meta)
 
 
-def _position(store: Storage, target: RequestTarget, query: Mapping[str, str], token: _Token | None) -> tuple[int, str]:
+def _position(
+    store: ObjectStorage, target: RequestTarget, query: Mapping[str, str], token: _Token | None
+) -> tuple[int, str]:
     """Returns the resourceVersion of the list, and the key after which it starts."""
     current, floor = store.resource_version, store.table(target.kind).floor
     if token is not None:
@@ -80,7 +82,7 @@ def _position(store: Storage, target: RequestTarget, query: Mapping[str, str], t
 
 
 def _page(
-    store: Storage, target: RequestTarget, wanted: Filter, rv: int, after: str, limit: int
+    store: ObjectStorage, target: RequestTarget, wanted: Filter, rv: int, after: str, limit: int
 ) -> tuple[list[StoredObject], Obj]:
     """Returns at most `limit` records (0: all) and the list's metadata."""
     keys, record_at = store.table(target.kind).at(rv, target.namespace, after)

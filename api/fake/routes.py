@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from api.fake.request import RequestTarget, WriteOptions
 from api.fake.status import ResourceRef, bad_request, invalid, no_such_path, unsupported
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 
 _LONGEST_NUMBER: Final = 19
 
@@ -25,7 +25,7 @@ class Route:
     name: str | None
     subresource: str
 
-    def target(self, store: Storage) -> RequestTarget:
+    def target(self, store: ObjectStorage) -> RequestTarget:
         """Returns the target. Raises status 404 unless the resource is served in that version and scope."""
         if not any(kind.group == self.group and self.version in kind.served for kind in store.kinds.values()):
             raise NoPage

@@ -21,7 +21,7 @@ from aiohttp import web
 from api.fake.admission import OnReview, Services, Webhooks
 from api.fake.calls import Calls
 from api.fake.http import Intercept, OnAnswer, RestApi, RestSettings
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.stream import OnSend, WatchSettings
 from api.fake.tls import ServerCertificate, issue
 
@@ -57,9 +57,9 @@ class FakeSettings:
 class FakeServer:
     """The server. `url` and `kubeconfig` are usable once it has started; `store` and `calls` always."""
 
-    def __init__(self, settings: FakeSettings | None = None, store: Storage | None = None) -> None:
+    def __init__(self, settings: FakeSettings | None = None, store: ObjectStorage | None = None) -> None:
         self.settings = settings = settings or FakeSettings()
-        self.store = store or Storage(clock=settings.clock, seed=settings.seed, history=settings.history)
+        self.store = store or ObjectStorage(clock=settings.clock, seed=settings.seed, history=settings.history)
         self.webhooks = Webhooks(self.store, settings.services, settings.on_review)
         self.calls = Calls(self.store, self.webhooks)
         self.identity: ServerCertificate | None = issue() if settings.tls else None

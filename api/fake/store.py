@@ -26,7 +26,7 @@ from api.fake.status import Obj, no_such_path, not_found
 from api.fake.table import StoredObject, StoreEvent, Table, key_of
 from api.fake.watch import Watcher
 
-__all__ = ["APPLY", "JSON", "MERGE", "STRATEGIC", "DeleteOptions", "Storage", "WriteOptions"]
+__all__ = ["APPLY", "JSON", "MERGE", "STRATEGIC", "DeleteOptions", "ObjectStorage", "WriteOptions"]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 PRIORITY_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
@@ -35,7 +35,7 @@ _PLAIN, _AT_ONCE = WriteOptions(), DeleteOptions()
 T = TypeVar("T")
 
 
-class Storage:
+class ObjectStorage:
     """The store. `clock` returns epoch seconds; `seed` makes uids and names repeatable; `history` is events kept per kind."""
 
     def __init__(

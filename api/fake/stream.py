@@ -17,7 +17,7 @@ from api.fake import routes
 from api.fake.listing import too_large
 from api.fake.request import RequestTarget
 from api.fake.status import StatusError, bad_request, expired
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.table import StoreEvent
 from api.fake.watch import Watcher
 
@@ -38,7 +38,7 @@ class WatchSettings:
 class Stream:
     """One watch request."""
 
-    store: Storage
+    store: ObjectStorage
     target: RequestTarget
     query: Mapping[str, str]
     settings: WatchSettings

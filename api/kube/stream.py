@@ -25,19 +25,19 @@ class WatchEvent(msgspec.Struct, frozen=True):
     object: msgspec.Raw
 
 
-class _Details(msgspec.Struct, rename="camel"):
+class _ErrorDetails(msgspec.Struct, rename="camel"):
     retry_after_seconds: float | None = None
 
 
-class _Status(msgspec.Struct):
+class _ErrorStatus(msgspec.Struct):
     code: int = 0
     reason: str = ""
     message: str = ""
-    details: _Details | None = None
+    details: _ErrorDetails | None = None
 
 
 _event_decoder = msgspec.json.Decoder(WatchEvent)
-_status_decoder = msgspec.json.Decoder(_Status)
+_status_decoder = msgspec.json.Decoder(_ErrorStatus)
 
 
 class Lines:
@@ -82,7 +82,7 @@ def status_error(data: bytes, http_status: int = 0, retry_after: float | None = 
     try:
         status = _status_decoder.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        status = _Status(message=data[:500].decode(errors="replace").strip())
+        status = _ErrorStatus(message=data[:500].decode(errors="replace").strip())
     if retry_after is None and status.details is not None:
         retry_after = status.details.retry_after_seconds
     code = http_status or status.code or 500

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.pod_terms import PodFacts, PodTerm, Requirement, SpreadTerm, pod_facts, with_spread
+from api.pod_terms import PodFacts, PodTerm, SelectorRequirement, SpreadTerm, pod_facts, with_spread
 from api.pods import pod_spec
 
 LABELS = {"app": "train"}
@@ -22,7 +22,7 @@ def term(selector: dict[str, Any] | None = APP, **more: Any) -> dict[str, Any]:
     return {"topologyKey": "zone", "labelSelector": selector, **more}
 
 
-ONE = Requirement("app", "In", ("train",))
+ONE = SelectorRequirement("app", "In", ("train",))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ MANY = {"matchExpressions": [{"key": "a", "operator": "In", "values": list(map(s
     ],
 )
 def test_terms_that_cannot_be_counted_reach_no_further_than_they_say(
-    terms: list[dict[str, Any]], namespaces: tuple[str, ...], by_labels: tuple[Requirement, ...] | None
+    terms: list[dict[str, Any]], namespaces: tuple[str, ...], by_labels: tuple[SelectorRequirement, ...] | None
 ) -> None:
     """A tenant that may not name other namespaces cannot close a zone to them by a term that is too long."""
     found = facts("podAntiAffinity", *terms)
@@ -98,7 +98,7 @@ def test_all_terms_of_a_pod_together_are_bounded() -> None:
 
 def test_affinity_terms_select_the_pods_that_each_of_them_selects() -> None:
     found = facts("podAffinity", term(), {**term({"matchLabels": {"role": "x"}}), "topologyKey": "rack"})
-    both = (ONE, Requirement("role", "In", ("x",)))
+    both = (ONE, SelectorRequirement("role", "In", ("x",)))
     assert found.together == (PodTerm("zone", both, ("ns",)), PodTerm("rack", both, ("ns",)))
     assert "different namespaces" in facts("podAffinity", term(), term(namespaces=["other"])).problem
 
@@ -124,7 +124,7 @@ def test_a_spread_constraint_that_cannot_be_counted_is_named(given: dict[str, An
 def test_spread_constraints_count_the_pods_that_they_select() -> None:
     """Those of the namespace; a label that the pod does not have is no match label key; only a wish is none."""
     asked = spread(labelSelector={"matchLabels": {"role": "x"}}, matchLabelKeys=["none", "app"])
-    wanted = (ONE, Requirement("role", "In", ("x",)))
+    wanted = (ONE, SelectorRequirement("role", "In", ("x",)))
     assert asked.even == (SpreadTerm(PodTerm("zone", wanted, ("ns",)), 2),)
     honoured = spread(labelSelector={}, minDomains=3, nodeTaintsPolicy="Honor")
     assert honoured.even == (SpreadTerm(PodTerm("zone", (), ("ns",)), 2, 3, taints=True),)

@@ -24,7 +24,7 @@ from admission.cli.processes import StowageProcesses
 from api import names
 from api.assignment import encode
 from api.fake.server import FakeServer, FakeSettings
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.kube.client import Kube
 from api.kube.resources import (
     CLUSTER_QUEUES,
@@ -89,7 +89,7 @@ def _tell(name: str, load: dict[str, Any], seconds: float, cpu: float, highest: 
 # ---- the cluster
 
 
-def fill(store: Storage, load: dict[str, Any]) -> None:
+def fill(store: ObjectStorage, load: dict[str, Any]) -> None:
     """Puts all of it into the store, past the rules."""
     hosts = [_node(index, load) for index in range(load["blocks"] * load["racks"] * load["hosts"])]
     store.create(store.kinds["", "namespaces"], {"metadata": {"name": NAMESPACE}})

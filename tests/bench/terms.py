@@ -25,7 +25,7 @@ from admission.engine.model import (
     SpreadTerm,
     Workload,
 )
-from api.pod_terms import Requirement
+from api.pod_terms import SelectorRequirement
 from tests.bench.placement import BLOCK, RACK, cluster, request, timed
 
 LIMIT_MS = 3.0
@@ -33,7 +33,7 @@ LIMIT_MS = 3.0
 
 def term(key: str, app: str) -> PodTerm:
     """Pods of one label in one namespace."""
-    return PodTerm(key, (Requirement("app", "In", (app,)),), ("ns",))
+    return PodTerm(key, (SelectorRequirement("app", "In", (app,)),), ("ns",))
 
 
 def asked(*terms: PodTerm, app: str = "train", pods: int = 64, level: str = BLOCK) -> PlacementRequest:

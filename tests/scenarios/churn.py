@@ -19,7 +19,7 @@ import aiohttp
 
 from admission.cli.processes import ChildProcess
 from api.errors import NotFound
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.table import StoreEvent
 from api.fake.workers.base import holds
 from api.kube.client import Kube
@@ -94,7 +94,7 @@ class Churn:
     job until its pods and its Workload were gone."""
 
     kube: Kube
-    store: Storage
+    store: ObjectStorage
     name: str
     jobs_of_a_queue: int = 50
     interval: float = 0.0

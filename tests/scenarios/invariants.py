@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from api.assignment import Domain, decode
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.table import StoreEvent
 from api.kube.resources import NODES, PODS, WORKLOADS
 from api.meta import is_true
@@ -44,7 +44,7 @@ _PERIOD = 0.05
 class Invariants:
     """`broken` says what did not hold, in the order in which it happened."""
 
-    store: Storage
+    store: ObjectStorage
     broken: list[str] = field(default_factory=list)
     writes: int = 0
     _nodes: dict[str, Obj] = field(default_factory=dict)

@@ -27,23 +27,23 @@ RETRY: Final = 1.0
 """Seconds until a job with such pods is reconciled again: the Job controller ends them as soon as it sees the suspension."""
 
 
-class _Owner(msgspec.Struct, gc=False):
+class _JobPodOwner(msgspec.Struct, gc=False):
     uid: str = ""
     controller: bool | None = None
 
 
-class _Meta(msgspec.Struct, rename="camel", gc=False):
+class _JobPodMeta(msgspec.Struct, rename="camel", gc=False):
     deletion_timestamp: str | None = None
-    owner_references: tuple[_Owner, ...] = ()
+    owner_references: tuple[_JobPodOwner, ...] = ()
 
 
-class _Status(msgspec.Struct, gc=False):
+class _JobPodStatus(msgspec.Struct, gc=False):
     phase: str = ""
 
 
-class _Pod(msgspec.Struct, gc=False):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-    status: _Status = msgspec.field(default_factory=_Status)
+class _JobPod(msgspec.Struct, gc=False):
+    metadata: _JobPodMeta = msgspec.field(default_factory=_JobPodMeta)
+    status: _JobPodStatus = msgspec.field(default_factory=_JobPodStatus)
 
     def runs_for(self, owners: Sequence[str]) -> bool:
         """Reports whether a Job with one of these uids controls the pod and the pod neither ended nor is being deleted."""
@@ -89,7 +89,7 @@ async def has_leftover_pods(kube: Kube, job: Job, kind: JobIntegration) -> bool:
     if not uids or not labels:
         return False
     selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
-    page = await kube.list(PODS, meta.get("namespace"), decode=_Pod, label_selector=selector)
+    page = await kube.list(PODS, meta.get("namespace"), decode=_JobPod, label_selector=selector)
     return any(pod.runs_for(uids) for pod in page.items)
 
 

@@ -61,7 +61,7 @@ class MemberPod:
         return self.phase == "Succeeded" or not (self.failed or self.deleted)
 
 
-class _Meta(msgspec.Struct, rename="camel"):
+class _OutputPodMeta(msgspec.Struct, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -70,33 +70,33 @@ class _Meta(msgspec.Struct, rename="camel"):
     labels: dict[str, str] = {}
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _OutputPodSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     node_selector: dict[str, str] = {}
     scheduling_gates: list[Gate] = []
 
 
-class _Condition(msgspec.Struct, rename="camel"):
+class _OutputPodCondition(msgspec.Struct, rename="camel"):
     type: str = ""
     status: str = ""
     last_transition_time: str | None = None
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _OutputPodStatus(msgspec.Struct, rename="camel"):
     phase: str = ""
-    conditions: list[_Condition] = []
+    conditions: list[_OutputPodCondition] = []
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Meta
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+class _OutputPod(msgspec.Struct):
+    metadata: _OutputPodMeta
+    spec: _OutputPodSpec = msgspec.field(default_factory=_OutputPodSpec)
+    status: _OutputPodStatus = msgspec.field(default_factory=_OutputPodStatus)
 
 
-_decode = msgspec.json.Decoder(_Pod).decode
+_decode = msgspec.json.Decoder(_OutputPod).decode
 
 
-def _gated(spec: _Spec) -> tuple[bool, bool]:
+def _gated(spec: _OutputPodSpec) -> tuple[bool, bool]:
     """Returns whether the pod still waits for a node, and whether it has one and only waits for its rank."""
     gates = {gate.name for gate in spec.scheduling_gates}
     sent = names.HOSTNAME_LABEL in spec.node_selector and names.ADMISSION_GATE not in gates

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from api.fake.status import Obj, StatusError
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.table import StoreEvent
 from api.kube.resources import Resource
 
@@ -25,7 +25,7 @@ class Worker:
 
     kinds: ClassVar[tuple[Resource, ...]]
 
-    def __init__(self, store: Storage) -> None:
+    def __init__(self, store: ObjectStorage) -> None:
         self.store = store
         self._watches = [(kind, store.watch(kind)) for kind in self.kinds]
         self._keys: dict[str, None] = {}  # in order of their first event

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from api.fake.kinds import Ref
 from api.fake.selectors import EVERYTHING
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.table import StoreEvent
 from api.fake.watch import Watcher
 from api.fake.workers.base import Worker
@@ -32,7 +32,7 @@ _IDLE = 3600.0
 class Workers:
     """The workers of a store. `kinds` may leave some out, for example for pods without a scheduler."""
 
-    def __init__(self, store: Storage, kinds: Sequence[type[Worker]] = ALL) -> None:
+    def __init__(self, store: ObjectStorage, kinds: Sequence[type[Worker]] = ALL) -> None:
         self.store = store
         self._workers = [kind(store) for kind in kinds]
 
@@ -83,7 +83,7 @@ class Workers:
 class _WakeUp(Watcher):
     """Sets an asyncio.Event on every change of one kind, without storing changes."""
 
-    def __init__(self, store: Storage, kind: Ref, bell: asyncio.Event) -> None:
+    def __init__(self, store: ObjectStorage, kind: Ref, bell: asyncio.Event) -> None:
         super().__init__(store.table(kind), None, EVERYTHING)
         self._bell = bell
 

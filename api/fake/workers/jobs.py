@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from api.fake.patch import clone
 from api.fake.status import Obj
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.table import StoreEvent
 from api.fake.workers import indexes, jobpods
 from api.fake.workers.base import Dependents, Worker, controller_of, holds, set_condition
@@ -31,7 +31,7 @@ class JobWorker(Worker):
 
     kinds: ClassVar[tuple[Resource, ...]] = (JOBS, PODS)
 
-    def __init__(self, store: Storage) -> None:
+    def __init__(self, store: ObjectStorage) -> None:
         super().__init__(store)
         self._pods = Dependents("Job")
         self._not_before: dict[str, float] = {}  # uid: end of the backoff after failures

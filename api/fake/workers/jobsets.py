@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from api.fake.patch import clone
 from api.fake.status import Obj
-from api.fake.store import DeleteOptions, Storage
+from api.fake.store import DeleteOptions, ObjectStorage
 from api.fake.table import StoreEvent
 from api.fake.workers import children
 from api.fake.workers.base import Dependents, Worker, controller_of, holds, set_condition
@@ -28,7 +28,7 @@ class JobSetWorker(Worker):
 
     kinds: ClassVar[tuple[Resource, ...]] = (JOBSETS, JOBS)
 
-    def __init__(self, store: Storage) -> None:
+    def __init__(self, store: ObjectStorage) -> None:
         super().__init__(store)
         self._jobs = Dependents("JobSet")
 

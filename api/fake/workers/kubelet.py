@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from api.duration import seconds
 from api.fake.status import Obj
-from api.fake.store import DeleteOptions, Storage
+from api.fake.store import DeleteOptions, ObjectStorage
 from api.fake.table import StoreEvent
 from api.fake.workers.base import Worker, holds
 from api.kube.resources import NODES, PODS, Resource
@@ -29,7 +29,7 @@ class Kubelet(Worker):
 
     kinds: ClassVar[tuple[Resource, ...]] = (NODES, PODS)
 
-    def __init__(self, store: Storage) -> None:
+    def __init__(self, store: ObjectStorage) -> None:
         super().__init__(store)
         self._since: dict[str, float] = {}  # uid: start time, more precise than the status
 

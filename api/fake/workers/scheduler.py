@@ -12,7 +12,7 @@ from typing import ClassVar
 import msgspec
 
 from api.fake.status import Obj
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.table import StoreEvent
 from api.fake.workers.base import Worker
 from api.fake.workers.fitting import allocatable, named_nodes, refusal, requests, shortage, unschedulable
@@ -28,7 +28,7 @@ class PodScheduler(Worker):
 
     kinds: ClassVar[tuple[Resource, ...]] = (NODES, PODS)
 
-    def __init__(self, store: Storage) -> None:
+    def __init__(self, store: ObjectStorage) -> None:
         super().__init__(store)
         self._nodes: dict[str, Node] = {}
         self._free: dict[str, Resources] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.fake.status import StatusError
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.kube.resources import CLUSTER_QUEUES, CRDS, RESOURCE_FLAVORS, TOPOLOGIES, WORKLOADS
 from api.manifests import read_one
 from api.names import API_VERSION
@@ -17,14 +17,14 @@ FOLDER = Path(__file__).parents[3] / "config" / "crd"
 
 
 @pytest.fixture
-def store() -> Storage:
-    store = Storage(seed=1)
+def store() -> ObjectStorage:
+    store = ObjectStorage(seed=1)
     for path in sorted(FOLDER.glob("kueue*.yaml")):
         store.create(CRDS, read_one(path))
     return store
 
 
-def test_our_kinds_appear_and_go_with_their_crd(store: Storage) -> None:
+def test_our_kinds_appear_and_go_with_their_crd(store: ObjectStorage) -> None:
     crd = store.get(CRDS, "topologies.kueue.x-k8s.io")
     assert {item["type"]: item["status"] for item in crd["status"]["conditions"]} == {
         "NamesAccepted": "True",
@@ -43,7 +43,7 @@ def _workload(name: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"queueName": "main", "podSets": pod_sets, **spec}}
 
 
-def test_a_workload_is_stored_with_its_status_apart(store: Storage) -> None:
+def test_a_workload_is_stored_with_its_status_apart(store: ObjectStorage) -> None:
     made = store.create(WORKLOADS, {**_workload("x"), "status": {"conditions": []}}, "default")
     assert "status" not in made
     condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "waits"}
@@ -57,13 +57,13 @@ def test_a_workload_is_stored_with_its_status_apart(store: Storage) -> None:
 @pytest.mark.parametrize(
     "body", [{"metadata": {"name": "x"}, "spec": {"queueName": 3}}, _workload("x", podSets="none")]
 )
-def test_a_broken_workload_is_refused(store: Storage, body: dict[str, Any]) -> None:
+def test_a_broken_workload_is_refused(store: ObjectStorage, body: dict[str, Any]) -> None:
     with pytest.raises(StatusError) as refused:
         store.create(WORKLOADS, body, "default")
     assert (refused.value.status, refused.value.reason) == (422, "Invalid")
 
 
-def test_queues_and_flavors_load(store: Storage) -> None:
+def test_queues_and_flavors_load(store: ObjectStorage) -> None:
     store.create(RESOURCE_FLAVORS, {"metadata": {"name": "default"}, "spec": {}})
     flavor = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": 4}]}
     spec = {"namespaceSelector": {}, "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [flavor]}]}

@@ -11,7 +11,7 @@ import pytest
 
 from api.fake.faults import FaultInjector, InjectedFault, Rates
 from api.fake.server import FakeServer, FakeSettings
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.kube.resources import Resource
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -22,7 +22,7 @@ WAIT = 60.0
 @asynccontextmanager
 async def stormy(
     rates: Rates, seed: int = 0, *, token: str = "victim"
-) -> AsyncIterator[tuple[FaultInjector, Storage, aiohttp.ClientSession]]:
+) -> AsyncIterator[tuple[FaultInjector, ObjectStorage, aiohttp.ClientSession]]:
     faults = FaultInjector(victims=lambda given: given == "victim", slowness=0.01, lag=0.01)
     settings = FakeSettings(tls=False, tokens={"victim": "v", "spared": "s"}, bookmark_seconds=0.05, **faults.seams())
     async with FakeServer(settings) as server:

@@ -10,7 +10,7 @@ import pytest
 from api.fake.deletion import DeleteOptions
 from api.fake.request import WriteOptions
 from api.fake.status import StatusError
-from api.fake.store import APPLY, STRATEGIC, Storage
+from api.fake.store import APPLY, STRATEGIC, ObjectStorage
 from api.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, NODES, PODS
 
 Obj = dict[str, Any]
@@ -18,8 +18,8 @@ NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
 
 
 @pytest.fixture
-def store() -> Storage:
-    return Storage(clock=lambda: NOON, seed=1)
+def store() -> ObjectStorage:
+    return ObjectStorage(clock=lambda: NOON, seed=1)
 
 
 def pod(name: str, **spec: Any) -> Obj:
@@ -31,13 +31,13 @@ def names(objects: Any) -> list[str]:
 
 
 def test_the_clock_and_the_seed_are_given() -> None:
-    one, other = (Storage(clock=lambda: NOON, seed=7) for _ in range(2))
+    one, other = (ObjectStorage(clock=lambda: NOON, seed=7) for _ in range(2))
     made = [store.create(PODS, {**pod(""), "metadata": {"generateName": "p-"}}, "default") for store in (one, other)]
     assert made[0] == made[1]
     assert made[0]["metadata"]["creationTimestamp"] == "2026-01-01T12:00:00Z"
 
 
-def test_what_comes_in_is_copied_and_completed(store: Storage) -> None:
+def test_what_comes_in_is_copied_and_completed(store: ObjectStorage) -> None:
     given = pod("x")
     made = store.create(PODS, given, "default")
     assert given == pod("x")
@@ -45,18 +45,18 @@ def test_what_comes_in_is_copied_and_completed(store: Storage) -> None:
     assert store.get(PODS, "x", "default") is made
 
 
-def test_a_refusal_is_an_api_error_with_reason_and_details(store: Storage) -> None:
+def test_a_refusal_is_an_api_error_with_reason_and_details(store: ObjectStorage) -> None:
     with pytest.raises(StatusError) as refused:
         store.get(JOBS, "none", "default")
     assert (refused.value.status, refused.value.reason) == (404, "NotFound")
     assert refused.value.details == {"name": "none", "group": "batch", "kind": "jobs"}
 
 
-def test_the_four_namespaces_are_there(store: Storage) -> None:
+def test_the_four_namespaces_are_there(store: ObjectStorage) -> None:
     assert names(store.list(NAMESPACES)) == ["default", "kube-node-lease", "kube-public", "kube-system"]
 
 
-def test_update_patch_and_their_options(store: Storage) -> None:
+def test_update_patch_and_their_options(store: ObjectStorage) -> None:
     made = store.create(PODS, pod("x", schedulingGates=[{"name": "a/b"}]), "default")
     dry = store.patch(PODS, "x", {"metadata": {"labels": {"a": "1"}}}, "default", options=WriteOptions(dry_run=True))
     assert dry["metadata"]["labels"] == {"a": "1"}
@@ -71,20 +71,20 @@ def test_update_patch_and_their_options(store: Storage) -> None:
         store.update(PODS, made)
 
 
-def test_bind(store: Storage) -> None:
+def test_bind(store: ObjectStorage) -> None:
     store.create(PODS, pod("x"), "default")
     assert store.bind("default", "x", "n1")["spec"]["nodeName"] == "n1"
     with pytest.raises(StatusError, match='already assigned to node "n1"'):
         store.bind("default", "x", "n2")
 
 
-def test_seed_takes_objects_as_they_are(store: Storage) -> None:
+def test_seed_takes_objects_as_they_are(store: ObjectStorage) -> None:
     store.seed(NODES, ({"metadata": {"name": f"n{i}"}, "status": {"phase": "Up"}} for i in (2, 0, 1)))
     assert names(store.list(NODES)) == ["n0", "n1", "n2"]
     assert store.get(NODES, "n1")["status"] == {"phase": "Up"}
 
 
-def test_drain_gives_what_happened_since(store: Storage) -> None:
+def test_drain_gives_what_happened_since(store: ObjectStorage) -> None:
     store.create(PODS, pod("early"), "default")
     watch = store.watch(PODS, "default", labels="on")
     store.create(PODS, pod("x"), "default")
@@ -99,7 +99,7 @@ def test_drain_gives_what_happened_since(store: Storage) -> None:
     assert watch.drain() == []
 
 
-async def test_a_watch_waits_for_events(store: Storage) -> None:
+async def test_a_watch_waits_for_events(store: ObjectStorage) -> None:
     watch = store.watch(PODS)
     assert not await watch.wait(0)
     asyncio.get_running_loop().call_soon(store.create, PODS, pod("x"), "default")
@@ -110,7 +110,7 @@ async def test_a_watch_waits_for_events(store: Storage) -> None:
     assert [event async for event in watch] == []
 
 
-def test_a_pod_on_a_node_ends_when_its_kubelet_says_so(store: Storage) -> None:
+def test_a_pod_on_a_node_ends_when_its_kubelet_says_so(store: ObjectStorage) -> None:
     store.create(PODS, pod("x", nodeName="n1", terminationGracePeriodSeconds=60), "default")
     assert store.delete(PODS, "x", "default") is False
     assert store.get(PODS, "x", "default")["metadata"]["deletionTimestamp"] == "2026-01-01T12:01:00Z"
@@ -118,7 +118,7 @@ def test_a_pod_on_a_node_ends_when_its_kubelet_says_so(store: Storage) -> None:
     assert store.list(PODS) == []
 
 
-def test_a_namespace_takes_its_content_along(store: Storage) -> None:
+def test_a_namespace_takes_its_content_along(store: ObjectStorage) -> None:
     store.create(NAMESPACES, {"metadata": {"name": "team"}})
     store.create(PODS, pod("x"), "team")
     store.create(CONFIG_MAPS, {"metadata": {"name": "held", "finalizers": ["a.dev/b"]}}, "team")
@@ -140,7 +140,7 @@ def _id(owner: Obj) -> Obj:
     return {"name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
 
 
-def test_a_dependent_stays_while_one_owner_lives(store: Storage) -> None:
+def test_a_dependent_stays_while_one_owner_lives(store: ObjectStorage) -> None:
     one, two = (store.create(CONFIG_MAPS, {"metadata": {"name": name}}, "default") for name in ("one", "two"))
     child = store.create(CONFIG_MAPS, _owned("child", one, two), "default")
     store.create(CONFIG_MAPS, _owned("grandchild", child), "default")
@@ -151,16 +151,16 @@ def test_a_dependent_stays_while_one_owner_lives(store: Storage) -> None:
     assert store.list(CONFIG_MAPS) == []
 
 
-def test_an_object_of_an_owner_that_never_was_is_collected(store: Storage) -> None:
+def test_an_object_of_an_owner_that_never_was_is_collected(store: ObjectStorage) -> None:
     ghost = {"metadata": {"name": "ghost", "uid": "none"}}
     store.create(CONFIG_MAPS, _owned("child", ghost), "default")
     assert store.list(CONFIG_MAPS) == []
-    idle = Storage(collect=False)
+    idle = ObjectStorage(collect=False)
     idle.create(CONFIG_MAPS, _owned("child", ghost), "default")
     assert names(idle.list(CONFIG_MAPS)) == ["child"]
 
 
-def test_foreground_deletion_waits_for_those_that_block(store: Storage) -> None:
+def test_foreground_deletion_waits_for_those_that_block(store: ObjectStorage) -> None:
     owner = store.create(CONFIG_MAPS, {"metadata": {"name": "owner"}}, "default")
     held = _owned("held", owner, blockOwnerDeletion=True)
     held["metadata"]["finalizers"] = ["a.dev/b"]
@@ -172,14 +172,14 @@ def test_foreground_deletion_waits_for_those_that_block(store: Storage) -> None:
     assert store.list(CONFIG_MAPS) == []
 
 
-def test_a_priority_class_gives_its_value_to_pods(store: Storage) -> None:
+def test_a_priority_class_gives_its_value_to_pods(store: ObjectStorage) -> None:
     made = store.create(PODS, pod("x", priorityClassName="system-node-critical"), "default")
     assert made["spec"]["priority"] == 2_000_001_000
     with pytest.raises(StatusError, match="no PriorityClass with name none was found"):
         store.create(PODS, pod("y", priorityClassName="none"), "default")
 
 
-def test_apply_drops_what_its_manager_no_longer_names(store: Storage) -> None:
+def test_apply_drops_what_its_manager_no_longer_names(store: ObjectStorage) -> None:
     def apply(manager: str, data: Obj) -> Obj:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": data}
         return store.patch(CONFIG_MAPS, "x", body, "default", content=APPLY, options=WriteOptions(manager=manager))
@@ -194,7 +194,7 @@ def test_apply_drops_what_its_manager_no_longer_names(store: Storage) -> None:
         apply("two", {"c": "1"})
 
 
-def test_null_in_a_map_of_texts_is_the_empty_text(store: Storage) -> None:
+def test_null_in_a_map_of_texts_is_the_empty_text(store: ObjectStorage) -> None:
     """As Go reads it: `labels: {sakkara.group: }` bears the label."""
     store.create(CONFIG_MAPS, {"metadata": {"name": "g", "namespace": "default", "labels": {"a": None, "b": "c"}}})
     assert store.get(CONFIG_MAPS, "g", "default")["metadata"]["labels"] == {"a": "", "b": "c"}

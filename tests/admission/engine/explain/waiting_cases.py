@@ -34,7 +34,7 @@ from admission.engine.model import (
 )
 from admission.engine.queue.evictions import EvictedPair
 from admission.engine.quota.fairness import FairSharingRules
-from api.pod_terms import Requirement
+from api.pod_terms import SelectorRequirement
 from tests.admission.engine.builders import CPU, HOST, RACK, STRICT, Cluster, queue, workload
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.situations import BLOCK, IN_A_RACK, W, blocks, tree
@@ -381,7 +381,7 @@ def affinity() -> Made:
 
 def pods_apart() -> Made:
     """Its pods keep each other off the same rack, and all have to be in one."""
-    like = PodTerm(RACK, (Requirement("app", "In", ("w",)),), ("ns",))
+    like = PodTerm(RACK, (SelectorRequirement("app", "In", ("w",)),), ("ns",))
     facts = PodFacts("ns", (("app", "w"),), (like,))
     pod_set = PodSet("main", 2, {"cpu": CPU}, topology=IN_A_RACK, facts=facts)
     return told(Workload(W, "uid", "ns/q", "q", (pod_set,)), *free())
@@ -399,7 +399,7 @@ def pods_kept_away() -> Made:
 
 def near_nothing() -> Made:
     """It wants to be near pods of which none is bound."""
-    near = PodTerm(RACK, (Requirement("app", "In", ("db",)),), ("ns",))
+    near = PodTerm(RACK, (SelectorRequirement("app", "In", ("db",)),), ("ns",))
     pod_set = PodSet("main", 2, {"cpu": CPU}, topology=IN_A_RACK, facts=PodFacts("ns", (), (), (near,)))
     return told(Workload(W, "uid", "ns/q", "q", (pod_set,)), *free())
 

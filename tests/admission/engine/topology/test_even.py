@@ -28,7 +28,7 @@ from admission.engine.model import (
     TopologyRequest,
 )
 from admission.engine.topology.neighbours.even import Spread, evenly, evenly_at_most
-from api.pod_terms import Requirement
+from api.pod_terms import SelectorRequirement
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
 from tests.budgets import examples
 
@@ -38,7 +38,7 @@ Labels = Mapping[str, str]
 
 
 def term(key: str, app: str) -> PodTerm:
-    return PodTerm(key, (Requirement("app", "In", (app,)),), ("ns",))
+    return PodTerm(key, (SelectorRequirement("app", "In", (app,)),), ("ns",))
 
 
 def request(count: int, topology: TopologyRequest, *even: SpreadTerm) -> PlacementRequest:

@@ -34,7 +34,7 @@ from admission.engine.model import (
 )
 from admission.engine.topology.neighbours import audit, counts
 from admission.engine.topology.neighbours.tally import TermTable
-from api.pod_terms import Requirement
+from api.pod_terms import SelectorRequirement
 from tests.admission.engine.builders import Cluster, admitted, queue, racks
 from tests.admission.engine.topology.interpod import OnePod, Term, TermCluster, binds, passes
 from tests.admission.engine.topology.vectors import BLOCK, FLAVOR, LEVELS, RACK, ledger, shown
@@ -44,8 +44,8 @@ ZONE = "zone"
 CPU = {"cpu": 1000}
 
 
-def selector(app: str | None) -> tuple[Requirement, ...]:
-    return () if app is None else (Requirement("app", "In", (app,)),)
+def selector(app: str | None) -> tuple[SelectorRequirement, ...]:
+    return () if app is None else (SelectorRequirement("app", "In", (app,)),)
 
 
 def facts(pod: OnePod) -> PodFacts:
@@ -412,7 +412,7 @@ def test_more_pods_than_domains_name_the_key() -> None:
 
 def test_namespaces_by_their_labels() -> None:
     made = book(rows(2))
-    term = PodTerm(BLOCK, (), (), (Requirement("team", "In", ("x",)),))
+    term = PodTerm(BLOCK, (), (), (SelectorRequirement("team", "In", ("x",)),))
     made.apply(BoundPod("far/p", "n0", {}, facts=PodFacts("far")))
     keeps = PodFacts("ns", (), (term,))
     requested = PlacementRequest(
@@ -532,7 +532,7 @@ def test_several_pod_sets_with_affinity_to_each_other_get_a_reason_to_wait() -> 
 
 def test_two_heads_of_one_cycle_do_not_get_places_that_exclude_each_other() -> None:
     """Both are nominated on the same state; the second is looked at again when the first has its place."""
-    like = PodTerm(BLOCK, (Requirement("app", "In", ("a",)),), ("ns",))
+    like = PodTerm(BLOCK, (SelectorRequirement("app", "In", ("a",)),), ("ns",))
     pod_set = PodSet(
         "main", 1, CPU, topology=TopologyRequest(unconstrained=True), facts=PodFacts("ns", (("app", "a"),), (like,))
     )
@@ -548,8 +548,8 @@ def test_two_heads_of_one_cycle_do_not_get_places_that_exclude_each_other() -> N
 def test_terms_of_one_namespace_delay_no_question_about_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hostile tenant's pods bear terms without end, each for its own pods: none of them is looked at for others."""
     table = TermTable()
-    wide = [PodTerm(RACK, (Requirement(f"k{n}", "Exists"),), ("hostile",)) for n in range(100)]
-    named = [PodTerm(f"key{n}", (Requirement("app", "In", ("a",)),), ("hostile",)) for n in range(100)]
+    wide = [PodTerm(RACK, (SelectorRequirement(f"k{n}", "Exists"),), ("hostile",)) for n in range(100)]
+    named = [PodTerm(f"key{n}", (SelectorRequirement("app", "In", ("a",)),), ("hostile",)) for n in range(100)]
     for term in (*wide, *named):
         table.add(term)
     seen: list[PodTerm] = []
@@ -564,7 +564,7 @@ def test_terms_of_one_namespace_delay_no_question_about_another(monkeypatch: pyt
 
 def test_an_unbound_pod_with_minimum_domains_keeps_the_pods_that_it_counts_off_its_host() -> None:
     """kube-scheduler counts a pinned pod with minDomains against 0: a like pod that came first would be in its way."""
-    like = PodTerm(RACK, (Requirement("app", "In", ("a",)),), ("ns",))
+    like = PodTerm(RACK, (SelectorRequirement("app", "In", ("a",)),), ("ns",))
     even = PodFacts("ns", (("app", "a"),), even=(SpreadTerm(like, 1, 2, taints=False),))
     made = book(rows(2))
     pod_set = PodSet("main", 1, CPU, facts=even, topology=TopologyRequest(unconstrained=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.workers.base import Worker
 from api.fake.workers.driver import ALL, Workers
 from api.kube.resources import JOBS, JOBSETS, NODES, PODS
@@ -19,7 +19,7 @@ class Cluster:
 
     def __init__(self, kinds: Sequence[type[Worker]] = ALL) -> None:
         self.time = 1_800_000_000.0
-        self.store = Storage(clock=lambda: self.time, seed=1)
+        self.store = ObjectStorage(clock=lambda: self.time, seed=1)
         self.workers = Workers(self.store, kinds)
 
     def settle(self) -> None:

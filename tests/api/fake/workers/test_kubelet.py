@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from api.fake.store import Storage
+from api.fake.store import ObjectStorage
 from api.fake.workers.driver import Workers
 from api.kube.resources import JOBS, NODES
 from tests.api.fake.workers.cluster import Cluster, job, pod, pod_template
@@ -57,7 +57,7 @@ def test_pods_end_as_annotated(cluster: Cluster, annotations: dict[str, str], ph
 
 
 async def test_in_real_time_the_store_wakes_the_workers() -> None:
-    store = Storage()
+    store = ObjectStorage()
     workers = Workers(store)
     running = asyncio.create_task(workers.run())
     try:
