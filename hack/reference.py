@@ -39,6 +39,7 @@ from admission.integrations.declared import DeclaredJob
 from admission.integrations.registry import ADAPTERS, DECLARED
 from admission.integrations.registry import FOLDER as KIND_FILES
 from admission.integrations.sets import SETS, SetKind
+from admission.levels.sources import SOURCES
 from admission.settings import AdmissionSettings
 from api.kube.resources import Resource
 from api.names import conditions as condition_names
@@ -218,6 +219,15 @@ def of_kinds() -> Iterator[tuple[str, str]]:
         yield name, f"On pods of {', '.join(sorted(of))}: {meaning}."
 
 
+def of_sources() -> Iterator[list[str]]:
+    """Yields the labels of levels, with the sources that put them on nodes."""
+    found: dict[str, list[str]] = {}
+    for source in SOURCES:
+        for key in source.keys:
+            found.setdefault(key, []).append(source.name)
+    yield from ([f"`{key}`", ", ".join(names)] for key, names in found.items())
+
+
 def labels() -> str:
     """Returns the page of names with a domain: those of api/names/labels.py in its order, then those of single modules."""
     described = meanings(ast.parse(inspect.getsource(label_names)))
@@ -234,6 +244,9 @@ def labels() -> str:
         table(head, rows),
         "## Of single features and kinds of job",
         table(head, [row for row in single if row[0] not in known]),
+        "## Levels of clouds and of Topograph",
+        "`stowage topology init` reads these labels of nodes.",
+        table(("name", "put on nodes by"), list(of_sources())),
     )
 
 

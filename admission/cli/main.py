@@ -188,6 +188,39 @@ def version(
     raise typer.Exit(command.run(arguments))
 
 
+topology = typer.Typer(no_args_is_help=True, help="Topologies from the labels that nodes have.")
+app.add_typer(topology, name="topology")
+
+
+@topology.command("init")
+def topology_init(
+    files: Annotated[list[Path] | None, typer.Argument(help="Files with nodes instead of the cluster's.")] = None,
+    name: Annotated[str, typer.Option(help="The name of the Topology.")] = "default",
+    flavor_by: Annotated[str, typer.Option(help="The label that tells kinds of machines apart.", metavar="KEY")] = "",
+    source: Annotated[str, typer.Option(help="Whose labels to use, if nodes have those of several.")] = "",
+    apply: Annotated[bool, typer.Option("--apply", help="Write the objects instead of printing them.")] = False,
+    topology_only: Annotated[bool, typer.Option("--topology-only", help="No ResourceFlavors.")] = False,
+    label_nodes: Annotated[bool, typer.Option(help="Also label nodes that lack a level.")] = True,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Make Topology and ResourceFlavors from the labels of nodes (clouds, Topograph); show the tree and what is odd."""
+    from admission.cli import topology as command
+
+    asked = command.InitArguments(
+        files=files or (),
+        name=name,
+        flavor_by=flavor_by,
+        source=source,
+        apply=apply,
+        topology_only=topology_only,
+        label_nodes=label_nodes,
+        kubeconfig=kubeconfig,
+        context=context,
+    )
+    raise typer.Exit(command.run(asked))
+
+
 jobkind = typer.Typer(
     no_args_is_help=True, help="Kinds of job that data describes: try one on a sample, print its rights."
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ _BUILT_IN: Final[Mapping[str, Sequence[Obj]]] = {
 }
 """Rules of the API server's own roles that the manifests bind."""
 _CLUSTER_ROLE, _ROLE = "ClusterRole", "Role"
+_ROLES: Final = frozenset((_CLUSTER_ROLE, _ROLE))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,7 +34,7 @@ class Right:
     resource: str
     namespace: str = ""
     name: str = ""
-    file: str = ""
+    file: str = field(default="", compare=False)
 
     def attributes(self) -> dict[str, str]:
         """Returns the resourceAttributes of a SubjectAccessReview."""
@@ -77,16 +78,25 @@ def _objects(folder: Path, *kinds: str) -> Iterator[tuple[Path, Obj]]:
 
 
 def _rights(folder: Path, namespace: str) -> Iterator[Right]:
-    """Yields the rights that the folder's bindings grant to ServiceAccounts; roles by label (aggregation) grant none."""
-    roles: dict[tuple[str, str], tuple[Path, Obj]] = {}
-    for path, obj in _objects(folder, _CLUSTER_ROLE, _ROLE):
-        roles[obj["kind"], obj["metadata"]["name"]] = path, obj
-    for bound, binding in _objects(folder, "ClusterRoleBinding", "RoleBinding"):
+    kinds = (_CLUSTER_ROLE, _ROLE, "ClusterRoleBinding", "RoleBinding")
+    yield from granted([(str(path), obj) for path, obj in _objects(folder, *kinds)], namespace)
+
+
+def granted(objects: Sequence[tuple[str, Obj]], namespace: str) -> Iterator[Right]:
+    """Yields the rights that bindings grant to ServiceAccounts of the namespace, with the file beside the role.
+
+    `objects` are roles and bindings, each with its file. Roles that are collected by label (aggregation) grant none here.
+    """
+    roles = {(obj["kind"], obj["metadata"]["name"]): (file, obj) for file, obj in objects if obj["kind"] in _ROLES}
+    for bound, binding in objects:
+        if binding["kind"] in _ROLES:
+            continue
         ref = binding["roleRef"]
-        path, role = roles.get((ref["kind"], ref["name"]), (bound, {"rules": _BUILT_IN.get(ref["name"], ())}))
+        file, role = roles.get((ref["kind"], ref["name"]), (bound, {"rules": _BUILT_IN.get(ref["name"], ())}))
         where = namespace if binding["kind"] == "RoleBinding" else ""
-        for subject in binding["subjects"]:
-            yield from _of_rules(subject["name"], role.get("rules") or (), where, str(path))
+        for subject in binding.get("subjects") or ():
+            if subject.get("kind") == "ServiceAccount":
+                yield from _of_rules(subject["name"], role.get("rules") or (), where, file)
 
 
 def _of_rules(account: str, rules: Iterable[Mapping[str, Any]], namespace: str, file: str) -> Iterator[Right]:

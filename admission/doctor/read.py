@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from admission.doctor.expected import Expected, Right
+from admission.doctor.expected import Expected, Right, granted
 from admission.doctor.finding import Check
 from admission.doctor.question import Question
 from admission.doctor.unmanaged import unmanaged_objects
@@ -42,6 +42,14 @@ _PAGE: Final = 500
 _AT_ONCE: Final = 16
 _OURS: Final = frozenset((LEASES, SERVICES, CONFIG_MAPS))
 """Kinds of which only the objects in Stowage's namespace are read."""
+OURS: Final = "app.kubernetes.io/name=stowage"
+_AUTHORIZATION: Final = "rbac.authorization.k8s.io"
+_RBAC: Final = (
+    Resource(_AUTHORIZATION, "v1", "clusterroles", "ClusterRole", namespaced=False),
+    Resource(_AUTHORIZATION, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+    Resource(_AUTHORIZATION, "v1", "roles", "Role"),
+    Resource(_AUTHORIZATION, "v1", "rolebindings", "RoleBinding"),
+)
 _BOUND: Final = "spec.nodeName!="
 _PROBE: Final = "stowage-doctor-probe"
 _PROBED: Final = {
@@ -137,7 +145,7 @@ class _Reader:
                 return
 
     async def rights(self) -> None:
-        """Asks for each expected right whether the process has it."""
+        """Asks for each expected right that the installed roles do not grant whether the process has it nevertheless."""
         expected = self._view.expected
         accounts = f"system:serviceaccount:{self._view.namespace}:"
         slots = asyncio.Semaphore(_AT_ONCE)
@@ -155,8 +163,23 @@ class _Reader:
             return bool((found.get("status") or {}).get("allowed"))
 
         every = (*expected.rights, *expected.certificates, *expected.retention, *expected.metrics)
-        allowed = await asyncio.gather(*(asked(right) for right in every))
-        self._view.refused = [right for right, may in zip(every, allowed, strict=True) if not may]
+        by_roles = await self._granted()
+        open_ = [right for right in every if right not in by_roles]
+        allowed = await asyncio.gather(*(asked(right) for right in open_))
+        self._view.refused = [right for right, may in zip(open_, allowed, strict=True) if not may]
+
+    async def _granted(self) -> frozenset[Right]:
+        """Returns the rights that Stowage's own roles and bindings grant; none if the user may not read them."""
+        found: list[tuple[str, Obj]] = []
+        try:
+            for kind in _RBAC:
+                page = await self._kube.list(
+                    kind, self._view.namespace if kind.namespaced else None, label_selector=OURS, limit=_PAGE
+                )
+                found += [("", each) for each in page.items]
+        except ApiError:
+            return frozenset()
+        return frozenset(granted(found, self._view.namespace))
 
     async def probe(self, question: Question) -> None:
         """Creates a ResourceFlavor as a dry run; the API server asks the webhook, and its answer has the server's time."""

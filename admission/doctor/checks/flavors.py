@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from admission.doctor.finding import Check, Finding
@@ -58,19 +58,27 @@ def _overlaps(view: View) -> Iterator[Finding]:
         if shared := sorted(first & second):
             wide, narrow = (one, other) if len(first) >= len(second) else (other, one)
             what = f"selects nodes that {name_of(narrow)} selects too: {listed(shared)}"
-            yield Finding(f"ResourceFlavor {name_of(wide)}", what, _apart(view, wide, narrow))
+            yield Finding(f"ResourceFlavor {name_of(wide)}", what, _apart(view, wide, narrow, shared))
 
 
-def _apart(view: View, wide: Obj, narrow: Obj) -> str:
-    """Returns the commands that leave the shared nodes to the flavor with fewer nodes."""
-    theirs = {name_of(node) for node in view.nodes_of[name_of(narrow)]}
-    rest = [name_of(node) for node in view.nodes_of[name_of(wide)] if name_of(node) not in theirs]
-    if not rest:
-        return "# both select the same nodes: give the quota of one to the other, and delete the first"
-    name = name_of(wide)
-    label = view.command("label", "--overwrite", "nodes", *rest[:_MOST_NODES], f"{FLAVOR_LABEL}={name}")
-    body = json.dumps({"spec": {"nodeLabels": {FLAVOR_LABEL: name}}})
-    return f"{label} && {view.command('patch', 'resourceflavor', name, '--type=merge', '-p', body)}"
+def _apart(view: View, wide: Obj, narrow: Obj, shared: Sequence[str]) -> str:
+    """Returns the commands that leave the shared nodes to one flavor.
+
+    A flavor with `topologyName` keeps its nodeLabels; if both have one, the nodes lose the label of one of them.
+    """
+    for flavor in (wide, narrow):
+        rest = [name for node in view.nodes_of[name_of(flavor)] if (name := name_of(node)) not in shared]
+        if rest and not spec_of(flavor).get("topologyName"):
+            label = view.command(
+                "label", "--overwrite", "nodes", *rest[:_MOST_NODES], f"{FLAVOR_LABEL}={name_of(flavor)}"
+            )
+            body = json.dumps({"spec": {"nodeLabels": {FLAVOR_LABEL: name_of(flavor)}}})
+            return f"{label} && {view.command('patch', 'resourceflavor', name_of(flavor), '--type=merge', '-p', body)}"
+    for flavor, other in ((wide, narrow), (narrow, wide)):
+        own = sorted(node_labels(flavor).keys() - node_labels(other).keys())
+        if own and len(view.nodes_of[name_of(flavor)]) > len(shared):
+            return view.command("label", "nodes", *shared[:_MOST_NODES], f"{own[0]}-")
+    return "# one selects all nodes of the other: give its quota to the other flavor, and take it out of the queues"
 
 
 CHECKS: Final = (
@@ -95,7 +103,8 @@ CHECKS: Final = (
         (RESOURCE_FLAVORS, CLUSTER_QUEUES, NODES),
         "Two flavors that queues have quota of select the same nodes.",
         "Their quotas promise the same nodes twice, so workloads with quota wait for nodes.",
-        f"marks the nodes that only the wider flavor selects with `{FLAVOR_LABEL}`, and lets it select only these",
+        f"leaves the shared nodes to one of them: a flavor without `topologyName` keeps the nodes that get `{FLAVOR_LABEL}`, "
+        "else the shared nodes lose the label of one flavor",
         _overlaps,
     ),
 )

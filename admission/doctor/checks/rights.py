@@ -40,7 +40,8 @@ CHECKS: Final = (
     Check(
         "rights",
         (Question.RIGHTS, DEPLOYMENTS, CONFIG_MAPS),
-        "A process lacks a right that it needs; the API server is asked for each one (SubjectAccessReview).",
+        "A process lacks a right that it needs. For rights that Stowage's roles do not grant, the API server is asked whether "
+        "others do (SubjectAccessReview).",
         "Its lists, watches or writes are refused: jobs wait, or stay as they are.",
         "applies the roles and bindings of config/rbac",
         _found,

@@ -129,6 +129,12 @@ def unlent() -> View:
     return with_(change)
 
 
+def both_with_topologies(objects: Objects) -> None:
+    of(objects, NODES, "n3")["metadata"]["labels"].update(serves="others")
+    of(objects, NODES, "n4")["metadata"]["labels"].update({BLOCK: "b9", RACK: "r9"})
+    of(objects, RESOURCE_FLAVORS, "serve")["spec"].update(topologyName="racks")
+
+
 CASES: dict[str, Case] = {
     "a CRD is missing": (without(CRDS, WORKLOADS_CRD), "crds", "kubectl apply --server-side --force-conflicts -f "),
     "a version is not served": (set_(CRDS, WORKLOADS_CRD, "spec|versions|1|served", False), "crds", "kubectl apply"),
@@ -225,7 +231,9 @@ CASES: dict[str, Case] = {
         "kubectl apply --server-side -f ",
     ),
     "authentication lacks its rights": (
-        settings("healthAuthentication: true", refused=list(healthy.shipped().metrics)),
+        settings(
+            "healthAuthentication: true", refused=[r for r in healthy.shipped().metrics if r.resource == "tokenreviews"]
+        ),
         "settings-contradict",
         "kubectl apply --server-side -f ",
     ),
@@ -277,12 +285,17 @@ CASES: dict[str, Case] = {
     "two flavors share a node": (
         with_(lambda objects: of(objects, NODES, "n3")["metadata"]["labels"].update(serves="others")),
         "flavors-overlap",
-        "kubectl label --overwrite nodes n0 n1 n2 stowage.dev/flavor=train && kubectl patch resourceflavor train",
+        "kubectl label --overwrite nodes n4 stowage.dev/flavor=serve && kubectl patch resourceflavor serve",
+    ),
+    "two flavors with topologies share a node": (
+        with_(both_with_topologies),
+        "flavors-overlap",
+        f"kubectl label nodes n3 {POOL}-",
     ),
     "two flavors select the same": (
         with_(lambda objects: of(objects, RESOURCE_FLAVORS, "serve")["spec"].update(nodeLabels={POOL: "train"})),
         "flavors-overlap",
-        "# both select the same nodes",
+        "# one selects all nodes of the other",
     ),
     "a node lacks its block": (
         with_(lambda objects: of(objects, NODES, "n0")["metadata"]["labels"].pop(BLOCK)),

@@ -1,0 +1,152 @@
+"""`stowage topology init`: Topology and ResourceFlavors from the labels that a cloud or Topograph put on nodes.
+
+Prints the tree and what is odd to stderr, and the manifests to stdout, for `kubectl apply -f -`; or writes them. Exit codes: 0
+when printed or written, 1 when there is no node to plan for, 2 when nodes cannot be read or an object cannot be written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+from rich.console import Console
+
+from admission.cli.connection import connect, worded
+from admission.doctor.checks.flavors import CONTROL_PLANE
+from admission.doctor.report import plain
+from admission.levels.oddities import LabelledNode
+from admission.levels.plan import MissingLabel, Plan, plan
+from admission.levels.tree import lines
+from admission.world.documents import documents
+from api.errors import StowageError
+from api.kube.client import Kube, PatchKind
+from api.kube.resources import NODES, RESOURCE_FLAVORS, TOPOLOGIES
+
+WRITTEN, NOTHING, NOT_WRITTEN = 0, 1, 2
+_MANAGER: Final = "stowage-topology-init"
+_PAGE: Final = 500
+_SHOWN: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class InitArguments:
+    """Arguments of the command. Without `files` it reads the nodes of the cluster."""
+
+    files: Sequence[Path] = ()
+    name: str = "default"
+    flavor_by: str = ""
+    source: str = ""
+    apply: bool = False
+    topology_only: bool = False
+    label_nodes: bool = True
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+class _Meta(msgspec.Struct):
+    name: str
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _Node(msgspec.Struct):
+    metadata: _Meta
+
+
+def run(asked: InitArguments, out: Console | None = None, err: Console | None = None) -> int:
+    """Runs the command and returns its exit code."""
+    out, err = out or Console(), err or Console(stderr=True)
+    try:
+        return asyncio.run(_run(asked, out, err))
+    except (StowageError, OSError, TimeoutError) as failed:
+        err.print(f"no topology: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
+        return NOT_WRITTEN
+
+
+async def _run(asked: InitArguments, out: Console, err: Console) -> int:
+    if asked.files and not asked.apply:
+        return _printed(asked, _from_files(asked.files), out, err)[0]
+    async with await connect(asked.kubeconfig, asked.context) as kube:
+        nodes = _from_files(asked.files) if asked.files else await _from_cluster(kube)
+        code, made = _printed(asked, nodes, out, err)
+        if asked.apply and code == WRITTEN:
+            await _write(kube, asked, made, out)
+    return code
+
+
+def _printed(asked: InitArguments, nodes: Sequence[LabelledNode], out: Console, err: Console) -> tuple[int, Plan]:
+    """Prints the tree, what is odd, and unless they are to be written the manifests."""
+    workers = [node for node in nodes if CONTROL_PLANE not in node.labels]
+    made = plan(workers, asked.name, asked.flavor_by, asked.source)
+    for line in lines(made):
+        err.print(plain_line(line), markup=False, soft_wrap=True, highlight=False)
+    for text in made.oddities[:_SHOWN]:
+        err.print(f"odd: {plain(text)}", style="yellow", markup=False, soft_wrap=True, highlight=False)
+    if len(made.oddities) > _SHOWN:
+        err.print(f"odd: and {len(made.oddities) - _SHOWN} more", style="yellow", markup=False, highlight=False)
+    if not made.flavors:
+        err.print(
+            "no node has a label from which a flavor follows (--flavor-by names one)", style="red", highlight=False
+        )
+        return NOTHING, made
+    if not asked.apply:
+        out.file.write(yaml.safe_dump_all(_manifests(asked, made), sort_keys=False))
+        for missing in _node_labels(asked, made):
+            words = shlex.join(["label", "node", missing.node, f"{missing.key}={missing.value}"])
+            out.file.write(f"# kubectl {plain(words)}\n")
+    return WRITTEN, made
+
+
+def plain_line(line: str) -> str:
+    """Returns the line without control characters, its indentation kept: values of labels are printed as they are."""
+    return f"{' ' * (len(line) - len(line.lstrip()))}{plain(line)}"
+
+
+def _manifests(asked: InitArguments, made: Plan) -> list[dict[str, Any]]:
+    if asked.topology_only:
+        return made.topology_objects()[:1]
+    return [*made.topology_objects(), *made.flavor_objects()]
+
+
+def _node_labels(asked: InitArguments, made: Plan) -> Sequence[MissingLabel]:
+    return made.labels if asked.label_nodes and not asked.topology_only else ()
+
+
+def _from_files(files: Sequence[Path]) -> list[LabelledNode]:
+    """Raises Unreadable."""
+    found = [one.object.get("metadata") or {} for one in documents(list(files)) if one.kind == NODES.kind]
+    return [LabelledNode(str(meta.get("name") or ""), _labels(meta.get("labels"))) for meta in found]
+
+
+def _labels(given: Any) -> dict[str, str]:
+    return {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
+
+
+async def _from_cluster(kube: Kube) -> list[LabelledNode]:
+    found: list[LabelledNode] = []
+    after: str | None = None
+    decode = msgspec.json.Decoder(_Node).decode
+    while True:
+        page = await kube.list_raw(NODES, limit=_PAGE, continue_=after)
+        nodes = (decode(raw) for raw in page.items)
+        found += [LabelledNode(node.metadata.name, node.metadata.labels) for node in nodes]
+        if not (after := page.continue_):
+            return found
+
+
+async def _write(kube: Kube, asked: InitArguments, made: Plan, out: Console) -> None:
+    """Applies the objects, and the labels of nodes that lack a level. Raises StowageError."""
+    kinds = {TOPOLOGIES.kind: TOPOLOGIES, RESOURCE_FLAVORS.kind: RESOURCE_FLAVORS}
+    for obj in _manifests(asked, made):
+        name = obj["metadata"]["name"]
+        await kube.patch(kinds[obj["kind"]], name, obj, kind=PatchKind.APPLY, field_manager=_MANAGER)
+        out.print(f"applied {obj['kind']} {name}", markup=False, highlight=False)
+    for missing in _node_labels(asked, made):
+        body = {"metadata": {"labels": {missing.key: missing.value}}}
+        await kube.patch(NODES, missing.node, body, kind=PatchKind.MERGE)
+        out.print(f"labelled Node {missing.node} {missing.key}={missing.value}", markup=False, highlight=False)

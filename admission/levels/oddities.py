@@ -1,0 +1,93 @@
+"""Nodes that lack the label of a level, or contradict the others. Pure; `nodes` are those of one topology."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from api.names import HOSTNAME_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledNode:
+    """A node's name and labels."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A node's label that contradicts those of other nodes, and the value that mends it."""
+
+    node: str
+    key: str
+    value: str
+    what: str
+
+
+def missing_levels(node: LabelledNode, levels: Sequence[str]) -> list[str]:
+    """Returns the levels whose label the node lacks; an empty value names no domain."""
+    return [level for level in levels if not node.labels.get(level)]
+
+
+def inferred(node: LabelledNode, levels: Sequence[str], level: str, nodes: Sequence[LabelledNode]) -> str:
+    """Returns the value of a level for a node that lacks it.
+
+    It is that of the nodes of the same domain below, if these agree; else the node's name: a domain of its own, where it
+    can be used and is near no other node by mistake.
+    """
+    for below in levels[levels.index(level) + 1 :]:
+        if not (value := node.labels.get(below)) or below == HOSTNAME_LABEL:
+            continue
+        found = {other.labels[level] for other in nodes if other.labels.get(below) == value and other.labels.get(level)}
+        if len(found) == 1:
+            return found.pop()
+    return node.name
+
+
+def contradictions(nodes: Sequence[LabelledNode], levels: Sequence[str]) -> Iterator[Contradiction]:
+    """Yields the nodes that contradict others.
+
+    Two nodes contradict each other if they have one hostname, or if they are of one domain that lies in two: a rack whose
+    nodes name two blocks. Where most domains of a level have namesakes in others (racks numbered anew in each block), the
+    names are taken to be meant so. Of two domains that claim a name, that of more nodes is right.
+    """
+    hosts = Counter(node.labels.get(HOSTNAME_LABEL) for node in nodes)
+    for node in nodes:
+        host = node.labels.get(HOSTNAME_LABEL)
+        if HOSTNAME_LABEL in levels and host and hosts[host] > 1 and host != node.name:
+            yield Contradiction(node.name, HOSTNAME_LABEL, node.name, f"has the hostname {host}, as another node")
+    for wider, level in itertools.pairwise(levels):
+        if level != HOSTNAME_LABEL:
+            yield from _strays(nodes, wider, level)
+
+
+def _strays(nodes: Sequence[LabelledNode], wider: str, level: str) -> Iterator[Contradiction]:
+    parents = parents_of(nodes, wider, level)
+    doubled = {value: counts for value, counts in parents.items() if len(counts) > 1}
+    if 2 * len(doubled) > len(parents) and len(parents) > 1:
+        return
+    for node in nodes:
+        value, parent = node.labels.get(level, ""), node.labels.get(wider, "")
+        if value not in doubled or not parent:
+            continue
+        right, most = _largest(doubled[value])
+        if parent != right and doubled[value][parent] < most:
+            what = f"is in {level}={value} with {most} nodes of {wider}={right}, but has {wider}={parent}"
+            yield Contradiction(node.name, wider, right, what)
+
+
+def parents_of(nodes: Sequence[LabelledNode], wider: str, level: str) -> dict[str, Counter[str]]:
+    """Returns the domains of the wider level by domain of a level, with their numbers of nodes."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for node in nodes:
+        if (value := node.labels.get(level)) and (parent := node.labels.get(wider)):
+            found[value][parent] += 1
+    return dict(found)
+
+
+def _largest(counts: Mapping[str, int]) -> tuple[str, int]:
+    return min(counts.items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,185 @@
+"""Plans Topologies and ResourceFlavors for the nodes of a cluster, from the labels that they have. Pure.
+
+One flavor for each kind of machine, so that quota of one is never spent on another. Each flavor gets the levels that its nodes
+have. A node that lacks a level that the others of its flavor have is given one: a level label without value would keep every
+pod of the topology off it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from admission.levels.oddities import LabelledNode, contradictions, inferred, missing_levels, parents_of
+from admission.levels.sources import CLIQUE, FLAVOR_KEYS, HOST, NVLINK, SOURCES, WIDER, Source
+from api.names import API_VERSION
+
+_ACROSS: Final = 0.1
+"""Share of nodes beyond which an NVLink domain lies across the level above it."""
+_LONGEST_NAME: Final = 63
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFlavor:
+    """A ResourceFlavor: the label that selects its nodes, its levels and the Topology that has them."""
+
+    name: str
+    key: str
+    value: str
+    topology: str
+    levels: tuple[str, ...]
+    nodes: tuple[LabelledNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingLabel:
+    """A label that a node of a flavor lacks, and the value that places it."""
+
+    node: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `stowage topology init` writes, and what it found odd."""
+
+    source: str
+    topologies: tuple[tuple[str, tuple[str, ...]], ...]
+    flavors: tuple[PlannedFlavor, ...]
+    labels: tuple[MissingLabel, ...]
+    oddities: tuple[str, ...]
+
+    def topology_objects(self) -> list[dict[str, Any]]:
+        """Returns the Topologies as manifests."""
+        return [_object("Topology", n, {"levels": [{"nodeLabel": k} for k in levels]}) for n, levels in self.topologies]
+
+    def flavor_objects(self) -> list[dict[str, Any]]:
+        """Returns the ResourceFlavors as manifests."""
+        return [
+            _object("ResourceFlavor", f.name, {"nodeLabels": {f.key: f.value}, "topologyName": f.topology})
+            for f in self.flavors
+        ]
+
+
+def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def plan(nodes: Sequence[LabelledNode], name: str = "default", flavor_by: str = "", source: str = "") -> Plan:
+    """Returns the plan. `name` is that of the first Topology; `flavor_by` a label key, `source` a source's name, or empty."""
+    nodes = sorted(nodes, key=lambda node: node.name)
+    chosen = _source(nodes, source)
+    odd: list[str] = []
+    groups = _groups(nodes, flavor_by, odd)
+    by_levels: dict[tuple[str, ...], str] = {}
+    flavors: list[PlannedFlavor] = []
+    for (key, value), some in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        levels = _levels(some, chosen, odd)
+        topology = by_levels.setdefault(levels, name if not by_levels else f"{name}-{len(by_levels) + 1}")
+        flavors.append(PlannedFlavor(_name(value, flavors), key, value, topology, levels, tuple(some)))
+    labels = tuple(label for flavor in flavors for label in _labels(flavor))
+    odd += [text for flavor in flavors for text in _oddities(flavor)]
+    odd += _overlaps(flavors)
+    topologies = tuple((topology, levels) for levels, topology in by_levels.items())
+    return Plan(chosen.name if chosen else "no known source", topologies, tuple(flavors), labels, tuple(odd))
+
+
+def _source(nodes: Sequence[LabelledNode], wanted: str) -> Source | None:
+    """Returns the source of which most nodes have labels, then that with most levels."""
+    known = [source for source in SOURCES if source.name == wanted or not wanted]
+
+    def weight(source: Source) -> tuple[int, int]:
+        labelled = sum(any(node.labels.get(key) for key in source.keys) for node in nodes)
+        return labelled, sum(any(node.labels.get(key) for node in nodes) for key in source.keys)
+
+    best = max(known, key=weight, default=None)
+    return best if best is not None and weight(best)[0] else None
+
+
+def _groups(nodes: Sequence[LabelledNode], flavor_by: str, odd: list[str]) -> dict[tuple[str, str], list[LabelledNode]]:
+    """Returns the nodes by the label that selects their flavor."""
+    keys = (flavor_by,) if flavor_by else FLAVOR_KEYS
+    found: defaultdict[tuple[str, str], list[LabelledNode]] = defaultdict(list)
+    for node in nodes:
+        key = next((key for key in keys if node.labels.get(key)), None)
+        if key is None:
+            odd.append(f"node {node.name} has no label that tells its kind of machine ({keys[0]}): it is in no flavor")
+        else:
+            found[key, node.labels[key]].append(node)
+    return dict(found)
+
+
+def _levels(nodes: Sequence[LabelledNode], source: Source | None, odd: list[str]) -> tuple[str, ...]:
+    """Returns the levels of the nodes of one flavor, widest first; the host is always the last."""
+    keys = [key for key in WIDER if len({node.labels.get(key) for node in nodes if node.labels.get(key)}) > 1]
+    keys += [key for key in (source.keys if source else ()) if any(node.labels.get(key) for node in nodes)]
+    if not NVLINK.intersection(keys) and any(node.labels.get(CLIQUE) for node in nodes):
+        keys.append(CLIQUE)
+    kept: list[str] = []
+    for key in keys:
+        if key in NVLINK and kept and _lies_across(nodes, kept[-1], key):
+            odd.append(f"the domains of {key} lie across those of {kept[-1]}: it is no level")
+        elif _is_host(nodes, key):
+            odd.append(f"each node has a {key} of its own: it is left out, {HOST} says the same")
+        else:
+            kept.append(key)
+    return (*kept, HOST)
+
+
+def _lies_across(nodes: Sequence[LabelledNode], wider: str, key: str) -> bool:
+    counts = parents_of(nodes, wider, key).values()
+    strays = sum(sum(each.values()) - max(each.values()) for each in counts)
+    return strays > _ACROSS * sum(sum(each.values()) for each in counts)
+
+
+def _is_host(nodes: Sequence[LabelledNode], key: str) -> bool:
+    counts = Counter(node.labels[key] for node in nodes if node.labels.get(key))
+    return len(nodes) > 1 and len(counts) == len(nodes)
+
+
+def _labels(flavor: PlannedFlavor) -> Iterator[MissingLabel]:
+    for node in flavor.nodes:
+        for level in missing_levels(node, flavor.levels):
+            yield MissingLabel(node.name, level, inferred(node, flavor.levels, level, flavor.nodes))
+
+
+def _oddities(flavor: PlannedFlavor) -> Iterator[str]:
+    for missing in _labels(flavor):
+        alone = "a domain of its own" if missing.value == missing.node else missing.value
+        yield f"node {missing.node} has no {missing.key}: it gets {alone}"
+    for each in contradictions(flavor.nodes, flavor.levels):
+        yield f"node {each.node} {each.what}"
+    yield from _small(flavor)
+
+
+def _overlaps(flavors: Sequence[PlannedFlavor]) -> Iterator[str]:
+    """Flavors whose label nodes of another flavor have too, such as a machine type of which some nodes lack a GPU's label."""
+    for one, other in itertools.permutations(flavors, 2):
+        if shared := [node.name for node in other.nodes if node.labels.get(one.key) == one.value]:
+            yield f"ResourceFlavor {one.name} selects {len(shared)} nodes of {other.name} too, such as {shared[0]}"
+
+
+def _small(flavor: PlannedFlavor) -> Iterator[str]:
+    """Domains above the hosts with one node, where others have more."""
+    if len(flavor.levels) < 2:
+        return
+    level = flavor.levels[-2]
+    counts = Counter(node.labels[level] for node in flavor.nodes if node.labels.get(level))
+    if max(counts.values(), default=0) > 1:
+        yield from (f"{level}={value} has one node" for value, number in sorted(counts.items()) if number == 1)
+
+
+def _name(value: str, known: Sequence[PlannedFlavor]) -> str:
+    """Returns the name of a flavor: its label's value as a name of Kubernetes, unique among the known."""
+    base = re.sub(r"[^a-z0-9]+", "-", value.lower()).strip("-")[:_LONGEST_NAME].strip("-") or "flavor"
+    taken = {flavor.name for flavor in known}
+    number, name = 1, base
+    while name in taken:
+        number += 1
+        name = f"{base[: _LONGEST_NAME - 8]}-{number}"
+    return name

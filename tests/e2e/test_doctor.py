@@ -1,0 +1,374 @@
+"""`stowage doctor` on a real control plane: a healthy site has no fault; each fault is named alone, and its command mends it.
+
+config/default is installed by kustomize. The three processes run outside, under their ServiceAccounts; `Kubelet` does with
+them what the Deployments say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+from rich.console import Console
+
+from admission.cli.doctor import DoctorArguments, report_of
+from admission.cli.install import CONFIG
+from admission.cli.topology import InitArguments
+from admission.cli.topology import run as run_init
+from admission.doctor.report import Report
+from admission.settings import WebhookSection
+from api.names import GROUP, HOSTNAME_LABEL
+from hack.controlplane.build import Tools
+from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.nodes import node
+from hack.controlplane.options import ClusterOptions
+from tests.admission.levels.test_plan import CLOUDS
+from tests.builders import pod_template
+from tests.scenarios.site import BLOCK, RACK, eventually
+from tests.scenarios.site import GROUP as POOL
+from tests.scenarios.stage import Stage, point_webhooks, real
+
+in_loop = pytest.mark.asyncio(loop_scope="module")
+CONTROL_PLANE = ClusterOptions()
+OURS = "stowage-system"
+Obj = dict[str, Any]
+TAINT = {"key": "dedicated", "value": "train", "effect": "NoSchedule"}
+RESTARTED = "kubectl.kubernetes.io/restartedAt"
+
+
+def train(name: str, block: str, rack: str) -> Obj:
+    return node(name, {POOL: "train", BLOCK: block, RACK: rack}, taints=[TAINT])
+
+
+NODES = [
+    *(train(f"n{number}", "b1", "r1") for number in range(3)),
+    train("n3", "b1", "r2"),
+    node("n4", {"node-role.kubernetes.io/control-plane": ""}),
+    node("n5", {"serves": "others"}),
+]
+
+
+def kueue(kind: str, name: str, spec: Obj, **meta: str) -> Obj:
+    return {"apiVersion": f"{GROUP}/v1beta2", "kind": kind, "metadata": {"name": name, **meta}, "spec": spec}
+
+
+def queue(name: str, flavor: str, cpu: str, **spec: Any) -> Obj:
+    resources = [{"name": "cpu", "nominalQuota": cpu}]
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": flavor, "resources": resources}]}
+    return kueue("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": [group], **spec})
+
+
+OBJECTS = [
+    kueue("Topology", "racks", {"levels": [{"nodeLabel": level} for level in (BLOCK, RACK, HOSTNAME_LABEL)]}),
+    kueue(
+        "ResourceFlavor",
+        "train",
+        {
+            "nodeLabels": {POOL: "train"},
+            "nodeTaints": [TAINT],
+            "tolerations": [{**TAINT, "operator": "Equal"}],
+            "topologyName": "racks",
+        },
+    ),
+    kueue("ResourceFlavor", "serve", {"nodeLabels": {"serves": "others"}}),
+    queue("research", "train", "64", cohortName="all"),
+    queue("guests", "train", "0", cohortName="all"),
+    queue("services", "serve", "16"),
+    kueue("LocalQueue", "research", {"clusterQueue": "research"}, namespace="default"),
+    {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "run", "namespace": "default", "labels": {f"{GROUP}/queue-name": "research"}},
+        "spec": {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": pod_template()},
+    },
+]
+"""A site where nothing is wrong, with a job that runs."""
+
+
+@dataclass
+class Kubelet:
+    """Starts and ends the processes as the Deployments ask, and gives new webhook configurations their address."""
+
+    cluster: ControlPlane
+    stage: Stage
+    seen: dict[str, str]
+
+    async def catch_up(self) -> None:
+        """Does what has changed since."""
+        found = json.loads(self.cluster.kubectl("get", "deploy", "-n", OURS, "-o", "json"))["items"]
+        for deployment in found:
+            name = deployment["metadata"]["name"].removeprefix("stowage-")
+            child = self.stage.processes.children[name]
+            runs = child.process is not None and child.process.returncode is None
+            annotations = deployment["spec"]["template"]["metadata"].get("annotations") or {}
+            anew = self.seen.setdefault(name, "") != annotations.get(RESTARTED, "")
+            self.seen[name] = annotations.get(RESTARTED, "")
+            if runs and (anew or not deployment["spec"]["replicas"]):
+                await child.stop()
+            if deployment["spec"]["replicas"] and (anew or not runs):
+                await self.stage.processes.restart(name)
+        names = WebhookSection().mutating_configuration, WebhookSection().validating_configuration
+        every = self.cluster.kubectl("get", "mutatingwebhookconfiguration,validatingwebhookconfiguration", "-o", "name")
+        if all(f"/{name}" in every for name in names):
+            await point_webhooks(self.stage.kube, self.stage.processes.webhook_url, *names)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kubelet(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Kubelet]:
+    """The healthy installation."""
+    cluster.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
+    cluster.add_nodes(NODES)
+    async with real(cluster, tmp_path_factory.mktemp("doctor"), {"STOWAGE_WEBHOOK__CERTIFICATE_PERIOD": "1"}) as stage:
+        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(copy.deepcopy(OBJECTS)))
+        found = Kubelet(cluster, stage, {})
+
+        async def runs() -> bool:
+            pods = json.loads(cluster.kubectl("get", "pods", "-n", "default", "-o", "json"))["items"]
+            return [pod["status"].get("phase") for pod in pods] == ["Running"] * 2
+
+        await eventually("the job runs", runs)
+        yield found
+
+
+async def examined(cluster: ControlPlane) -> Report:
+    return await report_of(DoctorArguments(kubeconfig=cluster.kubeconfig))
+
+
+def named(report: Report) -> list[tuple[str, str]]:
+    """The check and object of each finding."""
+    assert not report.unread
+    return [(check.name, each.object) for check, found in report.findings for each in found]
+
+
+async def is_healthy(cluster: ControlPlane) -> bool:
+    return not named(await examined(cluster))
+
+
+def shell(tools: Tools, command: str) -> str:
+    """Runs a command as an operator does, with kubectl and stowage on the PATH, and returns what it prints."""
+    path = f"{tools.program('kubectl').parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        command, shell=True, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@in_loop
+async def test_nothing_is_wrong_with_a_healthy_installation(kubelet: Kubelet, control_plane_tools: Tools) -> None:
+    """By way of kubectl's plugin."""
+    await eventually("the replicas are available", lambda: is_healthy(kubelet.cluster))
+    command = f"kubectl stowage doctor --kubeconfig {kubelet.cluster.kubeconfig}"
+    said = await asyncio.to_thread(shell, control_plane_tools, command)
+    assert said.startswith("nothing is wrong: ")
+
+
+@in_loop
+async def test_what_topology_init_prints_is_accepted(kubelet: Kubelet) -> None:
+    """For the nodes of six clouds (tests/admission/levels)."""
+    printed = []
+    for file in sorted(CLOUDS.glob("*.yaml")):
+        out, err = (Console(file=io.StringIO()) for _ in range(2))
+        assert await asyncio.to_thread(run_init, InitArguments([file], name=file.stem), out, err) == 0
+        printed.append(out.file.getvalue())  # type: ignore[attr-defined]  # a StringIO
+    assert len(printed) == 6
+    words = ("apply", "--server-side", "--dry-run=server", "-f", "-")
+    told = await asyncio.to_thread(kubelet.cluster.kubectl, *words, stdin="---\n".join(printed))
+    assert told.count("topology.kueue.x-k8s.io/") == 8
+    assert told.count("resourceflavor.kueue.x-k8s.io/") == 8
+
+
+# ---- one fault at a time
+
+Breaks = Callable[[Kubelet], Any]
+
+
+def kubectl(*words: str, stdin: str | None = None) -> Breaks:
+    return lambda kubelet: kubelet.cluster.kubectl(*words, stdin=stdin)
+
+
+def patch(kind: str, name: str, body: Any, *words: str) -> Breaks:
+    how = "json" if isinstance(body, list) else "merge"
+    return kubectl("patch", kind, name, f"--type={how}", "-p", json.dumps(body), *words)
+
+
+def label(name: str, *words: str) -> Breaks:
+    return kubectl("label", "--overwrite", "node", name, *words)
+
+
+async def crash(kubelet: Kubelet) -> None:
+    await kubelet.stage.processes.crash("webhook")
+
+
+async def stop(kubelet: Kubelet) -> None:
+    kubelet.cluster.kubectl("scale", "-n", OURS, "deployment/stowage-webhook", "--replicas=0")
+    await kubelet.catch_up()
+
+    async def gone() -> bool:
+        said = kubelet.cluster.kubectl("get", "-n", OURS, "deployment/stowage-webhook", "-o", "json")
+        return not json.loads(said)["status"].get("availableReplicas")
+
+    await eventually("the webhook's pods are gone", gone)
+
+
+def settings(kubelet: Kubelet) -> None:
+    name = next(
+        n for n in kubelet.cluster.kubectl("get", "cm", "-n", OURS, "-o", "name").split() if "stowage-config" in n
+    )
+    text = json.loads(kubelet.cluster.kubectl("get", "-n", OURS, name, "-o", "json"))["data"]["admission.yaml"]
+    text += "objectRetentionPolicies: {workloads: {afterDeactivatedByKueue: 1h}}\n"
+    body = json.dumps({"data": {"admission.yaml": text}})
+    kubelet.cluster.kubectl("patch", "-n", OURS, name, "--type=merge", "-p", body)
+
+
+STRANGER = {"name": "stranger", "namespace": "default"}
+FOREIGN_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": STRANGER,
+    "spec": {**pod_template()["spec"], "nodeName": "n0", "tolerations": [{"operator": "Exists"}]},
+}
+OWNER = {"apiVersion": "example.com/v1", "kind": "Gone", "name": "gone", "uid": "0-0-0", "controller": True}
+LEFTOVER = kueue(
+    "Workload", "left", {"queueName": "research", "podSets": [{"name": "main", "count": 1, "template": pod_template()}]}
+)
+LEFTOVER["metadata"] |= {"namespace": "default", "ownerReferences": [OWNER]}
+TRAIN_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "trains.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Train", "plural": "trains", "singular": "train", "listKind": "TrainList"},
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    },
+}
+TRAIN = {
+    "apiVersion": "example.com/v1",
+    "kind": "Train",
+    "metadata": {"name": "t", "namespace": "default", "labels": {f"{GROUP}/queue-name": "research"}},
+}
+KUEUE = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "kueue-controller-manager", "namespace": "default"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"app": "kueue"}},
+        "template": {
+            "metadata": {"labels": {"app": "kueue"}},
+            "spec": {"containers": [{"name": "manager", "image": "kueue"}]},
+        },
+    },
+}
+
+
+def creates(*objects: Obj) -> Breaks:
+    return kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(copy.deepcopy(list(objects))))
+
+
+async def declares(kubelet: Kubelet) -> None:
+    creates(TRAIN_CRD)(kubelet)
+    kubelet.cluster.kubectl("wait", "--for=condition=Established", "crd/trains.example.com")
+    creates(TRAIN)(kubelet)
+
+
+FIRST_QUOTA = "/spec/resourceGroups/0/flavors/0"
+HELD = {"spec": {"holderIdentity": "ghost", "leaseDurationSeconds": 3600}}
+CASES = [
+    pytest.param(
+        kubectl("delete", "crd", "jobkinds.stowage.dev"),
+        "crds",
+        "CustomResourceDefinition jobkinds.stowage.dev",
+        id="a CRD is missing",
+    ),
+    pytest.param(stop, "deployments", "Deployment stowage-webhook", id="a Deployment has no replicas"),
+    pytest.param(crash, "webhook-answers", "webhook stowage-webhook", id="the webhook does not answer"),
+    pytest.param(
+        kubectl("delete", "validatingwebhookconfiguration", "stowage-validating-webhook-configuration"),
+        "webhook-configurations",
+        "ValidatingWebhookConfiguration stowage-validating-webhook-configuration",
+        id="a webhook configuration is missing",
+    ),
+    pytest.param(
+        kubectl("delete", "clusterrolebinding", "stowage-ungater"),
+        "rights",
+        "ServiceAccount stowage-ungater",
+        id="rights are missing",
+    ),
+    pytest.param(
+        patch("lease", "stowage-ungater", HELD, "-n", OURS),
+        "leases",
+        "Lease stowage-ungater",
+        id="a lease is held by a ghost",
+    ),
+    pytest.param(
+        settings,
+        "settings-contradict",
+        "settings objectRetentionPolicies.workloads.afterDeactivatedByKueue",
+        id="a setting lacks its rights",
+    ),
+    pytest.param(
+        creates(KUEUE), "other-controllers", "Deployment default/kueue-controller-manager", id="Kueue runs too"
+    ),
+    pytest.param(
+        patch("clusterqueue", "services", [{"op": "replace", "path": f"{FIRST_QUOTA}/name", "value": "serv"}]),
+        "queues-without-flavors",
+        "ClusterQueue services",
+        id="a queue names no flavor",
+    ),
+    pytest.param(label("n5", "serves-"), "flavors-without-nodes", "ResourceFlavor serve", id="a flavor has no node"),
+    pytest.param(label("n0", f"{BLOCK}-"), "nodes-without-levels", "Node n0", id="a node has no block"),
+    pytest.param(label("n1", f"{BLOCK}=b2"), "nodes-contradict", "Node n1", id="a rack is in two blocks"),
+    pytest.param(creates(FOREIGN_POD), "foreign-pods", "Pod default/stranger", id="a foreign pod"),
+    pytest.param(
+        patch(
+            "clusterqueue", "guests", [{"op": "add", "path": f"{FIRST_QUOTA}/resources/0/borrowingLimit", "value": "0"}]
+        ),
+        "cohorts-starve",
+        "ClusterQueue guests",
+        id="a queue may not borrow",
+    ),
+    pytest.param(creates(LEFTOVER), "leftover-workloads", "Workload default/left", id="a Workload is left over"),
+    pytest.param(declares, "kinds-without-declaration", "Train default/t", id="a kind is not declared"),
+    pytest.param(
+        label("n3", "serves=others"), "flavors-overlap", "ResourceFlavor train", id="two flavors share a node"
+    ),
+]
+"""Each leaves a site where nothing is wrong, if not the same."""
+
+
+@pytest.mark.parametrize(("breaks", "check", "object_"), CASES)
+@in_loop
+async def test_a_fault_is_named_alone_and_mended(
+    kubelet: Kubelet, control_plane_tools: Tools, breaks: Breaks, check: str, object_: str
+) -> None:
+    cluster = kubelet.cluster
+    if asyncio.iscoroutine(done := breaks(kubelet)):
+        await done
+
+    async def found() -> Report | None:
+        report = await examined(cluster)
+        return report if named(report) == [(check, object_)] else None
+
+    report = await eventually(f"{check}: {object_}", found)
+    assert report is not None
+    (_, (finding,)) = report.findings[0]
+    await asyncio.to_thread(shell, control_plane_tools, finding.command)
+    await kubelet.catch_up()
+    await eventually("healthy again", lambda: is_healthy(cluster))
