@@ -16,7 +16,7 @@ import pytest
 from admission.integrations.registry import DECLARED
 from api.assignment import decode
 from api.errors import AlreadyExists, ApiError, NotFound
-from api.kube.resources import ALL, NAMESPACES, Resource
+from api.kube.resources import ALL, LEADER_WORKER_SETS, NAMESPACES, Resource
 from api.manifests import parsed
 from api.topology_assignment import TopologyAssignment
 from tests.scenarios.site import Site
@@ -36,6 +36,7 @@ PAGES: Final = [
 ]
 FILES: Final = sorted(file for file in SAMPLES.rglob("*.yaml") if file.name != "kustomization.yaml")
 OPERATORS: Final = {kind.resource for kind in DECLARED} | {
+    LEADER_WORKER_SETS,
     Resource("argoproj.io", "v1alpha1", "workflows", "Workflow"),
     Resource("disaggregatedset.x-k8s.io", "v1", "disaggregatedsets", "DisaggregatedSet"),
     Resource("trainer.kubeflow.org", "v1alpha1", "trainingruntimes", "TrainingRuntime"),

@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 from admission.cli.main import app
 
 PROJECT = Path(__file__).resolve().parents[3]
-PAGE = (PROJECT / "docs" / "explain.md").read_text()
-BLOCKS = re.findall(r"^```\n(\$ stowage .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+PAGES = ("explain", "exact")
+TEXT = "\n".join((PROJECT / "docs" / f"{page}.md").read_text() for page in PAGES)
+BLOCKS = re.findall(r"^```\n(\$ stowage .*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 
 
 def expanded(word: str) -> Iterator[str]:
@@ -48,8 +49,8 @@ def test_commands_print_what_the_page_shows(block: str, tmp_path: Path, monkeypa
         assert run(line) == "\n".join(text.rstrip() for text in shown.splitlines()).strip()
 
 
-def test_the_page_has_such_blocks() -> None:
-    assert len(BLOCKS) == 3
+def test_the_pages_have_such_blocks() -> None:
+    assert len(BLOCKS) == 4
 
 
 SAMPLES = PROJECT / "config" / "samples"
