@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from admission.cli.install import install
 from admission.cli.processes import COMMANDS, Start, StowageProcesses, start_interpreter
 from api.fake.server import FakeServer, FakeSettings
-from api.fake.workers.driver import Workers
+from api.fake.workers.base import Worker
+from api.fake.workers.driver import ALL, Workers
 from api.kube.client import Kube
 from api.kube.settings import ClientSettings
 
@@ -37,12 +38,13 @@ async def embedded(
     environment: Mapping[str, str] | None = None,
     settings: FakeSettings | None = None,
     launch: Start = start_interpreter,
+    workers: Sequence[type[Worker]] = ALL,
 ) -> AsyncIterator[EmbeddedCluster]:
     """Starts a cluster and yields it once all processes are ready.
 
     `folder` receives kubeconfigs and logs; `environment` is passed to the processes. The server authenticates each process
     as its ServiceAccount by a token equal to the process's name, and further users by the tokens in `settings`. `launch`
-    starts a process. Raises ProcessFailed if one does not become ready.
+    starts a process; `workers` stand in for the cluster's controllers. Raises ProcessFailed if a process does not become ready.
     """
     tokens = {name: f"system:serviceaccount:{NAMESPACE}:stowage-{name}" for name in COMMANDS}
     settings = settings or FakeSettings()
@@ -51,8 +53,8 @@ async def embedded(
         kubeconfig = server.kubeconfig(folder / "kubeconfig")
         kubeconfigs = {name: server.kubeconfig(folder / f"{name}.kubeconfig", token=name) for name in COMMANDS}
         kube = await stack.enter_async_context(await Kube.connect(ClientSettings(kubeconfig=kubeconfig)))
-        workers = asyncio.create_task(Workers(server.store).run(), name="workers")
-        stack.push_async_callback(_ended, workers)
+        working = asyncio.create_task(Workers(server.store, workers).run(), name="workers")
+        stack.push_async_callback(_ended, working)
         processes = StowageProcesses(kubeconfigs, folder, environment or {}, launch=launch)
         await install(kube, processes.webhook_url)
         await stack.enter_async_context(processes)

@@ -19,6 +19,8 @@ from admission.cli.install import CONFIG, by_url
 from admission.cli.processes import COMMANDS, StowageProcesses
 from admission.settings import WebhookSection
 from api.fake.server import FakeServer, FakeSettings
+from api.fake.workers.driver import ALL as ALL_WORKERS
+from api.fake.workers.jobs import JobWorker
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import ALL, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from api.kube.settings import ClientSettings
@@ -26,6 +28,15 @@ from api.names import GROUP
 from hack.controlplane.cluster import ControlPlane
 from tests.scenarios.forked_processes import start_forked
 from tests.scenarios.stage_processes import playing
+
+
+class QuickJobs(JobWorker):
+    """Replaces failed pods after 1, 2, 4 seconds; the real Job controller after 10, 20, 40, which the real stage shows."""
+
+    first_delay = 1.0
+
+
+WORKERS = [QuickJobs if each is JobWorker else each for each in ALL_WORKERS]
 
 
 async def point_webhooks(kube: Kube, webhook_url: str, mutating: str, validating: str) -> None:
@@ -56,7 +67,7 @@ async def embedded(
     folder: Path, environment: Mapping[str, str] | None = None, settings: FakeSettings | None = None
 ) -> AsyncIterator[Stage]:
     """An embedded API server of its own."""
-    async with embedded_cluster(folder, environment, settings, start_forked) as found:
+    async with embedded_cluster(folder, environment, settings, start_forked, WORKERS) as found:
         with playing(found.processes):
             yield Stage("embedded", found.kube, found.processes, found.server)
 

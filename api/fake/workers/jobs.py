@@ -21,14 +21,15 @@ from api.kube.resources import JOBS, PODS, Resource
 from api.names import JOB_TRACKING_FINALIZER
 
 MANAGER = "kubernetes.io/job-controller"
-_FIRST_DELAY, _LAST_DELAY = 10.0, 600.0
+_LAST_DELAY = 600.0
 _SUCCESS = ("CompletionsReached", "Reached expected number of succeeded pods")
 _FAILURE = ("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 
 
 class JobWorker(Worker):
-    """Reconciles Jobs that the Job controller manages."""
+    """Reconciles Jobs that the Job controller manages. Replaces a failed pod after `first_delay` seconds, then twice that."""
 
+    first_delay: ClassVar[float] = 10.0
     kinds: ClassVar[tuple[Resource, ...]] = (JOBS, PODS)
 
     def __init__(self, store: ObjectStorage) -> None:
@@ -81,7 +82,7 @@ class JobWorker(Worker):
             _set(status, "succeeded", status.get("succeeded", 0) + len(succeeded))
         if failed:
             status["failed"] = status.get("failed", 0) + len(failed)
-            delay = min(_FIRST_DELAY * 2 ** (status["failed"] - 1), _LAST_DELAY)
+            delay = min(self.first_delay * 2 ** (status["failed"] - 1), _LAST_DELAY)
             self._not_before[job["metadata"]["uid"]] = self.store.clock() + delay
         return ended
 
