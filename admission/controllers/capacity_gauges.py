@@ -75,7 +75,9 @@ class CapacityGauges:
         metrics.FIGURES_SECONDS.observe(max(longest, time.perf_counter() - began))
 
     def _held(self) -> Iterator[Footprint]:
-        return (self._ledger.footprint(key) for key in sorted(self._ledger.held()))
+        """Spare hosts. The keys are read in the step that reads the footprints: one may be given back between two steps."""
+        for key in sorted(self._ledger.held()):
+            yield self._ledger.footprint(key)
 
     def _reserved(self) -> Iterator[Footprint]:
         """What preemptors wait for: no other workload is given it, even where its victims have left."""

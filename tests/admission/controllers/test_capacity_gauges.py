@@ -145,6 +145,18 @@ def test_spare_hosts_and_what_a_preemptor_waits_for_are_held(sheet: Sheet) -> No
     assert sheet.total() == {"free": 8, "held": 4, "used": 4}
 
 
+def test_a_spare_host_may_be_given_back_while_the_figures_are_collected(sheet: Sheet) -> None:
+    """It ended the controller: `make e2e` met it."""
+    sheet.ledger.hold(*admitted("ns/w (spare hosts)", 4, "a1"))
+    sheet.ledger.hold(*admitted("ns/x (spare hosts)", 2, "b1"))
+    steps = sheet.gauges.renewed(FLAVOR)
+    next(steps)
+    sheet.ledger.unhold("ns/w (spare hosts)")
+    for _ in steps:
+        pass
+    assert sheet.total() == {"free": 14, "held": 2}
+
+
 def test_a_domain_that_goes_or_moves_keeps_no_series(sheet: Sheet) -> None:
     sheet.renew()
     sheet.ledger.apply(ObjectRemoved(RemovedKind.NODE, "b2"))
