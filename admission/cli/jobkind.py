@@ -17,7 +17,7 @@ from admission.integrations.declared import DeclaredJob
 from admission.integrations.job_kind_errors import errors_of
 from admission.integrations.job_kinds import adapter_of
 from admission.integrations.paths import with_value
-from admission.integrations.podset import PodSetInfo
+from admission.integrations.podset import PodSetConflict, PodSetInfo
 from admission.integrations.referenced import keep_referenced
 from admission.integrations.scaled import ScaledSet
 from admission.world.documents import Unreadable, documents
@@ -41,6 +41,10 @@ def test(kind_file: Path, sample_file: Path) -> int:
         return UNREADABLE
     if kind is None:
         return BAD
+    meta = sample.get("metadata") or {}
+    if not isinstance(meta, dict) or not isinstance(meta.get("annotations") or {}, dict):
+        typer.echo(f"{sample_file}: metadata: must be a map, and its annotations too", err=True)
+        return BAD
     job = adapter_of(kind.spec)
     if (sample.get("apiVersion"), sample.get("kind")) != (job.resource.api_version, job.resource.kind):
         given = f"{sample.get('apiVersion')} {sample.get('kind')}"
@@ -53,7 +57,7 @@ def test(kind_file: Path, sample_file: Path) -> int:
             keep_referenced([read for one in job.functions for read in one.reads], others)
             output = _test_output(job, sample)
         typer.echo(yaml.safe_dump(output, sort_keys=False).rstrip())
-    except InvalidObject as bad:
+    except (InvalidObject, PodSetConflict) as bad:
         typer.echo(str(bad), err=True)
         return BAD
     return GOOD

@@ -34,6 +34,7 @@ from admission.integrations.parts import PARTS
 from admission.integrations.paths import fields, value_at, with_value, without, written
 from admission.integrations.podset import PodSetInfo, applied, kept_template, restored
 from admission.integrations.ranks import RankedPods, offsets
+from admission.integrations.template_shape import check_pod_spec, checked_template
 from api.cel import CelError, compile_cel
 from api.cel_budget import EvaluationBudget
 from api.errors import InvalidObject
@@ -97,10 +98,10 @@ class DeclaredJob:
         found = value_at(job, entry.template_at) if entry.template is None else entry.template
         if found is None and entry.rule.default_template is not None:
             found = _default(job, entry.rule.default_template)
-        if self.spec.write_back is not None and isinstance(found, Mapping):
-            found = writeback.with_additions(job, entry, self.spec.write_back, found)
-        if not isinstance(found, Mapping):
-            raise InvalidObject(written(entry.template_at), found, "must be a pod template", _name(job))
+        found = checked_template(found, entry.template_at, _name(job))
+        if self.spec.write_back is not None:
+            added = writeback.with_additions(job, entry, self.spec.write_back, found)
+            found = checked_template(added, entry.template_at, _name(job))
         return found
 
     def pods_of(self, job: Job, entry: DeclaredPodSet) -> int:
@@ -167,10 +168,11 @@ class DeclaredJob:
     def _template_with_sidecars(self, job: Job, entry: DeclaredPodSet, expressions: JobExpressions) -> dict[str, Any]:
         """Returns the template with the containers that the kind's own controller injects. Raises InvalidObject."""
         template = kept_template(self.template(job, entry))
+        check_pod_spec(template, entry.template_at, _name(job))
         added = [_container(job, one) for one in entry.rule.sidecars if expressions.holds(one.when)]
         if not added:
             return template
-        spec = template["spec"] if isinstance(template["spec"], Mapping) else {}
+        spec = template["spec"]
         return {**template, "spec": {**spec, "containers": [*(spec.get("containers") or ()), *added]}}
 
     # ---- objects that the job refers to

@@ -57,3 +57,26 @@ def without(obj: Any, path: Location) -> Any:
     if isinstance(first, int):
         return [without(one, rest) if at == first else one for at, one in enumerate(obj)]
     return {**obj, first: without(obj[first], rest)}
+
+
+def not_kept(patch: Mapping[str, Any], obj: Any, at: Location = ()) -> Location | None:
+    """Returns the path of the first value of a merge patch that the patched object lacks, or None.
+
+    An object may have more than the patch, such as defaults of its schema.
+    """
+    for key, wanted in patch.items():
+        lost = _lost(wanted, value_at(obj, (key,)), (*at, key))
+        if lost is not None:
+            return lost
+    return None
+
+
+def _lost(wanted: Any, found: Any, at: Location) -> Location | None:
+    if isinstance(wanted, Mapping):
+        return not_kept(wanted, found, at)
+    if isinstance(wanted, list):
+        if not isinstance(found, list) or len(found) != len(wanted):
+            return at
+        each = (_lost(one, other, (*at, n)) for n, (one, other) in enumerate(zip(wanted, found, strict=True)))
+        return next((lost for lost in each if lost is not None), None)
+    return at if wanted is not None and found != wanted else None

@@ -35,7 +35,7 @@ def establish(api: Api, crd: Object) -> None:
     """Creates a CRD and waits until it is served; its conditions are null at first."""
     api.create(_CRDS, crd)
     path = f"{_CRDS}/{crd['metadata']['name']}"
-    eventually(f"CRD {crd['metadata']['name']} established", lambda: _established(api.get(path)))
+    eventually(f"CRD {crd['metadata']['name']} established", lambda: _established(api.get(path)), seconds=120.0)
 
 
 def register(api: Api, site: ClusterPaths, ca: bytes, tools: Tools) -> None:

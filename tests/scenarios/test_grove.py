@@ -50,7 +50,7 @@ async def owned(here: Site, name: str) -> Object:
     return {"apiVersion": POD_GANGS.api_version, "kind": POD_GANGS.kind, "name": name, "uid": uid, "controller": True}
 
 
-async def gang(here: Site, name: str, *, least: tuple[str, ...] = ()) -> Object:
+async def gang(here: Site, name: str, *, least: tuple[str, ...] = (), level: str = RACK) -> Object:
     """The Workload of a PodGang, made: a pod set for each of its groups, all in one rack."""
     pod_sets = [
         {
@@ -58,7 +58,7 @@ async def gang(here: Site, name: str, *, least: tuple[str, ...] = ()) -> Object:
             "count": count,
             **({"minCount": 1} if role in least else {}),
             "template": {"metadata": {}, "spec": here.template()["spec"]},
-            "topologyRequest": {"required": RACK, "podSetGroupName": "gang"},
+            "topologyRequest": {"required": level, "podSetGroupName": "gang"},
         }
         for role, count in ROLES.items()
     ]

@@ -7,7 +7,7 @@ change behind it requeues the job. workload_writer.py performs the actions on Wo
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
@@ -15,6 +15,8 @@ from admission.controllers.caches import MutationCache
 from admission.controllers.jobs.actions import Action, DeleteJob, JobPlan, PatchChild, PatchJob
 from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter
 from admission.integrations.base import JobIntegration
+from admission.integrations.declared import DeclaredJob
+from admission.integrations.paths import not_kept, written
 from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
@@ -77,6 +79,7 @@ class Executor:
                 namespace, name = split_key(key.partition(":")[2])
                 answer = await self._kube.patch(kind.resource, name, patch, namespace, kind=PatchKind.MERGE)
                 self._jobs.note(key, job, answer)
+                self._record(ref_to(kind.resource, job), _complaints(kind, patch, answer))
             case DeleteJob() if kind and job:
                 namespace, name = split_key(key.partition(":")[2])
                 uid = job["metadata"].get("uid", "")
@@ -86,3 +89,15 @@ class Executor:
                 await self._kube.patch(resource, meta["name"], patch, meta.get("namespace"), kind=PatchKind.MERGE)
             case CreateWorkload() | PatchWorkload() | SetStatus() | DeleteWorkload():
                 await self._workloads.perform(key, action)
+
+
+def _complaints(kind: JobIntegration, patch: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[PlannedEvent]:
+    """Yields an event if the schema of a declared kind's CRD drops what was written: the job then runs as if unmanaged."""
+    if isinstance(kind, DeclaredJob) and (lost := not_kept(_of_user(patch), answer)) is not None:
+        said = f"{written(lost)} was written and is not there: the CRD of {kind.resource.kind} has no such field"
+        yield PlannedEvent("FieldNotKept", f"{said}, or another client resets it; see its JobKind's paths", "Warning")
+
+
+def _of_user(patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the patch without metadata, such as the version that it was planned for."""
+    return {field: value for field, value in patch.items() if field != "metadata"}

@@ -14,6 +14,11 @@ from tests.admission.integrations.test_job_kind_errors import GOOD, SCALED, chan
 IS = {"apiVersion": "example.com/v1", "kind": "Crane"}
 
 
+def of_crew(**pod: object) -> dict[str, object]:
+    """A Crane of one crew with that pod template."""
+    return crane(teams=[{"name": "north", "shifts": 1, "crews": [{"name": "lift", "pod": pod}]}])
+
+
 def files(tmp_path: Path, kind: object, sample: object) -> list[str]:
     found = tmp_path / "kind.yaml", tmp_path / "sample.yaml"
     for file, content in zip(found, (kind, sample), strict=True):
@@ -59,6 +64,20 @@ def test_of_a_scaled_kind_its_group_is_printed(tmp_path: Path, status: object, s
             GOOD, {**crane(), "apiVersion": "v1", "kind": "Pod"}, 1, "must be example.com/v1 Crane", id="other"
         ),
         pytest.param(GOOD, {**IS, **crane(teams=3)}, 1, "c: spec.teams: 3: must be a list", id="bad sample"),
+        pytest.param(GOOD, {**IS, **crane(), "metadata": "c"}, 1, "metadata: must be a map", id="a name for metadata"),
+        pytest.param(
+            GOOD, {**IS, **of_crew(metadata=3)}, 1, "crews[0].pod.metadata: 3: must be a map", id="no metadata"
+        ),
+        pytest.param(
+            GOOD, {**IS, **of_crew(spec={"containers": 3})}, 1, "crews[0].pod.spec.containers: ", id="no containers"
+        ),
+        pytest.param(
+            GOOD,
+            {**IS, **of_crew(spec={"nodeSelector": {"example.com/pool": "y"}})},
+            1,
+            "conflict for nodeSelector",
+            id="pool",
+        ),
         pytest.param({"kind": "Pod"}, {**IS, **crane()}, 2, "holds no JobKind", id="no JobKind"),
         pytest.param(
             changed("spec", 3), {**IS, **crane()}, 1, "JobKind cranes.example.com: spec: 3: must be a map", id="no spec"

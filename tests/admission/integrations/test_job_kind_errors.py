@@ -300,3 +300,31 @@ def test_a_field_of_another_type_is_named(path: str) -> None:
     assert found.value.obj == "JobKind cranes.example.com"
     assert found.value.field == f"spec.{path}".replace("podSets.0", "podSets[0]")
     assert (found.value.given, found.value.allowed.startswith("must be a ")) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("pod", "where"),
+    [
+        ({"metadata": 3}, "metadata"),
+        ({"metadata": {"labels": 3}}, "metadata.labels"),
+        ({"metadata": {"labels": {"a": 3}}}, "metadata.labels.a"),
+        ({"metadata": {"annotations": ["a"]}}, "metadata.annotations"),
+        ({"spec": 3}, "spec"),
+        ({"spec": {"nodeSelector": "a"}}, "spec.nodeSelector"),
+        ({"spec": {"tolerations": 3}}, "spec.tolerations"),
+        ({"spec": {"schedulingGates": ["a"]}}, "spec.schedulingGates"),
+        ({"spec": {"containers": 3}}, "spec.containers"),
+        ({"spec": {"containers": [{"resources": {"requests": ["a"]}}]}}, "spec.containers[0].resources.requests"),
+        ({"spec": {"priorityClassName": {}}}, "spec.priorityClassName"),
+    ],
+    ids=str,
+)
+def test_a_template_that_is_none_is_an_error_with_its_field(pod: Obj, where: str) -> None:
+    """CRDs may keep anything there. Each other error would be a failure of the controller that its user does not see."""
+    job = crane(teams=[{"name": "north", "shifts": 1, "crews": [{"name": "lift", "pod": pod}]}])
+    kind = DeclaredJob(read(GOOD).spec)
+    with pytest.raises(InvalidObject) as error:
+        kind.pod_sets(job)
+    assert error.value.field == f"spec.teams[0].crews[0].pod.{where}"
+    running = with_value(job, ("spec", "state"), "Working")
+    assert "has pods that can be read" in kind.pod_fault({"spec": {}}, running)

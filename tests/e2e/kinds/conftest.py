@@ -45,3 +45,12 @@ async def stage_in(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFacto
     ):
         yield KindStage(found, dashboard)
     assert not complaints(folder), complaints(folder)[:3]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """Stowage on the cluster of the module, without stand-ins. No process of ours may log an error."""
+    folder = tmp_path_factory.mktemp("kinds")
+    async with real(cluster, folder, SHORT_LEASE) as found:
+        yield found
+    assert not complaints(folder), complaints(folder)[:3]

@@ -11,9 +11,9 @@ import pytest
 from admission.integrations.paths import value_at
 from api.errors import ApiError
 from api.kube.client import PatchKind
-from api.kube.resources import CONFIG_MAPS, JOBS, PODS, WORKLOADS, Resource
+from api.kube.resources import CONFIG_MAPS, JOBS, PODS, WORKLOADS
 from api.meta import is_true
-from api.names import FINISHED, QUEUE_NAME_LABEL, QUOTA_RESERVED
+from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
 from hack.controlplane.operators import OPERATORS
 from hack.controlplane.options import ClusterOptions
@@ -27,13 +27,9 @@ from tests.scenarios.site import GPU, Site, eventually, never
 from tests.scenarios.tenants import prioritized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-CONTROL_PLANE = ClusterOptions(
-    jobset=True,
-    operators=tuple(OPERATORS),
-)
+CONTROL_PLANE = ClusterOptions(jobset=True, operators=tuple(name for name in OPERATORS if name != "argo"))
 KINDS = pytest.mark.parametrize("kind", SAMPLES)
 RACKS = {"b1": {"r1": 2, "r2": 2}}
-WORKFLOWS = Resource("argoproj.io", "v1alpha1", "workflows", "Workflow")
 
 
 async def pods_of(here: Site, sample: Sample, name: str) -> list[Object]:
@@ -217,31 +213,3 @@ async def test_a_wrapped_job_of_no_queue_runs_again_when_its_group_was_evicted(s
             return bool(status["phase"] == "Succeeded")
 
         await eventually("the AppWrapper succeeds", succeeded, seconds=90)
-
-
-async def test_each_pod_of_a_workflow_waits_by_itself(stage_in: KindStage) -> None:
-    """Argo's controller makes two pods at once; with quota for one the other waits with a reason, and then runs."""
-    here = Site(stage_in.stage.kube, "workflow")
-    await here.open(RACKS, quota=1)
-    step = {"name": "step", "template": "work", "withSequence": {"count": "2"}}
-    container = {**here.template()["spec"]["containers"][0], "command": ["true"]}
-    spec = {
-        "entrypoint": "main",
-        "podMetadata": {"labels": {QUEUE_NAME_LABEL: "lq"}, "annotations": {RUN_FOR: "2s"}},
-        "templates": [{"name": "main", "steps": [[step]]}, {"name": "work", "container": container}],
-    }
-    await here.make(WORKFLOWS, {"metadata": {"name": "steps", "namespace": here.name}, "spec": spec})
-
-    async def waits() -> bool:
-        found = [Workload.from_wire(item) for item in (await here.kube.list(WORKLOADS, here.name)).items]
-        reserved = [c for w in found for c in w.status.conditions if c.type == QUOTA_RESERVED]
-        said = [c.message for c in reserved if c.status == "False"]
-        return len(found) == 2 and len(said) == 1 and "insufficient" in said[0]
-
-    await eventually("one of two pods waits for quota", waits, seconds=60)
-
-    async def ended() -> bool:
-        pods = (await here.kube.list(PODS, here.name)).items
-        return len(pods) == 2 and all(pod["status"].get("phase") == "Succeeded" for pod in pods)
-
-    await eventually("both have run", ended, seconds=60)

@@ -1,29 +1,26 @@
-"""Kinds that queue by what their controllers make of them: DisaggregatedSet with its real controller, Flux MiniCluster.
+"""Kinds that queue by what their controllers make of them: DisaggregatedSet with its real controller, MiniCluster, PodGang.
 
-Flux's operator cannot be fetched as a Go module: a stand-in makes the Indexed Job of a MiniCluster as it does, with the labels
-of `spec.jobLabels`.
+The operators of Flux and Grove cannot be fetched as Go modules. Stand-ins make the Indexed Job of a MiniCluster, with the
+labels of `spec.jobLabels`, and the Workload and pods of a PodGang.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from api.errors import ApiError, NotFound
 from api.kube.resources import CLUSTER_QUEUES, CRDS, EVENTS, JOBS, LEADER_WORKER_SETS, PODS, WORKLOADS, Resource
 from api.meta import is_true
-from api.names import FINISHED, LWS_NAME, QUEUE_NAME_LABEL, QUOTA_RESERVED, REQUIRED_TOPOLOGY
+from api.names import FINISHED, LWS_NAME, QUEUE_NAME_LABEL, QUOTA_RESERVED, REQUIRED_TOPOLOGY, RETRIABLE_IN_GROUP
 from api.workloads import Workload
-from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.crds import crd_of
-from tests.scenarios.failures import SHORT_LEASE, complaints
+from tests.scenarios import test_grove as grove
 from tests.scenarios.site import GPU, RACK, Site, eventually, never
-from tests.scenarios.stage import Stage, real
+from tests.scenarios.stage import Stage
 from tests.scenarios.tenants import prioritized
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -34,15 +31,6 @@ MINI_CLUSTERS = Resource("flux-framework.org", "v1alpha2", "miniclusters", "Mini
 ROLES = ("prefill", "decode")
 PREEMPTION = {"withinClusterQueue": "LowerPriority"}
 OF_SET = "stowage.test/set"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    """No process of ours may log an error."""
-    folder = tmp_path_factory.mktemp("parts")
-    async with real(cluster, folder, SHORT_LEASE) as found:
-        yield found
-    assert not complaints(folder), complaints(folder)[:3]
 
 
 async def used(here: Site, gpus: int) -> None:
@@ -226,3 +214,60 @@ async def test_a_malformed_mini_cluster_is_refused_with_its_field(stage: Stage) 
         await mini_cluster(here, "bad", 4, **{REQUIRED_TOPOLOGY: "not a label!"})
     assert f"annotations[{REQUIRED_TOPOLOGY}]" in error.value.message
     assert await here.workload_of("bad") is None
+
+
+# ---- Grove's PodGang
+
+
+async def made(here: Site, name: str, first: int) -> None:
+    """The gang's pods, numbered from `first`: pods in the place of deleted ones have names of their own."""
+    for role, count in grove.ROLES.items():
+        for number in range(first, first + count):
+            pod = grove.pod(here, name, role, number)
+            del pod["metadata"]["annotations"][RETRIABLE_IN_GROUP]  # else a preempted gang has ended
+            await here.make(PODS, pod)
+
+
+async def in_one_rack(here: Site, name: str) -> set[str]:
+    """The UIDs of the gang's pods, which run in one rack."""
+    pods = await grove.run(here, name)
+    assert len(await here.racks(pods)) == 1
+    return {pod["metadata"]["uid"] for pod in pods}
+
+
+async def test_a_preempted_pod_gang_starts_anew_and_gives_its_quota_back(stage: Stage) -> None:
+    here = Site(stage.kube, "grove-victim")
+    await here.open({"b1": {"r1": 1, "r2": 1}}, quota=4, preemption=PREEMPTION)
+    await grove.gang(here, "victim")
+    await made(here, "victim", 0)
+    before = await in_one_rack(here, "victim")
+    await here.submit(await prioritized(here, here.job("urgent", 4), 100))
+    await here.running("urgent", 4)
+    await made(here, "victim", 10)
+    await waiting(here, 1)
+    await here.remove(JOBS, "urgent")
+    assert not before & await in_one_rack(here, "victim")
+    await here.kube.delete(WORKLOADS, "victim", here.name)
+    for pod in await grove.pods_of(here, "victim"):
+        await here.kube.delete(PODS, pod["metadata"]["name"], here.name)
+    await used(here, 0)
+
+
+async def test_a_malformed_pod_gang_never_starts_and_says_why(stage: Stage) -> None:
+    """A Workload with a level that is none waits with a reason; one with a number that is none is refused."""
+    here = Site(stage.kube, "grove-bad")
+    await here.open({"b1": {"r1": 1}}, quota=4)
+    await grove.gang(here, "bad", level="not-a-level")
+    await made(here, "bad", 0)
+
+    async def said() -> bool:
+        found = Workload.from_wire(await here.kube.get(WORKLOADS, "bad", here.name))
+        return any(
+            c.type == QUOTA_RESERVED and c.status == "False" and "not-a-level" in c.message
+            for c in found.status.conditions
+        )
+
+    await eventually("the Workload names the level", said, seconds=90)
+    with pytest.raises(ApiError) as error:
+        await grove.gang(here, "none", level=3)  # type: ignore[arg-type]  # as a client without types may write it
+    assert "spec.podSets[0].topologyRequest.required" in error.value.message

@@ -1,0 +1,50 @@
+"""Checks that a pod template in an object of a declared kind is one: CRDs often keep anything in its place. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from admission.integrations.paths import Location, value_at, written
+from api.errors import InvalidObject
+from api.pods import pod_spec
+
+_MAPS: Final = (("metadata",), ("metadata", "labels"), ("metadata", "annotations"), ("spec",), ("spec", "nodeSelector"))
+_OF_TEXTS: Final = (*_MAPS[1:3], _MAPS[4])
+_LISTS: Final = (("spec", "tolerations"), ("spec", "schedulingGates"))
+
+
+def checked_template(template: Any, at: Location, job: str) -> Mapping[str, Any]:
+    """Returns the template if what a start adds to can be read; `at` is its path in the job. Raises InvalidObject."""
+    if not isinstance(template, Mapping):
+        raise InvalidObject(written(at), template, "must be a pod template", job)
+    for below, found, allowed in _faults(template):
+        raise InvalidObject(written((*at, *below)), found, allowed, job)
+    return template
+
+
+def _faults(template: Mapping[str, Any]) -> Iterator[tuple[Location, Any, str]]:
+    for below in _MAPS:
+        found = value_at(template, below)
+        if found is not None and not isinstance(found, Mapping):
+            yield below, found, "must be a map"
+    for below in _OF_TEXTS:
+        for key, found in (value_at(template, below) or {}).items():
+            if not isinstance(found, str):
+                yield (*below, key), found, "must be a text"
+    for below in _LISTS:
+        found = value_at(template, below)
+        if found is not None and not (isinstance(found, list) and all(isinstance(one, Mapping) for one in found)):
+            yield below, found, "must be a list of maps"
+
+
+def check_pod_spec(template: Mapping[str, Any], at: Location, job: str) -> None:
+    """Raises InvalidObject if a field of the template's pod spec has the wrong type."""
+    try:
+        pod_spec(template)
+    except msgspec.ValidationError as bad:
+        what, _, place = str(bad).partition(" - at `$")
+        where = f"{written((*at, 'spec'))}{place.rstrip('`')}"
+        raise InvalidObject(where, None, what.replace("`", "'"), job) from None
