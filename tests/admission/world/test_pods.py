@@ -89,7 +89,11 @@ def faults(made: World) -> list[str]:
 def test_the_samples_play_with_their_pods() -> None:
     made = from_files([SAMPLES])
     unread = [fault for fault in faults(made) if "a kind that has no part in admission" in fault]
-    assert [fault.partition(":")[0] for fault in unread] == ["Workflow default/steps", "DisaggregatedSet default/serve"]
+    assert [fault.partition(":")[0] for fault in unread] == [
+        "Workflow default/steps",
+        "Workflow default/ring",
+        "DisaggregatedSet default/serve",
+    ]
     [fault] = [fault for fault in faults(made) if fault not in unread]
     assert fault.startswith("ConfigMap default/cluster-tree: data.tree: the cluster has no node")
     titles = {about.title for about in made.about.values()}

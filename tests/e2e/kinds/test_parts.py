@@ -219,7 +219,7 @@ async def test_a_malformed_mini_cluster_is_refused_with_its_field(stage: Stage) 
 # ---- Grove's PodGang
 
 
-async def made(here: Site, name: str, first: int) -> None:
+async def make_gang_pods(here: Site, name: str, first: int) -> None:
     """The gang's pods, numbered from `first`: pods in the place of deleted ones have names of their own."""
     for role, count in grove.ROLES.items():
         for number in range(first, first + count):
@@ -239,11 +239,11 @@ async def test_a_preempted_pod_gang_starts_anew_and_gives_its_quota_back(stage: 
     here = Site(stage.kube, "grove-victim")
     await here.open({"b1": {"r1": 1, "r2": 1}}, quota=4, preemption=PREEMPTION)
     await grove.gang(here, "victim")
-    await made(here, "victim", 0)
+    await make_gang_pods(here, "victim", 0)
     before = await in_one_rack(here, "victim")
     await here.submit(await prioritized(here, here.job("urgent", 4), 100))
     await here.running("urgent", 4)
-    await made(here, "victim", 10)
+    await make_gang_pods(here, "victim", 10)
     await waiting(here, 1)
     await here.remove(JOBS, "urgent")
     assert not before & await in_one_rack(here, "victim")
@@ -258,16 +258,16 @@ async def test_a_malformed_pod_gang_never_starts_and_says_why(stage: Stage) -> N
     here = Site(stage.kube, "grove-bad")
     await here.open({"b1": {"r1": 1}}, quota=4)
     await grove.gang(here, "bad", level="not-a-level")
-    await made(here, "bad", 0)
+    await make_gang_pods(here, "bad", 0)
 
     async def said() -> bool:
         found = Workload.from_wire(await here.kube.get(WORKLOADS, "bad", here.name))
         return any(
-            c.type == QUOTA_RESERVED and c.status == "False" and "not-a-level" in c.message
+            c.type == QUOTA_RESERVED and c.status == "False" and "not contain the requested level" in c.message
             for c in found.status.conditions
         )
 
-    await eventually("the Workload names the level", said, seconds=90)
+    await eventually("the Workload says why", said, seconds=90)
     with pytest.raises(ApiError) as error:
         await grove.gang(here, "none", level=3)  # type: ignore[arg-type]  # as a client without types may write it
     assert "spec.podSets[0].topologyRequest.required" in error.value.message
