@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 import pytest
+
+from admission.engine.cycle.decide import decide
+from admission.engine.model import Flavor, PreemptionPolicy
+from tests.admission.engine.builders import Cluster, queue, workload
 
 PROJECT = Path(__file__).resolve().parents[1]
 PAGE = (PROJECT / "docs" / "architecture.md").read_text()
@@ -48,3 +56,63 @@ def test_named_function_exists(name: str) -> None:
 @pytest.mark.parametrize(("name", "file"), PLACED)
 def test_named_function_is_in_its_file(name: str, file: str) -> None:
     assert name in defined(ast.parse((PROJECT / file).read_text()))
+
+
+# ---- the order of the walk through a decision
+
+WALK = PAGE.partition("## A decision, from the heads to the writer")[2].partition("\n## ")[0].partition("\n1. ")[2]
+STEPS = re.findall(r"`([\w.]+)`", WALK.partition("\n8. ")[0])
+"""The functions of the engine that the walk names, in its order."""
+
+
+def called(run: Callable[[], object]) -> list[str]:
+    """The functions of the engine in the order of their first call; a class stands for its methods."""
+    found: dict[str, None] = {}
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and "/admission/engine/" in frame.f_code.co_filename:
+            name = frame.f_code.co_qualname
+            found.setdefault(name)
+            found.setdefault(name.partition(".")[0])
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return list(found)
+
+
+FIRST = ["decide", "run_cycle", "PendingQueues.heads", "ClassicalOrder.next", "_Cycle._consider", "_Cycle._assign"]
+SEARCH = ["flavors_of", "FlavorSearch"]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "steps"),
+    [
+        pytest.param(3, [*FIRST, *SEARCH, "_Cycle._place", "place", "Outcomes.start"], id="fits"),
+        pytest.param(
+            8,
+            [
+                *FIRST,
+                *SEARCH,
+                "_Cycle._make_room",
+                "Nominator.nominate",
+                "WorkloadPreemption.targets",
+                "Outcomes.reserve",
+            ],
+            id="evicts",
+        ),
+        pytest.param(11, [*FIRST, *SEARCH, "_Cycle._make_room", "Outcomes.wait"], id="waits"),
+    ],
+)
+def test_the_steps_of_a_decision_are_called_in_the_order_of_the_page(cpus: int, steps: list[str]) -> None:
+    """A queue of 10 CPUs of which a workload of lower priority uses 5."""
+    evicts = replace(queue(any=10), preemption=PreemptionPolicy(within_cluster_queue="LowerPriority"))
+    cluster = Cluster(Flavor("any"), evicts, workload("low", 5))
+    cluster.cycle()
+    cluster.tell(workload("head", cpus, priority=1))
+    order = called(lambda: decide(cluster.ledger, cluster.queues, 0.0, 10))
+    assert [step for step in order if step in set(steps)] == steps
+    assert [step for step in dict.fromkeys(STEPS) if step in set(steps)] == steps

@@ -113,3 +113,24 @@ def test_every_command_is_on_its_page() -> None:
     } == set()
     counters = re.findall(r"^\| `(\w+)` \| counter", (FOLDER / "metrics.md").read_text(), re.MULTILINE)
     assert [name for name in counters if not name.endswith("_total")] == []
+
+
+WRITTEN = [
+    PROJECT / "README.md",
+    PROJECT / "SECURITY.md",
+    *(page for page in sorted((PROJECT / "docs").rglob("*.md")) if page.parent != FOLDER),
+]
+OURS = re.compile(r"(?<![\w./-])((?:kueue\.x-k8s\.io|stowage\.dev|gang\.scheduling\.koordinator\.sh)/[A-Za-z0-9-]+)")
+NOT_KEYS = re.compile(r".*/(v\d\w*|manager|metrics)")
+"""API versions, the manager of a TrainJob's patches, and a label of namespaces that config/network alone reads."""
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_what_a_page_names_is_in_the_reference(page: Path) -> None:
+    """A reader can look up each label, annotation, condition type and metric that the prose names."""
+    text = page.read_text()
+    keys = "".join((FOLDER / f"{name}.md").read_text() for name in ("labels", "conditions", "kinds"))
+    assert {key for key in OURS.findall(text) if f"`{key}`" not in keys and not NOT_KEYS.fullmatch(key)} == set()
+    metrics = (FOLDER / "metrics.md").read_text()
+    named = re.findall(r"`((?:kueue|stowage)_[a-z_]+[a-z])\b(?:\{[^`]*)?`", text)
+    assert {name for name in named if f"`{name}`" not in metrics} == set()
