@@ -15,11 +15,11 @@ import time
 from contextlib import nullcontext
 from pathlib import Path
 
-from api.kube.client import Kube
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.binds.driver import Driver, Outcome
-from tests.scenarios.stage import real
+from tests.binds.limits import limit_of
+from tests.scenarios.stage import Stage, real
 
 _CLUSTER = ClusterOptions(disable_admission=("ServiceAccount", "TaintNodesByCondition"), tmpfs=True)
 
@@ -42,14 +42,14 @@ async def _all(folder: Path, seeds: range, each: int, beside: int) -> Outcome:
     with ControlPlane(folder / "cluster", _CLUSTER) as cluster:
         async with real(cluster, folder) as stage, asyncio.TaskGroup() as group:
             for _ in range(beside):
-                group.create_task(_worker(stage.kube, left, each, found))
+                group.create_task(_worker(stage, left, each, found))
     return found
 
 
-async def _worker(kube: Kube, seeds: list[int], each: int, found: Outcome) -> None:
+async def _worker(stage: Stage, seeds: list[int], each: int, found: Outcome) -> None:
     while seeds:
         seed = seeds.pop()
-        one = await Driver(kube, seed).run(each)
+        one = await Driver(stage, seed).run(each)
         found.add(one)
         _tell(one)
         print(f"seed {seed}: {one.gangs} gangs, {one.bound} bound, {one.waited} waited, refused pods "
@@ -59,7 +59,8 @@ async def _worker(kube: Kube, seeds: list[int], each: int, found: Outcome) -> No
 def _tell(found: Outcome) -> None:
     """What explains each finding."""
     for finding in (*found.silent, *found.refused):
-        print(f"\n{finding.gang.name}: {finding.gang.pods} pods, {finding.gang.terms}\n  {finding.said}")
+        limit = limit_of(finding.gang, finding.said) or "no documented limit"
+        print(f"\n{finding.gang.name}: {finding.gang.pods} pods, {finding.gang.terms}\n  {finding.said}\n  ({limit})")
         print("  " + "\n  ".join(finding.state))
     for text in found.unschedulable:
         print(text)

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Mapping
 import pytest
 import pytest_asyncio
 
-from admission.engine.reasons import Reason
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.binds.driver import Driver, Outcome
+from tests.binds.limits import limit_of
 from tests.scenarios.stage import Stage, real
 
 CONTROL_PLANE = ClusterOptions()
@@ -28,7 +28,7 @@ async def stage(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def drawn(stage: Stage) -> AsyncIterator[Mapping[int, asyncio.Task[Outcome]]]:
     """The clusters of all seeds play beside each other: each waits most of its time."""
-    tasks = {seed: asyncio.create_task(Driver(stage.kube, seed).run(20)) for seed in SEEDS}
+    tasks = {seed: asyncio.create_task(Driver(stage, seed).run(20)) for seed in SEEDS}
     yield tasks
     for task in tasks.values():
         task.cancel()
@@ -38,10 +38,10 @@ async def drawn(stage: Stage) -> AsyncIterator[Mapping[int, asyncio.Task[Outcome
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_what_is_let_through_binds(drawn: Mapping[int, asyncio.Task[Outcome]], seed: int) -> None:
     """Each of 20 gangs is bound whole, with no pod refused after its gate; or it waits and says why, and the stock scheduler
-    would not have bound it, or the pods have terms that the Workload calls unsupported (docs/placement.md).
+    would not have bound it, or its reason names a documented limit.
     """
     found = await drawn[seed]
     assert found.unschedulable == []
     assert found.silent == []
-    assert [each for each in found.refused if not each.said.startswith(Reason.UNSUPPORTED_POD_TERMS)] == []
+    assert [each for each in found.refused if limit_of(each.gang, each.said) is None] == []
     assert found.bound >= 4

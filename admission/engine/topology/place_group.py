@@ -205,6 +205,8 @@ class GroupPlacer:
         exclusions = counter.exclusions()
         fits = f"allows to fit at most {most} out of {resolved.count} pod(s)"
         text = f"topology {quoted(resolved.topology)} {fits} evenly by {keys}, as their topologySpreadConstraints ask"
+        if pinned := [one for one in facts.even if one.min_domains > 1]:
+            text += f" (with minDomains, at most {min(one.max_skew for one in pinned)} on a host)"
         return NoPlacement(text + exclusion_text(exclusions), most, resolved.count, exclusions), None
 
     def _gathered(
