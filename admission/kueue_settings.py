@@ -76,7 +76,7 @@ class PodsReadySection(Section):
     requeuing_strategy: RequeuingSection = RequeuingSection()
 
     @model_validator(mode="after")
-    def _said_to_be_on(self) -> Self:
+    def _enabled_gates(self) -> Self:
         # the requeuing strategy's timestamp also applies to other evictions
         return _switched(self, "enabled", but={"requeuing_strategy"})
 
@@ -137,7 +137,7 @@ class FairSharingSection(Section):
         return given
 
     @model_validator(mode="after")
-    def _said_to_be_on(self) -> Self:
+    def _enabled_gates(self) -> Self:
         return _switched(self, "enable")
 
     def rules(self) -> FairSharingRules | None:

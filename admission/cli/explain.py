@@ -172,12 +172,12 @@ def explained(world: World, key: str) -> Explanation:
         return Explanation(key, "", Verdict.BLOCKED, Reason.SUSPENDED, world.gangs[key])
     if workload is None:
         raise UnknownWorkload(f"{key!r} is not known")
-    scene = DecisionInputs(world.queues, world.sharing, world.startable)
+    inputs = DecisionInputs(world.queues, world.sharing, world.startable)
     checks = world.about[key].checks if key in world.about else ""
     spare_hosts.hold_missing(world.ledger)
     flavor_spares.hold_missing(world.ledger)
     ahead = _workloads_ahead(world, workload)
-    return explain(world.ledger, workload, world.now, ahead=ahead, scene=scene, checks=checks)
+    return explain(world.ledger, workload, world.now, ahead=ahead, inputs=inputs, checks=checks)
 
 
 def _workloads_ahead(world: World, workload: Workload) -> list[str]:

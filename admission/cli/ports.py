@@ -14,7 +14,7 @@ _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _given: set[int] = set()
 
 # Not the module's own generator: property tests seed that, so that two test processes would draw the same port.
-_DICE = random.SystemRandom()
+_RANDOM = random.SystemRandom()
 
 
 def free_port() -> int:
@@ -42,7 +42,7 @@ def free_ports(count: int) -> list[int]:
 def _in_random_order(ports: list[int]) -> Iterator[int]:
     """Yields the ports in random order. Shuffles lazily: there are thousands of ports, and one or two are needed."""
     for left in range(len(ports), 0, -1):
-        chosen = _DICE.randrange(left)
+        chosen = _RANDOM.randrange(left)
         ports[chosen], ports[left - 1] = ports[left - 1], ports[chosen]
         yield ports[left - 1]
 

@@ -96,8 +96,8 @@ class Explainer:
         if workload is None or pending is None or not _waits(workload):
             self.forget(key)
             return
-        scene = DecisionInputs(self._queues, self._sharing, self._startable())
-        explaining = partial(explain, self._ledger, pending, self._now(), budget=self._patience.budget, scene=scene)
+        inputs = DecisionInputs(self._queues, self._sharing, self._startable())
+        explaining = partial(explain, self._ledger, pending, self._now(), budget=self._patience.budget, inputs=inputs)
         turns = Turns(lambda pause: explaining(pause=pause), _TURN, _BETWEEN_TURNS)
         try:
             found = await turns.result()

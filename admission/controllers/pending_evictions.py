@@ -39,14 +39,14 @@ _PAUSE = 1.0
 class PendingEviction:
     """An eviction to write.
 
-    `for_whom` holds the keys of the workloads that wait for it; `preemptor_message` is the text of the event on each of them,
+    `preemptors` holds the keys of the workloads that wait for it; `preemptor_message` is the text of the event on each of them,
     if it is a preemption. `failed` is why a replacement of the workload's failed nodes was impossible.
     """
 
     key: str
     uid: str
     eviction: Eviction
-    for_whom: tuple[str, ...] = ()
+    preemptors: tuple[str, ...] = ()
     preemptor_message: str = ""
     failed: str = ""
 
@@ -169,7 +169,7 @@ class PendingEvictions:
     def _record_events(self, removal: PendingEviction) -> None:
         if not removal.preemptor_message:
             return
-        for preemptor in filter(None, map(self._views.workloads.objects.get, removal.for_whom)):
+        for preemptor in filter(None, map(self._views.workloads.objects.get, removal.preemptors)):
             self._recorder.record(
                 ref_to(WORKLOADS, preemptor), "Normal", "PreemptedWorkload", removal.preemptor_message
             )
@@ -178,7 +178,7 @@ class PendingEvictions:
             metrics.PREEMPTED.labels(queue, removal.eviction.preemption).inc()
 
     def _look_again(self, removal: PendingEviction) -> None:
-        pending = filter(None, map(self._queues.workload, removal.for_whom))
+        pending = filter(None, map(self._queues.workload, removal.preemptors))
         self._queues.lines.requeue(sorted({workload.cluster_queue for workload in pending}))
         self._cycle_due.set()
 

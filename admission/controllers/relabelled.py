@@ -121,6 +121,6 @@ def _text(broken: Iterable[BrokenLevel]) -> str:
 def _one(broken: BrokenLevel) -> str:
     domains = [f"{'/'.join(path)} ({count} pods)" for path, count in broken.domains[:_NAMED]]
     more = [f"{len(broken.domains) - _NAMED} more"] if len(broken.domains) > _NAMED else []
-    asks = "all pods" if broken.slice_size == 1 else f"slices of {broken.slice_size} pods"
+    unit = "all pods" if broken.slice_size == 1 else f"slices of {broken.slice_size} pods"
     pod_sets = ", ".join(broken.pod_sets)
-    return f"{asks} of {pod_sets} require one {broken.level}, but nodes were relabelled: {', '.join(domains + more)}"
+    return f"{unit} of {pod_sets} require one {broken.level}, but nodes were relabelled: {', '.join(domains + more)}"

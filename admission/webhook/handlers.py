@@ -16,7 +16,7 @@ from admission.webhook.endpoints import NOTICE_UNMANAGED, Request, owner_to_read
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
 from admission.webhook.review import UNREADABLE, BadReview, decode, review
-from admission.webhook.rights import right_to_ask
+from admission.webhook.rights import required_right
 from admission.webhook.rules import ReviewRules
 from api.kube.access import Permissions, Subject
 
@@ -84,7 +84,7 @@ class Handlers:
         """Returns the request with its owner and its user's right, which few requests need."""
         try:
             claimed = owner_to_read(path, request, self.rules)
-            right = right_to_ask(path, request, claimed, self.lookups, self.rules)
+            right = required_right(path, request, claimed, self.lookups, self.rules)
         except UNREADABLE:
             return request  # the review reads the same fields and denies the object with the error
         if claimed is not None and self.owners is not None:

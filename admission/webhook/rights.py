@@ -20,7 +20,7 @@ from api.kube.resources import WORKLOADS
 STARTS: Final = Right(WORKLOADS)
 
 
-def right_to_ask(
+def required_right(
     path: str, request: Request, claimed: ControllerRef | None, lookups: Lookups, rules: ReviewRules
 ) -> Right | None:
     """Returns the right that the request takes, or None; `claimed` is the owner that is read for it."""

@@ -12,10 +12,10 @@ from api.fake.status import Obj, conflict, invalid, not_found, required
 from api.fake.table import StoredObject
 
 
-def bind(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> StoredObject:
+def bind(store: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> StoredObject:
     """Binds the pod to `body.target.name`. Raises status 409 if it is gated, bound already, or being deleted."""
     kind, name = target.kind, target.name or ""
-    old = desk.record(kind, target.key)
+    old = store.record(kind, target.key)
     if old is None:
         raise not_found(kind, name)
     node = (body.get("target") or {}).get("name")
@@ -28,9 +28,9 @@ def bind(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptio
     obj["metadata"].setdefault("annotations", {}).update((body.get("metadata") or {}).get("annotations") or {})
     if not obj["metadata"]["annotations"]:
         del obj["metadata"]["annotations"]
-    _scheduled(obj, desk.now())
+    _scheduled(obj, store.now())
     record = StoredObject(old.key, obj, 0, options.manager, old.owners)
-    return record if options.dry_run else desk.write(kind, record)
+    return record if options.dry_run else store.write(kind, record)
 
 
 def _refusal(pod: Obj, name: str) -> str:

@@ -42,30 +42,30 @@ STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-
 _ATTEMPTS = 5
 
 
-def create(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> Steps:
+def create(store: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> Steps:
     """Creates an object (POST). The store takes ownership of the body."""
     kind = target.kind
     meta.match_request(kind, body, target.version, target.namespace, None)
-    _check_namespace(desk, target, str(meta.meta_of(body).get("name") or ""))
+    _check_namespace(store, target, str(meta.meta_of(body).get("name") or ""))
     obj = decoded(kind, body, target.version, strict=options.strict)
     meta.wipe(obj)
-    kind.rules.admit_create(desk, obj)
+    kind.rules.admit_create(store, obj)
     obj = yield from _mutated(target, "CREATE", obj, None, options)
-    complete_new(desk, kind, obj)
+    complete_new(store, kind, obj)
     named = RequestTarget(kind, target.version, target.namespace, obj["metadata"]["name"])
     obj = yield Review(False, "CREATE", named, obj, None, options.dry_run)
-    if desk.record(kind, named.key):
+    if store.record(kind, named.key):
         raise already_exists(kind, obj["metadata"]["name"])
-    return _finish(desk, kind, StoredObject(named.key, obj, 0, options.manager), options)
+    return _finish(store, kind, StoredObject(named.key, obj, 0, options.manager), options)
 
 
-def _check_namespace(desk: WriteStore, target: RequestTarget, name: str) -> None:
+def _check_namespace(store: WriteStore, target: RequestTarget, name: str) -> None:
     """Raises status 404 if the namespace is missing, 403 if it is being deleted."""
     if not target.kind.namespaced:
         return
     if not target.namespace:
         raise bad_request("an empty namespace may not be set during creation")
-    found = desk.find("", "namespaces", target.namespace)
+    found = store.find("", "namespaces", target.namespace)
     if found is None:
         raise not_found(_NAMESPACE, target.namespace)
     if "deletionTimestamp" in found["metadata"]:
@@ -89,22 +89,22 @@ def _mutated(
     return left
 
 
-def _finish(desk: WriteStore, kind: ServedKind, record: StoredObject, options: WriteOptions) -> StoredObject:
-    return record if options.dry_run else desk.write(kind, record)
+def _finish(store: WriteStore, kind: ServedKind, record: StoredObject, options: WriteOptions) -> StoredObject:
+    return record if options.dry_run else store.write(kind, record)
 
 
-def update(desk: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> Steps:
+def update(store: WriteStore, target: RequestTarget, body: Obj, options: WriteOptions) -> Steps:
     """Replaces an object or its status (PUT)."""
     meta.match_request(target.kind, body, target.version, target.namespace, target.name)
     body = decoded(target.kind, body, target.version, strict=options.strict)
-    return (yield from _change(desk, target, options, lambda record: clone(body)))
+    return (yield from _change(store, target, options, lambda record: clone(body)))
 
 
-def patch(desk: WriteStore, target: RequestTarget, body: Any, content: str, options: WriteOptions) -> Steps:
+def patch(store: WriteStore, target: RequestTarget, body: Any, content: str, options: WriteOptions) -> Steps:
     """Patches an object or its status, with one of the four patch types."""
     kind = target.kind
     if content == APPLY:
-        return (yield from _apply(desk, target, body, options))
+        return (yield from _apply(store, target, body, options))
     if (content == STRATEGIC and kind.custom) or content not in (JSON, MERGE, STRATEGIC):
         forms = (JSON, MERGE, APPLY) if kind.custom else (JSON, MERGE, STRATEGIC, APPLY)
         raise unsupported_media(forms)
@@ -115,7 +115,7 @@ def patch(desk: WriteStore, target: RequestTarget, body: Any, content: str, opti
         meta.match_request(kind, obj, target.version, target.namespace, target.name)
         return decoded(kind, obj, target.version, strict=options.strict)
 
-    return (yield from _change(desk, target, options, patched))
+    return (yield from _change(store, target, options, patched))
 
 
 def _patched(kind: ServedKind, old: Obj, body: Any, content: str) -> Obj:
@@ -128,27 +128,27 @@ def _patched(kind: ServedKind, old: Obj, body: Any, content: str) -> Obj:
     return dict(clone(merge_patch(old, body)))
 
 
-def _change(desk: WriteStore, target: RequestTarget, options: WriteOptions, make: Any) -> Steps:
+def _change(store: WriteStore, target: RequestTarget, options: WriteOptions, make: Any) -> Steps:
     kind = target.kind
     for _ in range(_ATTEMPTS):
-        old = _existing(desk, target)
+        old = _existing(store, target)
         obj = make(old)
         if not target.subresource:
-            kind.rules.admit_update(desk, obj)
+            kind.rules.admit_update(store, obj)
         obj = yield from _mutated(target, "UPDATE", obj, old.obj, options)
         check_version(target, old, obj)
-        complete_change(desk, target, obj, old.obj)
+        complete_change(store, target, obj, old.obj)
         obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
-        if desk.record(kind, target.key) is old:
+        if store.record(kind, target.key) is old:
             owner = FieldManager(options.manager, target.subresource, False)
             owners = take_over(old.owners, owner, old.obj, obj, lists_of(kind))
             writer = old.writer if target.subresource else options.manager
-            return _store_change(desk, kind, old, StoredObject(target.key, obj, 0, writer, owners), options)
+            return _store_change(store, kind, old, StoredObject(target.key, obj, 0, writer, owners), options)
     raise conflict(kind, target.name or "", MODIFIED)
 
 
-def _existing(desk: WriteStore, target: RequestTarget) -> StoredObject:
-    found = desk.record(target.kind, target.key)
+def _existing(store: WriteStore, target: RequestTarget) -> StoredObject:
+    found = store.record(target.kind, target.key)
     if found is None:
         raise not_found(target.kind, target.name or "")
     if target.subresource == "status" and not target.kind.status:
@@ -157,14 +157,14 @@ def _existing(desk: WriteStore, target: RequestTarget) -> StoredObject:
 
 
 def _store_change(
-    desk: WriteStore, kind: ServedKind, old: StoredObject, record: StoredObject, options: WriteOptions
+    store: WriteStore, kind: ServedKind, old: StoredObject, record: StoredObject, options: WriteOptions
 ) -> StoredObject:
     record.obj["metadata"]["resourceVersion"] = str(old.rv)
     if record.obj == old.obj and record.owners == old.owners:
         return old  # unchanged: no new version and no event
     if is_over(record.obj):
-        return record if options.dry_run else desk.erase(kind, record)
-    return _finish(desk, kind, record, options)
+        return record if options.dry_run else store.erase(kind, record)
+    return _finish(store, kind, record, options)
 
 
 def lists_of(kind: ServedKind) -> ListType:
@@ -172,27 +172,27 @@ def lists_of(kind: ServedKind) -> ListType:
     return schema_lists(schema.at) if schema is not None else builtin_lists
 
 
-def _apply(desk: WriteStore, target: RequestTarget, config: Obj, options: WriteOptions) -> Steps:
+def _apply(store: WriteStore, target: RequestTarget, config: Obj, options: WriteOptions) -> Steps:
     kind = target.kind
     _check_config(target, config, options)
     owner = FieldManager(options.manager, target.subresource, True)
     for _ in range(_ATTEMPTS):
-        old = desk.record(kind, target.key)
+        old = store.record(kind, target.key)
         obj, owners = apply(old, config, owner, lists_of(kind), force=options.force)
         if old is None:
             if target.subresource:
                 raise not_found(kind, target.name or "")
-            record = yield from create(desk, target, obj, options)
+            record = yield from create(store, target, obj, options)
             return _owned(record, owners)
         obj = decoded(kind, clone(obj), target.version, strict=options.strict)
         if not target.subresource:
-            kind.rules.admit_update(desk, obj)
+            kind.rules.admit_update(store, obj)
         obj = yield from _mutated(target, "UPDATE", obj, old.obj, options)
         check_version(target, old, obj)
-        complete_change(desk, target, obj, old.obj)
+        complete_change(store, target, obj, old.obj)
         obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
-        if desk.record(kind, target.key) is old:
-            return _store_change(desk, kind, old, StoredObject(target.key, obj, 0, old.writer, owners), options)
+        if store.record(kind, target.key) is old:
+            return _store_change(store, kind, old, StoredObject(target.key, obj, 0, old.writer, owners), options)
     raise conflict(kind, target.name or "", MODIFIED)
 
 
@@ -215,30 +215,30 @@ def _owned(record: StoredObject, owners: Owners) -> StoredObject:
     return record
 
 
-def _erase(desk: WriteStore, kind: ServedKind, record: StoredObject) -> StoredObject:
+def _erase(store: WriteStore, kind: ServedKind, record: StoredObject) -> StoredObject:
     """Removes an object. Kinds with a grace period are marked first, so that watches see MODIFIED, then DELETED."""
     obj = record.obj
     if "deletionTimestamp" in obj["metadata"]:
-        desk.write(kind, record)
+        store.write(kind, record)
         record = StoredObject(record.key, {**obj, "metadata": dict(obj["metadata"])}, 0, record.writer)
-    return desk.erase(kind, record)
+    return store.erase(kind, record)
 
 
 def delete(
-    desk: WriteStore, target: RequestTarget, options: DeleteOptions
+    store: WriteStore, target: RequestTarget, options: DeleteOptions
 ) -> Generator[Review, Obj, tuple[StoredObject, bool]]:
     """Deletes an object. Returns the record afterwards, and whether it was removed."""
     kind = target.kind
-    old = _existing(desk, target)
+    old = _existing(store, target)
     check_preconditions(kind, old, options)
     yield Review(True, "DELETE", target, None, old.obj, options.dry_run)
     yield Review(False, "DELETE", target, None, old.obj, options.dry_run)
-    old = _existing(desk, target)
+    old = _existing(store, target)
     check_preconditions(kind, old, options)
-    obj, stays = marked(kind, old, options, desk.clock())
+    obj, stays = marked(kind, old, options, store.clock())
     record = StoredObject(old.key, obj, old.rv, old.writer, old.owners)
     if not stays:
-        return (record if options.dry_run else _erase(desk, kind, record)), True
+        return (record if options.dry_run else _erase(store, kind, record)), True
     if obj["metadata"] == old.obj["metadata"]:
         return old, False
-    return (record if options.dry_run else desk.write(kind, record)), False
+    return (record if options.dry_run else store.write(kind, record)), False

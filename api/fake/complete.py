@@ -22,14 +22,14 @@ from api.fake.status import (
 from api.fake.table import StoredObject
 
 
-def complete_new(desk: WriteStore, kind: ServedKind, obj: Obj) -> None:
-    desk.stamp(kind, obj)
+def complete_new(store: WriteStore, kind: ServedKind, obj: Obj) -> None:
+    store.stamp(kind, obj)
     if kind.status and kind.custom:
         obj.pop("status", None)
     causes = meta.check_new(kind, obj)
     if not causes:
-        kind.rules.prepare_create(desk, obj)
-        causes = _check_schema(kind, obj) or kind.rules.check_create(desk, obj)
+        kind.rules.prepare_create(store, obj)
+        causes = _check_schema(kind, obj) or kind.rules.check_create(store, obj)
     if causes:
         raise invalid(kind, obj["metadata"].get("name", ""), causes)
 
@@ -58,27 +58,27 @@ def check_version(target: RequestTarget, old: StoredObject, obj: Obj) -> None:
         raise conflict(kind, name, f"{where}, AdditionalErrorMsg: {why}")
 
 
-def complete_change(desk: WriteStore, target: RequestTarget, obj: Obj, old: Obj) -> None:
+def complete_change(store: WriteStore, target: RequestTarget, obj: Obj, old: Obj) -> None:
     """Completes an update in place: isolates the status, keeps system metadata, sets the generation, and validates."""
     kind = target.kind
     _isolate(target, obj, old)
     meta.keep_system(obj, old)
     if not target.subresource:
         kind.rules.default(obj)
-        kind.rules.prepare_update(desk, obj, old)
+        kind.rules.prepare_update(store, obj, old)
         if kind.generation and _spec(kind, obj) != _spec(kind, old):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-    _check_change(desk, target, obj, old)
+    _check_change(store, target, obj, old)
 
 
-def _check_change(desk: WriteStore, target: RequestTarget, obj: Obj, old: Obj) -> None:
+def _check_change(store: WriteStore, target: RequestTarget, obj: Obj, old: Obj) -> None:
     kind, name = target.kind, target.name or ""
     causes = [*meta.check_change(obj, old), *_check_schema(kind, obj)]
     if target.subresource:
         judged: list[Cause] = []
     else:
         causes += kind.rules.check_transition(obj, old)
-        judged = kind.rules.check_update(desk, obj, old) if not (causes and kind.rules.webhook) else []
+        judged = kind.rules.check_update(store, obj, old) if not (causes and kind.rules.webhook) else []
     if causes and kind.rules.webhook:
         raise invalid(kind, name, causes)
     if causes or judged:

@@ -131,18 +131,18 @@ class FaultInjector:
 
     # ---- chance
 
-    def _roll(self, fault: InjectedFault, lane: str) -> random.Random | None:
+    def _drawn(self, fault: InjectedFault, lane: str) -> random.Random | None:
         """Returns a random generator for further choices if the fault happens this time, else None."""
         rate = self._rates.get(fault, 0.0)
         if rate <= 0.0:
             return None
         lane = f"{fault} {lane}"
         self._chances[lane] += 1
-        dice = random.Random(f"{self._seed} {self._chances[lane]} {lane}")  # noqa: S311 - faults, no secrets
-        if dice.random() >= rate:
+        draw = random.Random(f"{self._seed} {self._chances[lane]} {lane}")  # noqa: S311 - faults, no secrets
+        if draw.random() >= rate:
             return None
         self.struck[fault] += 1
-        return dice
+        return draw
 
     def _spared(self, request: web.Request) -> bool:
         return not self._victims(request.headers.get("Authorization", "").removeprefix("Bearer "))
@@ -155,20 +155,20 @@ class FaultInjector:
             return None
         lane, method = _lane(request), request.method
         watch = request.query.get("watch") in ("true", "1")
-        if self._roll(InjectedFault.BUSY, lane):
+        if self._drawn(InjectedFault.BUSY, lane):
             return _refusal(429, "TooManyRequests", "the server has received too many requests", self._retry_after)
-        if self._roll(InjectedFault.BROKEN, lane):
+        if self._drawn(InjectedFault.BROKEN, lane):
             return _refusal(500, "InternalError", "Internal error occurred: etcdserver: leader changed")
-        if dice := self._roll(InjectedFault.UNAVAILABLE, lane):
-            after = self._retry_after if dice.random() < 0.5 else None
+        if draw := self._drawn(InjectedFault.UNAVAILABLE, lane):
+            after = self._retry_after if draw.random() < 0.5 else None
             return _refusal(503, "ServiceUnavailable", "apiserver is shutting down", after)
-        if method in ("PUT", "PATCH") and self._roll(InjectedFault.CONFLICT, lane):
+        if method in ("PUT", "PATCH") and self._drawn(InjectedFault.CONFLICT, lane):
             return _refusal(409, "Conflict", f'Operation cannot be fulfilled on "{request.path}": {MODIFIED}')
         resumes = request.query.get("continue") or (watch and request.query.get("resourceVersion", "0") != "0")
-        if resumes and self._roll(InjectedFault.GONE, lane):
+        if resumes and self._drawn(InjectedFault.GONE, lane):
             return _answer(expired("too old resource version: it was compacted"))
-        if not watch and (dice := self._roll(InjectedFault.SLOW, lane)) and dice.random() < 0.5:
-            await asyncio.sleep(dice.random() * self._slowness)
+        if not watch and (draw := self._drawn(InjectedFault.SLOW, lane)) and draw.random() < 0.5:
+            await asyncio.sleep(draw.random() * self._slowness)
         return None
 
     # ---- after a request
@@ -178,10 +178,10 @@ class FaultInjector:
         if not self._rates or self._spared(request):
             return response
         lane = f"answer {_lane(request)}"
-        if dice := self._roll(InjectedFault.SLOW, lane):
-            await asyncio.sleep(dice.random() * self._slowness)
-        if request.method in _WRITES and response.status < 400 and (dice := self._roll(InjectedFault.CUT, lane)):
-            if dice.random() < 0.25:
+        if draw := self._drawn(InjectedFault.SLOW, lane):
+            await asyncio.sleep(draw.random() * self._slowness)
+        if request.method in _WRITES and response.status < 400 and (draw := self._drawn(InjectedFault.CUT, lane)):
+            if draw.random() < 0.25:
                 message = "Timeout: request did not complete within requested timeout - context deadline exceeded"
                 return _refusal(504, "Timeout", message)
             _cut(request)
@@ -196,29 +196,29 @@ class FaultInjector:
         if not self._rates or self._spared(request):
             return data
         lane = _lane(request)
-        if self._roll(InjectedFault.SILENT, lane):
+        if self._drawn(InjectedFault.SILENT, lane):
             self._silent[id(request)] = request
             return b""
-        if dice := self._roll(InjectedFault.DROPPED, lane):
-            if dice.random() < 0.5:
+        if draw := self._drawn(InjectedFault.DROPPED, lane):
+            if draw.random() < 0.5:
                 _cut(request)
             return None
-        if self._roll(InjectedFault.GONE, f"event {lane}"):
+        if self._drawn(InjectedFault.GONE, f"event {lane}"):
             return msgspec.json.encode({"type": "ERROR", "object": expired("The resourceVersion is too old.").body()})
         return await self._shuffled(data, lane)
 
     async def _shuffled(self, data: bytes, lane: str) -> bytes:
         lines = data.splitlines(keepends=True)
-        if dice := self._roll(InjectedFault.REORDER, lane):
-            await asyncio.sleep(dice.random() * self._lag)
-            lines = _swapped(lines, dice)
-        return b"".join(line * 2 if self._roll(InjectedFault.DUPLICATE, lane) else line for line in lines)
+        if draw := self._drawn(InjectedFault.REORDER, lane):
+            await asyncio.sleep(draw.random() * self._lag)
+            lines = _swapped(lines, draw)
+        return b"".join(line * 2 if self._drawn(InjectedFault.DUPLICATE, lane) else line for line in lines)
 
     # ---- webhooks
 
     async def on_review(self, webhook: str) -> None:
         """Hook before calls of webhooks by the API server, for any client."""
-        if self._roll(InjectedFault.HANG, webhook):
+        if self._drawn(InjectedFault.HANG, webhook):
             await asyncio.Event().wait()  # the caller's timeout ends it
 
 
@@ -226,12 +226,12 @@ def _lane(request: web.Request) -> str:
     return f"{request.headers.get('User-Agent', '')} {request.method} {request.path}"
 
 
-def _swapped(lines: list[bytes], dice: random.Random) -> list[bytes]:
+def _swapped(lines: list[bytes], draw: random.Random) -> list[bytes]:
     """Swaps adjacent lines at random if both are events about different objects."""
     lines = list(lines)
     for n in range(1, len(lines)):
         before, after = _subject(lines[n - 1]), _subject(lines[n])
-        if before and after and before != after and dice.random() < 0.5:
+        if before and after and before != after and draw.random() < 0.5:
             lines[n - 1], lines[n] = lines[n], lines[n - 1]
     return lines
 

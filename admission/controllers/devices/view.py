@@ -196,13 +196,13 @@ class DeviceView:
                 pairs = self._pairs()
                 for node in sorted(nodes | self._offers.keys()):
                     self._count_node(node)
-                    self._tell(AmountsChanged(nodes=[node]))
+                    self._notify(AmountsChanged(nodes=[node]))
                     yield
             for pod in self._pods.by_index(_BY_TEMPLATE, _ANY):
-                self._tell(AmountsChanged(pods=[pod]))
+                self._notify(AmountsChanged(pods=[pod]))
                 yield
             self._counted |= set(kinds)
-        self._tell(AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY)))
+        self._notify(AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, _ANY)))
 
     def _count_node(self, node: str) -> None:
         found, shared = counted(self._slices.by_index(_BY_NODE, node), self._kinds, self._classes.objects)
@@ -230,17 +230,17 @@ class DeviceView:
         if self._pairs() > shared:
             self._recount()
         else:
-            self._tell(AmountsChanged(nodes=sorted(nodes)))
+            self._notify(AmountsChanged(nodes=sorted(nodes)))
 
     def _template_changed(self, change: Change[ResourceClaimTemplate]) -> None:
         key = change.key
         if change.type is ChangeType.DELETED:
             self._gone[key] = change.object
-        self._tell(
+        self._notify(
             AmountsChanged(self._workloads.by_index(_BY_TEMPLATE, key), pods=self._pods.by_index(_BY_TEMPLATE, key))
         )
 
-    def _tell(self, changed: AmountsChanged) -> None:
+    def _notify(self, changed: AmountsChanged) -> None:
         for fn in self._handlers:
             fn(changed)
 

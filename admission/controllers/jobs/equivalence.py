@@ -58,7 +58,7 @@ def started_pod_sets(running: tuple[PodSet, ...], workload: Workload, runs_admit
     return similar_pod_sets(running, tuple(admitted), runs_admitted)
 
 
-def bears_start(now: tuple[PodSet, ...], workload: Workload) -> bool:
+def has_start(now: tuple[PodSet, ...], workload: Workload) -> bool:
     """Reports whether the templates still have labels or annotations that only a start adds.
 
     Every start adds some (pod_set_infos.py), also Kueue's, and a stop that restores the templates removes all of them.

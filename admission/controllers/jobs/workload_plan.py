@@ -14,7 +14,7 @@ from admission.controllers.jobs.elastic import (
     pod_sets_of,
     with_counts,
 )
-from admission.controllers.jobs.equivalence import bears_start, same_pod_sets, started_pod_sets
+from admission.controllers.jobs.equivalence import has_start, same_pod_sets, started_pod_sets
 from admission.controllers.jobs.finish import check_messages, declared_finished, kept_until, let_go, stop_keeping
 from admission.controllers.jobs.holding import NOT_ADMITTED
 from admission.controllers.jobs.pods_ready import with_pods_ready, with_reclaimable
@@ -67,7 +67,7 @@ class WorkloadPlanner:
         state = workload.status.conditions
         reserved = is_true(state, names.QUOTA_RESERVED) and workload.status.admission is not None
         over = workload.metadata.deletion_timestamp or is_true(state, names.FINISHED)
-        return not reserved and not over and bears_start(self.pod_sets, workload)
+        return not reserved and not over and has_start(self.pod_sets, workload)
 
     def _runs_admitted(self, workload: Workload) -> bool:
         admitted = is_true(workload.status.conditions, names.ADMITTED)
@@ -183,7 +183,7 @@ class WorkloadPlanner:
         if (host := host_left(self.pod_sets, workload)) is not None:
             return self.stopped(workload, f"Host {host} failed; the job starts again where its pods go now")[0]
         if self.at_rest():
-            if bears_start(self.pod_sets, workload) and (restore := self.stopped(workload, NOT_ADMITTED)[0]).actions:
+            if has_start(self.pod_sets, workload) and (restore := self.stopped(workload, NOT_ADMITTED)[0]).actions:
                 return restore  # leftovers of an earlier admission might contradict the present one
             return plan_start(self.job, self.kind, workload, self.context, self.now)
         if self.kind.is_suspended(self.job):

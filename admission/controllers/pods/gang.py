@@ -118,7 +118,7 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> GangTerms
     gang = next((gang for _, gang in gangs), PodGang(name))
     key = object_key(first.metadata.namespace, name)
     minimum, groups, policy = gang.minimum, gang.groups, gang.policy
-    group_says = pod_group.metadata.annotations if pod_group is not None else {}
+    group_annotations = pod_group.metadata.annotations if pod_group is not None else {}
     if pod_group is not None:
         wire = pod_group.metadata.to_wire()
         minimum = pod_group.spec.min_member or minimum
@@ -134,8 +134,10 @@ def terms_of(pods: Sequence[QueuedPod], pod_group: PodGroup | None) -> GangTerms
         # would update every waiting Workload.
         uid=key if pod_group is None or _is_made(pod_group) else pod_group.metadata.uid or key,
         since=first.created,
-        placement=placement_of(group_says),
-        profile=None if names.PLACEMENT_PROFILE in first.annotations else group_says.get(names.PLACEMENT_PROFILE),
+        placement=placement_of(group_annotations),
+        profile=None
+        if names.PLACEMENT_PROFILE in first.annotations
+        else group_annotations.get(names.PLACEMENT_PROFILE),
     )
 
 

@@ -148,9 +148,9 @@ class _Cycle:
         try:
             while len(decisions) < budget and (head := self._order.next()) is not None:
                 # The capacity of a preemptor was freed before a head of its cohort began to keep quota.
-                if head.first is None and (keepers := self._kept.hold_until(head.level, head.order)):
+                if head.first is None and (holding_heads := self._kept.hold_until(head.level, head.order)):
                     self._order.again(head)  # with less quota left, other heads may come first
-                    for name in keepers:
+                    for name in holding_heads:
                         self._order.usage_grown(name)
                     continue
                 self._reservations.keep_until(self._level(head), head.order)

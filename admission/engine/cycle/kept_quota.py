@@ -65,7 +65,7 @@ class KeptQuota:
         self._held: dict[str, str] = {}
         self._due: list[tuple[int, Order]] = []
         self._waiting: dict[str, tuple[Workload, KeptRequest]] = {}
-        self._keeper: dict[str, str] = {}
+        self._holding_head: dict[str, str] = {}
         for workload, kept in queues.kept():
             self._wait(workload, kept)
 
@@ -97,10 +97,10 @@ class KeptQuota:
 
         Only the head keeps quota, so the other one stops.
         """
-        key = self._keeper.get(head.cluster_queue, head.key)
+        key = self._holding_head.get(head.cluster_queue, head.key)
         if key == head.key:
             return False
-        del self._keeper[head.cluster_queue]
+        del self._holding_head[head.cluster_queue]
         self.drop(key)
         self._queues.keep(key, None)
         return True
@@ -119,7 +119,7 @@ class KeptQuota:
     def _wait(self, workload: Workload, kept: KeptRequest) -> None:
         heappush(self._due, (kept.level, order_of(workload)))
         self._waiting[workload.key] = workload, kept
-        self._keeper[workload.cluster_queue] = workload.key
+        self._holding_head[workload.cluster_queue] = workload.key
 
     def _hold(self, workload: Workload, kept: KeptRequest) -> bool:
         queue = self._ledger.quota.spec(workload.cluster_queue)

@@ -34,49 +34,49 @@ MOST_NODES = 256
 """Remedies never propose more nodes than this."""
 
 
-def missing_quota(trying: Trials) -> tuple[tuple[RaiseQuota, ...], bool]:
+def missing_quota(trials: Trials) -> tuple[tuple[RaiseQuota, ...], bool]:
     """Returns the quotas to raise so that quota is no obstacle, and whether that admits the workload; empty if none is short.
 
     For a workload that can start with fewer pods, only quota for these counts. The first flavor of the queue that leads to an
     admission counts, else the first that accepts the workload.
     """
     kept: tuple[RaiseQuota, ...] = ()
-    for flavor in (*trying.queue.flavors, None):
-        frs = [fr for fr in _quotas(trying.queue) if flavor in (None, fr[0])]
-        boundless = tuple(_raise(trying, fr, BOUNDLESS) for fr in frs)
-        found = _usage(trying, boundless)
-        changes = tuple(_raise(trying, fr, amount_missing) for fr, amount_missing in _missing_quota(trying, found))
-        if found.fits and changes and trying.admits(*changes):
+    for flavor in (*trials.queue.flavors, None):
+        frs = [fr for fr in _quotas(trials.queue) if flavor in (None, fr[0])]
+        boundless = tuple(_raise(trials, fr, BOUNDLESS) for fr in frs)
+        found = _usage(trials, boundless)
+        changes = tuple(_raise(trials, fr, amount_missing) for fr, amount_missing in _missing_quota(trials, found))
+        if found.fits and changes and trials.admits(*changes):
             return changes, True
         kept = kept or changes
     return kept, False
 
 
-def covering(trying: Trials) -> Iterator[tuple[CoverResource, ...]]:
+def covering(trials: Trials) -> Iterator[tuple[CoverResource, ...]]:
     """Yields ways to add quota for resources that no group of the queue covers: in an existing group, or in a new one.
 
     Yields nothing if all are covered. The amount is that of the smallest number of pods with which the workload can start.
     """
-    queue, total = trying.queue, dict[str, int]()
-    for pod_set in fewest(trying.workload).pod_sets:
+    queue, total = trials.queue, dict[str, int]()
+    for pod_set in fewest(trials.workload).pod_sets:
         for resource, amount in total_requests(queue, pod_set).items():
             if amount and queue.group_of(resource) is None and not queue.ignores_uncovered:
                 total[resource] = total.get(resource, 0) + amount
     if not total:
         return
     beside = [(tuple(quotas.flavor for quotas in group.flavors), group.resources) for group in queue.groups]
-    others = sorted(trying.ledger.flavors.keys() - set(queue.flavors))[:MOST_FLAVORS]
+    others = sorted(trials.ledger.flavors.keys() - set(queue.flavors))[:MOST_FLAVORS]
     for flavors, resources in (*beside, *(((name,), ()) for name in others)):
         yield tuple(CoverResource(queue.name, name, total[name], flavors, resources) for name in sorted(total))
 
 
-def _usage(trying: Trials, boundless: Sequence[RaiseQuota]) -> AttemptResult:
+def _usage(trials: Trials, boundless: Sequence[RaiseQuota]) -> AttemptResult:
     """Returns what the workload would use of the quotas, even in flavors whose nodes its pods do not fit."""
-    found = trying.of(fewest(trying.workload)).outcome(*boundless)
+    found = trials.of(fewest(trials.workload)).outcome(*boundless)
     if found.fits:
         return found
-    with trying.changed(*boundless) as workload:
-        return attempt(trying.ledger, fewest(workload), trying.now, nodes=False)
+    with trials.changed(*boundless) as workload:
+        return attempt(trials.ledger, fewest(workload), trials.now, nodes=False)
 
 
 def _quotas(queue: ClusterQueue) -> Iterator[FlavorResource]:
@@ -85,30 +85,30 @@ def _quotas(queue: ClusterQueue) -> Iterator[FlavorResource]:
             yield from ((quotas.flavor, resource) for resource in sorted(quotas.quotas))
 
 
-def _missing_quota(trying: Trials, found: AttemptResult) -> list[tuple[FlavorResource, int]]:
-    with trying.changed():
-        available = {fr: trying.ledger.quota.available(trying.queue.name, fr) for fr in found.usage}
+def _missing_quota(trials: Trials, found: AttemptResult) -> list[tuple[FlavorResource, int]]:
+    with trials.changed():
+        available = {fr: trials.ledger.quota.available(trials.queue.name, fr) for fr in found.usage}
     return [(fr, amount - available[fr]) for fr, amount in sorted(found.usage.items()) if amount > available[fr]]
 
 
-def _raise(trying: Trials, fr: FlavorResource, by: int) -> RaiseQuota:
-    quota = quota_of(trying.queue, *fr)
-    return RaiseQuota(trying.queue.name, *fr, by, (0 if quota is None else quota.nominal) + by)
+def _raise(trials: Trials, fr: FlavorResource, by: int) -> RaiseQuota:
+    quota = quota_of(trials.queue, *fr)
+    return RaiseQuota(trials.queue.name, *fr, by, (0 if quota is None else quota.nominal) + by)
 
 
-def raised(trying: Trials, by: Mapping[FlavorResource, int]) -> tuple[RaiseQuota, ...]:
+def raised(trials: Trials, by: Mapping[FlavorResource, int]) -> tuple[RaiseQuota, ...]:
     """Returns changes that raise the queue's nominal quota by these amounts."""
-    return tuple(_raise(trying, fr, amount) for fr, amount in sorted(by.items()))
+    return tuple(_raise(trials, fr, amount) for fr, amount in sorted(by.items()))
 
 
-def more_nodes(trying: Trials, unplaced_groups: Sequence[UnplacedGroup]) -> Change | None:
+def more_nodes(trials: Trials, unplaced_groups: Sequence[UnplacedGroup]) -> Change | None:
     """Returns the smallest addition of nodes, in the first domain where it helps, with nodes like the existing ones."""
     for unplaced in unplaced_groups:
         daemons = _daemons(unplaced)
         for like, domain, holds in _typical(unplaced, daemons):
             levels = unplaced.capacity.tree.shape.levels[: len(domain)]
             add = partial(AddNodes, unplaced.group.workers.flavor, like.name, levels, domain, daemons)
-            change = trying.least(add, *_guess(like, daemons, unplaced.resolved, holds))
+            change = trials.least(add, *_guess(like, daemons, unplaced.resolved, holds))
             if change is not None:
                 return change
     return None

@@ -195,7 +195,7 @@ class AddNodes:
 
 @dataclass(frozen=True, slots=True)
 class AddNodesFirst(AddNodes):
-    """The same for a trial, with names that sort before those of all other nodes. No explanation names it."""
+    """AddNodes for a trial, with node names that sort before all others. No explanation contains this change."""
 
 
 Change = (

@@ -60,37 +60,37 @@ class DecisionInputs:
 
 
 def decided(
-    ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, only: Collection[str] | None = None
+    ledger: Ledger, workload: Workload, now: float, inputs: DecisionInputs, only: Collection[str] | None = None
 ) -> Decision | None:
     """Returns the decision on the workload, which must be neither admitted nor blocked and counts as if its backoff were over.
 
     `only` holds the keys of the reservations' owners that count, None for all. Returns None if the cycle makes no decision on
     the workload itself.
     """
-    line = _line(ledger, workload, scene, only)
+    line = _line(ledger, workload, inputs, only)
     with ledger.trial():
-        report = decide(ledger, line, now, 2 * len(line) + 1, scene.sharing, startable=scene.startable)
+        report = decide(ledger, line, now, 2 * len(line) + 1, inputs.sharing, startable=inputs.startable)
     return next((found for found in report.decisions if found.workload == workload.key), None)
 
 
 def blocking_reservations(
-    ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs
+    ledger: Ledger, workload: Workload, now: float, inputs: DecisionInputs
 ) -> tuple[tuple[Workload, StartReservation], ...]:
     """Returns the reservations each of which alone keeps the workload from starting, in order of their start."""
-    held = scene.reservations(workload)
+    held = inputs.reservations(workload)
     return tuple(
-        each for each in held if not isinstance(decided(ledger, workload, now, scene, (each[0].key,)), Admit | Preempt)
+        each for each in held if not isinstance(decided(ledger, workload, now, inputs, (each[0].key,)), Admit | Preempt)
     )
 
 
 def competitors(
-    ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, most: int
+    ledger: Ledger, workload: Workload, now: float, inputs: DecisionInputs, most: int
 ) -> tuple[list[Workload], bool]:
     """Returns workloads that may be considered first and use the same quota or nodes, and whether these are all.
 
     At most `most` are returned, the first by priority and age. From the workload's own queue only those ahead of it count.
     """
-    own, there, mine = workload.cluster_queue, scene.queues, order_of(workload)
+    own, there, mine = workload.cluster_queue, inputs.queues, order_of(workload)
     names = ledger.quota.relatives(own) | there.lines.sharing_flavors(own) | {own}
     found = [
         one
@@ -105,25 +105,25 @@ def competitors(
 
 
 def simulated_cycle(
-    ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, others: Sequence[Workload]
+    ledger: Ledger, workload: Workload, now: float, inputs: DecisionInputs, others: Sequence[Workload]
 ) -> CycleReport:
     """Runs a whole cycle with the workload, those whose claims bind it, and these others; each has its turn."""
-    line = _line(ledger, workload, scene, None, others)
+    line = _line(ledger, workload, inputs, None, others)
     with ledger.trial():
-        return decide(ledger, line, now, 2 * len(line) + 1, scene.sharing, startable=scene.startable)
+        return decide(ledger, line, now, 2 * len(line) + 1, inputs.sharing, startable=inputs.startable)
 
 
 def _line(
     ledger: Ledger,
     workload: Workload,
-    scene: DecisionInputs,
+    inputs: DecisionInputs,
     only: Collection[str] | None,
     others: Sequence[Workload] | None = None,
 ) -> PendingQueues:
     """Builds queues with the workload and those whose claims bind it, which have no turn unless `others` have."""
-    line, there = PendingQueues(), scene.queues
+    line, there = PendingQueues(), inputs.queues
     owned = [(owner, capacity) for owner, capacity in there.capacity_reservations() if owner.key != workload.key]
-    reservations = [each for each in scene.reservations(workload) if only is None or each[0].key in only]
+    reservations = [each for each in inputs.reservations(workload) if only is None or each[0].key in only]
     same_gangs = {key for owner in (workload, *(owner for owner, _ in owned)) for key in _together(owner)}
     together = [found for key in sorted(same_gangs - {workload.key}) if (found := there.workload(key)) is not None]
     owners = {owner.key for owner, _ in owned}
@@ -134,8 +134,8 @@ def _line(
         heads = [replace(head, defect=_HELD) for head in heads]  # in a scheduling class of its own
     own = replace(workload, not_before=0.0)
     last = (one for one in (*together, *(others or ())) if one.key not in owners)
-    keepers = {one.key: kept for one, kept in scene.kept(workload)}
-    waits = (replace(one, defect=_HELD) for one, _ in there.kept() if one.key in keepers)
+    holding_heads = {one.key: kept for one, kept in inputs.kept(workload)}
+    waits = (replace(one, defect=_HELD) for one, _ in there.kept() if one.key in holding_heads)
     known = {one.key: one for one in (*waits, *last, *(owner for owner, _ in owned), *heads, own)}
     everybody = tuple(reversed(known.values()))
     for name in {one.cluster_queue for one in everybody}:
@@ -152,13 +152,13 @@ def _line(
         if others is None:
             line.refuse(head.key, Reason.PENDING_EVALUATION, overtaken=True)
         line.mark_start_unknown(head.key)
-    for key, kept in keepers.items():
+    for key, kept in holding_heads.items():
         if known[key].defect == _HELD:
             line.refuse(key, Reason.PENDING_EVALUATION)
             line.keep(key, kept)
     for owner, capacity in owned:
         line.reserve_capacity(owner.key, capacity)
-    if (mine := scene.reservation(workload)) is not None and workload.blocked is None:
+    if (mine := inputs.reservation(workload)) is not None and workload.blocked is None:
         line.starts.reserve(workload.key, mine)
     return line
 

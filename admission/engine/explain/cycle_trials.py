@@ -46,13 +46,13 @@ class CycleTrials(Trials):
     `known` tells whether all competitors take part; of many only the first do.
     """
 
-    def __init__(self, trying: Trials, scene: DecisionInputs, budget: int) -> None:
+    def __init__(self, trials: Trials, inputs: DecisionInputs, budget: int) -> None:
         super().__init__(
-            trying.ledger, trying.workload, trying.queue, trying.now, TrialBudget(budget, trying.budget.pause)
+            trials.ledger, trials.workload, trials.queue, trials.now, TrialBudget(budget, trials.budget.pause)
         )
-        found, self.known = competitors(trying.ledger, trying.workload, trying.now, scene, max(1, budget // 4))
+        found, self.known = competitors(trials.ledger, trials.workload, trials.now, inputs, max(1, budget // 4))
         self.competitors: Sequence[Workload] = found
-        self._scene = scene
+        self._inputs = inputs
 
     def outcome(self, *changes: Change) -> AttemptResult:
         """Returns the result for the workload of a whole cycle after the changes."""
@@ -106,7 +106,7 @@ class CycleTrials(Trials):
             return None
         self.budget.rest(self.ledger)
         with self.changed(*changes) as workload:
-            report = simulated_cycle(self.ledger, workload, self.now, self._scene, self.competitors)
+            report = simulated_cycle(self.ledger, workload, self.now, self._inputs, self.competitors)
         self.budget.left -= 1 + len(report.decisions) // 4
         return report
 

@@ -45,13 +45,13 @@ def explain(
     *,
     ahead: Sequence[str] = (),
     budget: int = BUDGET,
-    scene: DecisionInputs | None = None,
+    inputs: DecisionInputs | None = None,
     checks: str = "",
     pause: Callable[[], None] | None = None,
 ) -> Explanation:
     """Returns the explanation at `now`, in epoch seconds; `ahead` holds the keys of workloads ahead of it in its queue.
 
-    `budget` is the number of placements that may be tried for remedies, 0 for none. `scene` is what else binds the workload,
+    `budget` is the number of placements that may be tried for remedies, 0 for none. `inputs` is what else binds the workload,
     None for nothing. `checks` names the admission checks that an admitted workload waits for, with their messages. `pause` is
     called between two placements; the ledger may change meanwhile, and each remedy holds on the ledger on which it was tried.
     """
@@ -65,13 +65,13 @@ def explain(
     if workload.blocked is not None:
         found = replace(found, reason=Reason(workload.blocked[0]), message=workload.blocked[1])
         return (
-            _inactive(found, ledger, workload, now, scene or DecisionInputs(), TrialBudget(budget, pause))
+            _inactive(found, ledger, workload, now, inputs or DecisionInputs(), TrialBudget(budget, pause))
             if found.reason is Reason.MISCONFIGURED
             else found
         )
     if workload.not_before > now:
         return replace(found, message=_backoff(workload.not_before))
-    return _WaitExplanation(ledger, workload, now, scene or DecisionInputs(), TrialBudget(budget, pause)).explained(
+    return _WaitExplanation(ledger, workload, now, inputs or DecisionInputs(), TrialBudget(budget, pause)).explained(
         found, ahead
     )
 
@@ -85,16 +85,16 @@ def _cause(ledger: Ledger, workload: Workload) -> str:
 
 
 def _inactive(
-    found: Explanation, ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, budget: TrialBudget
+    found: Explanation, ledger: Ledger, workload: Workload, now: float, inputs: DecisionInputs, budget: TrialBudget
 ) -> Explanation:
     """Explains why the workload's queue is inactive and what would make it active."""
     queue = ledger.quota.spec(workload.cluster_queue)
     if queue is None or queue.inactive is None or queue.stop is not StopPolicy.NONE:
         return found
     given, related = budget.left, RelatedQueues(ledger, queue.name)
-    trying = Trials(ledger, replace(workload, blocked=None), queue, now, budget)
-    ahead = CycleTrials(trying, scene, given)
-    held, taken = ahead.without_refuted(check_remedies(trying, related), (), related)
+    trials = Trials(ledger, replace(workload, blocked=None), queue, now, budget)
+    ahead = CycleTrials(trials, inputs, given)
+    held, taken = ahead.without_refuted(check_remedies(trials, related), (), related)
     return replace(
         found,
         cause=_cause(ledger, workload),
@@ -118,13 +118,13 @@ class _WaitExplanation:
     """Computes the explanation of a workload that may be considered."""
 
     def __init__(
-        self, ledger: Ledger, workload: Workload, now: float, scene: DecisionInputs, budget: TrialBudget
+        self, ledger: Ledger, workload: Workload, now: float, inputs: DecisionInputs, budget: TrialBudget
     ) -> None:
-        self._ledger, self._workload, self._now, self._scene = ledger, workload, now, scene
+        self._ledger, self._workload, self._now, self._inputs = ledger, workload, now, inputs
         self._left, self._budget, self._tries = budget, budget.left, not budget.spent
 
     def explained(self, found: Explanation, ahead: Sequence[str]) -> Explanation:
-        decision = decided(self._ledger, self._workload, self._now, self._scene)
+        decision = decided(self._ledger, self._workload, self._now, self._inputs)
         if isinstance(decision, Admit):
             proved = proofs(self._ledger, self._workload, decision.admission, self._now)
             return replace(found, verdict=Verdict.FITS, ahead=tuple(ahead[:5]), proofs=proved)
@@ -156,84 +156,84 @@ class _WaitExplanation:
     def _waiting(self, found: Explanation) -> Explanation:
         queue = self._ledger.quota.spec(self._workload.cluster_queue)
         if queue is None or found.reason in (Reason.MISCONFIGURED, Reason.SUSPENDED):
-            return _inactive(found, self._ledger, self._workload, self._now, self._scene, self._left)
-        reserved = self._scene.reservation(self._workload)
+            return _inactive(found, self._ledger, self._workload, self._now, self._inputs, self._left)
+        reserved = self._inputs.reservation(self._workload)
         if reserved is not None and reserved.start > self._now:
             found = replace(found, starts=reserved.start)
-        trying = Trials(self._ledger, self._workload, queue, self._now, self._left)
+        trials = Trials(self._ledger, self._workload, queue, self._now, self._left)
         if attempt(self._ledger, self._workload, self._now).fits:
-            found = self._claims(replace(found, verdict=Verdict.WAITS), trying)
+            found = self._claims(replace(found, verdict=Verdict.WAITS), trials)
         else:
-            found = self._shortage(found, trying)
+            found = self._shortage(found, trials)
         return replace(found, complete=self._tries and not self._left.spent)
 
-    def _claims(self, found: Explanation, trying: Trials) -> Explanation:
+    def _claims(self, found: Explanation, trials: Trials) -> Explanation:
         """Explains a wait of a workload that fits the ledger: another workload's claim, or a rule, holds it back."""
         if found.reason is Reason.PENDING_EVALUATION:
-            held = blocking_reservations(self._ledger, self._workload, self._now, self._scene)
+            held = blocking_reservations(self._ledger, self._workload, self._now, self._inputs)
             found = replace(found, behind=tuple(Behind(head.key, reservation.start) for head, reservation in held))
-        if not found.behind and found.reason is Reason.WAITING_FOR_QUOTA and (keepers := self._keepers()):
-            heads = ", ".join(head.key for head in keepers[:_NAMED])
+        if not found.behind and found.reason is Reason.WAITING_FOR_QUOTA and (holding_heads := self._holding_heads()):
+            heads = ", ".join(head.key for head in holding_heads[:_NAMED])
             found = replace(found, cause=f"quota is kept for {heads}, the refused head of a StrictFIFO queue")
-            return self._beside_kept(found, trying, keepers) if self._tries else found
+            return self._beside_kept(found, trials, holding_heads) if self._tries else found
         if not found.behind or not self._tries:
             return found
         seconds = floor(min(one.start for one in found.behind) - self._now)
         limit = Remedy((LimitTime(seconds),))
-        return replace(found, remedies=(limit,)) if seconds > 0 and self._admitted_after(trying, limit) else found
+        return replace(found, remedies=(limit,)) if seconds > 0 and self._admitted_after(trials, limit) else found
 
-    def _keepers(self) -> list[Workload]:
+    def _holding_heads(self) -> list[Workload]:
         """Returns refused heads of other queues for which quota is kept that the workload would use (cycle/kept_quota.py)."""
         wanted = attempt(self._ledger, self._workload, self._now).usage.keys()
         tree = self._ledger.quota.tree_of(self._workload.cluster_queue)
         heads = (
             head
-            for head, kept in self._scene.kept(self._workload)
+            for head, kept in self._inputs.kept(self._workload)
             if self._ledger.quota.tree_of(head.cluster_queue) == tree and kept.admission.usage().keys() & wanted
         )
         return sorted(heads, key=lambda head: head.key)
 
-    def _beside_kept(self, found: Explanation, trying: Trials, keepers: Sequence[Workload]) -> Explanation:
+    def _beside_kept(self, found: Explanation, trials: Trials, holding_heads: Sequence[Workload]) -> Explanation:
         """Adds remedies against kept quota: queues that may reclaim keep none, or the smallest increase of quota."""
-        lending = Remedy(tuple(LetReclaim(head.cluster_queue, head.key) for head in keepers))
-        remedies = [lending] if self._admitted_after(trying, lending) else []
-        remedies += self._raised_beside_kept(trying)
-        ahead = CycleTrials(trying, self._scene, self._budget)
-        held, taken = ahead.without_refuted(remedies, (), RelatedQueues(self._ledger, trying.queue.name))
+        lending = Remedy(tuple(LetReclaim(head.cluster_queue, head.key) for head in holding_heads))
+        remedies = [lending] if self._admitted_after(trials, lending) else []
+        remedies += self._raised_beside_kept(trials)
+        ahead = CycleTrials(trials, self._inputs, self._budget)
+        held, taken = ahead.without_refuted(remedies, (), RelatedQueues(self._ledger, trials.queue.name))
         if ahead.budget.spent:
             self._left.left = 0
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
-    def _raised_beside_kept(self, trying: Trials) -> list[Remedy]:
+    def _raised_beside_kept(self, trials: Trials) -> list[Remedy]:
         """Returns the smallest increase of quota that admits the workload beside the kept quota."""
         needed = attempt(self._ledger, self._workload, self._now).usage
         by = {fr: amount for fr, amount in needed.items() if amount > 0}
-        if not by or not self._admitted_after(trying, Remedy(raised(trying, by))):
+        if not by or not self._admitted_after(trials, Remedy(raised(trials, by))):
             return []
         for fr, most in sorted(by.items()):
             low, high = -1, most  # high admits, low does not
             while high - low > 1:
                 middle = (low + high) // 2
-                enough = self._admitted_after(trying, Remedy(raised(trying, {**by, fr: middle})))
+                enough = self._admitted_after(trials, Remedy(raised(trials, {**by, fr: middle})))
                 low, high = (low, middle) if enough else (middle, high)
             by[fr] = high
-        changes = raised(trying, {fr: amount for fr, amount in by.items() if amount})
-        return [Remedy(changes)] if changes and self._admitted_after(trying, Remedy(changes)) else []
+        changes = raised(trials, {fr: amount for fr, amount in by.items() if amount})
+        return [Remedy(changes)] if changes and self._admitted_after(trials, Remedy(changes)) else []
 
-    def _shortage(self, found: Explanation, trying: Trials) -> Explanation:
+    def _shortage(self, found: Explanation, trials: Trials) -> Explanation:
         self._left.rest(self._ledger)
         never = cannot_run(self._ledger, self._workload) is not None
-        views = _FlavorViews(self._ledger, self._workload, trying.queue, self._now, self._left)
+        views = _FlavorViews(self._ledger, self._workload, trials.queue, self._now, self._left)
         found = replace(found, verdict=Verdict.CANNOT_RUN if never else Verdict.WAITS, flavors=tuple(views.flavors()))
         if not self._tries:
             return found
         unplaced_groups = self._unplaced_groups(views)
-        remedied = list(remedies(trying, unplaced_groups, views.related, alone=never))
-        if self._scene.claimed(self._workload):
-            remedied = [remedy for remedy in remedied if self._admitted_after(trying, remedy)]
+        remedied = list(remedies(trials, unplaced_groups, views.related, alone=never))
+        if self._inputs.claimed(self._workload):
+            remedied = [remedy for remedy in remedied if self._admitted_after(trials, remedy)]
         if not found.victims:
-            remedied += self._evicting(trying)
-        ahead = CycleTrials(trying, self._scene, self._budget)
+            remedied += self._evicting(trials)
+        ahead = CycleTrials(trials, self._inputs, self._budget)
         held, taken = ahead.without_refuted(ranked(remedied), unplaced_groups, views.related)
         if ahead.budget.spent:
             self._left.left = 0
@@ -244,28 +244,28 @@ class _WaitExplanation:
         some = fewest(self._workload)
         return views.unplaced_groups if some == self._workload else views.of(some).unplaced_groups
 
-    def _admitted_after(self, trying: Trials, remedy: Remedy) -> bool:
+    def _admitted_after(self, trials: Trials, remedy: Remedy) -> bool:
         """Reports whether the cycle would admit the workload after the remedy, including claims of other workloads."""
-        return isinstance(self._decided_after(trying, remedy), Admit)
+        return isinstance(self._decided_after(trials, remedy), Admit)
 
-    def _decided_after(self, trying: Trials, remedy: Remedy) -> Decision | None:
+    def _decided_after(self, trials: Trials, remedy: Remedy) -> Decision | None:
         if self._left.spent:
             return None
         self._left.left -= 1
         self._left.rest(self._ledger)
-        with trying.changed(*remedy.changes) as workload:
-            return decided(self._ledger, workload, self._now, self._scene)
+        with trials.changed(*remedy.changes) as workload:
+            return decided(self._ledger, workload, self._now, self._inputs)
 
-    def _evicting(self, trying: Trials) -> Iterator[Remedy]:
+    def _evicting(self, trials: Trials) -> Iterator[Remedy]:
         """Yields the smallest relaxation of the queue's preemption policy that lets the workload preempt others."""
-        policy = trying.queue.preemption
+        policy = trials.queue.preemption
         within, reclaim = policy.within_cluster_queue, policy.reclaim_within_cohort
         options = [("withinClusterQueue", "LowerPriority")] if within == "Never" else []
-        if trying.queue.cohort is not None and reclaim != "Any":
+        if trials.queue.cohort is not None and reclaim != "Any":
             options += [("reclaimWithinCohort", value) for value in ("LowerPriority", "Any") if value != reclaim]
         for name, value in options:
-            change = LetEvict(trying.queue.name, name, value, ())
-            found = self._decided_after(trying, Remedy((change,)))
+            change = LetEvict(trials.queue.name, name, value, ())
+            found = self._decided_after(trials, Remedy((change,)))
             if isinstance(found, Preempt):
                 yield Remedy((replace(change, evicts=tuple(sorted(victim.workload for victim in found.victims))),))
                 return

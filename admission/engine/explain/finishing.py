@@ -42,19 +42,21 @@ Weights = Mapping[str, int]
 
 
 def finishing(
-    trying: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, short: Sequence[FlavorResource]
+    trials: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, short: Sequence[FlavorResource]
 ) -> Finish | None:
-    """Returns the smallest set, or None. `short` holds the quotas that do not suffice; `related`, the queues that share
-    them."""
+    """Returns the smallest set of workloads found whose end admits the workload, or None.
+
+    `short` holds the quotas that do not suffice; `related`, the queues that share them.
+    """
     holders = _holders(related, short)
     sets: list[tuple[int, int, tuple[str, ...]]] = []
     for first, others in _candidates(unplaced_groups, holders):
         weights = {**others, **first}
         then = _largest_first({key: weights[key] for key in others.keys() - first.keys()})
         for ordered in (_largest_first(first), _smallest_first(first)):
-            chosen = _least(trying, [*ordered, *then], weights, min(sets)[0] if sets else MEMBERS)
+            chosen = _least(trials, [*ordered, *then], weights, min(sets)[0] if sets else MEMBERS)
             if chosen and len(chosen) == 1:
-                chosen = _smallest_sufficient(trying, _smallest_first(weights), chosen[0])
+                chosen = _smallest_sufficient(trials, _smallest_first(weights), chosen[0])
             if chosen:
                 sets.append((len(chosen), sum(weights[key] for key in chosen), tuple(sorted(chosen))))
     return Finish(min(sets)[2]) if sets else None
@@ -68,12 +70,12 @@ def _smallest_first(weights: Weights) -> list[str]:
     return sorted(weights, key=lambda key: (weights[key], key))
 
 
-def _smallest_sufficient(trying: Trials, ordered: Sequence[str], alone: str) -> list[str]:
+def _smallest_sufficient(trials: Trials, ordered: Sequence[str], alone: str) -> list[str]:
     """Returns the smallest user that suffices alone, like `alone`, by bisection that assumes larger users suffice too."""
     low, high = -1, ordered.index(alone)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if trying.admits(Finish((ordered[middle],))) else (middle, high)
+        low, high = (low, middle) if trials.admits(Finish((ordered[middle],))) else (middle, high)
     return [ordered[high]]
 
 
@@ -126,20 +128,20 @@ def _worth(unplaced: UnplacedGroup, capacity: FlavorCapacity, level: int, slots:
     }
 
 
-def _least(trying: Trials, ordered: Sequence[str], weights: Weights, limit: int) -> list[str] | None:
+def _least(trials: Trials, ordered: Sequence[str], weights: Weights, limit: int) -> list[str] | None:
     """Returns a minimal subset of the shortest sufficient prefix, of at most `limit` workloads, or None."""
     most = min(limit, len(ordered))
     low, high = 0, min(1, most)
-    while high and not trying.admits(Finish(tuple(ordered[:high]))):
+    while high and not trials.admits(Finish(tuple(ordered[:high]))):
         if high == most:
             return None
         low, high = high, min(most, 2 * high)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if trying.admits(Finish(tuple(ordered[:middle]))) else (middle, high)
+        low, high = (low, middle) if trials.admits(Finish(tuple(ordered[:middle]))) else (middle, high)
     chosen = list(ordered[:high])
     for key in _largest_first({key: weights[key] for key in chosen}):
         rest = [other for other in chosen if other != key]
-        if rest and trying.admits(Finish(tuple(rest))):
+        if rest and trials.admits(Finish(tuple(rest))):
             chosen = rest
     return chosen

@@ -68,30 +68,30 @@ Search = Callable[[Trials], Iterator[Change]]
 
 
 def remedies(
-    trying: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, *, alone: bool
+    trials: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, *, alone: bool
 ) -> tuple[Remedy, ...]:
     """Returns the remedies found, the easiest first.
 
     `unplaced_groups` were not placed; `related` are the queues that share the queue's quota; `alone` means that no end of
     other workloads would help.
     """
-    ways = list(covering(trying))
-    if enough := [Remedy(covers) for covers in ways if trying.admits(*covers)]:
+    ways = list(covering(trials))
+    if enough := [Remedy(covers) for covers in ways if trials.admits(*covers)]:
         return ranked(enough)
     for covers in ways:
-        if found := _remedies(trying.on_top_of(covers), unplaced_groups, related, alone=False):
+        if found := _remedies(trials.on_top_of(covers), unplaced_groups, related, alone=False):
             return ranked(Remedy((*covers, *one.changes)) for one in found)
-    return ranked(_remedies(trying, unplaced_groups, related, alone=alone))
+    return ranked(_remedies(trials, unplaced_groups, related, alone=alone))
 
 
 def _remedies(
-    trying: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, *, alone: bool
+    trials: Trials, unplaced_groups: Sequence[UnplacedGroup], related: RelatedQueues, *, alone: bool
 ) -> list[Remedy]:
-    raises, suffices = missing_quota(trying)
+    raises, suffices = missing_quota(trials)
     found = [Remedy(raises)] if suffices else []
     if not alone:
         short = [(change.flavor, change.resource) for change in raises]
-        if (finish := finishing(trying, unplaced_groups, related, short)) is not None:
+        if (finish := finishing(trials, unplaced_groups, related, short)) is not None:
             found.append(Remedy((finish,)))
     kinds: list[Search] = [
         workload_changes.renamed,
@@ -103,30 +103,30 @@ def _remedies(
     ]
     kinds += [lambda t: _one(more_nodes(t, unplaced_groups)), workload_changes.lowered, workload_changes.fewer]
     for kind in kinds:
-        changes = list(kind(trying))
+        changes = list(kind(trials))
         found += [Remedy((change,)) for change in changes]
         if raises and not suffices and not changes:
-            found += [Remedy((*raises, change)) for change in kind(trying.on_top_of(raises))]
+            found += [Remedy((*raises, change)) for change in kind(trials.on_top_of(raises))]
     if not any(isinstance(change, _OPENING) for remedy in found for change in remedy.changes):
-        found += [Remedy(opened)] if (opened := workload_changes.opened(trying)) else []
+        found += [Remedy(opened)] if (opened := workload_changes.opened(trials)) else []
         if not opened and raises and not suffices:
             found += (
-                [Remedy((*raises, *opened))] if (opened := workload_changes.opened(trying.on_top_of(raises))) else []
+                [Remedy((*raises, *opened))] if (opened := workload_changes.opened(trials.on_top_of(raises))) else []
             )
     return found
 
 
-def check_remedies(trying: Trials, related: RelatedQueues) -> tuple[Remedy, ...]:
+def check_remedies(trials: Trials, related: RelatedQueues) -> tuple[Remedy, ...]:
     """Returns what makes a queue active that only admission checks keep inactive, with what else the workload needs."""
-    queue = trying.queue
+    queue = trials.queue
     checks = tuple(
         (AnswerCheck if one.supported else DropCheck)(queue.name, one.name, one.controller) for one in queue.unanswered
     )
     if not checks or not queue.only_checks:
         return ()
-    if trying.admits(*checks):
+    if trials.admits(*checks):
         return (Remedy(checks),)
-    found = _remedies(trying.on_top_of(checks), (), related, alone=False)
+    found = _remedies(trials.on_top_of(checks), (), related, alone=False)
     return ranked(Remedy((*checks, *one.changes)) for one in found)
 
 

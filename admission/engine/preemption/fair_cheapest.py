@@ -104,7 +104,7 @@ class _FairSearch(VictimSearch):
     def try_kueue_choice(self, members: Sequence[Candidate]) -> None:
         """Offers only the domain's members to Kueue's rules, which find no victims when offered all candidates."""
         if len(members) < len(self.open):
-            self._ask(members, reprieve_and_place=True)
+            self._suffices(members, reprieve_and_place=True)
 
     def accept(self, cost: Cost, chosen: Iterable[Candidate]) -> bool:
         """Reports whether Kueue's rules find victims among these removed candidates.
@@ -116,12 +116,12 @@ class _FairSearch(VictimSearch):
             return False
         for one in chosen:
             self.removal.put_back(one)
-        found = self._ask(chosen)
+        found = self._suffices(chosen)
         for one in chosen:
             self.removal.remove(one)
         return found
 
-    def _ask(self, some: Iterable[Candidate], *, reprieve_and_place: bool = False) -> bool:
+    def _suffices(self, some: Iterable[Candidate], *, reprieve_and_place: bool = False) -> bool:
         self.best.expanded += PLACEMENT
         for one in self.leaving:
             self.removal.put_back(one)

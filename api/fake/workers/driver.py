@@ -53,24 +53,24 @@ class Workers:
 
     async def run(self) -> None:
         """Runs in real time until cancelled; the store's clock must be real time too."""
-        bell = asyncio.Event()
-        watches = [_WakeUp(self.store, place, bell) for worker in self._workers for place in worker.kinds]
+        wake = asyncio.Event()
+        watches = [_WakeUp(self.store, place, wake) for worker in self._workers for place in worker.kinds]
         try:
             while True:
-                bell.clear()
+                wake.clear()
                 if self.step():
                     await asyncio.sleep(0)  # let other tasks run between rounds
                 else:
-                    await self._rest(bell)
+                    await self._rest(wake)
         finally:
             for watch in watches:
                 watch.close()
 
-    async def _rest(self, bell: asyncio.Event) -> None:
+    async def _rest(self, wake: asyncio.Event) -> None:
         due = self.next_due()
         pause = _IDLE if due is None else max(0.0, due - self.store.clock())
         try:
-            await asyncio.wait_for(bell.wait(), pause)
+            await asyncio.wait_for(wake.wait(), pause)
         except TimeoutError:
             return
 
@@ -83,9 +83,9 @@ class Workers:
 class _WakeUp(Watcher):
     """Sets an asyncio.Event on every change of one kind, without storing changes."""
 
-    def __init__(self, store: ObjectStorage, kind: Ref, bell: asyncio.Event) -> None:
+    def __init__(self, store: ObjectStorage, kind: Ref, wake: asyncio.Event) -> None:
         super().__init__(store.table(kind), None, EVERYTHING)
-        self._bell = bell
+        self._wake = wake
 
     def push(self, event: StoreEvent) -> None:
-        self._bell.set()
+        self._wake.set()

@@ -209,7 +209,7 @@ def test_it_is_gone_once_quota_is_reserved() -> None:
 )
 async def test_status_and_events_say_of_every_claim_what_the_command_says(make: Any, tmp_path: Path) -> None:
     made = make()
-    told = explain(made.cluster.ledger, made.workload, made.now, scene=made.scene)
+    told = explain(made.cluster.ledger, made.workload, made.now, inputs=made.scene)
     async with world(tmp_path, made.cluster, ExplanationLimits(first=0.0), made) as here:
         here.reporter.waits(W, WaitReason(told.reason, told.message, {}))
         said = await eventually("the explanation", here.condition)

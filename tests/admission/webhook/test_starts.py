@@ -12,7 +12,7 @@ from msgspec import structs
 from admission.webhook.endpoints import Request, owner_to_read
 from admission.webhook.lookups import Lookups
 from admission.webhook.review import review
-from admission.webhook.rights import STARTS, right_to_ask
+from admission.webhook.rights import STARTS, required_right
 from admission.webhook.rules import ReviewRules
 from api import names
 from api.kube.access import Right
@@ -112,17 +112,17 @@ NOT_STARTED = (
 def test_only_who_may_write_workloads_starts_what_waits(path: str, old: Obj, edit: Callable[[Obj], object]) -> None:
     """B5: also by giving a running job more pods than were admitted."""
     request = update(*change(old, edit))
-    assert right_to_ask(path, request, None, QUOTA, RULES) == STARTS
+    assert required_right(path, request, None, QUOTA, RULES) == STARTS
     refused = review(path, structs.replace(request, entitled=False), QUOTA, RULES)["response"]
     assert not refused["allowed"]
     assert {cause["reason"] for cause in refused["status"]["details"]["causes"]} == {"FieldValueForbidden"}
     assert review(path, request, QUOTA, RULES)["response"]["allowed"]
-    assert right_to_ask(path, request, None, ANYWHERE, RULES) is None, "elsewhere a user may leave the queue"
+    assert required_right(path, request, None, ANYWHERE, RULES) is None, "elsewhere a user may leave the queue"
 
 
 @pytest.mark.parametrize(("path", "old", "edit"), NOT_STARTED)
 def test_other_updates_take_no_right(path: str, old: Obj, edit: Callable[[Obj], object]) -> None:
-    assert right_to_ask(path, update(*change(old, edit)), None, QUOTA, RULES) is None
+    assert required_right(path, update(*change(old, edit)), None, QUOTA, RULES) is None
 
 
 @pytest.mark.parametrize(
@@ -137,4 +137,4 @@ def test_other_updates_take_no_right(path: str, old: Obj, edit: Callable[[Obj], 
 def test_an_owner_is_named_by_who_may_update_its_status(path: str, obj: Obj, right: Right | None) -> None:
     """B7: only the real controller counts."""
     request = Request("u", "CREATE", "p", "ns", obj)
-    assert right_to_ask(path, request, owner_to_read(path, request, RULES), QUOTA, RULES) == right
+    assert required_right(path, request, owner_to_read(path, request, RULES), QUOTA, RULES) == right

@@ -189,7 +189,7 @@ class _JointSearch:
                 yield [least[index] + extra, *rest]
 
     def _attempt(self, numbers: Sequence[int]) -> bool:
-        """Searches with these numbers of domains and keep a better answer. Reports whether it is proved that there is none."""
+        """Searches with these numbers of domains and keeps a better answer. Reports whether it is proved that there is none."""
         if not self._budget.take():
             return False
         given = {group_item.index: number for group_item, number in zip(self._group_items, numbers, strict=True)}
@@ -290,7 +290,7 @@ def _placed(steps: JointSteps, order: Sequence[tuple[Group, Values | None]], sim
 
 
 def _members(steps: JointSteps, tree: Tree, group: Group) -> list[Member]:
-    """Returns the pod sets of the group with their own Asks, the representative's first; empty if the request is invalid."""
+    """Returns the pod sets of the group resolved, the representative's first; empty if the request is invalid."""
     if group.others:
         requests = [steps.resolve(tree, member) for member in colocated.single(group)]
         good = [resolved for resolved in requests if not isinstance(resolved, NoPlacement)]

@@ -213,7 +213,7 @@ class TermCounts:
         return workload not in self._uncounted and self._shift(facts, place, foreign, admitted)
 
     def _shift(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> bool:
-        """Apply the change. Reports whether a domain that a term excluded may be usable now."""
+        """Applies the change. Reports whether a domain that a term excluded may be usable now."""
         if not self.takes:
             return False
         self._count(facts, place, foreign, admitted)
@@ -232,7 +232,7 @@ class TermCounts:
         return any(left)
 
     def _shift_gathering(self, facts: PodFacts, place: Place, foreign: int, admitted: int) -> list[bool]:
-        """Apply the change to the tallies of pods with affinity terms that are not bound yet. Reports as `Tally.shift`."""
+        """Applies the change to the tallies of pods with affinity terms that are not bound yet. Reports as `Tally.shift`."""
         if place.kind == NODE:
             return []
         left = []
@@ -278,7 +278,7 @@ class TermCounts:
                     self._by_label[key].pop(labels[key], None)
 
     def node_set(self, name: str, old: Node | None, new: Node | None) -> None:
-        """Handle a node that was added, removed or relabelled: its pods move to other domains."""
+        """Handles a node that was added, removed or relabelled: its pods move to other domains."""
         if self.audited is not None:
             self.audited.node_set(name, old, new)
         if not self.takes:

@@ -67,7 +67,7 @@ class Splitter:
         return ways
 
     def _narrowed(self, kind: DomainKind, plan: SharePlan) -> SharePlan:
-        """If all used children get the same share, keep only the children whose own level has the best figures for it."""
+        """If all used children get the same share, keeps only the children whose own level has the best figures for it."""
         if plan.counts is None or len(plan.counts) > 1 or any(0 not in sizes for sizes in plan.options.values()):
             return plan
         [(size, many)] = plan.counts.items()

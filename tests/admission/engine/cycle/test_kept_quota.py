@@ -95,7 +95,7 @@ def test_the_explanation_knows_what_is_kept() -> None:
     told = waits(cluster.cycle())
     borrows = cluster.queues.workload("borrows")
     assert borrows is not None
-    found = explain(cluster.ledger, borrows, 0.0, scene=DecisionInputs(cluster.queues))
+    found = explain(cluster.ledger, borrows, 0.0, inputs=DecisionInputs(cluster.queues))
     assert (found.verdict, f"{found.reason}: {found.message}") == (Verdict.WAITS, told["borrows"])
 
 
@@ -106,7 +106,7 @@ def test_the_explanation_names_the_head_and_the_quota_that_would_suffice(borrows
     cluster.cycle()
     waits_for = cluster.queues.workload("borrows")
     assert waits_for is not None
-    found = explain(cluster.ledger, waits_for, 0.0, scene=DecisionInputs(cluster.queues))
+    found = explain(cluster.ledger, waits_for, 0.0, inputs=DecisionInputs(cluster.queues))
     assert "quota is kept for head" in headline(found)
     lending, quota = found.remedies
     assert lending.changes == (LetReclaim("ours", "head"),)

@@ -29,7 +29,7 @@ def grown(quota: int, cpus: int, wanted: int) -> tuple[Cluster, Workload]:
 
 
 def said(cluster: Cluster, of: Workload) -> Explanation:
-    return explain(cluster.ledger, of, 0.0, scene=DecisionInputs(cluster.queues))
+    return explain(cluster.ledger, of, 0.0, inputs=DecisionInputs(cluster.queues))
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,7 @@ def starts(line: Line, remedy: Remedy) -> bool:
 
 def check_line(line: Line) -> None:
     cluster, made = in_line(line)
-    found = explain(cluster.ledger, made, 0.0, scene=DecisionInputs(cluster.queues))
+    found = explain(cluster.ledger, made, 0.0, inputs=DecisionInputs(cluster.queues))
     assume(found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN))
     assert cluster.ledger.audit() == []
     assert headline(found)
@@ -286,7 +286,7 @@ def evicting(scene: Evicting) -> tuple[Cluster, Workload]:
 def check_evicting(scene: Evicting) -> None:
     cluster, made = evicting(scene)
     sharing = scene[-1]
-    found = explain(cluster.ledger, made, 0.0, scene=DecisionInputs(cluster.queues, sharing))
+    found = explain(cluster.ledger, made, 0.0, inputs=DecisionInputs(cluster.queues, sharing))
     assert cluster.ledger.audit() == []
     for remedy in found.remedies:
         if any(isinstance(change, LetEvict) for change in remedy.changes):

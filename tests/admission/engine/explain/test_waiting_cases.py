@@ -63,7 +63,7 @@ each = pytest.mark.parametrize("make", CLAIMS, ids=lambda make: make.__name__)
 
 def explained(made: Made) -> Explanation:
     """As the command line asks for it."""
-    return explain(made.cluster.ledger, made.workload, made.now, scene=made.scene, checks=made.checks)
+    return explain(made.cluster.ledger, made.workload, made.now, inputs=made.scene, checks=made.checks)
 
 
 @each
@@ -263,7 +263,7 @@ def test_added_nodes_suffice_whatever_their_names(names: str) -> None:
         return Cluster(racks(), queue(tas=9), *nodes, workload("ns/first", 3, topology=IN_A_RACK, queued=5), late), late
 
     cluster, late = scene()
-    found = explain(cluster.ledger, late, 0.0, scene=DecisionInputs(cluster.queues, None))
+    found = explain(cluster.ledger, late, 0.0, inputs=DecisionInputs(cluster.queues, None))
     counts = [change.count for remedy in found.remedies for change in remedy.changes if isinstance(change, AddNodes)]
     assert counts, found.remedies
     cluster, late = scene()
@@ -287,7 +287,7 @@ def test_where_nothing_suffices_for_all_the_message_says_which_comes_first() -> 
 def test_without_a_budget_nothing_is_tried() -> None:
     for make in (waiting_cases.behind_a_reservation, waiting_cases.lower_priority_stays):
         made = make()
-        found = explain(made.cluster.ledger, made.workload, made.now, scene=made.scene, budget=0)
+        found = explain(made.cluster.ledger, made.workload, made.now, inputs=made.scene, budget=0)
         assert (found.remedies, found.complete) == ((), False)
 
 
