@@ -174,6 +174,21 @@ def doctor(
     raise typer.Exit(command.run(asked))
 
 
+@app.command("support-bundle")
+def support_bundle(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The archive to write (.tgz).")],
+    namespace: Annotated[str, typer.Option(help="Where Stowage is installed.")] = "stowage-system",
+    snapshot: Annotated[bool, typer.Option(help="Add a snapshot of the controller's state.")] = True,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Write one archive for those who help: objects, statuses, logs, metrics, doctor's report; secrets are taken out."""
+    from admission.cli import support_bundle as command
+
+    asked = command.BundleArguments(output, namespace, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
+    raise typer.Exit(command.run(asked, rules()))
+
+
 @app.command()
 def version(
     client: Annotated[bool, typer.Option("--client", help="Ask no cluster.")] = False,

@@ -22,6 +22,7 @@ from admission.integrations.owners import owner_resources
 from api.errors import ApiError, NotFound, StowageError
 from api.kube.access import ACCESS_REVIEWS
 from api.kube.client import Kube, name_kind
+from api.kube.decode import DECODE_ERRORS
 from api.kube.resources import (
     CONFIG_MAPS,
     CRDS,
@@ -105,7 +106,7 @@ class _Reader:
         """Reads, and notes why it could not be read."""
         try:
             await reads()
-        except (StowageError, TimeoutError) as failed:
+        except (StowageError, TimeoutError, *DECODE_ERRORS) as failed:
             self._unread[what] = " ".join(str(failed).split()) or "no answer in time"
 
     async def listed(self, resource: Resource) -> None:

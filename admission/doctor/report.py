@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from admission.doctor.finding import Check, Finding
 from admission.doctor.question import Question
 from admission.doctor.view import View
+from api.errors import InvalidObject
 
 LONGEST = 600
 """Characters of a finding's text that are shown: parts of it were written by others."""
 _MOST = 100_000
+_UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, InvalidObject)
+"""What a check raises for an object of another form than its kind has, such as one of a CRD that others have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,13 @@ def examined(view: View, checks: Iterable[Check]) -> Report:
     for check in checks:
         if missing := [f"{_name(read)}: {view.unread[read]}" for read in check.reads if read in view.unread]:
             unread[check.name] = plain("; ".join(missing))
-        elif found := tuple(_bounded(each) for each, _ in zip(check.find(view), range(_MOST), strict=False)):
+            continue
+        try:
+            found = tuple(map(_bounded, itertools.islice(check.find(view), _MOST)))
+        except _UNREADABLE as bad:
+            unread[check.name] = plain(f"an object has another form than expected: {type(bad).__name__}: {bad}")
+            continue
+        if found:
             findings.append((check, found))
         else:
             passed.append(check)

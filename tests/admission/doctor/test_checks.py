@@ -407,6 +407,16 @@ def test_a_check_that_cannot_read_does_not_pass() -> None:
     assert {check.name for check in report.passed}.isdisjoint(report.unread)
 
 
+@pytest.mark.parametrize(
+    "spec", [7, [], {"resourceGroups": 7}, {"resourceGroups": [7]}, {"resourceGroups": [{"flavors": {"x": 1}}]}]
+)
+def test_an_object_of_another_form_stops_its_checks_alone(spec: Any) -> None:
+    """Where others have changed the CRD, its schema keeps nothing out."""
+    report = examined(add(CLUSTER_QUEUES, {"metadata": {"name": "odd"}, "spec": spec}), ALL)
+    assert all("another form" in why for why in report.unread.values())
+    assert "crds" in {check.name for check in report.passed}
+
+
 SOUND: dict[str, View] = {
     "racks are numbered anew in each block": with_(
         lambda objects: objects[NODES].extend(
