@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from admission.doctor.checks.controllers import kueue_deployments
 from admission.doctor.checks.kinds import unmanaged
@@ -29,15 +30,20 @@ from api.kube.resources import (
     DEPLOYMENTS,
     WORKLOADS,
 )
-from api.kube.unsupported_keys import answer_for
+from api.kube.unsupported_keys import MANAGED_FRAMEWORKS, answer_for
 from api.manifests import parsed
 from api.names import GROUP, MULTIKUEUE, PROVISIONING, STOWAGE
 from api.untrusted_text import bounded
 
 _FILE: Final = "controller_manager_config.yaml"
 _CONVERTED: Final = frozenset(("v1beta1", "v1beta2"))
-_IGNORED: Final = frozenset(("apiVersion", "kind"))
-"""Keys that say that the file is a Configuration of Kueue."""
+_OF_KUEUE_ALONE: Final = frozenset(
+    (
+        *("apiVersion", "kind", "namespace", "health", "metrics", "webhook", "leaderElection", "clientConnection"),
+        *("controller", "internalCertManagement", "pprofBindAddress"),
+    )
+)
+"""Settings of Kueue's own process (addresses, certificates, lease, workers), on which nothing depends after a migration."""
 
 
 def _settings(view: View) -> Iterator[Finding]:
@@ -56,11 +62,20 @@ def _settings(view: View) -> Iterator[Finding]:
 
 def _unknown(name: str, given: dict[str, Any]) -> Iterator[Finding]:
     """Yields the settings of Kueue that Stowage does not have or reads otherwise."""
+    given = {key: value for key, value in given.items() if key not in _OF_KUEUE_ALONE}
+    integrations = given.get("integrations")
+    if isinstance(integrations, dict) and isinstance(integrations.get("frameworks"), list):
+        frameworks = [str(each) for each in integrations["frameworks"]]
+        given["integrations"] = {key: value for key, value in integrations.items() if key != "frameworks"}
+        managed = MANAGED_FRAMEWORKS.split(", ")
+        if unmanaged_ones := [each for each in frameworks if each not in managed]:
+            what = f"integrations.frameworks: not managed: {listed(unmanaged_ones)}"
+            yield Finding(name, what, "# declare these kinds by JobKinds: docs/job-kinds.md")
     try:
-        from_map(AdmissionSettings, {key: value for key, value in given.items() if key not in _IGNORED})
+        from_map(AdmissionSettings, given)
     except ValidationError as bad:
         for error in bad.errors():
-            path = ".".join(map(str, error["loc"]))
+            path = ".".join(to_camel(str(part)) if "_" in str(part) else str(part) for part in error["loc"])
             what = answer_for(error["loc"]) if error["type"] == "extra_forbidden" else error["msg"]
             yield Finding(name, f"{path}: {what}", f"# leave {path} out of config/manager/settings/admission.yaml")
     except InvalidObject as bad:

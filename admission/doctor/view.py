@@ -15,12 +15,21 @@ from admission.doctor.expected import Expected, Right
 from admission.doctor.question import Question
 from api.errors import InvalidQuantity
 from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES, Resource
-from api.names import MANAGED_LABEL, PODSET_LABEL, TOPOLOGY_WORKLOAD, WORKLOAD_ANNOTATION, WORKLOAD_SLICE_NAME
+from api.names import (
+    ELASTIC_QUOTA_LABEL,
+    GANG_MADE,
+    MANAGED_LABEL,
+    PODSET_LABEL,
+    TOPOLOGY_WORKLOAD,
+    WORKLOAD_ANNOTATION,
+    WORKLOAD_SLICE_NAME,
+)
 from api.quantity import parse_list
 
 Obj = dict[str, Any]
 CONTROLLER, UNGATER, WEBHOOK = "stowage-controller", "stowage-ungater", "stowage-webhook"
 _OURS = frozenset((WORKLOAD_ANNOTATION, TOPOLOGY_WORKLOAD, WORKLOAD_SLICE_NAME))
+_MADE = frozenset((GANG_MADE, ELASTIC_QUOTA_LABEL))
 _ENDED = frozenset(("Succeeded", "Failed"))
 
 
@@ -145,8 +154,9 @@ class View:
 
     @cached_property
     def used_flavors(self) -> frozenset[str]:
-        """The names of flavors of which some ClusterQueue has quota."""
-        return frozenset(quota["name"] for queue in self.of(CLUSTER_QUEUES) for quota in flavor_quotas(queue))
+        """The names of flavors of which some ClusterQueue of the administrators has quota."""
+        queues = (queue for queue in self.of(CLUSTER_QUEUES) if not is_made(queue))
+        return frozenset(quota["name"] for queue in queues for quota in flavor_quotas(queue))
 
     def levels(self, flavor: Obj) -> tuple[str, ...]:
         """Returns the label keys of a flavor's levels, widest first; empty without topology."""
@@ -180,6 +190,11 @@ def status_of(obj: Obj | None) -> Obj:
 def labels(obj: Obj) -> dict[str, str]:
     """Returns the object's labels."""
     return obj["metadata"].get("labels") or {}
+
+
+def is_made(obj: Obj) -> bool:
+    """Reports whether Stowage made the object: the queues of gangs, which limit nothing, and those of elastic quotas."""
+    return not _MADE.isdisjoint(labels(obj))
 
 
 def node_labels(flavor: Obj) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from admission.doctor.finding import Check, Finding
-from admission.doctor.view import Obj, View, allocatable, condition, name_of, spec_of, status_of
+from admission.doctor.view import Obj, View, allocatable, condition, is_made, name_of, spec_of, status_of
 from api.errors import InvalidQuantity
 from api.kube.resources import CLUSTER_QUEUES, COHORTS, NODES, RESOURCE_FLAVORS
 from api.names import ACTIVE
@@ -76,7 +76,7 @@ def _members(view: View, queue: Obj) -> list[Obj]:
 
 
 def _starving(view: View) -> Iterator[Finding]:
-    for queue in view.of(CLUSTER_QUEUES):
+    for queue in (each for each in view.of(CLUSTER_QUEUES) if not is_made(each)):
         own = list(_quotas(queue))
         if own and not any(quota.nominal for quota in own):
             yield from _without_any(view, queue, own)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from admission.doctor.finding import Check, Finding
-from admission.doctor.view import Obj, View, labels, listed, name_of, node_labels, spec_of
+from admission.doctor.view import Obj, View, is_made, labels, listed, name_of, node_labels, spec_of
 from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGIES
 from api.names import STOWAGE
 
@@ -52,7 +52,8 @@ def _without_topology(view: View) -> Iterator[Finding]:
 
 
 def _overlaps(view: View) -> Iterator[Finding]:
-    used = [each for each in view.of(RESOURCE_FLAVORS) if name_of(each) in view.used_flavors and node_labels(each)]
+    flavors = [each for each in view.of(RESOURCE_FLAVORS) if node_labels(each) and not is_made(each)]
+    used = [each for each in flavors if name_of(each) in view.used_flavors]
     for one, other in itertools.combinations(used, 2):
         first, second = ({name_of(node) for node in view.nodes_of[name_of(each)]} for each in (one, other))
         if shared := sorted(first & second):

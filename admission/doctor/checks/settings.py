@@ -15,7 +15,7 @@ from admission.doctor.view import CONTROLLER, WEBHOOK, View, listed, name_of, sp
 from admission.settings import AdmissionSettings
 from api.errors import InvalidObject
 from api.kube.environment import BAD_SETTINGS, faults, from_map
-from api.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, DEPLOYMENTS, RESOURCE_FLAVORS
+from api.kube.resources import CONFIG_MAPS, DEPLOYMENTS, RESOURCE_FLAVORS, TOPOLOGIES
 from api.manifests import parsed
 from api.untrusted_text import bounded
 
@@ -96,21 +96,12 @@ def _rights(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
 
 
 def _objects(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
-    """Settings that deprive fields of objects of their effect."""
+    """Settings that deprive objects of their effect."""
     flavors = [name_of(each) for each in view.of(RESOURCE_FLAVORS) if view.levels(each)]
     if flavors and not settings.feature_gates.topology_aware_scheduling:
         what = f"is false, so the topologies of ResourceFlavors have no effect: {listed(flavors)}"
         command = _set(view, {"FEATURE_GATES": json.dumps({"TopologyAwareScheduling": True})})
         yield Finding("settings featureGates.TopologyAwareScheduling", what, command)
-    weights = [name_of(each) for each in view.of(CLUSTER_QUEUES) if _weight(each) not in (None, "1")]
-    if weights and not settings.fair_sharing.enable:
-        what = f"is false, so the weights of ClusterQueues have no effect: {listed(weights)}"
-        yield Finding("settings fairSharing.enable", what, _set(view, {"FAIR_SHARING__ENABLE": "true"}))
-
-
-def _weight(queue: dict[str, Any]) -> str | None:
-    weight = (spec_of(queue).get("fairSharing") or {}).get("weight")
-    return None if weight is None else str(weight)
 
 
 def _set(view: View, variables: Mapping[str, str]) -> str:
@@ -123,9 +114,9 @@ def _set(view: View, variables: Mapping[str, str]) -> str:
 CHECKS: Final = (
     Check(
         "settings-contradict",
-        (DEPLOYMENTS, CONFIG_MAPS, RESOURCE_FLAVORS, CLUSTER_QUEUES, Question.RIGHTS),
-        "A setting is invalid, contradicts another one, needs rights that are not installed, or deprives fields of queues and "
-        "flavors of their effect.",
+        (DEPLOYMENTS, CONFIG_MAPS, RESOURCE_FLAVORS, TOPOLOGIES, Question.RIGHTS),
+        "A setting is invalid, contradicts another one, needs rights that are not installed, or deprives topologies of their "
+        "effect.",
         "The process stops with an error, or does other than its objects say.",
         "installs the rights, sets the variable that takes precedence over the file, or applies the shipped settings",
         _found,

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from admission.cli.install import CONFIG
+from admission.controllers.pods import freequeue
 from admission.doctor.checks import ALL
 from admission.doctor.question import Question
 from admission.doctor.report import Report, examined
@@ -29,11 +31,14 @@ from api.kube.resources import (
     SERVICES,
     TOPOLOGIES,
     VALIDATING_WEBHOOKS,
+    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
 )
+from api.manifests import read
 from api.meta import rfc3339
-from api.names import HOSTNAME_LABEL
+from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE
+from api.topology import ResourceFlavor
 from tests.admission.doctor import healthy
 from tests.admission.doctor.healthy import BLOCK, OURS, POOL, RACK, Obj, ca, flavor, lease, named, node, queue
 from tests.builders import NOW, condition
@@ -242,11 +247,6 @@ CASES: dict[str, Case] = {
         "settings-contradict",
         f"kubectl -n {OURS} set env",
     ),
-    "weights without fair sharing": (
-        set_(CLUSTER_QUEUES, "research", "spec|fairSharing", {"weight": "2"}),
-        "settings-contradict",
-        f"kubectl -n {OURS} set env deployment/{WEBHOOK} deployment/{CONTROLLER} STOWAGE_FAIR_SHARING__ENABLE=true",
-    ),
     "Kueue runs too": (
         add(DEPLOYMENTS, named("kueue-controller-manager", {"replicas": 1}, namespace="kueue-system")),
         "other-controllers",
@@ -417,7 +417,29 @@ def test_an_object_of_another_form_stops_its_checks_alone(spec: Any) -> None:
     assert "crds" in {check.name for check in report.passed}
 
 
+def samples(objects: Objects) -> None:
+    """What the README has users apply first, on the nodes of its simulations."""
+    for kind in (NODES, TOPOLOGIES, RESOURCE_FLAVORS, CLUSTER_QUEUES, LOCAL_QUEUES):
+        objects[kind] = []
+    by_kind = {resource.kind: resource for resource in (*objects, WORKLOAD_PRIORITY_CLASSES)}
+    for name in ("flavor-levels", "topology", "queue", "tenants", "simulation/nodes"):
+        for obj in read(CONFIG / "samples" / f"{name}.yaml"):
+            objects.setdefault(by_kind[obj["kind"]], []).append(obj)
+
+
+def own_queues(objects: Objects) -> None:
+    """Those that Stowage makes for gangs without a queue name: they count pods, on all nodes, without end."""
+    for name in freequeue.QUEUES:
+        objects[RESOURCE_FLAVORS].append(freequeue.flavor(name).to_wire())
+    flavors = {one["metadata"]["name"]: ResourceFlavor.from_wire(one) for one in objects[RESOURCE_FLAVORS]}
+    objects[TOPOLOGIES].append(named(SAKKARA_QUEUE, {"levels": [{"nodeLabel": HOSTNAME_LABEL}]}))
+    for name in freequeue.QUEUES:
+        objects[CLUSTER_QUEUES].append(freequeue.cluster_queue(name, flavors).to_wire())
+
+
 SOUND: dict[str, View] = {
+    "the samples": with_(samples),
+    "the queues of gangs": with_(own_queues),
     "racks are numbered anew in each block": with_(
         lambda objects: objects[NODES].extend(
             [

@@ -14,7 +14,7 @@ import pytest_asyncio
 from aiohttp import web
 from typer.testing import CliRunner, Result
 
-from admission.cli.install import install
+from admission.cli.install import install, manifests
 from admission.cli.main import app
 from admission.doctor import read
 from admission.doctor.checks import ALL
@@ -29,6 +29,7 @@ from api.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
     CRDS,
+    DEPLOYMENTS,
     JOBS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
@@ -41,6 +42,7 @@ from api.kube.resources import (
     Resource,
 )
 from api.kube.settings import ClientSettings
+from api.names import GROUP
 from tests.admission.cli.test_endings import DEAD
 from tests.admission.doctor import healthy
 from tests.builders import pod_template
@@ -193,33 +195,58 @@ apiVersion: config.kueue.x-k8s.io/v1beta1
 kind: Configuration
 fairSharing: {enable: true}
 admissionFairSharing: {usageHalfLifeTime: 1h}
+integrations: {frameworks: [batch/job, acme.io/rocket]}
 """
 
 
-async def test_preflight_names_what_stands_in_the_way(server: FakeServer, kube: Kube, tmp_path: Path) -> None:
-    await install(kube, DEAD_WEBHOOK)
-    await remove_webhooks(kube)
-    await kube.delete(CRDS, "jobkinds.stowage.dev")
+USUAL = """
+apiVersion: config.kueue.x-k8s.io/v1beta1
+kind: Configuration
+health: {healthProbeBindAddress: ":8081"}
+metrics: {bindAddress: ":8443", enableClusterQueueResources: true}
+webhook: {port: 9443}
+leaderElection: {leaderElect: true, resourceName: c1f6bfd2.kueue.x-k8s.io}
+controller: {groupKindConcurrency: {Job.batch: 5}}
+clientConnection: {qps: 50, burst: 100}
+integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset, pod, deployment, statefulset]}
+"""
+
+
+async def kueue(kube: Kube, configuration: str) -> None:
+    """A cluster with Kueue's CRDs, controller and Configuration."""
+    for crd in (one for one in manifests() if one["kind"] == CRDS.kind and one["spec"]["group"] == GROUP):
+        await kube.create(CRDS, {**crd, "spec": {**crd["spec"], "conversion": {"strategy": "None"}}})
     await kube.create(NAMESPACES, {"metadata": {"name": "kueue-system"}})
-    data = {"controller_manager_config.yaml": CONFIGURATION}
-    await kube.create(
-        CONFIG_MAPS, {"metadata": {"name": "kueue-manager-config", "namespace": "kueue-system"}, "data": data}
-    )
-    spec = {"controllerName": "kueue.x-k8s.io/multikueue"}
-    await create(kube, ADMISSION_CHECKS, {"metadata": {"name": "multi"}, "spec": spec})
-    await create(
-        kube,
-        CLUSTER_QUEUES,
-        healthy.queue("q", "f", admissionScope={"admissionMode": "UsageBasedAdmissionFairSharing"}),
-    )
+    metadata = {"name": "kueue-controller-manager", "namespace": "kueue-system", "labels": {"app": "kueue"}}
+    template = {**pod_template(), "metadata": {"labels": {"app": "kueue"}}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "kueue"}}, "template": template}
+    await kube.create(DEPLOYMENTS, {"metadata": metadata, "spec": spec})
+    data = {"controller_manager_config.yaml": configuration}
+    await kube.create(CONFIG_MAPS, {"metadata": {"name": "kueue-config", "namespace": "kueue-system"}, "data": data})
+
+
+async def test_a_usual_kueue_is_ready_to_migrate(server: FakeServer, kube: Kube, tmp_path: Path) -> None:
+    """Settings of its own process stand in no way."""
+    await kueue(kube, USUAL)
+    await create(kube, CLUSTER_QUEUES, healthy.queue("q", "f"))
+    done = await asyncio.to_thread(doctor, "--preflight", "--kubeconfig", server.kubeconfig(tmp_path / "kubeconfig"))
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("ready to migrate: ")
+
+
+async def test_preflight_names_what_stands_in_the_way(server: FakeServer, kube: Kube, tmp_path: Path) -> None:
+    await kueue(kube, CONFIGURATION)
+    check = {"controllerName": "kueue.x-k8s.io/multikueue"}
+    await create(kube, ADMISSION_CHECKS, {"metadata": {"name": "multi"}, "spec": check})
+    scope = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    await create(kube, CLUSTER_QUEUES, healthy.queue("q", "f", admissionScope=scope))
     kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
     done = await asyncio.to_thread(doctor, "--preflight", "--json", "--kubeconfig", kubeconfig)
-    found = {
-        (each["check"], each["object"], each["what"].partition(":")[0]) for each in json.loads(done.stdout)["findings"]
-    }
+    findings = json.loads(done.stdout)["findings"]
     assert done.exit_code == 1
-    assert found == {
-        ("kueue-settings", "ConfigMap kueue-system/kueue-manager-config", "admissionFairSharing"),
+    assert {(each["check"], each["object"], each["what"].partition(":")[0]) for each in findings} == {
+        ("kueue-settings", "ConfigMap kueue-system/kueue-config", "admissionFairSharing"),
+        ("kueue-settings", "ConfigMap kueue-system/kueue-config", "integrations.frameworks"),
         ("kueue-fields", "AdmissionCheck multi", "is of kueue.x-k8s.io/multikueue, which is not implemented"),
         ("kueue-fields", "ClusterQueue q", "spec.admissionScope has no effect"),
     }
