@@ -116,6 +116,8 @@ class HealthServer:
                 await response.prepare(request)
                 while chunk := await document.read(_CHUNK):
                     await response.write(chunk)
+        except ConnectionResetError:
+            pass  # the reader has left
         except ForkFailed as error:
             if response.prepared:
                 raise  # closes the connection, and the client finds fewer bytes than announced

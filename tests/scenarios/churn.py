@@ -18,7 +18,7 @@ from typing import Any, Final
 import aiohttp
 
 from admission.cli.processes import ChildProcess
-from api.errors import NotFound
+from api.errors import NotFound, ServerError
 from api.fake.store import ObjectStorage
 from api.fake.table import StoreEvent
 from api.fake.workers.base import holds
@@ -49,6 +49,8 @@ _PODS: Final = 2
 _TREE: Final[Tree] = {"b1": {"r1": 1, "r2": 1}}
 _DELETIONS: Final = ("Background", "Foreground")
 _PERIOD: Final = 0.02
+_AGAIN: Final = 0.5
+"""Seconds until a job that the API server could not take is posted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class Churn:
     async def _cycle(self, here: Site, number: int) -> None:
         name = f"job-{number}"
         cycle = self._jobs[f"{here.name}/{name}"] = _Cycle()
-        await here.submit(here.job(name, _PODS, {REQUIRE_TOPOLOGY: RACK}, gpus=2, run_for="100ms"))
+        await self._submit(here, here.job(name, _PODS, {REQUIRE_TOPOLOGY: RACK}, gpus=2, run_for="100ms"))
         await cycle.complete.wait()
         deleted = time.monotonic()
         await self.kube.delete(JOBS, name, here.name, propagation=_DELETIONS[number % len(_DELETIONS)])
@@ -152,6 +154,15 @@ class Churn:
         self.lingered.append(time.monotonic() - deleted)
         del self._jobs[f"{here.name}/{name}"]
         self.cycles += 1
+
+    async def _submit(self, here: Site, job: Obj) -> None:
+        """As a user on a busy machine, whose API server gives the webhook ten seconds."""
+        while True:
+            try:
+                await here.submit(job)
+                return
+            except ServerError:
+                await asyncio.sleep(_AGAIN)
 
     async def _close(self, here: Site) -> None:
         await self.kube.delete(LOCAL_QUEUES, "lq", here.name)

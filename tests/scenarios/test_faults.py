@@ -30,6 +30,7 @@ from api.kube.resources import JOBS, JOBSETS, MUTATING_WEBHOOKS, NODES, PODS, VA
 from tests.scenarios import test_scenarios
 from tests.scenarios.failures import SHORT_LEASE, complaints
 from tests.scenarios.invariants import Invariants
+from tests.scenarios.loop_lag import loops_stay_free, readers
 from tests.scenarios.site import Site, Tree, eventually
 from tests.scenarios.stage import Stage, embedded
 
@@ -40,6 +41,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "STOWAGE_CLIENT__TIMEOUT": "1.5",
     "STOWAGE_INFORMER__SILENCE": "2",
     "STOWAGE_INFORMER__PAGE_SIZE": "10",
+    "STOWAGE_CONTROLLER__SNAPSHOTS": "true",
 }
 BOOKMARKS = 0.4
 HOOK_TIMEOUT = 1
@@ -185,9 +187,11 @@ async def _cleared(site: Site) -> None:
 
 
 async def endure(storm: Storm, rates: Rates, seed: int) -> None:
-    """The stories under a storm, and all that must be true of it."""
-    with storm.faults.storm(rates, seed) as struck:
-        await play(storm)
+    """The stories under a storm, and all that must be true of it; metrics and snapshots are read meanwhile."""
+    children = storm.stage.processes.children
+    async with loops_stay_free(children), readers(children, "metrics", "snapshot"):
+        with storm.faults.storm(rates, seed) as struck:
+            await play(storm)
     missing = [fault for fault, rate in rates.items() if rate and not struck[fault]]
     assert not missing, f"never happened: {missing}; {struck}"
     assert storm.invariants.broken == []

@@ -10,6 +10,7 @@ import pytest_asyncio
 from api.kube import owned_series
 from tests.scenarios.churn import Churn, Kept, series
 from tests.scenarios.failures import complaints
+from tests.scenarios.loop_lag import loops_stay_free
 from tests.scenarios.site import eventually
 from tests.scenarios.stage import Stage, embedded
 
@@ -33,7 +34,8 @@ async def test_what_comes_and_goes_leaves_nothing(stage: Stage) -> None:
     churn = Churn(stage.kube, stage.server.store, "soak", jobs_of_a_queue=20)
     await churn.run(_JOBS // 4)
     before = {name: await Kept.of(child) for name, child in children.items()}
-    await churn.run(_JOBS)
+    async with loops_stay_free(children):
+        await churn.run(_JOBS)
     controller = children["controller"]
 
     async def forgotten() -> bool:

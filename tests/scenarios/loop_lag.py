@@ -1,0 +1,68 @@
+"""How long our processes hold their event loops, by their own metric: `stowage_loop_held_seconds`.
+
+That metric leaves out what other processes of a busy machine cause: it is the smaller of a timer's delay and of the CPU time
+that the process used since the timer was set (api/kube/lag.py). Under load it is an upper bound: where the machine delays a
+timer, it counts what the process did in all turns of the loop meanwhile, not only in the longest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+import aiohttp
+
+from admission.cli.processes import ChildProcess
+from tests.scenarios.churn import series
+
+LIMIT: Final = 0.05
+"""Seconds that no scrape, snapshot, explanation or decision may hold a loop (issue 19, 4)."""
+NEVER: Final = 0.25
+"""Seconds that the upper bound never reaches: five turns of the limit."""
+SHARE: Final = 0.05
+"""The share of measurements in which the upper bound may exceed the limit."""
+_HELD: Final = "stowage_loop_held_seconds_bucket"
+_PAUSE: Final = 0.5
+"""Seconds between two requests of one page."""
+
+
+async def held(child: ChildProcess) -> dict[float, int]:
+    """How many measurements there were of at most so many seconds, since the process started."""
+    found = (line.rsplit(" ", 1) for line in await series(child) if line.startswith(_HELD))
+    return {float(name.partition('le="')[2].partition('"')[0]): int(float(number)) for name, number in found}
+
+
+@contextlib.asynccontextmanager
+async def loops_stay_free(children: Mapping[str, ChildProcess]) -> AsyncIterator[None]:
+    """No process holds its loop for long inside the block; none may start anew there."""
+    before = {name: await held(child) for name, child in children.items()}
+    yield
+    for name, child in children.items():
+        counts = {limit: number - before[name][limit] for limit, number in (await held(child)).items()}
+        total = counts[float("inf")]
+        assert counts[NEVER] == total, f"{name} held its loop for more than {NEVER} s: {counts}"
+        assert total - counts[LIMIT] <= SHARE * total, f"{name} often held its loop for more than {LIMIT} s: {counts}"
+
+
+@contextlib.asynccontextmanager
+async def readers(children: Mapping[str, ChildProcess], *pages: str) -> AsyncIterator[None]:
+    """Read these pages of each process again and again: scrapes, snapshots."""
+
+    async def read(child: ChildProcess, page: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            while True:
+                async with session.get(f"http://127.0.0.1:{child.health_port}/{page}") as answer:
+                    await answer.read()
+                await asyncio.sleep(_PAUSE)
+
+    reading = [asyncio.create_task(read(child, page)) for child in children.values() for page in pages]
+    try:
+        yield
+    finally:
+        for each in reading:
+            each.cancel()
+        ended = await asyncio.gather(*reading, return_exceptions=True)
+    failed = [repr(one) for one in ended if isinstance(one, Exception)]
+    assert not failed, failed
