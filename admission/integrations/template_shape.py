@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -9,10 +10,11 @@ import msgspec
 
 from admission.integrations.paths import Location, value_at, written
 from api.errors import InvalidObject
-from api.pods import pod_spec
+from api.pods import effective_requests, pod_spec
 
 _MAPS: Final = (("metadata",), ("metadata", "labels"), ("metadata", "annotations"), ("spec",), ("spec", "nodeSelector"))
 _OF_TEXTS: Final = (*_MAPS[1:3], _MAPS[4])
+_STEP: Final = re.compile(r"[^.\[\]]+")
 _LISTS: Final = (("spec", "tolerations"), ("spec", "schedulingGates"))
 
 
@@ -41,10 +43,14 @@ def _faults(template: Mapping[str, Any]) -> Iterator[tuple[Location, Any, str]]:
 
 
 def check_pod_spec(template: Mapping[str, Any], at: Location, job: str) -> None:
-    """Raises InvalidObject if a field of the template's pod spec has the wrong type."""
+    """Raises InvalidObject if a field of the template's pod spec has the wrong type, or a request is no quantity."""
     try:
-        pod_spec(template)
+        effective_requests(pod_spec(template))
+    except InvalidObject as bad:
+        raise InvalidObject(written((*at, "spec")), bad.given, f"{bad.field} {bad.allowed}", job) from None
     except msgspec.ValidationError as bad:
         what, _, place = str(bad).partition(" - at `$")
-        where = f"{written((*at, 'spec'))}{place.rstrip('`')}"
-        raise InvalidObject(where, None, what.replace("`", "'"), job) from None
+        place = place.rstrip("`")
+        steps = tuple(int(step) if step.isdigit() else step for step in _STEP.findall(place))
+        found = value_at(template.get("spec"), steps)
+        raise InvalidObject(f"{written((*at, 'spec'))}{place}", found, what.replace("`", "'"), job) from None

@@ -11,6 +11,7 @@ from admission.integrations.entries import DeclaredPodSet
 from admission.integrations.expressions import JobExpressions
 from admission.integrations.paths import Location, fields, value_at
 from admission.integrations.referenced import MissingReference
+from admission.integrations.template_shape import check_pod_spec, checked_template
 from admission.webhook.annotations import groups
 from admission.webhook.fields import Errors, FieldPath, forbidden, invalid
 from admission.webhook.jobs import Job, ReviewedKind, annotations_of, elastic_topology
@@ -36,6 +37,7 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
             count, body = adapter.pods_of(job, entry), value_at(job, entry.template_at)
             if not writes_templates or entry.rule.function is not None or body is None:
                 body = copy.deepcopy(dict(adapter.template(job, entry)))  # a copy: the job has no such field
+            checked_template(body, entry.template_at, "")
         except InvalidObject:
             return
         if isinstance(body, dict):
@@ -51,7 +53,7 @@ def kind_of(adapter: DeclaredJob) -> ReviewedKind:
                 if not expressions.holds(one.expression):
                     return [invalid(FieldPath(one.path), value_at(job, fields(one.path)), one.message)]
             for entry in adapter.entries(job, expressions):
-                adapter.template(job, entry)
+                check_pod_spec(adapter.template(job, entry), entry.template_at, "")
                 adapter.pods_of(job, entry)
         except MissingReference:
             return []  # this process does not cache the reference; the controller reports it on the object
