@@ -34,8 +34,10 @@ class _AdmissionReview(msgspec.Struct, rename="camel"):
 
 
 _UID: Final = re.compile(rb'"request":\{"uid":"([0-9A-Za-z-]{1,64})"')
-_UID_WITHIN: Final = 1024
-"""Number of leading bytes in which the API server writes a review's uid."""
+_KIND: Final = re.compile(rb'"kind":\{[^{}]*"kind":"([0-9A-Za-z]{1,63})"')
+_NAME: Final = re.compile(rb'"name":"([0-9a-z.-]{1,253})","(?:namespace|operation)":')
+START: Final = 2048
+"""Number of leading bytes in which the API server writes a review's uid, and the object's kind and name."""
 UNREADABLE: Final = (
     TypeError,
     AttributeError,
@@ -74,7 +76,7 @@ def busy(body: bytes | bytearray) -> Wire | None:
     Without it the user would wait for the API server's timeout and get an internal error. Returns None if the start of the
     body has no uid.
     """
-    found = _UID.search(body[:_UID_WITHIN])
+    found = _UID.search(body[:START])
     if found is None:
         return None
     status = {
@@ -84,6 +86,21 @@ def busy(body: bytes | bytearray) -> Wire | None:
         "details": {"retryAfterSeconds": 1},
     }
     return _reply(found.group(1).decode(), allowed=False, status=status)
+
+
+def too_large(start: bytes, limit: str) -> Wire | None:
+    """Returns a denial for a review that is not decoded because of its size; `start` is its beginning, `limit` the rule.
+
+    Without it the user would get an internal error that names no object. Returns None if there is no uid.
+    """
+    uid, kind, name = (pattern.search(start) for pattern in (_UID, _KIND, _NAME))
+    if uid is None:
+        return None
+    what = kind.group(1).decode() if kind else "the object"
+    what += f' "{name.group(1).decode()}"' if name else ""
+    message = f"{what} is too large to be checked: {limit}"
+    status = {"code": 413, "reason": "RequestEntityTooLarge", "message": message}
+    return _reply(uid.group(1).decode(), allowed=False, status=status)
 
 
 def review(path: str, request: Request, lookups: Lookups, rules: ReviewRules) -> Wire:

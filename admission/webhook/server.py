@@ -29,7 +29,7 @@ from admission.webhook.connection_limits import OldestFirstLimit, address, cut
 from admission.webhook.connections import Connections, finished, listening
 from admission.webhook.endpoints import PATHS
 from admission.webhook.handlers import Handlers
-from admission.webhook.review import busy, count_values
+from admission.webhook.review import START, busy, count_values, too_large
 from admission.webhook.server_limits import BYTES_OF_A_VALUE, RefusedRequest, ServerLimits
 from admission.webhook.tls import Serving
 from admission.webhook.worker_thread import WorkerThread
@@ -70,11 +70,18 @@ class _Listener:
                 response = await self._routed(request, held)
             except RefusedRequest as refusal:
                 _stop_reading(request)
-                response = web.Response(status=refusal.status, text=f"{refusal}\n")
+                response = self._refused(request.path, refusal)
                 response.force_close()
             finished(request)
             await self._send(request, response)
         return response
+
+    def _refused(self, path: str, refusal: RefusedRequest) -> web.Response:
+        denial = too_large(refusal.start, str(refusal)) if path in PATHS else None
+        if denial is None:
+            return web.Response(status=refusal.status, text=f"{refusal}\n")
+        self._handlers.observe(path, "too large")
+        return web.Response(body=msgspec.json.encode(denial), content_type="application/json")
 
     async def _routed(self, request: web.BaseRequest, held: contextlib.AsyncExitStack) -> web.Response:
         page, known = self._gets.get(request.path), request.path in self._posts
@@ -111,8 +118,6 @@ class _Listener:
         """
         limits, length, converts = self.limits, request.content_length, request.path == CONVERT_PATH
         most = limits.conversion if converts else limits.body
-        if length is not None and length > most:
-            raise RefusedRequest(413, f"a body has at most {most} bytes")
         large = length is None or length > limits.small
         if large:
             self._bodies.enter(request.protocol, address(request.transport), lambda: cut(request.transport))
@@ -122,10 +127,11 @@ class _Listener:
                 async for chunk in request.content.iter_any():
                     body += chunk
                     values += count_values(chunk)
-                    if len(body) > most:
-                        raise RefusedRequest(413, f"a body has at most {most} bytes")
+                    if max(len(body), length or 0) > most:
+                        raise RefusedRequest(413, f"a body has at most {most} bytes", bytes(body[:START]))
                     if values > (most_values := max(limits.values, len(body) // BYTES_OF_A_VALUE)):
-                        raise RefusedRequest(413, f"a body of {len(body)} bytes has at most {most_values} values")
+                        limit = f"a body of {len(body)} bytes has at most {most_values} values"
+                        raise RefusedRequest(413, limit, bytes(body[:START]))
                     if len(body) > limits.body and not listed:
                         await held.enter_async_context(self._lists)
                         deadline.reschedule(asyncio.get_running_loop().time() + limits.whole)

@@ -39,8 +39,11 @@ class ServerLimits:
 
 
 class RefusedRequest(Exception):
-    """The request gets an HTTP error instead of a review response, and its connection is closed."""
+    """The request gets an HTTP error instead of a review response, and its connection is closed.
 
-    def __init__(self, status: int, text: str) -> None:
+    `start` is the beginning of a body that is too large: with a review's uid, the review is denied instead.
+    """
+
+    def __init__(self, status: int, text: str, start: bytes = b"") -> None:
         super().__init__(text)
-        self.status = status
+        self.status, self.start = status, start

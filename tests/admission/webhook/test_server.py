@@ -207,6 +207,24 @@ async def test_what_is_too_long_or_never_whole_ends_its_connection(said: bytes, 
         assert (await asked(port, authority))[0] == 200
 
 
+async def test_a_review_of_too_many_values_is_denied_with_the_object_and_the_limit() -> None:
+    """Issue 16, B1 and B4: a user who wrote such an object is told so; before, an internal error named no object."""
+    head = (
+        b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0b4c-9",'
+        b'"kind":{"group":"","version":"v1","kind":"ConfigMap"},"resource":{"group":"","version":"v1",'
+        b'"resource":"configmaps"},"name":"deep","namespace":"ns","operation":"CREATE","object":"'
+    )
+    async with running(limits=ServerLimits(values=10_000)) as (port, authority, _):
+        answer = await _said(port, authority, _post(head + b"[" * 20_000))
+        response = msgspec.json.decode(answer.partition(b"\r\n\r\n")[2])["response"]
+        assert (response["uid"], response["allowed"], response["status"]["code"]) == ("0b4c-9", False, 413)
+        assert response["status"]["message"].startswith('ConfigMap "deep" is too large to be checked: a body of ')
+        assert "at most 10000 values" in response["status"]["message"]
+        announced = await _said(port, authority, _post(head, 16 * 2**20))
+        assert b'ConfigMap \\"deep\\" is too large to be checked: a body has at most 3145728 bytes' in announced
+        assert (await asked(port, authority))[0] == 200
+
+
 async def test_of_too_many_connections_the_oldest_that_says_nothing_gives_way() -> None:
     async with (
         running(limits=ServerLimits(unfinished=3, whole=60)) as (port, authority, _),
