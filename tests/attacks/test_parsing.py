@@ -95,6 +95,7 @@ ATTACKS = (
     Attack("gang-group-of-a-job", JOBS, _job({GANG_GROUP: CLOSED}), TAKEN),
     Attack("affinity-digits", JOBS, _job({}, affinity=_affinity(DIGITS)), TAKEN, on_real=REFUSED),
     Attack("map-constraints-deep", CONFIG_MAPS, _map(**{CONSTRAINTS: OBJECTS}), REFUSED),
+    Attack("map-constraints-of-a-million-values", CONFIG_MAPS, _map(**{CONSTRAINTS: "[" * 1_000_000}), REFUSED),
     Attack("map-priority-zeros", CONFIG_MAPS, _map(priority=ZEROS), REFUSED),
     Attack("map-size-digits", CONFIG_MAPS, _map(size=DIGITS), REFUSED),
     Attack("map-results-deep", CONFIG_MAPS, _map(placement=OBJECTS, rank=CLOSED, schedBeginTime=DIGITS), TAKEN),
