@@ -1,8 +1,8 @@
 """Steps and expected answers, from which the tables of invalid objects are written.
 
 A row creates its objects one after the other; only the last step is invalid. The row says where that is detected and which
-message the user gets. The rows are in invalid_jobs.py, invalid_placement.py, invalid_queues.py, invalid_workloads.py and
-invalid_nodes.py; test_invalid_input.py runs them. `<id>` in any text stands for the row's own name, so rows share no object.
+message the user gets. The rows are in the other modules `invalid_*.py`; test_invalid_input.py runs them. `<id>` in any text
+stands for the row's own name, so rows share no object.
 """
 
 from __future__ import annotations

@@ -18,11 +18,14 @@ from api.names import REQUIRE_TOPOLOGY
 from hack.controlplane.options import ClusterOptions
 from tests.scenarios import (
     invalid_elastic,
+    invalid_flavors,
+    invalid_job_queues,
     invalid_jobs,
     invalid_limits,
     invalid_nodes,
     invalid_placement,
     invalid_queues,
+    invalid_workload_statuses,
     invalid_workloads,
 )
 from tests.scenarios.failures import complaints
@@ -49,9 +52,12 @@ CONTROL_PLANE = ClusterOptions(jobset=True)
 
 TABLE: tuple[InvalidRow, ...] = (
     *invalid_jobs.ROWS,
+    *invalid_job_queues.ROWS,
     *invalid_placement.ROWS,
+    *invalid_flavors.ROWS,
     *invalid_queues.ROWS,
     *invalid_workloads.ROWS,
+    *invalid_workload_statuses.ROWS,
     *invalid_nodes.ROWS,
     *invalid_elastic.ROWS,
     *invalid_limits.ROWS,

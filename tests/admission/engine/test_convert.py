@@ -1,4 +1,4 @@
-"""Conversion: what objects become in the engine, what comes back, and how bad input is named."""
+"""Conversion of Workloads: what they become in the engine, what comes back, and how bad input is named."""
 
 from __future__ import annotations
 
@@ -6,34 +6,19 @@ import contextlib
 from fractions import Fraction
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from admission.engine import convert, convert_admissions, convert_nodes, convert_queues, model
+from admission.engine import convert, convert_admissions, model
 from admission.engine.quota.charging import ResourceRules, Transformation
-from api import pods, queues, topology, workloads
+from api import workloads
 from api.errors import InvalidObject
-from api.names import PLACEMENT_PROFILE, QUOTA_RESERVED
+from api.names import QUOTA_RESERVED
+from tests.admission.engine.wire import LATER, template, wire_workload
 from tests.budgets import examples
 
-CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 EPOCH = 1767225600.0
-
-
-def template(spec: dict[str, Any] | None = None, **requests: str) -> dict[str, Any]:
-    return {"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}], **(spec or {})}}
-
-
-def wire_workload(*pod_sets: dict[str, Any], status: dict[str, Any] | None = None, **spec: Any) -> workloads.Workload:
-    return workloads.Workload.from_wire(
-        {
-            "metadata": {"name": "w", "namespace": "ns", "uid": "u", "creationTimestamp": CREATED},
-            "spec": {"queueName": "lq", "podSets": list(pod_sets), **spec},
-            "status": status or {},
-        }
-    )
 
 
 def condition(kind: str, status: str = "True", reason: str = "") -> dict[str, Any]:
@@ -226,161 +211,6 @@ def test_what_quota_counts_is_not_what_the_nodes_give() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "weight"),
-    [(None, 1000), ("0.5", 500), (3, 3000), (0, 0), ("1u", 1)],
-    ids=["none", "half", "3", "0", "tiny"],
-)
-def test_only_a_weight_of_nothing_is_nothing(given: str | int | None, weight: int) -> None:
-    wire = queues.Cohort.from_wire({"metadata": {"name": "c"}, "spec": {"fairSharing": {"weight": given}}})
-    assert convert_queues.cohort(wire).weight_milli == weight
-
-
-def test_a_cluster_queue() -> None:
-    spec = {
-        "cohortName": "team",
-        "queueingStrategy": "StrictFIFO",
-        "stopPolicy": "Hold",
-        "fairSharing": {"weight": "0.5"},
-        "flavorFungibility": {"whenCanBorrow": "TryNextFlavor"},
-        "preemption": {
-            "reclaimWithinCohort": "Any",
-            "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 3},
-        },
-        "admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]},
-        "resourceGroups": [
-            {
-                "coveredResources": ["cpu", "memory"],
-                "flavors": [
-                    {
-                        "name": "f",
-                        "resources": [
-                            {"name": "cpu", "nominalQuota": "1500m", "borrowingLimit": 1, "lendingLimit": "0"},
-                            {"name": "memory", "nominalQuota": "1Gi"},
-                        ],
-                    }
-                ],
-            }
-        ],
-    }
-    wire = queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": spec})
-    quotas = {"cpu": model.Quota(1500, 1000, 0), "memory": model.Quota(1 << 30)}
-    assert convert_queues.cluster_queue(wire, inactive="is stopped") == model.ClusterQueue(
-        "cq",
-        (model.ResourceGroup(("cpu", "memory"), (model.FlavorQuotas("f", quotas),)),),
-        "team",
-        model.QueueingStrategy.STRICT_FIFO,
-        model.StopPolicy.HOLD,
-        model.FungibilityPolicy(when_can_borrow="TryNextFlavor"),
-        model.PreemptionPolicy("Any", "Never", "LowerPriority", 3),
-        500,
-        ("check",),
-        "is stopped",
-    )
-    empty = convert_queues.cluster_queue(queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}}))
-    assert empty == model.ClusterQueue("cq")
-
-
-def test_a_cohort() -> None:
-    group = {
-        "coveredResources": ["cpu"],
-        "flavors": [{"name": "f", "resources": [{"name": "cpu", "nominalQuota": 2}]}],
-    }
-    wire = queues.Cohort.from_wire(
-        {"metadata": {"name": "c"}, "spec": {"parentName": "root", "resourceGroups": [group]}}
-    )
-    assert convert_queues.cohort(wire) == model.Cohort("c", "root", {("f", "cpu"): model.Quota(2000)})
-
-
-LEVELS = topology.Topology.from_wire(
-    {"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]}}
-)
-
-
-@pytest.mark.parametrize(
-    ("spec", "named", "name", "levels"),
-    [
-        pytest.param({}, None, None, None, id="no topology"),
-        pytest.param({"topologyName": "t"}, LEVELS, "t", ("block", "rack"), id="by name"),
-        pytest.param({"topologyName": "t"}, None, "t", None, id="named but missing"),
-        pytest.param({"topology": {"levels": ["rack"]}}, None, "f", ("rack",), id="inline"),
-    ],
-)
-def test_the_topology_of_a_flavor(
-    spec: dict[str, Any], named: topology.Topology | None, name: str | None, levels: tuple[str, ...] | None
-) -> None:
-    got = convert_queues.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), named)
-    assert (got.name, got.topology, got.levels) == ("f", name, levels)
-
-
-def test_a_flavors_nodes() -> None:
-    spec = {
-        "nodeLabels": {"pool": "p"},
-        "nodeTaints": [{"key": "k", "value": "v", "effect": "NoSchedule"}],
-        "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 3}],
-    }
-    got = convert_queues.flavor(topology.ResourceFlavor.from_wire({"metadata": {"name": "f"}, "spec": spec}), None)
-    assert got.node_labels == {"pool": "p"}
-    assert got.taints == (model.Taint(key="k", value="v", effect="NoSchedule"),)
-    assert got.tolerations == (model.Toleration(key="k", operator="Exists", toleration_seconds=3),)
-
-
-def node(ready: str, **spec: Any) -> pods.Node:
-    wire = {
-        "metadata": {"name": "n", "labels": {"rack": "r"}},
-        "spec": spec,
-        "status": {
-            "allocatable": {"cpu": "3900m", "pods": "110"},
-            "conditions": [{"type": "Ready", "status": ready}],
-        },
-    }
-    return msgspec.convert(wire, pods.Node)
-
-
-@pytest.mark.parametrize(
-    ("given_node", "usable"),
-    [
-        pytest.param(node("True"), True, id="ready"),
-        pytest.param(node("Unknown"), False, id="not ready"),
-        pytest.param(node("True", unschedulable=True), False, id="cordoned"),
-    ],
-)
-def test_a_node(given_node: pods.Node, usable: bool) -> None:
-    assert convert_nodes.node(given_node) == model.Node("n", {"rack": "r"}, {"cpu": 3900, "pods": 110}, (), usable)
-
-
-def pod(phase: str = "Running", node_name: str = "n", **annotations: str) -> pods.Pod:
-    names = {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    wire = {
-        "metadata": {"name": "p", "namespace": "ns", "annotations": names, "labels": {"kueue.x-k8s.io/podset": "main"}},
-        "spec": {"nodeName": node_name, **template(cpu="1")["spec"]},
-        "status": {"phase": phase},
-    }
-    return msgspec.convert(wire, pods.Pod)
-
-
-@pytest.mark.parametrize(
-    ("given_pod", "workload"),
-    [
-        pytest.param(pod(), None, id="a stranger"),
-        pytest.param(pod(workload="w"), "ns/w", id="one of ours"),
-        pytest.param(pod(topology_workload="w"), "ns/w", id="one of ours, by the first form"),
-    ],
-)
-def test_a_bound_pod(given_pod: pods.Pod, workload: str | None) -> None:
-    facts = model.PodFacts("ns", tuple(given_pod.metadata.labels.items()))
-    assert convert_nodes.bound_pod(given_pod) == model.BoundPod(
-        "ns/p", "n", {"cpu": 1000}, workload, "main", facts=facts
-    )
-
-
-@pytest.mark.parametrize(
-    "gone", [pod("Succeeded"), pod("Failed"), pod(node_name="")], ids=["done", "failed", "unbound"]
-)
-def test_a_pod_that_holds_no_node(gone: pods.Pod) -> None:
-    assert convert_nodes.bound_pod(gone) is None
-
-
-@pytest.mark.parametrize(
     ("pod_set", "field"),
     [
         pytest.param({"template": template(cpu="much")}, "spec.podSets[0].template.spec: requests[cpu]", id="quantity"),
@@ -392,92 +222,6 @@ def test_a_bad_pod_set_is_named_with_its_workload(pod_set: dict[str, Any], field
     with pytest.raises(InvalidObject) as caught:
         convert.workload(wire_workload({"name": "main", "count": 1, **pod_set}), cluster_queue="cq")
     assert (caught.value.obj, caught.value.field) == ("Workload ns/w", field)
-
-
-def test_a_bad_quota_is_named_with_its_queue() -> None:
-    resources = [{"name": "cpu", "nominalQuota": 1}, {"name": "memory", "nominalQuota": 1, "lendingLimit": "-1"}]
-    group = {"coveredResources": ["cpu", "memory"], "flavors": [{"name": "f", "resources": resources}]}
-    wire = queues.ClusterQueue.from_wire({"metadata": {"name": "cq"}, "spec": {"resourceGroups": [group]}})
-    with pytest.raises(InvalidObject) as caught:
-        convert_queues.cluster_queue(wire)
-    assert str(caught.value) == (
-        "ClusterQueue cq: spec.resourceGroups[0].flavors[0].resources[1].lendingLimit: '-1': "
-        "must be greater than or equal to 0"
-    )
-
-
-def test_a_bad_node_and_a_bad_pod_are_named() -> None:
-    bad = msgspec.convert({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "x"}}}, pods.Node)
-    with pytest.raises(InvalidObject, match=r"^Node n: status\.allocatable\[cpu\]: 'x'"):
-        convert_nodes.node(bad)
-    spec = {"nodeName": "n", "overhead": {"cpu": "x"}}
-    with pytest.raises(InvalidObject, match=r"^Pod ns/p: spec: overhead\[cpu\]: 'x'"):
-        convert_nodes.bound_pod(msgspec.convert({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}, pods.Pod))
-
-
-# ---- placement: constraints, relaxation, profile
-
-
-def asking(count: int = 8, **request: Any) -> dict[str, Any]:
-    return {"name": "main", "count": count, "template": template(cpu="1"), "topologyRequest": request}
-
-
-def ask_of(pod_set: dict[str, Any]) -> model.TopologyRequest:
-    topology = convert.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets[0].topology
-    assert topology is not None
-    return topology
-
-
-def test_constraints_and_the_period_come_with_the_request() -> None:
-    shaped = [
-        {"level": "rack", "type": "spread", "partitions": 2, "hard": True},
-        {"level": "node", "min": 2, "max": 4, "factor": 2},
-    ]
-    topology = ask_of(asking(required="block", constraints=shaped, relaxAfterSeconds=600))
-    assert (topology.required, topology.unconstrained, topology.relax_after) == ("block", None, 600)
-    assert topology.constraints == (
-        model.LevelConstraint("rack", model.Spreading.SPREAD, partitions=2, hard=True),
-        model.LevelConstraint("node", minimum=2, maximum=4, factor=2),
-    )
-
-
-def test_constraints_alone_shape_what_may_lie_anywhere() -> None:
-    topology = ask_of(asking(constraints=[{"level": "rack"}]))
-    assert (topology.unconstrained, topology.explicit) == (True, True)
-
-
-@pytest.mark.parametrize(
-    ("constraint", "said"),
-    [
-        pytest.param(
-            {"type": "spread", "partitions": 9},
-            '[partitions]: 9: contradicts the size of pod set "main": 8 pod(s)',
-            id="size",
-        ),
-        pytest.param({"min": 4, "max": 2}, "[min]: 4: contradicts max 2", id="range"),
-        pytest.param({"factor": 4, "max": 2}, "[factor]: 4: contradicts max 2", id="factor"),
-    ],
-)
-def test_contradictions_are_named_by_object_and_field(constraint: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidObject) as caught:
-        ask_of(asking(constraints=[{"level": "rack", **constraint}]))
-    assert str(caught.value).startswith(f"Workload ns/w: spec.podSets[0].topologyRequest.constraints[rack]{said}")
-
-
-@pytest.mark.parametrize("profile", model.Profile)
-def test_the_profile_is_the_annotation_of_workload_and_queue(profile: model.Profile) -> None:
-    annotations = {PLACEMENT_PROFILE: profile.value}
-    given = wire_workload(asking())
-    given = given.model_copy(update={"metadata": given.metadata.model_copy(update={"annotations": annotations})})
-    assert convert.workload(given, cluster_queue="cq").profile is profile
-    queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}})
-    assert convert_queues.cluster_queue(queue).profile is profile
-
-
-def test_no_other_profile_is_taken() -> None:
-    queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": {PLACEMENT_PROFILE: "Best"}}})
-    with pytest.raises(InvalidObject, match=r"ClusterQueue cq: .*'Best': must be one of Exact, Compatible, LeastFree"):
-        convert_queues.cluster_queue(queue)
 
 
 @pytest.mark.parametrize(
@@ -493,35 +237,3 @@ def test_a_template_of_a_wrong_shape_is_read_or_refused_but_never_ends_the_reade
     assert convert.same_for_all(read.spec)
     with contextlib.suppress(InvalidObject):
         convert.pod_sets(read)
-
-
-def _spread(key: str, action: str = "DoNotSchedule") -> dict[str, Any]:
-    return {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": action}
-
-
-_ZONE = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
-
-
-@pytest.mark.parametrize(
-    ("constraints", "terms", "keys"),
-    [
-        pytest.param([_spread("rack")], None, [["rack"]], id="no-terms"),
-        pytest.param([_spread("rack"), _spread("block")], None, [["block", "rack"]], id="two-keys"),
-        pytest.param([_spread("rack", "ScheduleAnyway")], None, None, id="only-a-wish"),
-        pytest.param([_spread("rack")], [_ZONE, _ZONE], [["zone", "rack"]] * 2, id="each-alternative"),
-        pytest.param([_spread("rack")], [{}, _ZONE], [["zone", "rack"]], id="a-term-that-matches-nothing-still-does"),
-    ],
-)
-def test_a_node_without_the_key_of_a_spread_constraint_takes_no_pod(
-    constraints: list[dict[str, Any]], terms: list[dict[str, Any]] | None, keys: list[list[str]] | None
-) -> None:
-    """kube-scheduler refuses such a node for DoNotSchedule."""
-    given = template(cpu="1")
-    given["spec"]["topologySpreadConstraints"] = constraints
-    if terms is not None:
-        node = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-        given["spec"]["affinity"] = {"nodeAffinity": node}
-    pod_set = {"name": "main", "count": 1, "template": given}
-    [got] = convert.workload(wire_workload(pod_set), cluster_queue="cq").pod_sets
-    found = None if got.affinity is None else [[one.key for one in term.match_expressions] for term in got.affinity]
-    assert found == keys
