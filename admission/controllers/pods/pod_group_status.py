@@ -71,7 +71,7 @@ def _phase(
 
 def _conditions(old: PodGroupStatus, workload: Workload | None, short: str | None, now: float) -> tuple[Condition, ...]:
     started = workload is not None and is_true(workload.status.conditions, ADMITTED)
-    reason, message = GangStartedReason.ADMITTED, "the pods were let go"
+    reason, message = GangStartedReason.ADMITTED, "the pods were started"
     if not started:
         waits = find_condition(workload.status.conditions, QUOTA_RESERVED) if workload else None
         reason, message = GangStartedReason.WAITING_FOR_PODS, short or "the gang is about to be queued"

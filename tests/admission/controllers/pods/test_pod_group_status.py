@@ -72,7 +72,7 @@ def test_counts_owner_and_when_the_gates_were_opened() -> None:
     [
         pytest.param((GATED,), None, "1 of 2 pods exist", id="too few"),
         pytest.param((GATED, GATED), workload(False, "no quota for gpus"), "no quota for gpus", id="the queue's words"),
-        pytest.param((FREE, FREE), workload(True), "the pods were let go", id="started"),
+        pytest.param((FREE, FREE), workload(True), "the pods were started", id="started"),
     ],
 )
 def test_what_the_gang_waits_for_is_said(pods: tuple[QueuedPod, ...], of: Workload | None, message: str) -> None:
