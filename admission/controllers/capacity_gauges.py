@@ -9,6 +9,7 @@ level or domain that is gone are removed. A task of the leader (assembly.py).
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -20,6 +21,8 @@ from admission.engine.queue.queues import PendingQueues
 from admission.engine.topology.allocation.capacity import parts
 from admission.engine.topology.allocation.footprint import Footprint
 from admission.engine.topology.figures import CapacityFigures, FlavorFigures, LevelFigures
+
+log = logging.getLogger(__name__)
 
 PERIOD: Final = 15.0
 """Seconds between two sums: half of the usual time between two scrapes."""
@@ -39,7 +42,10 @@ class CapacityGauges:
         """Runs until cancelled."""
         while True:
             for flavor in sorted(self._ledger.capacity.trees.keys() | self._shown.keys()):
-                await self._renew(flavor)
+                try:
+                    await self._renew(flavor)
+                except Exception:  # figures are not worth an end of the controller
+                    log.exception("the figures of a flavor could not be computed", extra={"flavor": flavor})
             await asyncio.sleep(PERIOD)
 
     def renewed(self, flavor: str) -> Iterator[None]:

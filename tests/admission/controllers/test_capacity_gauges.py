@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -224,3 +225,29 @@ def test_the_largest_gang_fits_and_a_larger_one_does_not(seed: int) -> None:
     ledger.apply(ObjectRemoved(RemovedKind.FLAVOR, "placed"))
     for _ in gauges.renewed("placed"):
         pass
+
+
+async def test_figures_that_fail_end_neither_the_controller_nor_those_of_the_next_time(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet, times = Sheet(), 0
+
+    def held() -> dict[str, object]:
+        nonlocal times
+        times += 1
+        if times == 1:
+            raise KeyError("gone")
+        return {}
+
+    monkeypatch.setattr("admission.controllers.capacity_gauges.PERIOD", 0.0)
+    monkeypatch.setattr(sheet.ledger, "held", held)
+    task = asyncio.create_task(sheet.gauges.run())
+    async with asyncio.timeout(30):
+        while not sheet.total():
+            await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sheet.total() == {"free": 16.0}
+    assert [record.getMessage() for record in caplog.records] == ["the figures of a flavor could not be computed"]
+    caplog.clear()
