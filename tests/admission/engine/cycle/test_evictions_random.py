@@ -29,11 +29,12 @@ from admission.engine.reasons import Reason
 from admission.world.world import World
 from tests.admission.engine.builders import host, queue, racks
 from tests.admission.engine.builders import workload as made_workload
+from tests.budgets import quick
 
 START = 10_000.0
 RECLAIM = ("Never", "LowerPriority", "Any")
 WITHIN = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
-SHORT, LONG = range(80), range(10_000)
+SHORT, LONG = range(quick(80)), range(10_000)
 STEPS = 80
 """So many cycles after the last arrival; evictions have to end long before."""
 

@@ -6,6 +6,7 @@ and its JSON say the same of it.
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 from collections.abc import Callable
@@ -66,6 +67,12 @@ def explained(made: Made) -> Explanation:
     return explain(made.cluster.ledger, made.workload, made.now, inputs=made.scene, checks=made.checks)
 
 
+@functools.cache
+def explanation_of(make: Make) -> Explanation:
+    """A value that several tests ask for."""
+    return explained(make())
+
+
 @each
 def test_it_says_what_the_cycle_says_and_changes_nothing(make: Make) -> None:
     made = make()
@@ -84,7 +91,7 @@ def test_it_says_what_the_cycle_says_and_changes_nothing(make: Make) -> None:
 
 @each
 def test_every_remedy_carried_out_lets_it_in(make: Make) -> None:
-    for remedy in explained(make()).remedies:
+    for remedy in explanation_of(make).remedies:
         assert admits(make(), remedy), remedy
 
 
@@ -343,7 +350,7 @@ def command_says(made: Made, folder: Path) -> tuple[dict[str, Any], str]:
     (folder / "snapshot.json").write_bytes(saved.encode())
     outs = []
     for as_json in (True, False):
-        out = Console(file=io.StringIO(), width=100_000)
+        out = Console(file=io.StringIO(), width=10_000)
         asked = command.ExplainArguments("ns/w", as_json=as_json, snapshot=folder / "snapshot.json")
         assert command.run(asked, WorldRules(), out, Console(file=io.StringIO())) == 0
         assert isinstance(out.file, io.StringIO)
@@ -353,7 +360,7 @@ def command_says(made: Made, folder: Path) -> tuple[dict[str, Any], str]:
 
 @pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
 def test_value_line_command_and_json_say_the_same(make: Make, tmp_path: Path) -> None:
-    found = explained(make())
+    found = explanation_of(make)
     wire, text = command_says(make(), tmp_path)
     assert {key: wire[key] for key in ("verdict", "reason", "message", "headline")} == {
         "verdict": found.verdict,
@@ -371,5 +378,5 @@ def test_value_line_command_and_json_say_the_same(make: Make, tmp_path: Path) ->
 
 
 def test_every_code_is_met() -> None:
-    met = {code for make in ALL for code in explained(make()).codes}
+    met = {code for make in ALL for code in explanation_of(make).codes}
     assert set(Reason) - met == set()
