@@ -44,37 +44,37 @@ class DoctorArguments:
     context: str | None = None
 
 
-def run(asked: DoctorArguments, out: Console | None = None, err: Console | None = None) -> int:
+def run(arguments: DoctorArguments, out: Console | None = None, err: Console | None = None) -> int:
     """Runs the command and returns its exit code."""
     out, err = out or Console(), err or Console(stderr=True)
     try:
-        report = asyncio.run(report_of(asked))
+        report = asyncio.run(report_of(arguments))
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"cannot look: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_LOOKED
-    if asked.as_json:
+    if arguments.as_json:
         out.file.write(json.dumps(to_wire(report), indent=2) + "\n")
     else:
-        _print(report, out, _MOST_JSON if asked.all_rows else _SHOWN)
-        out.print(_verdict(asked, report), soft_wrap=True, highlight=False, markup=False)
+        _print(report, out, _MOST_JSON if arguments.all_rows else _SHOWN)
+        out.print(_verdict(arguments, report), soft_wrap=True, highlight=False, markup=False)
     if report.findings:
         return FINDINGS
     return NOT_LOOKED if report.unread else HEALTHY
 
 
-async def report_of(asked: DoctorArguments) -> Report:
+async def report_of(arguments: DoctorArguments) -> Report:
     """Looks at the cluster and returns what the checks found. Raises StowageError if it does not answer."""
-    namespace = asked.namespace or (_KUEUE_NAMESPACE if asked.preflight else _NAMESPACE)
-    every: Sequence[Check] = PREFLIGHT if asked.preflight else checks.ALL
-    async with await connect(asked.kubeconfig, asked.context) as kube:
-        view = await look(kube, namespace, expected(CONFIG, namespace), every, _kubectl(asked))
+    namespace = arguments.namespace or (_KUEUE_NAMESPACE if arguments.preflight else _NAMESPACE)
+    every: Sequence[Check] = PREFLIGHT if arguments.preflight else checks.ALL
+    async with await connect(arguments.kubeconfig, arguments.context) as kube:
+        view = await look(kube, namespace, expected(CONFIG, namespace), every, _kubectl(arguments))
     return examined(view, every)
 
 
-def _kubectl(asked: DoctorArguments) -> str:
+def _kubectl(arguments: DoctorArguments) -> str:
     """Returns the beginning of commands, for the same cluster."""
-    options = [f"--kubeconfig={asked.kubeconfig}"] if asked.kubeconfig else []
-    options += [f"--context={asked.context}"] if asked.context else []
+    options = [f"--kubeconfig={arguments.kubeconfig}"] if arguments.kubeconfig else []
+    options += [f"--context={arguments.context}"] if arguments.context else []
     return shlex.join(["kubectl", *options])
 
 
@@ -111,10 +111,10 @@ def _print_finding(found: Finding, out: Console) -> None:
     out.print(Text(f"    {found.command}", style="cyan"), soft_wrap=True)
 
 
-def _verdict(asked: DoctorArguments, report: Report) -> str:
+def _verdict(arguments: DoctorArguments, report: Report) -> str:
     number = sum(len(found) for _, found in report.findings)
     looked = f"{len(report.passed)} checks passed"
-    if asked.preflight:
+    if arguments.preflight:
         verdict = "not ready to migrate" if number else "ready to migrate"
         return f"{verdict}: {looked}, {number} findings"
     return f"{looked}, {number} findings" if number or report.unread else f"nothing is wrong: {looked}"

@@ -168,10 +168,10 @@ def doctor(
     """Check the installation and the cluster: what is wrong, why it matters, what mends it. Changes nothing."""
     from admission.cli import doctor as command
 
-    asked = command.DoctorArguments(
+    arguments = command.DoctorArguments(
         namespace, preflight=preflight, as_json=as_json, all_rows=all_rows, kubeconfig=kubeconfig, context=context
     )
-    raise typer.Exit(command.run(asked))
+    raise typer.Exit(command.run(arguments))
 
 
 @app.command("support-bundle")
@@ -185,8 +185,8 @@ def support_bundle(
     """Write one archive for those who help: objects, statuses, logs, metrics, doctor's report; secrets are taken out."""
     from admission.cli import support_bundle as command
 
-    asked = command.BundleArguments(output, namespace, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
-    raise typer.Exit(command.run(asked, rules()))
+    arguments = command.BundleArguments(output, namespace, snapshot=snapshot, kubeconfig=kubeconfig, context=context)
+    raise typer.Exit(command.run(arguments, rules()))
 
 
 @app.command()
@@ -222,7 +222,7 @@ def topology_init(
     """Make Topology and ResourceFlavors from the labels of nodes (clouds, Topograph); show the tree and what is odd."""
     from admission.cli import topology as command
 
-    asked = command.InitArguments(
+    arguments = command.InitArguments(
         files=files or (),
         name=name,
         flavor_by=flavor_by,
@@ -233,7 +233,7 @@ def topology_init(
         kubeconfig=kubeconfig,
         context=context,
     )
-    raise typer.Exit(command.run(asked))
+    raise typer.Exit(command.run(arguments))
 
 
 jobkind = typer.Typer(

@@ -44,35 +44,37 @@ class BundleArguments:
     context: str | None = None
 
 
-def run(asked: BundleArguments, rules: WorldRules, err: Console | None = None) -> int:
+def run(arguments: BundleArguments, rules: WorldRules, err: Console | None = None) -> int:
     """Runs the command and returns its exit code."""
     err = err or Console(stderr=True)
     try:
-        missing = asyncio.run(_run(asked, rules))
+        missing = asyncio.run(_run(arguments, rules))
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"no bundle: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_WRITTEN
     for name, why in sorted(missing.items()):
         err.print(f"{name}: not in the bundle: {why}", style="yellow", markup=False, soft_wrap=True, highlight=False)
-    err.print(f"{asked.output}: read it before you send it", markup=False, soft_wrap=True, highlight=False)
+    err.print(f"{arguments.output}: read it before you send it", markup=False, soft_wrap=True, highlight=False)
     return INCOMPLETE if missing else COMPLETE
 
 
-async def _run(asked: BundleArguments, rules: WorldRules) -> dict[str, str]:
+async def _run(arguments: BundleArguments, rules: WorldRules) -> dict[str, str]:
     """Writes the archive and returns what it lacks."""
-    async with await connect(asked.kubeconfig, asked.context) as kube:
+    async with await connect(arguments.kubeconfig, arguments.context) as kube:
         await kube.get_path("/version")
-        collector = Collector(kube, asked.namespace or _NAMESPACE)
-        parts = {name: data async for name, data in _parts(kube, asked, rules, collector)}
+        collector = Collector(kube, arguments.namespace or _NAMESPACE)
+        parts = {name: data async for name, data in _parts(kube, arguments, rules, collector)}
     sizes = {name: len(data) for name, data in parts.items()}
     parts["README.txt"] = readme(version("stowage"), sizes, collector.missing)
-    descriptor = os.open(asked.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(arguments.output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(_archive(parts))
     return collector.missing
 
 
-async def _parts(kube: Kube, asked: BundleArguments, rules: WorldRules, collector: Collector) -> AsyncIterator[Part]:
+async def _parts(
+    kube: Kube, arguments: BundleArguments, rules: WorldRules, collector: Collector
+) -> AsyncIterator[Part]:
     async for part in collector.objects():
         yield part
     async for part in collector.processes():
@@ -80,11 +82,11 @@ async def _parts(kube: Kube, asked: BundleArguments, rules: WorldRules, collecto
     server = msgspec.json.decode(await kube.get_path("/version"))
     yield "version.json", encoded({"stowage": version("stowage"), "kubernetes": value(server)})
     try:
-        doctor = DoctorArguments(asked.namespace, kubeconfig=asked.kubeconfig, context=asked.context)
+        doctor = DoctorArguments(arguments.namespace, kubeconfig=arguments.kubeconfig, context=arguments.context)
         yield "doctor.json", encoded(value(to_wire(await report_of(doctor))))
     except (StowageError, TimeoutError) as failed:
         collector.missing["doctor.json"] = worded(failed)
-    if asked.snapshot:
+    if arguments.snapshot:
         try:
             captured = capture_world(await from_cluster(kube, rules)).encode()
             yield "snapshot.json", encoded(value(msgspec.json.decode(captured)))

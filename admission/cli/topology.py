@@ -58,31 +58,31 @@ class _Node(msgspec.Struct):
     metadata: _Meta
 
 
-def run(asked: InitArguments, out: Console | None = None, err: Console | None = None) -> int:
+def run(arguments: InitArguments, out: Console | None = None, err: Console | None = None) -> int:
     """Runs the command and returns its exit code."""
     out, err = out or Console(), err or Console(stderr=True)
     try:
-        return asyncio.run(_run(asked, out, err))
+        return asyncio.run(_run(arguments, out, err))
     except (StowageError, OSError, TimeoutError) as failed:
         err.print(f"no topology: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
         return NOT_WRITTEN
 
 
-async def _run(asked: InitArguments, out: Console, err: Console) -> int:
-    if asked.files and not asked.apply:
-        return _printed(asked, _from_files(asked.files), out, err)[0]
-    async with await connect(asked.kubeconfig, asked.context) as kube:
-        nodes = _from_files(asked.files) if asked.files else await _from_cluster(kube)
-        code, made = _printed(asked, nodes, out, err)
-        if asked.apply and code == WRITTEN:
-            await _write(kube, asked, made, out)
+async def _run(arguments: InitArguments, out: Console, err: Console) -> int:
+    if arguments.files and not arguments.apply:
+        return _printed(arguments, _from_files(arguments.files), out, err)[0]
+    async with await connect(arguments.kubeconfig, arguments.context) as kube:
+        nodes = _from_files(arguments.files) if arguments.files else await _from_cluster(kube)
+        code, made = _printed(arguments, nodes, out, err)
+        if arguments.apply and code == WRITTEN:
+            await _write(kube, arguments, made, out)
     return code
 
 
-def _printed(asked: InitArguments, nodes: Sequence[LabelledNode], out: Console, err: Console) -> tuple[int, Plan]:
+def _printed(arguments: InitArguments, nodes: Sequence[LabelledNode], out: Console, err: Console) -> tuple[int, Plan]:
     """Prints the tree, what is odd, and unless they are to be written the manifests."""
     workers = [node for node in nodes if CONTROL_PLANE not in node.labels]
-    made = plan(workers, asked.name, asked.flavor_by, asked.source)
+    made = plan(workers, arguments.name, arguments.flavor_by, arguments.source)
     for line in lines(made):
         err.print(plain_line(line), markup=False, soft_wrap=True, highlight=False)
     for text in made.oddities[:_SHOWN]:
@@ -94,9 +94,9 @@ def _printed(asked: InitArguments, nodes: Sequence[LabelledNode], out: Console, 
             "no node has a label from which a flavor follows (--flavor-by names one)", style="red", highlight=False
         )
         return NOTHING, made
-    if not asked.apply:
-        out.file.write(yaml.safe_dump_all(_manifests(asked, made), sort_keys=False))
-        for missing in _node_labels(asked, made):
+    if not arguments.apply:
+        out.file.write(yaml.safe_dump_all(_manifests(arguments, made), sort_keys=False))
+        for missing in _node_labels(arguments, made):
             words = shlex.join(["label", "node", missing.node, f"{missing.key}={missing.value}"])
             out.file.write(f"# kubectl {plain(words)}\n")
     return WRITTEN, made
@@ -107,14 +107,14 @@ def plain_line(line: str) -> str:
     return f"{' ' * (len(line) - len(line.lstrip()))}{plain(line)}"
 
 
-def _manifests(asked: InitArguments, made: Plan) -> list[dict[str, Any]]:
-    if asked.topology_only:
+def _manifests(arguments: InitArguments, made: Plan) -> list[dict[str, Any]]:
+    if arguments.topology_only:
         return made.topology_objects()[:1]
     return [*made.topology_objects(), *made.flavor_objects()]
 
 
-def _node_labels(asked: InitArguments, made: Plan) -> Sequence[MissingLabel]:
-    return made.labels if asked.label_nodes and not asked.topology_only else ()
+def _node_labels(arguments: InitArguments, made: Plan) -> Sequence[MissingLabel]:
+    return made.labels if arguments.label_nodes and not arguments.topology_only else ()
 
 
 def _from_files(files: Sequence[Path]) -> list[LabelledNode]:
@@ -139,14 +139,14 @@ async def _from_cluster(kube: Kube) -> list[LabelledNode]:
             return found
 
 
-async def _write(kube: Kube, asked: InitArguments, made: Plan, out: Console) -> None:
+async def _write(kube: Kube, arguments: InitArguments, made: Plan, out: Console) -> None:
     """Applies the objects, and the labels of nodes that lack a level. Raises StowageError."""
     kinds = {TOPOLOGIES.kind: TOPOLOGIES, RESOURCE_FLAVORS.kind: RESOURCE_FLAVORS}
-    for obj in _manifests(asked, made):
+    for obj in _manifests(arguments, made):
         name = obj["metadata"]["name"]
         await kube.patch(kinds[obj["kind"]], name, obj, kind=PatchKind.APPLY, field_manager=_MANAGER)
         out.print(f"applied {obj['kind']} {name}", markup=False, highlight=False)
-    for missing in _node_labels(asked, made):
+    for missing in _node_labels(arguments, made):
         body = {"metadata": {"labels": {missing.key: missing.value}}}
         await kube.patch(NODES, missing.node, body, kind=PatchKind.MERGE)
         out.print(f"labelled Node {missing.node} {missing.key}={missing.value}", markup=False, highlight=False)

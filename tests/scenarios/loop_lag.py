@@ -18,7 +18,7 @@ from admission.cli.processes import ChildProcess
 from tests.scenarios.churn import series
 
 LIMIT: Final = 0.05
-"""Seconds that no scrape, snapshot, explanation or decision may hold a loop (issue 19, 4)."""
+"""Seconds that no scrape, snapshot, explanation or decision may hold a loop."""
 NEVER: Final = 0.25
 """Seconds that the upper bound never reaches: five turns of the limit."""
 SHARE: Final = 0.05

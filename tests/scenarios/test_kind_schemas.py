@@ -1,4 +1,4 @@
-"""CRDs with schemas: one that drops what a JobKind writes is told of by an event, and one that does not is managed (issue 18).
+"""CRDs with schemas: one that drops what a JobKind writes is told of by an event, and one that does not is managed.
 
 Its user would see a job that runs without quota, or pods that nobody placed, and no word about why.
 """

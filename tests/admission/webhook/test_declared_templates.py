@@ -1,4 +1,4 @@
-"""A template in an object of a declared kind that is none: refused with its field, and no failure of the webhook (issue 18)."""
+"""A template in an object of a declared kind that is none: refused with its field, and no failure of the webhook."""
 
 from __future__ import annotations
 
