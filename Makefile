@@ -19,7 +19,7 @@ E2E_WORKERS ?= 4
 DEALT = --dist loadgroup --no-loadscope-reorder --durations=10
 PARALLEL = -n $(WORKERS) $(DEALT)
 
-.PHONY: kinds demo test test-fast test-long check format controlplane e2e e2e-kinds bench image lock crds reference docs clean
+.PHONY: board kinds demo test test-fast test-long check format controlplane e2e e2e-kinds bench image lock crds reference docs clean
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it anew.
@@ -58,6 +58,7 @@ check: $(STAMP)           ## format, lint, types, import contracts, generated fi
 	@$(BIN)/python -m hack.crds --check
 	@$(BIN)/python -m hack.kinds --check
 	@$(BIN)/python -m hack.reference --check
+	@$(BIN)/python -m hack.board --check
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(STAMP)
@@ -82,6 +83,9 @@ crds: $(STAMP)            ## writes config/crd anew from the types
 
 kinds: $(STAMP)           ## writes what config/ says of declared job kinds
 	@$(BIN)/python -m hack.kinds
+
+board: $(STAMP)           ## writes the Grafana board anew
+	@$(BIN)/python -m hack.board
 
 reference: $(STAMP)       ## writes docs/reference anew from the code
 	@$(BIN)/python -m hack.reference

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from admission import metrics
 from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gangs, living, plain_pods, whole_jobs
 from admission.controllers.cluster_view import make_views
+from admission.controllers.ledger_audit import audited
 from admission.controllers.status import legacy_reasons
 from admission.engine.queue.queues import PendingQueues
 from admission.integrations.job_kinds import JobKinds
@@ -27,10 +26,8 @@ from api.kube.events import EventRecorder
 from api.kube.leader import LeaderElection
 from api.kube.process import Process
 
-log = logging.getLogger(__name__)
-
 CONTROLLER = "controller"
-_AUDIT_PERIOD, _AUDIT_PAUSE = 60.0, 0.03
+_AUDIT_PERIOD = 60.0
 # Most events sent in one burst, and most events that wait (some hundred bytes each).
 _EVENTS_AT_ONCE = 50
 _EVENTS_WAITING = 20_000
@@ -116,16 +113,9 @@ class _Controller:
                 group.create_task(_awaited(run), name=name)
 
     async def _audit(self) -> None:
-        """Audits the ledger's consistency periodically. A difference is a bug, which a log line and a metric report."""
         while True:
             await asyncio.sleep(_AUDIT_PERIOD)
-            found = 0
-            for differences in self._decides.ledger.auditing():
-                found += len(differences)
-                for difference in differences:
-                    log.error("the ledger disagrees with itself: %s", difference)
-                await asyncio.sleep(_AUDIT_PAUSE)  # auditing 100,000 nodes without a pause could lose the Lease
-            metrics.LEDGER_DIFFERENCES.set(found)
+            await audited(self._decides.ledger)
 
 
 async def _awaited(run: Callable[[], Awaitable[None]]) -> None:

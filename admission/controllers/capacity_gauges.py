@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 PERIOD: Final = 15.0
 """Seconds between two sums: half of the usual time between two scrapes."""
+_LOOKS: Final = 15
+"""Looks in a period for flavors that are new or gone, which do not wait for its end."""
 _PART, _SERIES = 25, 250
 """Domains whose values are collected, and series that are set or removed, in one step of a millisecond or two."""
 
@@ -46,7 +48,10 @@ class CapacityGauges:
                     await self._renew(flavor)
                 except Exception:  # figures are not worth an end of the controller
                     log.exception("the figures of a flavor could not be computed", extra={"flavor": flavor})
-            await asyncio.sleep(PERIOD)
+            for _ in range(_LOOKS):
+                await asyncio.sleep(PERIOD / _LOOKS)
+                if self._ledger.capacity.trees.keys() != self._shown.keys():
+                    break
 
     def renewed(self, flavor: str) -> Iterator[None]:
         """Renews the series of a flavor in steps; yields between two of them."""

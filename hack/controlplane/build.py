@@ -51,7 +51,8 @@ class Recipe:
     """A build from one go.mod: its tools, and objects that modules contain.
 
     `name` names the folder in the cache. Tools have the names of their packages, which `renamed` changes. `shipped` maps a
-    module to a function that reads objects from its folder, by the name of the JSON file that stores them.
+    module to a function that reads objects from its folder, by the name of the JSON file that stores them. `tags` are those
+    of Go's build.
     """
 
     name: str
@@ -59,6 +60,12 @@ class Recipe:
     programs: tuple[str, ...]
     renamed: Mapping[str, str] = field(default_factory=dict)
     shipped: Mapping[str, Extract] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags of Go's build."""
+        return (*FLAGS, f"-tags={','.join(self.tags)}") if self.tags else FLAGS
 
 
 CONTROL_PLANE = Recipe(
@@ -117,7 +124,7 @@ def key(module_files: tuple[bytes, ...], flags: tuple[str, ...] = FLAGS, machine
 
 
 def current_key(recipe: Recipe = CONTROL_PLANE) -> str:
-    return key(((recipe.folder / "go.mod").read_bytes(), (recipe.folder / "go.sum").read_bytes()))
+    return key(((recipe.folder / "go.mod").read_bytes(), (recipe.folder / "go.sum").read_bytes()), recipe.flags)
 
 
 def installed(root: Path | None = None, recipe: Recipe = CONTROL_PLANE) -> Tools | None:
@@ -165,9 +172,9 @@ def _build(root: Path, recipe: Recipe) -> Tools:
 def _compile(go: Path, recipe: Recipe, out: Path) -> None:
     progress = Progress(sys.stderr, USUAL)
     progress.stage("downloading modules", None)
-    stale = _run(go, recipe, progress, "list", "-deps", *FLAGS, "-f", "{{.StaleReason}}", "tool").splitlines()
+    stale = _run(go, recipe, progress, "list", "-deps", *recipe.flags, "-f", "{{.StaleReason}}", "tool").splitlines()
     progress.stage("compiling", sum(reason != _CACHED for reason in stale))
-    _run(go, recipe, progress, "build", "-v", *FLAGS, "-o", f"{out}/", "tool")
+    _run(go, recipe, progress, "build", "-v", *recipe.flags, "-o", f"{out}/", "tool")
     # `go build` names programs by their packages: etcd's main package is called `server`
     for old, new in recipe.renamed.items():
         (out / old).rename(out / new)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from hack.controlplane import build, lws
-from hack.controlplane.build import Tools
+from hack.controlplane.build import Recipe, Tools
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.operators import OPERATORS
 from hack.controlplane.options import ClusterOptions
@@ -30,6 +30,13 @@ def control_plane_tools() -> Tools:
     if tools is None and not os.environ.get("STOWAGE_E2E"):
         pytest.skip("the control plane is not built: `make controlplane` builds it, `make e2e` builds it and runs this")
     return tools or build.ensure()
+
+
+def built(recipe: Recipe) -> Tools:
+    """Returns a build that few tests need. Builds it if STOWAGE_E2E is set, else skips the test."""
+    if (tools := build.installed(recipe=recipe)) is None and not os.environ.get("STOWAGE_E2E"):
+        pytest.skip(f"{recipe.name} is not built: `make e2e` builds it and runs this")
+    return tools or build.ensure(recipe=recipe)
 
 
 @pytest.fixture(scope="module")

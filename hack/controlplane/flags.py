@@ -49,6 +49,7 @@ def apiserver(site: ClusterPaths, options: ClusterOptions) -> list[str]:
         "--service-cluster-ip-range=10.0.0.0/16",
         *_serving(site, "apiserver"),
         f"--client-ca-file={site.pki('ca.crt')}",
+        *_front_proxy(site),
         f"--service-account-issuer={site.server}",
         f"--service-account-key-file={site.pki('service-accounts.pub')}",
         f"--service-account-signing-key-file={site.pki('service-accounts.key')}",
@@ -173,6 +174,19 @@ def lws_config(site: ClusterPaths) -> dict[str, Any]:
 
 def _serving(site: ClusterPaths, name: str) -> list[str]:
     return [f"--tls-cert-file={site.pki(f'{name}.crt')}", f"--tls-private-key-file={site.pki(f'{name}.key')}"]
+
+
+def _front_proxy(site: ClusterPaths) -> list[str]:
+    """Returns the arguments by which the API server forwards requests of aggregated APIs with their user in headers."""
+    return [
+        f"--requestheader-client-ca-file={site.pki('front-proxy/ca.crt')}",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={site.pki('front-proxy/client.crt')}",
+        f"--proxy-client-key-file={site.pki('front-proxy/client.key')}",
+    ]
 
 
 def _delegated(site: ClusterPaths, name: str) -> list[str]:

@@ -194,6 +194,25 @@ def test_with_prometheus(installed: ControlPlane, variant: Path) -> None:
         template = made["Deployment", name]["spec"]["template"]
         assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
         assert port["targetPort"] in {p["name"] for p in template["spec"]["containers"][0]["ports"]}
+    assert made["PrometheusRule", "stowage"]["spec"]["groups"]
+    board = made["ConfigMap", "stowage-board"]
+    assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(board["data"]["board.json"])["title"] == "Stowage"
+
+
+def test_with_visibility(installed: ControlPlane, variant: Path) -> None:
+    """The Service leads to the port that the controller serves once the component is there."""
+    made = compose(installed, variant, "selfsigned", "visibility")
+    template = made["Deployment", "stowage-controller"]["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    service = made["Service", "stowage-visibility"]["spec"]
+    assert service["selector"].items() <= template["metadata"]["labels"].items()
+    assert {"name": service["ports"][0]["targetPort"], "containerPort": 8082} in container["ports"]
+    assert {"name": "STOWAGE_VISIBILITY_SERVER__ENABLED", "value": "true"} in container["env"]
+    for version in ("v1beta1", "v1beta2"):
+        spec = made["APIService", f"{version}.visibility.kueue.x-k8s.io"]["spec"]
+        assert spec["service"] == {"name": "stowage-visibility", "namespace": OURS}
+        assert "insecureSkipTLSVerify" not in spec
 
 
 # ---- the samples, with the processes running

@@ -46,6 +46,9 @@ def uninstall(cluster: ControlPlane, *args: str, answer: str = "") -> tuple[int,
 def installed(cluster: ControlPlane) -> ControlPlane:
     cluster.add_nodes(node(f"host-{n}", {}) for n in range(2))
     cluster.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
+    # An aggregated API that nobody serves: the API server would not delete a namespace while it is registered.
+    for file in ("apiservice", "service", "secret", "rbac", "policy"):
+        cluster.kubectl("apply", "--server-side", "-f", str(CONFIG / "visibility" / f"{file}.yaml"))
     eventually("the CRDs are served", lambda: "workloads" in cluster.kubectl("api-resources", f"--api-group={GROUP}"))
     queue(cluster)
     return cluster
@@ -53,7 +56,9 @@ def installed(cluster: ControlPlane) -> ControlPlane:
 
 def left(cluster: ControlPlane) -> set[str]:
     kinds = "crd,clusterrole,clusterrolebinding,mutatingwebhookconfiguration,validatingwebhookconfiguration,namespace"
-    return set(cluster.kubectl("get", kinds, "-l", "app.kubernetes.io/name=stowage", "-o", "name").split())
+    ours = ("-l", "app.kubernetes.io/name=stowage", "-o", "name")
+    found = cluster.kubectl("get", f"{kinds},apiservice", *ours).split()
+    return {*found, *cluster.kubectl("get", "rolebinding", "-n", "kube-system", *ours).split()}
 
 
 def test_no_changes_nothing(installed: ControlPlane) -> None:

@@ -11,13 +11,16 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from admission.visibility.api_documents import documents
+from admission.visibility.api_documents import VERSIONS, documents
 from admission.visibility.front_proxy import FrontProxyTls, Trust, read_trust
-from admission.visibility.server import Listening, Queues, VisibilityServer, serving
+from admission.visibility.server import Listening, Queues, VisibilityServer, asked, serving
 from admission.webhook.certificate_authority import issue
 from api.errors import ApiError
 from api.kube.access import Right, Subject
@@ -222,6 +225,14 @@ async def test_an_invalid_ca_keeps_the_present_one(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=r"PEM|ASN1|cadata|certificate"):
             await server.tls.use(Trust("no certificate"))
         assert (await server.get())[0] == 200
+
+
+@given(st.text(max_size=40), st.lists(st.text(max_size=8), max_size=9))
+def test_any_path_names_a_list_or_nothing(text: str, parts: list[str]) -> None:
+    """A path that names one has a queue's name, a version that is served, and the group of the API."""
+    for path in (text, "/".join(["", "apis", "visibility.kueue.x-k8s.io", *parts]), quote(text)):
+        found = asked(path)
+        assert found is None or (found.name and found.version in VERSIONS and path.startswith("/"))
 
 
 # ---- what is answered
