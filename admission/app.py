@@ -51,7 +51,8 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
                 serving = visibility.run(kube, settings, parts.views, parts.queues)
                 group.create_task(serving, name="visibility API")
             lead = parts.lead
-            group.create_task(election.run(lead) if settings.lease.enabled else lead(), name=CONTROLLER)
+            leading = election.run(lead) if settings.lease.enabled else election.run_alone(lead)
+            group.create_task(leading, name=CONTROLLER)
 
 
 class _Controller:

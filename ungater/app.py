@@ -59,7 +59,8 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         async with asyncio.TaskGroup() as group:
             for informer in informers:
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
-            group.create_task(election.run(lead) if settings.lease.enabled else lead(), name="ungater")
+            leading = election.run(lead) if settings.lease.enabled else election.run_alone(lead)
+            group.create_task(leading, name="ungater")
 
 
 def main() -> int:

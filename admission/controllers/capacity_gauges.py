@@ -41,7 +41,16 @@ class CapacityGauges:
         self._shown: dict[str, Table] = {}
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Runs until cancelled, and removes all series then: another replica leads, and sums would count both."""
+        try:
+            await self._run()
+        finally:
+            for shown in self._shown.values():
+                for gauge, labels in shown:
+                    gauge.remove(*labels)
+            self._shown = {}
+
+    async def _run(self) -> None:
         while True:
             for flavor in sorted(self._ledger.capacity.trees.keys() | self._shown.keys()):
                 try:

@@ -95,6 +95,14 @@ class LeaderElection:
             if await self._reign(lead):
                 return
 
+    async def run_alone(self, lead: Callable[[], Awaitable[object]]) -> None:
+        """Runs `lead()` without a Lease, where there is one replica; the metric says that it leads."""
+        self._metric.set(1)
+        try:
+            await lead()
+        finally:
+            self._metric.set(0)
+
     # ---- leading
 
     async def _reign(self, lead: Callable[[], Awaitable[object]]) -> bool:

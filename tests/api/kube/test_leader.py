@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Self
 
 import pytest
+from prometheus_client import REGISTRY
 
 from api.errors import AlreadyExists, Conflict, NotFound, NotLeader, ServerError, Unreachable
 from api.kube.client import Kube
@@ -317,3 +318,24 @@ async def test_a_standby_leads_as_soon_as_the_lease_of_a_leader_that_was_killed_
 def test_timing_that_could_make_two_leaders_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"lease_duration .* > renew_deadline .* > retry_period .* does not hold"):
         LeaderSettings("stowage", "controller", "a", **wrong)
+
+
+async def test_a_single_replica_leads_without_a_lease() -> None:
+    """Its metric says so: an alert looks for the one that leads."""
+    server, led = LeaseServer(), asyncio.Event()
+    clock = ManualClock()
+    kube = WiredKube(Wire(server, clock, "a", timeout=60.0))
+    election = LeaderElection(kube, LeaderSettings("stowage", "alone", "a"), clock)
+    labels = {"lease": "alone"}
+
+    async def lead() -> None:
+        led.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(election.run_alone(lead))
+    await led.wait()
+    assert REGISTRY.get_sample_value("stowage_leader", labels) == 1
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert REGISTRY.get_sample_value("stowage_leader", labels) == 0
