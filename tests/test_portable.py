@@ -10,10 +10,10 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
 PATHS = re.compile(r"(?<![\w./}-])/(?:work|home|root|Users|mnt|tmp)/(?!\.\.\.)[\w.-]+")
-HOSTS = re.compile(r"https?://([\w.-]+)")
+HOSTS = re.compile(r"https?://(?:[\w:.-]+@)?([\w.-]+)")
 MOUNTS = {"/tmp/stowage-webhook", "/tmp/k8s-webhook-server"}
 """Folders inside containers, named by manifests: ours, and that of controller-runtime."""
-PUBLIC = {"127.0.0.1", "localhost", "evil", "proxy.example", "api.example", "github.com", "www.apache.org"}
+PUBLIC = {"127.0.0.1", "localhost", "example.com", "evil", "proxy.example", "api.example", "github.com", "www.apache.org"}
 
 
 def tracked() -> list[str]:

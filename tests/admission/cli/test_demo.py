@@ -105,7 +105,7 @@ def test_a_story_that_does_not_come_true_is_an_error(monkeypatch: pytest.MonkeyP
 
 async def test_the_deadline_says_what_was_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Stuck(demo.StoryPlayer):
-        async def tell(self, asks: Sequence[StoryJob]) -> demo.StoryResult:
+        async def play(self, jobs: Sequence[StoryJob]) -> demo.StoryResult:
             self.awaited = "late runs"
             never: asyncio.Future[demo.StoryResult] = asyncio.get_running_loop().create_future()
             return await never
