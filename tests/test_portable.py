@@ -13,7 +13,16 @@ PATHS = re.compile(r"(?<![\w./}-])/(?:work|home|root|Users|mnt|tmp)/(?!\.\.\.)[\
 HOSTS = re.compile(r"https?://(?:[\w:.-]+@)?([\w.-]+)")
 MOUNTS = {"/tmp/stowage-webhook", "/tmp/k8s-webhook-server"}
 """Folders inside containers, named by manifests: ours, and that of controller-runtime."""
-PUBLIC = {"127.0.0.1", "localhost", "example.com", "evil", "proxy.example", "api.example", "github.com", "www.apache.org"}
+PUBLIC = {
+    "127.0.0.1",
+    "localhost",
+    "example.com",
+    "evil",
+    "proxy.example",
+    "api.example",
+    "github.com",
+    "www.apache.org",
+}
 
 
 def tracked() -> list[str]:
