@@ -16,7 +16,9 @@ import pytest
 from admission.engine import convert, model
 from admission.engine.model import HOSTNAME_LABEL, Assignment, ObjectRemoved, PlacementRequest, RemovedKind
 from api.workloads import Workload
+from tests.admission.engine.topology import vectors
 from tests.admission.engine.topology.test_drawn_gangs import FLAVOR, SITE, GangCluster
+from tests.admission.engine.topology.vectors import ledger, node
 from tests.binds.drawn import Draw, Object
 from tests.binds.filters import pinned
 from tests.budgets import examples
@@ -166,6 +168,48 @@ def test_the_pods_of_a_failed_node_get_hosts_in_the_same_rack(leader: bool) -> N
                 labels = {HOSTNAME_LABEL: successor}
                 assert [text for _ in range(count) if (text := here.refused(group, name, labels))] == [], f"seed {seed}"
     assert replaced > SEEDS // 6
+
+
+@pytest.mark.parametrize("profile", list(model.Profile))
+def test_a_pod_with_terms_elsewhere_changes_the_hosts_that_are_named_and_no_outcome(profile: model.Profile) -> None:
+    """From the first such pod on, all assignments name hosts; each gang still gets the racks that it would have got."""
+    levels, named = (BLOCK, RACK), 0
+    for seed in range(SEEDS):
+        rng, options = Random(seed), model.PlacementOptions(counting=model.Counting.NODES, profile=profile)
+        nodes = [node(f"n{i}", {BLOCK: f"b{i // 9}", RACK: f"r{i // 3}"}, rng.randint(1, 6)) for i in range(18)]
+        plain, pinned_to_hosts = (ledger(options, nodes, levels) for _ in range(2))
+        term = model.PodTerm(HOSTNAME_LABEL, (), ("other",))
+        facts = model.PodFacts("other", (("app", "first"),), (term,))
+        pinned_to_hosts.apply(model.BoundPod("other/first", "n0", {}, facts=facts))
+        for i in range(rng.randint(0, 12)):
+            taken = model.BoundPod(f"ns/p{i}", f"n{rng.randrange(18)}", {"cpu": 1000 * rng.randint(1, 3)})
+            plain.apply(taken)
+            pinned_to_hosts.apply(taken)
+        for _ in range(20):
+            request = rng.choice(
+                [
+                    model.TopologyRequest(required=rng.choice(levels)),
+                    model.TopologyRequest(preferred=rng.choice(levels)),
+                    model.TopologyRequest(unconstrained=True),
+                ]
+            )
+            own = model.PodFacts("ns", (("app", "train"),))
+            pod_set = model.PodSet(
+                "main", rng.randint(1, 12), {"cpu": 1000 * rng.randint(1, 2)}, topology=request, facts=own
+            )
+            asked = [PlacementRequest(pod_set, vectors.FLAVOR, pod_set.count, facts=own)]
+            one, other = plain.placement.place(asked), pinned_to_hosts.placement.place(asked)
+            assert {name: why.message for name, why in one.failures.items()} == {
+                name: why.message for name, why in other.failures.items()
+            }
+            if one.fits:
+                racks = Counter({domain.values: domain.count for domain in one.assignments["main"].domains})
+                hosts = Counter[tuple[str, ...]]()
+                for domain in other.assignments["main"].domains:
+                    hosts[domain.values[:2]] += domain.count
+                assert hosts == racks, f"seed {seed}"
+                named += other.assignments["main"].levels[-1] == HOSTNAME_LABEL
+    assert named > SEEDS
 
 
 def _counts(found: Assignment) -> Counter[str]:
