@@ -70,6 +70,11 @@ def _scopes(tree: Tree, resolved: ResolvedRequest, spread: Sequence[Spread], fit
         holds = np.bincount(domains, weights=fit, minlength=size)
         slots = np.flatnonzero(holds >= resolved.count)
         slots = slots[np.lexsort((tree.levels[level].label[slots], holds[slots]))]
+        if resolved.required and not len(slots):
+            yield (
+                np.zeros(0, dtype=np.int64),
+                int(evenly_at_most(spread, fit, domains, size, tree.rows.alive).max(initial=0)),
+            )
         for slot in slots[:1].tolist():
             yield np.flatnonzero((domains == slot) & tree.rows.alive), resolved.count
         if len(slots) < 2:
