@@ -28,6 +28,7 @@ MOST_UNHEALTHY = 8
 """The maximum number of entries of status.unhealthyNodes in the CRD."""
 NOT_READY_DELAY = 30.0
 """Seconds that a node must be not ready, if that alone counts as a failure."""
+_CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,14 @@ class HostState:
 
     @property
     def repelling_taints(self) -> list[Taint]:
-        """The node's taints with effect NoSchedule or NoExecute."""
-        return [t for t in self.node.spec.taints if t.effect in ("NoSchedule", "NoExecute")] if self.node else []
+        """The node's taints with effect NoSchedule or NoExecute.
+
+        A cordoned node has the taint that kube-scheduler's filter NodeUnschedulable sees, also before Kubernetes adds it.
+        """
+        if self.node is None:
+            return []
+        found = [t for t in self.node.spec.taints if t.effect in ("NoSchedule", "NoExecute")]
+        return [*found, _CORDONED] if self.node.spec.unschedulable and _CORDONED not in found else found
 
     @property
     def may_have_failed(self) -> bool:
