@@ -28,6 +28,7 @@ from api.kube.resources import (
     CRDS,
     DEPLOYMENTS,
     LEASES,
+    NODES,
     PODS,
     RESOURCE_FLAVORS,
     SERVICES,
@@ -35,11 +36,13 @@ from api.kube.resources import (
     Resource,
 )
 from api.meta import parse_time
-from api.names import GROUP, VERSION
+from api.names import COSCHEDULING, COSCHEDULING_SIGS, GROUP, STOWAGE
 
 MOST: Final = 200_000
 """Objects of one kind that are read at most."""
 _PAGE: Final = 500
+_PAGES: Final = {CRDS: 20}
+"""Objects of a page, of kinds whose objects are large."""
 _AT_ONCE: Final = 16
 _OURS: Final = frozenset((LEASES, SERVICES, CONFIG_MAPS))
 """Kinds of which only the objects in Stowage's namespace are read."""
@@ -57,6 +60,8 @@ _PROBED: Final = {
     Question.ADMISSION: RESOURCE_FLAVORS,
     Question.CONVERSION: Resource(GROUP, "v1beta1", "resourceflavors", "ResourceFlavor", namespaced=False),
 }
+_CHECKED_GROUPS: Final = frozenset((GROUP, STOWAGE, COSCHEDULING, COSCHEDULING_SIGS))
+"""API groups of CRDs that are compared with those of this release."""
 _SLIM: Final = ("managedFields", "selfLink")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """On objects that `kubectl apply` wrote: the manifest. `stowage doctor` does not keep it."""
@@ -114,7 +119,9 @@ class _Reader:
         if resource is PODS:
             return await self._list_pods()
         where = self._view.namespace if resource in _OURS else None
-        found = [_slim(resource, msgspec.json.decode(raw)) async for raw in self._all(resource, where)]
+        found = [
+            _slim(resource, msgspec.json.decode(raw), self._view.namespace) async for raw in self._all(resource, where)
+        ]
         self._objects[resource] = sorted(found, key=lambda obj: (namespace_of(obj), name_of(obj)))
         return None
 
@@ -132,7 +139,7 @@ class _Reader:
         while True:
             try:
                 page = await self._kube.list_raw(
-                    resource, namespace, limit=_PAGE, continue_=after, field_selector=selector
+                    resource, namespace, limit=_PAGES.get(resource, _PAGE), continue_=after, field_selector=selector
                 )
             except NotFound:
                 return
@@ -253,17 +260,24 @@ def _is_of_webhook(message: str) -> bool:
     return any(words in message for words in ("failed calling webhook", "conversion webhook", "failed to call webhook"))
 
 
-def _slim(resource: Resource, obj: Obj) -> Obj:
-    """Returns the object without what no check reads, in place."""
+def _slim(resource: Resource, obj: Obj, namespace: str) -> Obj:
+    """Returns the object without what no check reads, in place.
+
+    Images of nodes, schemas of foreign CRDs and pod templates of Workloads are most of what a large cluster has.
+    """
     name_kind(resource, obj)
     metadata: dict[str, Any] = obj["metadata"]
     for key in _SLIM:
         metadata.pop(key, None)
     (metadata.get("annotations") or {}).pop(_LAST_APPLIED, None)
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
     if resource is WORKLOADS:
-        spec = obj.get("spec") or {}
-        obj["spec"] = {key: spec[key] for key in ("queueName", "active") if key in spec}
+        obj["spec"], obj["status"] = {}, {"conditions": status.get("conditions") or []}
+    elif resource is NODES:
+        obj["spec"], obj["status"] = {}, {"allocatable": status.get("allocatable") or {}}
+    elif resource is CRDS and spec.get("group") not in _CHECKED_GROUPS:
+        for version in spec.get("versions") or ():
+            version.pop("schema", None)
+    elif resource is DEPLOYMENTS and metadata.get("namespace") != namespace:
+        spec.pop("template", None)
     return obj
-
-
-__all__ = ["DEPLOYMENTS", "MOST", "VERSION", "look"]

@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +26,13 @@ from rich.console import Console
 
 from admission.cli.doctor import DoctorArguments, report_of
 from admission.cli.install import CONFIG
+from admission.cli.support_bundle import BundleArguments
+from admission.cli.support_bundle import run as run_bundle
 from admission.cli.topology import InitArguments
 from admission.cli.topology import run as run_init
 from admission.doctor.report import Report
 from admission.settings import WebhookSection
+from admission.world.rules import WorldRules
 from api.names import GROUP, HOSTNAME_LABEL
 from hack.controlplane.build import Tools
 from hack.controlplane.cluster import ControlPlane
@@ -188,6 +192,20 @@ async def test_what_topology_init_prints_is_accepted(kubelet: Kubelet) -> None:
     told = await asyncio.to_thread(kubelet.cluster.kubectl, *words, stdin="---\n".join(printed))
     assert told.count("topology.kueue.x-k8s.io/") == 8
     assert told.count("resourceflavor.kueue.x-k8s.io/") == 8
+
+
+@in_loop
+async def test_a_support_bundle_has_all_but_what_no_kubelet_serves(kubelet: Kubelet, tmp_path: Path) -> None:
+    """kwok's pods have neither logs nor metrics here."""
+    err = Console(file=io.StringIO())
+    asked = BundleArguments(tmp_path / "bundle.tgz", kubeconfig=kubelet.cluster.kubeconfig)
+    assert await asyncio.to_thread(run_bundle, asked, WorldRules(), err) == 1
+    with tarfile.open(asked.output) as tar:
+        names = {name.removeprefix("stowage-support/") for name in tar.getnames()}
+    wanted = ("README.txt", "version.json", "doctor.json", "snapshot.json", "objects/workloads.kueue.x-k8s.io.json")
+    assert {*wanted, "objects/pods.core.json", "objects/events.core.json"} <= names
+    told = err.file.getvalue().splitlines()[:-1]  # type: ignore[attr-defined]  # a StringIO
+    assert {line.partition("/")[0] for line in told} == {"logs", "metrics"}
 
 
 # ---- one fault at a time

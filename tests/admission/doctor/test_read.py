@@ -107,6 +107,21 @@ async def test_pods_are_read_in_pages_and_kept_as_facts(kube: Kube, monkeypatch:
     assert report.cut == ("pods: only the first 20 were looked at",)
 
 
+async def test_of_large_objects_only_what_is_checked_is_kept(kube: Kube) -> None:
+    """A cluster may have hundreds of CRDs, and a node names dozens of images."""
+    await kube.create(
+        NODES, {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1"}, "images": [{"names": ["i"]}]}}
+    )
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    names = {"kind": "Train", "plural": "trains", "singular": "train", "listKind": "TrainList"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
+    await kube.create(CRDS, {"metadata": {"name": "trains.example.com"}, "spec": {**spec, "versions": versions}})
+    view = await looked(kube)
+    assert view.of(NODES)[0]["status"] == {"allocatable": {"cpu": "1"}}
+    assert "schema" not in view.of(CRDS)[0]["spec"]["versions"][0]
+
+
 async def test_owners_of_workloads_are_read_by_kind(kube: Kube) -> None:
     await install(kube, DEAD_WEBHOOK)
     await remove_webhooks(kube)
@@ -119,7 +134,7 @@ async def test_owners_of_workloads_are_read_by_kind(kube: Kube) -> None:
     await create(kube, WORKLOADS, {"metadata": metadata, "spec": {"queueName": "q", "podSets": [pod_set]}})
     view = await looked(kube)
     assert view.owners == {("batch", "Job"): frozenset((uid,))}
-    assert "podSets" not in view.of(WORKLOADS)[0]["spec"]
+    assert not view.of(WORKLOADS)[0]["spec"], "its pod templates are not kept"
 
 
 async def test_a_kind_that_the_user_may_not_read_is_told_and_its_checks_do_not_pass(tmp_path: Path) -> None:
