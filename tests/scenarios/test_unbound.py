@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.node_replacement import hostnames
 from api.kube.client import PatchKind
 from api.kube.resources import EVENTS, NODES, PODS
 from api.meta import Condition, find_condition
@@ -99,12 +98,13 @@ async def test_a_host_that_is_cordoned_between_the_decision_and_the_gate_is_give
     workload = await eventually("its place is decided", lambda: workload_with(here, QUOTA_RESERVED))
     host, rack = place(workload)
     await here.kube.patch(NODES, host, {"spec": {"unschedulable": True}}, kind=PatchKind.MERGE)
-    workload = await eventually("its place is elsewhere", lambda: _without(here, host))
+    workload = await eventually("the host counts as failed", lambda: _with_unhealthy(here, host))
     await approve(here, workload)
     assert await here.racks(await here.running("gang", 2)) == {rack: 2}
     assert not await _event(here), "no pod was refused"
 
 
-async def _without(here: Site, host: str) -> Workload | None:
+async def _with_unhealthy(here: Site, host: str) -> Workload | None:
     found = await workload_with(here, QUOTA_RESERVED)
-    return None if found is None or host in hostnames(found) else found
+    unhealthy = [node.name for node in found.status.unhealthy_nodes] if found is not None else []
+    return found if host in unhealthy else None
