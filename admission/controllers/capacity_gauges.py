@@ -100,7 +100,7 @@ class CapacityGauges:
             yield self._ledger.footprint(key)
 
     def _reserved(self) -> Iterator[Footprint]:
-        """What preemptors wait for: no other workload is given it, even where its victims have left."""
+        """Yields the capacity reserved for preemptors, which no other workload gets even after the victims have left."""
         for workload, reservation in self._queues.capacity_reservations():
             if (found := self._ledger.claim(workload, reservation.admission)) is not None:
                 yield found

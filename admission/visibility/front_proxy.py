@@ -1,4 +1,4 @@
-"""Whose requests the API server forwards.
+"""Authenticates the API server's proxy, and reads the user for whom it forwards a request.
 
 The API server authenticates users and forwards their requests with the user in headers. It proves itself with a client
 certificate; the ConfigMap kube-system/extension-apiserver-authentication publishes that certificate's CA, the common names that
@@ -34,10 +34,10 @@ _USER, _UID, _GROUP, _EXTRA = "X-Remote-User", "X-Remote-Uid", "X-Remote-Group",
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Which certificates prove the API server's proxy, and which headers name a user.
+    """The CA and names of the proxy's client certificate, and the names of the headers with the user.
 
-    `authority` is PEM; without it nobody is trusted. `names` are the allowed common names; none: any. Several headers may carry
-    the same fact; the first that is there counts, as in Kubernetes.
+    `authority` is PEM; without it no certificate is trusted. `names` are the allowed common names; empty: any. Several headers
+    may carry the same fact; the first one present counts, as in Kubernetes.
     """
 
     authority: str = ""

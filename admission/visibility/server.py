@@ -44,15 +44,15 @@ _WAITING: Final = 32
 _SENT_WITHIN: Final = 30.0
 """Seconds for an answer to be read; the API server reads it while it sends it on to the client."""
 _BUSY_AGAIN: Final = 1
-"""Seconds after which a client may ask again that was told 429."""
+"""Seconds after which a client that got 429 may retry (`Retry-After`)."""
 
 MayRead = Callable[[Subject, Right, str, str], Awaitable[bool]]
-"""Whether the user has the right in the namespace on the object of that name. Raises StowageError and TimeoutError."""
+"""Reports whether the user has the right in the namespace on the named object. Raises StowageError and TimeoutError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """What the server reads of the controller: all live.
+    """The live state of the controller that the server reads.
 
     `missing` returns why the queues are not complete yet. `cluster_queue_of` returns the ClusterQueue of a LocalQueue by
     namespace and name, None if there is no such LocalQueue. `pending` yields the workloads of all queues.
@@ -74,7 +74,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedList:
     """A list that a path names; `namespace` is None for that of a ClusterQueue."""
 
     version: str
@@ -87,15 +87,15 @@ class Asked:
         return Right(CLUSTER_QUEUES if self.namespace is None else LOCAL_QUEUES, PENDING, "get")
 
 
-def asked(path: str) -> Asked | None:
+def requested_list(path: str) -> RequestedList | None:
     """Returns the list that a raw path names, None for any other path."""
     match [unquote(part) for part in path.split("/")]:
         case ["", "apis", group, version, "clusterqueues", name, sub] if group == GROUP and sub == PENDING:
-            found = Asked(version, name)
+            found = RequestedList(version, name)
         case ["", "apis", group, version, "namespaces", namespace, "localqueues", name, sub] if (
             group == GROUP and sub == PENDING and namespace
         ):
-            found = Asked(version, name, namespace)
+            found = RequestedList(version, name, namespace)
         case _:
             return None
     return found if found.name and version in VERSIONS else None
@@ -120,13 +120,13 @@ class VisibilityServer:
             log.exception("a request of the visibility API failed")
             response = _status(Refused(500, "internal error", reason="InternalError"))
         if request.can_read_body:
-            response.force_close()  # a body means nothing here: it is left unread
+            response.force_close()  # a GET has no use for a body, so it is left unread
         await _send(request, response)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> bytes:
         subject = self._subject(request)
-        document, wanted = self._documents.get(request.path), asked(request.rel_url.raw_path)
+        document, wanted = self._documents.get(request.path), requested_list(request.rel_url.raw_path)
         if document is None and wanted is None:
             raise Refused(404, "the server could not find the requested resource")
         if request.method != "GET":
@@ -145,7 +145,7 @@ class VisibilityServer:
             raise Refused(401, "the proxy named no user")
         return subject
 
-    async def _authorize(self, subject: Subject, wanted: Asked) -> None:
+    async def _authorize(self, subject: Subject, wanted: RequestedList) -> None:
         resource = wanted.right.resource
         try:
             allowed = await self._may(subject, wanted.right, wanted.namespace or "", wanted.name)
@@ -158,7 +158,7 @@ class VisibilityServer:
             what = f'resource "{resource.plural}/{PENDING}" in API group "{GROUP}"'
             raise Refused(403, f"{named} cannot get {what}{where}")
 
-    async def _list(self, wanted: Asked, request: web.BaseRequest) -> bytes:
+    async def _list(self, wanted: RequestedList, request: web.BaseRequest) -> bytes:
         try:
             part = page(request.query)
         except InvalidObject as bad:
@@ -177,7 +177,7 @@ class VisibilityServer:
         finally:
             self._waiting -= 1
 
-    def _cluster_queue(self, wanted: Asked) -> str:
+    def _cluster_queue(self, wanted: RequestedList) -> str:
         """Returns the ClusterQueue whose line is listed; of a LocalQueue it may not exist, and has no workloads then."""
         if wanted.namespace is not None:
             found = self._queues.cluster_queue_of(wanted.namespace, wanted.name)

@@ -1,4 +1,4 @@
-"""How much of each flavor's nodes is free, used, foreign, held or unusable, by domain, and which gang would still fit.
+"""Computes how much of each flavor and domain is free, used, foreign, held or unusable, and the largest gang that still fits.
 
 For metrics. The amounts of nodes and foreign pods are collected in short steps and kept while neither changes; what workloads
 use is read from the tree at the end, in one step. Reads the capacity, changes nothing. controllers/capacity_gauges.py calls it.
@@ -30,7 +30,7 @@ _MILLI: Final = 1000
 
 
 class State(StrEnum):
-    """What becomes of an amount of a resource. The states of a flavor add up to what its nodes offer.
+    """The state of an amount of a resource. The states of a flavor add up to what its nodes offer.
 
     `held` is kept for others: spare hosts, and what the victims of a preemption have freed for a preemptor. `unusable` is all
     that nodes offer which are cordoned or not Ready, whatever still runs there; such nodes are in no domain.
@@ -66,7 +66,7 @@ class FlavorFigures:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What nodes and foreign pods determine: amounts by column and row, and by column those of unusable nodes."""
+    """The figures of nodes and foreign pods: amounts by column and row, and by column those of unusable nodes."""
 
     tree: Tree
     size: int

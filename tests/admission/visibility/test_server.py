@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from admission.visibility.api_documents import VERSIONS, documents
 from admission.visibility.front_proxy import FrontProxyTls, Trust, read_trust
-from admission.visibility.server import Listening, Queues, VisibilityServer, asked, serving
+from admission.visibility.server import Listening, Queues, VisibilityServer, requested_list, serving
 from admission.webhook.certificate_authority import issue
 from api.errors import ApiError
 from api.kube.access import Right, Subject
@@ -231,7 +231,7 @@ async def test_an_invalid_ca_keeps_the_present_one(tmp_path: Path) -> None:
 def test_any_path_names_a_list_or_nothing(text: str, parts: list[str]) -> None:
     """A path that names one has a queue's name, a version that is served, and the group of the API."""
     for path in (text, "/".join(["", "apis", "visibility.kueue.x-k8s.io", *parts]), quote(text)):
-        found = asked(path)
+        found = requested_list(path)
         assert found is None or (found.name and found.version in VERSIONS and path.startswith("/"))
 
 
