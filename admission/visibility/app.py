@@ -11,12 +11,13 @@ from typing import Final
 
 from admission.controllers.cluster_view import Views
 from admission.engine.queue.queues import PendingQueues
+from admission.serving.certificate_authority import Lifetimes
+from admission.serving.certificates import CertificateLocations, OwnCertificates, keep, service_names
+from admission.serving.connections import Listening
 from admission.settings import AdmissionSettings
 from admission.visibility.api_documents import GROUP, VERSIONS
 from admission.visibility.front_proxy import FrontProxyTls, fetch_trust
-from admission.visibility.server import Listening, Queues, VisibilityServer, serving
-from admission.webhook.certificate_authority import Lifetimes
-from admission.webhook.certs import CertificateLocations, OwnCertificates, keep, service_names
+from admission.visibility.server import Queues, VisibilityServer, serving
 from api.errors import StowageError
 from api.kube.access import Permissions
 from api.kube.backoff import Backoff

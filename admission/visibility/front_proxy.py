@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDictProxy
 
-from admission.webhook.tls import Serving
+from admission.serving.tls import Serving
 from api.kube.access import Subject
 from api.kube.client import Kube
 from api.kube.resources import CONFIG_MAPS

@@ -22,12 +22,11 @@ import msgspec
 from aiohttp import web
 
 from admission.engine.model import Workload
+from admission.serving.connection_limits import ConnectionLimits, cut
+from admission.serving.connections import Connections, Listening, finished, listening
 from admission.visibility.api_documents import GROUP, VERSIONS, documents
 from admission.visibility.front_proxy import FrontProxyTls, Trust
 from admission.visibility.pending import LocalQueueName, in_line, page, summary
-from admission.webhook.connection_limits import cut
-from admission.webhook.connections import Connections, finished, listening
-from admission.webhook.server_limits import ServerLimits
 from api import workloads as api
 from api.errors import InvalidObject, StowageError
 from api.kube.access import Right, Subject
@@ -38,7 +37,7 @@ log = logging.getLogger(__name__)
 CLUSTER_QUEUES: Final = Resource(GROUP, VERSIONS[0], "clusterqueues", "ClusterQueue", namespaced=False)
 LOCAL_QUEUES: Final = Resource(GROUP, VERSIONS[0], "localqueues", "LocalQueue")
 PENDING: Final = "pendingworkloads"
-LIMITS: Final = ServerLimits(unfinished=64, served=64)
+LIMITS: Final = ConnectionLimits(unfinished=64, served=64)
 """Only the API servers connect, each over one connection or some."""
 _WAITING: Final = 32
 _SENT_WITHIN: Final = 30.0
@@ -220,19 +219,6 @@ async def _send(request: web.BaseRequest, response: web.Response) -> None:
 @contextlib.asynccontextmanager
 async def serving(server: VisibilityServer, tls: FrontProxyTls, host: str, port: int) -> AsyncIterator[Listening]:
     """Serves while the block runs. Raises OSError if the address cannot be bound."""
-    async with listening(Connections(LIMITS), server.handle, lambda: tls.context, host, port) as (found, connections):
-        log.info("visibility API listens", extra={"port": found})
-        yield Listening(found, connections)
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """A server that listens on `port`."""
-
-    port: int
-    _server: web.Server
-
-    def end_connections(self) -> None:
-        """Ends connections after their present request: their certificates were verified by an earlier CA."""
-        for each in self._server.connections:
-            each.close()
+    async with listening(Connections(LIMITS), server.handle, lambda: tls.context, host, port) as found:
+        log.info("visibility API listens", extra={"port": found.port})
+        yield found

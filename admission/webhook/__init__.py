@@ -12,7 +12,6 @@ Read in this order: `review` (one AdmissionReview in, one response out) and `end
         owners, notices          owners that are read from the API server; the event on an object of an unmanaged kind
         rules, lookups           the enabled rules (from the settings); the cached objects; patch: the response's JSON patch
 
-All of these are pure, and so is `conversion`, which converts objects between versions. `app` builds the process, `server`
-answers requests, `handshakes` accepts connections and speaks TLS, `connection_limits` bounds the number of open connections,
-`certificate_authority` plans certificates, and `certs` stores and reloads them.
+All of these are pure, and so is `conversion`, which converts objects between versions. `app` builds the process,
+and `server` answers requests; `admission.serving` keeps its connections and its certificate.
 """

@@ -12,9 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from admission.integrations.job_kinds import JobKinds
-from admission.settings import AdmissionSettings, WebhookSection
-from admission.webhook.certificate_authority import Lifetimes
-from admission.webhook.certs import (
+from admission.serving.certificate_authority import Lifetimes
+from admission.serving.certificates import (
     CertificateLocations,
     Certificates,
     MountedCertificates,
@@ -22,6 +21,8 @@ from admission.webhook.certs import (
     keep,
     service_names,
 )
+from admission.serving.tls import Serving
+from admission.settings import AdmissionSettings, WebhookSection
 from admission.webhook.declared_rules import DeclaredRules
 from admission.webhook.gang_pods import gang_keys, read_member
 from admission.webhook.handlers import Handlers
@@ -31,7 +32,6 @@ from admission.webhook.notices import Notices
 from admission.webhook.owners import Owners
 from admission.webhook.rules import webhook_rules
 from admission.webhook.server import serving
-from admission.webhook.tls import Serving
 from api.admission_checks import AdmissionCheck
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.kube.access import Access, Permissions

@@ -11,7 +11,7 @@ reads one chunk of one body. Threads decode and answer large reviews and convers
 serving certificate can be replaced while connections are open (`Serving.load`): new handshakes use it, existing connections
 continue. `Serving` can require client certificates, for an API server that is configured with one (SECURITY.md).
 
-`app.py` calls `serving` after it has loaded a certificate; `certs.py` renews that certificate.
+`app.py` calls `serving` after it has loaded a certificate; `admission/serving/certificates.py` renews that certificate.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import Any, Final, TypeVar
 import msgspec
 from aiohttp import web
 
-from admission.webhook.connection_limits import OldestFirstLimit, address, cut
-from admission.webhook.connections import Connections, finished, listening
+from admission.serving.connection_limits import OldestFirstLimit, address, cut
+from admission.serving.connections import Connections, finished, listening
+from admission.serving.tls import Serving
 from admission.webhook.endpoints import PATHS
 from admission.webhook.handlers import Handlers
 from admission.webhook.review import START, busy, count_values, too_large
 from admission.webhook.server_limits import BYTES_OF_A_VALUE, RefusedRequest, ServerLimits
-from admission.webhook.tls import Serving
 from admission.webhook.worker_thread import WorkerThread
 from api.names import CONVERT_PATH
 
@@ -199,12 +199,12 @@ async def serving(
 ) -> AsyncIterator[int]:
     """Serves while the block runs and yields the port (a free one if `port` is 0).
 
-    On exit, open requests get `_GRACE` seconds to finish. Raises OSError if the address cannot be bound.
+    On exit, open requests get five seconds to finish. Raises OSError if the address cannot be bound.
     """
     face = _Listener(handlers, limits or ServerLimits())
     try:
-        async with listening(face.connections, face.handle, lambda: tls.context, host, port) as (found, _):
-            log.info("webhook listens", extra={"port": found})
-            yield found
+        async with listening(face.connections, face.handle, lambda: tls.context, host, port) as found:
+            log.info("webhook listens", extra={"port": found.port})
+            yield found.port
     finally:
         face.close()

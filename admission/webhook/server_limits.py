@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from admission.serving.connection_limits import ConnectionLimits
+
 BYTES_OF_A_VALUE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """Limits on what clients may use. Times are in seconds, lengths in bytes."""
+class ServerLimits(ConnectionLimits):
+    """Limits on connections and on requests. Lengths are in bytes."""
 
     body: int = 3 * 1024 * 1024
     """Longest body of a review: etcd stores objects of up to 1.5 MiB, and an update carries two of them."""
@@ -23,13 +25,6 @@ class ServerLimits:
     may have one value for every `BYTES_OF_A_VALUE` bytes."""
     small: int = 64 * 1024
     """Longest body that is answered on the event loop."""
-    handshake: float = 5.0
-    whole: float = 10.0
-    """Time from a request's head to its end; the API server waits no longer. A new connection has twice as long."""
-    unfinished: int = 1024
-    """Connections that have not yet sent a whole request."""
-    served: int = 1024
-    """Connections that have sent a whole request and are kept for the next."""
     large: int = 16
     """Large bodies that are read at once."""
     waiting: int = 8

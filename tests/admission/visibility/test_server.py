@@ -18,10 +18,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.serving.certificate_authority import issue
+from admission.serving.connections import Listening
 from admission.visibility.api_documents import VERSIONS, documents
 from admission.visibility.front_proxy import FrontProxyTls, Trust, read_trust
-from admission.visibility.server import Listening, Queues, VisibilityServer, requested_list, serving
-from admission.webhook.certificate_authority import issue
+from admission.visibility.server import Queues, VisibilityServer, requested_list, serving
 from api.errors import ApiError
 from api.kube.access import Right, Subject
 from hack.controlplane.pki import Authority, KeyPairFiles

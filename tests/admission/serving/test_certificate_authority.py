@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from admission.webhook.certificate_authority import (
+from admission.serving.certificate_authority import (
     AuthorityState,
     Lifetimes,
     RotationStep,

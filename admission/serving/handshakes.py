@@ -1,7 +1,7 @@
 """Accepts connections and starts at most one TLS handshake per iteration of the event loop.
 
-A handshake takes about as long as a review. A client that opens a thousand connections at once would block the loop for a
-second. So connections wait in the kernel's queue while requests on established connections are answered. server.py uses it.
+A handshake takes about a millisecond of CPU, so a thousand at once would block the loop for a second. New connections wait in
+the kernel's queue while requests on established connections are answered. connections.py uses it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
 
-from admission.webhook.connection_limits import OldestFirstLimit
+from admission.serving.connection_limits import OldestFirstLimit
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _NO_SOCKET_LEFT: Final = 0.1
 class Handshakes:
     """Accepts connections and passes each to a protocol from `made` after its TLS handshake.
 
-    `context` is asked at each connection. A handshake may take `seconds`; at most `unfinished` run at once.
+    `context` is called for each connection. A handshake may take `seconds`; at most `unfinished` run at once.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The webhook's TLS context, whose certificate can be replaced while it serves. Used by server.py and certs.py."""
+"""The TLS context of a server, whose certificate can be replaced while it serves. certificates.py loads it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from admission.webhook.certificate_authority import ServingCertificate
+from admission.serving.certificate_authority import ServingCertificate
 
 
 class Serving:
-    """The TLS context of a server, whose certificate can be replaced at any time."""
+    """A TLS context of at least version 1.2, whose certificate can be replaced at any time."""
 
     def __init__(self, clients: Path | None = None) -> None:
         """`clients` names a file of CA certificates that client certificates must chain to; None accepts any client."""
@@ -41,7 +41,7 @@ def _context() -> ssl.SSLContext:
 
 def _written(pair: ServingCertificate, cleanup: contextlib.ExitStack) -> Path:
     """Writes the pair to a private temporary file, which `cleanup` removes: the ssl module loads only from files."""
-    folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stowage-webhook-")))
+    folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stowage-")))
     path = folder / "serving.pem"
     path.write_bytes(pair.certificate + b"\n" + pair.key)
     return path

@@ -6,12 +6,12 @@ certificate. A Secret holds the state, and each pass makes at most one step:
 
     ISSUE    no usable certificate: create one, trust its CA, serve it at once
     PREPARE  the certificate expires soon: create its successor, trust both CAs, keep serving the old one
-    SWITCH   all webhook configurations have trusted both CAs for `settle` seconds: serve the successor
+    SWITCH   all configurations of clients have trusted both CAs for `settle` seconds: serve the successor
     RETIRE   all replicas have served the successor for `settle` seconds: stop trusting the old CA
     KEEP     nothing to do
 
 Any replica may make a step. The Secret's resourceVersion lets only one replica write; the others then read its result.
-certs.py reads the Secret, calls this module and writes the result.
+certificates.py reads the Secret, calls this module and writes the result.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RotationStep(StrEnum):
 def plan(
     state: AuthorityState, configured: Iterable[bytes], names: Sequence[str], now: float, lifetimes: Lifetimes
 ) -> RotationStep:
-    """Returns the next step. `configured` yields the current CA bundle (PEM) of every webhook; `now` is epoch seconds."""
+    """Returns the next step. `configured` yields the CA bundle (PEM) of each client's configuration; `now` is epoch seconds."""
     if state.serving is None or not usable(state.serving, state.trust, names, now):
         return RotationStep.ISSUE
     if state.successor is not None:

@@ -1,6 +1,6 @@
-"""Connections of an HTTPS server that untrusted clients reach: how many there may be, and how long each may take.
+"""An HTTPS server for untrusted clients: bounds the number of its connections and the duration of each step.
 
-server.py (reviews) and admission.visibility serve by it.
+`listening` serves while its block runs. A handler calls `finished` once it has read the request whole.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Protocol, runtime_checkable
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
-from admission.webhook.connection_limits import OldestFirstLimit, address, cut
-from admission.webhook.handshakes import Handshakes
-from admission.webhook.server_limits import ServerLimits
+from admission.serving.connection_limits import ConnectionLimits, OldestFirstLimit, address, cut
+from admission.serving.handshakes import Handshakes
 
 _GRACE: Final = 5.0
 # Longer than the API server keeps an idle connection (90 s), so that no request meets a connection that is being closed.
@@ -31,7 +31,7 @@ Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class Connections:
     """The open connections of one server: those without a whole request yet, and those that are kept for the next one."""
 
-    def __init__(self, limits: ServerLimits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self.unfinished, self.served = OldestFirstLimit(limits.unfinished), OldestFirstLimit(limits.served)
 
@@ -126,14 +126,27 @@ def finished(request: web.BaseRequest) -> None:
         request.protocol.finished()
 
 
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A server that listens on `port`."""
+
+    port: int
+    _server: web.Server
+
+    def end_connections(self) -> None:
+        """Closes each connection after its current request: the client certificates were verified by an earlier CA."""
+        for each in self._server.connections:
+            each.close()
+
+
 @contextlib.asynccontextmanager
 async def listening(
     connections: Connections, handle: Handle, context: Callable[[], ssl.SSLContext], host: str, port: int
-) -> AsyncIterator[tuple[int, web.Server]]:
-    """Serves while the block runs; yields the port (a free one if `port` is 0) and aiohttp's server.
+) -> AsyncIterator[Listening]:
+    """Serves while the block runs; yields the port that it listens on (a free one if `port` is 0).
 
-    `context` is asked at each connection. On exit, open requests get `_GRACE` seconds to finish. Raises OSError if the address
-    cannot be bound.
+    `context` is called for each connection. On exit, open requests get `_GRACE` seconds to finish. Raises OSError if the
+    address cannot be bound.
     """
     limits, server = connections.limits, _Server(connections, handle)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=_GRACE)
@@ -142,7 +155,7 @@ async def listening(
     try:
         addresses = await handshakes.listen(host, port)
         try:
-            yield addresses[0][1], server
+            yield Listening(addresses[0][1], server)
         finally:
             await handshakes.close()
     finally:

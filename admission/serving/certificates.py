@@ -2,8 +2,8 @@
 
 `OwnCertificates` plans rotations with certificate_authority.py, shares the certificate with other replicas in a Secret, and
 writes the CAs to `clientConfig.caBundle` of the two webhook configurations, or to the APIServices of an aggregated API.
-`MountedCertificates` reloads files that
-cert-manager rotates (which also injects the CA). `keep` calls `once` of either until cancelled.
+`MountedCertificates` reloads files that cert-manager rotates (which also injects the CA). `keep` calls `once` of
+either until cancelled.
 
 Concurrent replicas do no harm: a pass that gets a conflict (409) is repeated. A pass reads the configurations before the
 Secret and patches them on condition of their resourceVersion, so a stale Secret never overwrites a newer bundle.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from admission.webhook.certificate_authority import (
+from admission.serving.certificate_authority import (
     AuthorityState,
     Lifetimes,
     RotationStep,
@@ -32,7 +32,7 @@ from admission.webhook.certificate_authority import (
     split,
     to_secret,
 )
-from admission.webhook.tls import Serving
+from admission.serving.tls import Serving
 from api.errors import ApiError, Conflict, NotFound
 from api.kube.backoff import Backoff
 from api.kube.client import Kube, PatchKind

@@ -1,9 +1,26 @@
-"""Limits on open connections that close the oldest first. server.py and handshakes.py use it."""
+"""How many connections may be open and how long each step may take; beyond a limit the oldest connection is closed.
+
+Used by connections.py and handshakes.py, and by the servers for their own limits.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Limits of one server on its connections. Times are in seconds."""
+
+    handshake: float = 5.0
+    whole: float = 10.0
+    """Time from a request's head to its end; the API server waits no longer. A new connection has twice as long."""
+    unfinished: int = 1024
+    """Connections that have not yet sent a whole request."""
+    served: int = 1024
+    """Connections that have sent a whole request and are kept for the next."""
 
 
 class OldestFirstLimit:

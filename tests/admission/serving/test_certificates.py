@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from admission.webhook.certificate_authority import Lifetimes, from_secret, split
-from admission.webhook.certs import CertificateLocations, OwnCertificates, service_names
+from admission.serving.certificate_authority import Lifetimes, from_secret, split
+from admission.serving.certificates import CertificateLocations, OwnCertificates, service_names
+from admission.serving.tls import Serving
 from admission.webhook.handlers import Handlers
 from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
 from admission.webhook.server import serving
-from admission.webhook.tls import Serving
 from api.errors import Conflict
 from api.fake.server import FakeServer
 from api.kube.client import Kube
