@@ -19,7 +19,7 @@ E2E_WORKERS ?= 4
 DEALT = --dist loadgroup --no-loadscope-reorder --durations=10
 PARALLEL = -n $(WORKERS) $(DEALT)
 
-.PHONY: board kinds demo test test-fast test-long check format controlplane e2e e2e-kinds bench image lock crds reference docs clean
+.PHONY: board chart kinds demo test test-fast test-long check format controlplane e2e e2e-kinds bench image lock crds reference docs clean
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it anew.
@@ -59,6 +59,7 @@ check: $(STAMP)           ## format, lint, types, import contracts, generated fi
 	@$(BIN)/python -m hack.kinds --check
 	@$(BIN)/python -m hack.reference --check
 	@$(BIN)/python -m hack.board --check
+	@$(BIN)/python -m hack.chart --check
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(STAMP)
@@ -86,6 +87,9 @@ kinds: $(STAMP)           ## writes what config/ says of declared job kinds
 
 board: $(STAMP)           ## writes the Grafana board anew
 	@$(BIN)/python -m hack.board
+
+chart: $(STAMP)           ## writes the Helm chart anew from config/
+	@$(BIN)/python -m hack.chart
 
 reference: $(STAMP)       ## writes docs/reference anew from the code
 	@$(BIN)/python -m hack.reference

@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import itertools
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -44,6 +45,7 @@ from admission.settings import AdmissionSettings
 from api.kube.resources import Resource
 from api.names import conditions as condition_names
 from api.names import labels as label_names
+from hack.chart.values import defaults as chart_defaults
 from ungater.settings import UngaterSettings
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -122,6 +124,32 @@ def _rows(model: type[BaseModel], above: str = "") -> Iterator[list[str]]:
                 f"`{path}`",
                 f"`{_type(field.annotation)}`",
                 _default(field),
+                f"`{bounds}`" if bounds else "",
+                field.description or "",
+            ]
+
+
+def chart() -> str:
+    """Returns the page of the values of the Helm chart."""
+    head = ("value", "type", "default", "bounds", "description")
+    return page(
+        "Values of the Helm chart",
+        "[Start](../start.md#with-helm) says how to install it. helm rejects other values, and unknown settings.",
+        table(head, list(_values(chart_defaults()))),
+    )
+
+
+def _values(group: BaseModel, above: str = "") -> Iterator[list[str]]:
+    for name, field in type(group).model_fields.items():
+        value, path = getattr(group, name), f"{above}{field.alias}"
+        if isinstance(value, BaseModel):
+            yield from _values(value, f"{path}.")
+        else:
+            bounds = _bounds(field)
+            yield [
+                f"`{path}`",
+                f"`{_type(field.annotation)}`",
+                f"`{json.dumps(value)}`",
                 f"`{bounds}`" if bounds else "",
                 field.description or "",
             ]
@@ -315,6 +343,7 @@ def wanted() -> dict[str, str]:
     """Returns the content of each page by file name."""
     return {
         "settings.md": settings(),
+        "chart.md": chart(),
         "metrics.md": metrics(),
         "conditions.md": conditions(),
         "labels.md": labels(),

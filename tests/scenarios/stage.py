@@ -74,10 +74,11 @@ async def embedded(
 
 @contextlib.asynccontextmanager
 async def real(
-    cluster: ControlPlane, folder: Path, environment: Mapping[str, str] | None = None
+    cluster: ControlPlane, folder: Path, environment: Mapping[str, str] | None = None, *, install: bool = True
 ) -> AsyncIterator[Stage]:
-    """A real control plane that runs already; Stowage is installed into it."""
-    await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-k", str(CONFIG / "development"))
+    """A real control plane that runs already. Stowage is installed into it, unless the test has done that."""
+    if install:
+        await asyncio.to_thread(cluster.kubectl, "apply", "--server-side", "-k", str(CONFIG / "development"))
     kubeconfigs = {
         name: await asyncio.to_thread(cluster.service_account, NAMESPACE, f"stowage-{name}") for name in COMMANDS
     }
