@@ -1,19 +1,16 @@
-"""The fields of Nodes, Pods and pod templates that are read, as structs, and the effective requests of a pod.
+"""The fields of Nodes, Pods and pod templates that are read, as structs.
 
-Many objects are decoded into these types; unknown fields are skipped, because the objects are never written back. Effective
-requests follow kube-scheduler's rule: the larger of (containers plus sidecars) and each ordinary init container in turn, plus
-overhead. Pod-level resources replace the sum if set, and a limit counts as a missing request.
+Many objects are decoded into these types; unknown fields are skipped, because the objects are never written back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
 from api.names import ELASTIC_GATE, TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
-from api.quantity import Resources, parse_list
 
 PENDING_PODS: Final = "status.phase=Pending"
 """The field selector for watches of pods that wait for a node or have just got one.
@@ -376,47 +373,3 @@ class Namespace(_Wire, frozen=True):
 def pod_spec(template: Mapping[str, Any]) -> PodSpec:
     """Decodes the spec of a PodTemplateSpec. Raises msgspec.ValidationError with the path of a bad field."""
     return msgspec.convert(template.get("spec") or {}, PodSpec)
-
-
-def _add(into: Resources, more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
-        into[name] = into.get(name, 0) + amount
-
-
-def _raise_to(floor: Resources, other: Mapping[str, int]) -> None:
-    for name, amount in other.items():
-        floor[name] = max(floor.get(name, 0), amount)
-
-
-def container_requests(resources: ResourceRequirements) -> Resources:
-    """Returns the container's requests; a limit counts as a missing request. Raises InvalidQuantity."""
-    return {**parse_list(resources.limits, "limits"), **parse_list(resources.requests, "requests")}
-
-
-def _init_peak(init_containers: Iterable[Container]) -> tuple[Resources, Resources]:
-    """Returns the sum of all sidecars, and the largest use while an init container runs with the sidecars started so far."""
-    sidecars: Resources = {}
-    peak: Resources = {}
-    for container in init_containers:
-        own = container_requests(container.resources)
-        if container.restart_policy == "Always":
-            _add(sidecars, own)
-            _raise_to(peak, sidecars)
-        else:
-            turn = dict(sidecars)
-            _add(turn, own)
-            _raise_to(peak, turn)
-    return sidecars, peak
-
-
-def effective_requests(spec: PodSpec) -> Resources:
-    """Returns what one pod uses of a node, in integer units, without the `pods` slot. Raises InvalidQuantity."""
-    sidecars, peak = _init_peak(spec.init_containers)
-    total = dict(sidecars)
-    for container in spec.containers:
-        _add(total, container_requests(container.resources))
-    _raise_to(total, peak)
-    if spec.resources is not None:
-        total.update(container_requests(spec.resources))
-    _add(total, parse_list(spec.overhead, "overhead"))
-    return total

@@ -16,6 +16,7 @@ import msgspec
 
 from admission.controllers.runtime_classes import RuntimeClass, overhead_of, scheduled
 from api import pods
+from api.pod_requests import effective_requests
 from api.quantity import parse_list
 from api.workloads import Workload
 
@@ -143,7 +144,7 @@ def _outside(path: str, spec: pods.PodSpec, limits: Sequence[Limit]) -> Iterator
                 bottom = {r: min(requests.get(r, bounds.get(r, 0)), bounds.get(r, requests.get(r, 0))) for r in both}
                 yield from _beyond(place, bottom, top, least, most)
         elif limit.type == "Pod":
-            total = pods.effective_requests(spec)
+            total = effective_requests(spec)
             yield from _beyond(path, total, total, least, most)
 
 

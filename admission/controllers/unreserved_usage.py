@@ -25,7 +25,8 @@ from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import FINISHED, QUOTA_RESERVED
-from api.pods import effective_requests, pod_spec
+from api.pod_requests import effective_requests
+from api.pods import pod_spec
 from api.quantity import PODS, parse_list
 from api.workloads import Workload
 

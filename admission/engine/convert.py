@@ -40,6 +40,7 @@ from api.names import (
     QUOTA_RESERVED,
     EvictedReason,
 )
+from api.pod_requests import effective_requests
 from api.pod_terms import pod_facts, sorted_labels, with_spread
 from api.requests import parse_int32
 
@@ -238,7 +239,7 @@ def _template_spec(template: Mapping[str, Any], field: str) -> pods.PodSpec:
 
 def _requests(spec: pods.PodSpec, field: str) -> model.Amounts:
     with within(f"{field}: "):
-        requests = pods.effective_requests(spec)
+        requests = effective_requests(spec)
     for resource, amount in requests.items():
         if amount < 0:
             raise InvalidObject(f"{field}: requests[{resource}]", quantity.to_text(resource, amount), _NOT_NEGATIVE)

@@ -17,6 +17,7 @@ from api.names import (
     TOPOLOGY_WORKLOAD,
     WORKLOAD_SLICE_NAME,
 )
+from api.pod_requests import effective_requests
 from api.pod_terms import pod_facts
 
 
@@ -49,7 +50,7 @@ def bound_pod(given: pods.Pod) -> model.BoundPod | None:
         return model.BoundPod(
             key=given.key,
             node=given.spec.node_name,
-            requests=pods.effective_requests(given.spec),
+            requests=effective_requests(given.spec),
             workload=f"{meta.namespace}/{of_slices}" if of_slices else given.workload or first_form,
             pod_set=meta.labels.get(PODSET_LABEL) or meta.annotations.get(TOPOLOGY_PODSET),
             exclusive=exclusive(given.spec, meta.namespace, meta.labels),

@@ -18,7 +18,8 @@ import msgspec
 from admission.integrations.job import pods_of
 from api.errors import InvalidObject
 from api.names import JOBSET_NAME_LABEL
-from api.pods import effective_requests, pod_spec
+from api.pod_requests import effective_requests
+from api.pods import pod_spec
 from api.quantity import to_text
 
 Obj = Mapping[str, Any]

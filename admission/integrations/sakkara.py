@@ -15,7 +15,8 @@ import msgspec
 
 from admission.integrations.pod import role_hash
 from api.errors import InvalidObject
-from api.pods import PodSpec, effective_requests
+from api.pod_requests import effective_requests
+from api.pods import PodSpec
 from api.quantity import to_text
 
 SCHEDULER: Final = "default-scheduler"

@@ -35,29 +35,27 @@ from admission.controllers.jobs.ancestors import DEEPEST, JobAncestors, about_to
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.executor import Executor
-from admission.controllers.jobs.finish import plan_orphaned
+from admission.controllers.jobs.fingerprint import fingerprint_of
 from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_leftover_pods
+from admission.controllers.jobs.orphans import OrphanedWorkloads
 from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.predicates import has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.workload_writer import WorkloadWriter
-from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_reclaiming, as_selective
+from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_selective
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.parts import PARTS
 from admission.integrations.referenced import REFERENCED
 from admission.workload_metrics import CREATION_LATENCY
-from api.errors import NotFound
 from api.kube.reconcile import Reconciler
 from api.kube.resources import Resource
 from api.kube.store import Change, ChangeType
-from api.meta import object_key, parse_time, split_key
+from api.meta import object_key, parse_time
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
 SYNC_TIMEOUT: Final = 120.0
-# The garbage collector is usually faster, and a job that merely has not reached the informer must not lose its Workload.
-ORPHAN_GRACE: Final = 1.0
 EXPECTATION: Final = 5.0
 PROGRESS: Final = 5.0
 """Seconds to collect the ends of a running job's pods before the Workload's reclaimable pods are updated: pods of a job tend
@@ -66,6 +64,7 @@ to end together, and each update costs as much as an admission.
 # Seconds until a job is reconciled again whose kind's informer has not synced.
 _UNLISTED: Final = 1.0
 _ORPHAN: Final = "workload"
+"""Instead of a framework, in the keys of Workloads that have no owner."""
 
 
 class JobController:
@@ -99,7 +98,9 @@ class JobController:
         writer = WorkloadWriter(kube, self._latest_workloads, self._expected)
         self._act = Executor(kube, context.recorder, self._resources, self._latest_jobs, writer)
         self._last_fingerprints: dict[str, tuple[object, ...]] = {}
-        self._missing: dict[str, float] = {}
+        self._orphans = OrphanedWorkloads(
+            kube, self._resources, self._latest_workloads, self._act, self._options, self._wall
+        )
         self._missing_classes: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
@@ -266,7 +267,7 @@ class JobController:
         """Performs the job's next actions; returns the seconds until it must be reconciled again, or None."""
         framework, _, name = key.partition(":")
         if framework == _ORPHAN:
-            return await self._orphan(name)
+            return await self._without_owner(name)
         if framework not in self._jobs:
             return None  # its JobKind was deleted
         if not self._jobs[framework].has_synced:
@@ -274,11 +275,11 @@ class JobController:
         copy = self._jobs[framework].objects.get(name)
         owned = self._workloads.by_index(BY_JOB, key)
         if copy is None:
-            return await self._without_job(key, owned)
+            return await self._orphans.release(key, owned)
         job = self._latest_jobs.of(key, copy)
         uid = job["metadata"].get("uid", "")
         mine = [self._latest_workloads.of(w.key, w) for w in owned if owner_uid(w) == uid]
-        strays = await self._without_job(key, [w for w in owned if owner_uid(w) != uid])
+        strays = await self._orphans.release(key, [w for w in owned if owner_uid(w) != uid])
         again = await self._with_job(key, job, mine)
         return min((seconds for seconds in (strays, again) if seconds is not None), default=None)
 
@@ -288,11 +289,10 @@ class JobController:
         if waiting is not None:
             return waiting
         context = self._context(job, adapter, await self._children(job, adapter, workloads))
-        fingerprint = self._fingerprint(job, adapter, workloads, context)
+        fingerprint = fingerprint_of(job, adapter, workloads, context)
         if self._last_fingerprints.get(key) == fingerprint:
-            self._last_fingerprints[key] = (
-                fingerprint  # an equal value that references the present copies, so that the older ones can be freed
-            )
+            # This equal value references the current copies, so the older ones can be freed.
+            self._last_fingerprints[key] = fingerprint
             return None
         made = plan(job, adapter, workloads, context, self._wall())
         if ends_a_start(made, job, adapter) and await has_leftover_pods(self._kube, job, adapter):
@@ -311,30 +311,11 @@ class JobController:
         if created is not None:
             CREATION_LATENCY.labels(adapter.resource.kind).observe(max(0.0, self._wall() - created))
 
-    def _fingerprint(
-        self, job: Job, adapter: JobIntegration, workloads: Sequence[Workload], context: JobContext
-    ) -> tuple[object, ...]:
-        """Returns everything that a plan depends on: equal values yield equal plans."""
-        meta, options = job["metadata"], self._options
-        reclaiming = as_reclaiming(adapter) if options.reclaimable_pods else None
-        prebuilt = context.workloads.get(prebuilt_key(job) or "")
-        selective = as_selective(adapter)
-        return (
-            meta.get("uid"),
-            job.get("spec"),
-            meta.get("labels"),
-            meta.get("annotations"),
-            meta.get("deletionTimestamp"),
-            adapter.finished(job),
-            adapter.is_active(job),
-            selective is not None and (selective.is_skipped(job), selective.is_on_hold(job)),
-            options.wait_for_pods_ready and adapter.pods_ready(job),
-            reclaiming.reclaimable_pods(job) if reclaiming and (workloads or prebuilt) else None,
-            context.ancestor_admitted,
-            options.namespace_managed(meta.get("namespace") or ""),
-            tuple((w.metadata.uid, w.metadata.resource_version) for w in workloads),
-            prebuilt.metadata.resource_version if prebuilt else None,
-        )
+    async def _without_owner(self, name: str) -> float | None:
+        workload = self._workloads.objects.get(name)
+        if workload is None or not is_orphan(workload):
+            return None
+        return await self._orphans.finish(job_key(_ORPHAN, name), [self._latest_workloads.of(name, workload)])
 
     async def _children(self, job: Job, adapter: JobIntegration, workloads: Sequence[Workload]) -> list[dict[str, Any]]:
         above = as_parent(adapter)
@@ -353,46 +334,6 @@ class JobController:
             children=children,
             ancestor_admitted=self._ancestors.ancestor_admitted(job, adapter),
         )
-
-    # ---- Workloads without a job
-
-    async def _without_job(self, key: str, workloads: Sequence[Workload]) -> float | None:
-        """Releases Workloads that are being deleted and finishes the others once their job is certainly gone."""
-        if not workloads:
-            self._missing.pop(key, None)
-            return None
-        workloads = [self._latest_workloads.of(w.key, w) for w in workloads]
-        going = [w for w in workloads if w.metadata.deletion_timestamp]
-        held = await self._act.perform(key, None, None, plan_orphaned(going, self._options, self._wall()))
-        staying = [w for w in workloads if not w.metadata.deletion_timestamp]
-        if not staying:
-            self._missing.pop(key, None)
-            return held
-        since = self._missing.setdefault(key, self._wall())
-        if self._wall() - since < ORPHAN_GRACE:
-            return ORPHAN_GRACE
-        gone = [w for w in staying if await self._is_gone(key, owner_uid(w))]
-        self._missing.pop(key, None)
-        ended = await self._act.perform(key, None, None, plan_orphaned(gone, self._options, self._wall()))
-        left = ORPHAN_GRACE if len(gone) < len(staying) else None
-        return min((seconds for seconds in (held, ended, left) if seconds is not None), default=None)
-
-    async def _is_gone(self, key: str, uid: str) -> bool:
-        framework, _, name = key.partition(":")
-        namespace, name = split_key(name)
-        try:
-            job = await self._kube.get(self._adapters[framework].resource, name, namespace)
-        except NotFound:
-            return True
-        return bool(job["metadata"].get("uid", "") != uid)
-
-    async def _orphan(self, name: str) -> float | None:
-        copy = self._workloads.objects.get(name)
-        if copy is None or not is_orphan(copy):
-            return None
-        workload = self._latest_workloads.of(name, copy)
-        made = plan_orphaned([workload], self._options, self._wall())
-        return await self._act.perform(job_key(_ORPHAN, name), None, None, made)
 
 
 def _prebuilt_keys(job: dict[str, Any]) -> Iterable[str]:

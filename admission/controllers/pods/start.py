@@ -22,7 +22,8 @@ from admission.integrations.podgroup import MAIN, PodUnit, UnlikePods
 from admission.integrations.podset import PodSetInfo, applied
 from api import names
 from api.meta import find_condition, parse_time
-from api.pods import PodSpec, effective_requests, pod_spec
+from api.pod_requests import effective_requests
+from api.pods import PodSpec, pod_spec
 from api.quantity import Resources, to_text
 from api.workloads import Workload
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from api.pods import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration, effective_requests
+from api.pod_requests import effective_requests
+from api.pods import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
 from api.quantity import PODS, Resources, parse_list
 
 _UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

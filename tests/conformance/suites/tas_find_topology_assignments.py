@@ -31,6 +31,7 @@ from admission.engine.model import (
 from api import pods as wire
 from api import workloads as stored
 from api.assignment import decode
+from api.pod_requests import effective_requests
 from api.quantity import parse_list
 from api.topology_assignment import TopologyAssignment
 from tests.conformance.runner import Case, gates
@@ -109,7 +110,7 @@ def ledger_of(case: Case) -> Ledger:
     for obj in given.get("pods") or ():
         pod = msgspec.convert(obj, wire.Pod)
         if pod.spec.node_name and not pod.terminated:
-            ledger.apply(BoundPod(pod.key, pod.spec.node_name, wire.effective_requests(pod.spec)))
+            ledger.apply(BoundPod(pod.key, pod.spec.node_name, effective_requests(pod.spec)))
     for flavor, key in ((FLAVOR, "priorOwnUsage"), (OTHER_FLAVOR, "priorFlavorUsage")):
         for index, usage in enumerate(given.get(key) or ()):
             ledger.charge(*_prior(f"{key}-{index}", flavor, levels, usage))
