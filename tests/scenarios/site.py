@@ -288,15 +288,23 @@ class Site:
     async def remove(self, resource: Resource, name: str) -> None:
         """Deletes and waits until it is gone."""
         await self.kube.delete(resource, name, self.name, propagation="Background")
+        await self.gone(resource, name)
+
+    async def gone(self, resource: Resource, name: str) -> None:
+        """Waits until an object of the namespace is gone."""
 
         async def check() -> bool:
-            try:
-                await self.kube.get(resource, name, self.name)
-            except NotFound:
-                return True
-            return False
+            return await self.is_gone(resource, name)
 
         await eventually(f"{resource.kind} {name} gone", check)
+
+    async def is_gone(self, resource: Resource, name: str) -> bool:
+        """Reports whether no object of the namespace has that name."""
+        try:
+            await self.kube.get(resource, name, self.name)
+        except NotFound:
+            return True
+        return False
 
     def jobset(self, name: str, jobs: Mapping[str, tuple[int, int]], annotations: Mapping[str, str]) -> dict[str, Any]:
         """A JobSet; `jobs` maps a replicated job's name to (replicas, pods of each)."""

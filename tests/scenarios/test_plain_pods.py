@@ -108,17 +108,6 @@ async def workload(here: Site, name: str) -> Workload | None:
         return None
 
 
-async def gone(here: Site, name: str) -> None:
-    async def check() -> bool:
-        try:
-            await state(here, name)
-        except NotFound:
-            return True
-        return False
-
-    await eventually(f"pod {name} gone", check)
-
-
 async def test_a_single_pod_waits_for_quota_starts_and_gives_it_back(site: MakeSite) -> None:
     here = site("pod-alone")
     await here.open({"b1": {"r1": 1}}, quota=4)
@@ -190,7 +179,7 @@ async def test_a_group_goes_to_two_hosts_of_a_rack_and_a_replacement_takes_the_s
     assert is_true(found.status.conditions, ADMITTED)
 
     await here.make(PODS, a_member(here, "ring", 3, 4, name="ring-too-many", gpus=2))
-    await gone(here, "ring-too-many")
+    await here.gone(PODS, "ring-too-many")
     for name in ("ring-0", "ring-1", "ring-2-again", "ring-3"):
         await here.kube.patch(
             PODS, name, {"status": {"phase": "Succeeded"}}, here.name, kind=PatchKind.MERGE, subresource="status"
@@ -232,7 +221,7 @@ async def test_an_evicted_group_is_ended_gives_its_place_and_comes_back_with_new
     await here.waits("old-0", "Suspended", "pods need replacement")
     for index in range(2):
         await here.make(PODS, a_member(here, "old", index, 2, name=f"new-{index}", gpus=2))
-        await gone(here, f"old-{index}")
+        await here.gone(PODS, f"old-{index}")
     await here.waits("new-0", "TopologyPlacementFailed", "doesn't allow to fit any of 2 pod(s)")
     await here.remove(PODS, "between")
     await bound(here, "new-0", "new-1")

@@ -16,7 +16,7 @@ from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.gangs import phases, story
 from tests.scenarios.site import Site, eventually
 from tests.scenarios.stage import Stage
-from tests.scenarios.test_plain_pods import a_member, bound, gone
+from tests.scenarios.test_plain_pods import a_member, bound
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 ENVIRONMENT = SHORT_LEASE
@@ -124,7 +124,7 @@ async def test_pods_of_a_group_deleted_one_by_one_while_gated_leave_nothing_behi
     await here.waits("wide-0", "TopologyPlacementFailed", "")
     for index in range(MEMBERS):
         await here.remove(PODS, f"wide-{index}")
-        await gone(here, f"wide-{index}")
+        await here.gone(PODS, f"wide-{index}")
 
     async def nothing() -> bool:
         found = await the_workload(here)

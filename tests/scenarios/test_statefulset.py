@@ -6,15 +6,14 @@ On the embedded stage a stand-in plays their controller (set_controllers.py).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from api.errors import ApiError, NotFound
 from api.kube.client import PatchKind
-from api.kube.resources import NAMESPACES, PODS, STATEFUL_SETS, WORKLOADS, Resource
+from api.kube.resources import NAMESPACES, PODS, STATEFUL_SETS, WORKLOADS
 from api.meta import find_condition, is_true
 from api.names import (
     ADMISSION_GATE,
@@ -22,24 +21,19 @@ from api.names import (
     HOSTNAME_LABEL,
     POD_GROUP_NAME,
     PODS_READY,
-    PODSET_GROUP_NAME,
-    PRIORITY_CLASS_LABEL,
-    QUEUE_NAME_LABEL,
     QUOTA_RESERVED,
     REQUIRED_TOPOLOGY,
-    SLICE_REQUIRED_TOPOLOGY,
-    SLICE_SIZE,
 )
 from api.workloads import Workload
 from tests.scenarios.failures import SHORT_LEASE, down
 from tests.scenarios.set_controllers import StatefulSets, running
 from tests.scenarios.site import GPU, RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
+from tests.scenarios.stateful_sets import MakeSite, a_set, pods_of, runs, story
 from tests.scenarios.test_lifecycle import says
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MakeSite = Callable[[str], Site]
 ENVIRONMENT = {
     **SHORT_LEASE,
     "STOWAGE_WAIT_FOR_PODS_READY__ENABLED": "true",
@@ -52,60 +46,6 @@ async def controller(stage: Stage) -> AsyncIterator[None]:
     """The controller of StatefulSets, where the stage has none."""
     async with running(*((StatefulSets(stage.kube),) if stage.name == "embedded" else ())):
         yield
-
-
-def a_set(
-    here: Site,
-    name: str,
-    replicas: int,
-    *,
-    gpus: int = 1,
-    annotations: Mapping[str, str] | None = None,
-    ordered: bool = False,
-    **spec: Any,
-) -> dict[str, Any]:
-    """A StatefulSet as a user writes it."""
-    template = here.template(gpus)
-    template["metadata"] = {"labels": {"app": name}, "annotations": dict(annotations or {})}
-    template["spec"]["restartPolicy"] = "Always"
-    spec |= {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
-    spec |= {"podManagementPolicy": "OrderedReady" if ordered else "Parallel", "serviceName": name}
-    return {"metadata": {"name": name, "namespace": here.name, "labels": {QUEUE_NAME_LABEL: "lq"}}, "spec": spec}
-
-
-async def pods_of(here: Site, name: str) -> list[dict[str, Any]]:
-    """Its pods that are not going, in the order of their ordinals."""
-    page = await here.kube.list(PODS, here.name, label_selector=f"app={name}")
-    staying = [pod for pod in page.items if not pod["metadata"].get("deletionTimestamp")]
-    return sorted(staying, key=lambda pod: int(pod["metadata"]["name"].rpartition("-")[2]))
-
-
-async def story(here: Site, name: str) -> str:
-    pods = [
-        (
-            pod["metadata"]["name"],
-            pod["spec"].get("schedulingGates"),
-            pod["metadata"].get("labels"),
-            pod["metadata"].get("annotations"),
-            pod["status"].get("phase"),
-        )
-        for pod in await pods_of(here, name)
-    ]
-    return f"{await here.story(name)}; pods: {pods}"
-
-
-async def runs(here: Site, name: str, count: int) -> list[dict[str, Any]]:
-    """Waits until so many of its pods run, and no others are there."""
-
-    async def check() -> list[dict[str, Any]] | None:
-        pods = await pods_of(here, name)
-        going = [pod for pod in pods if pod["status"].get("phase") == "Running"]
-        return pods if len(pods) == len(going) == count else None
-
-    try:
-        return await eventually(f"{count} pods of {name} run", check)
-    except AssertionError as late:
-        raise AssertionError(f"{late}; {await story(here, name)}") from None
 
 
 async def workload(here: Site, name: str) -> Workload:
@@ -125,17 +65,6 @@ async def all_gated(here: Site, name: str, count: int) -> list[dict[str, Any]]:
         return pods if len(pods) == len(gated) == count else None
 
     return await eventually(f"{count} pods of {name} are held", check)
-
-
-async def gone(here: Site, resource: Resource, name: str) -> None:
-    async def check() -> bool:
-        try:
-            await here.kube.get(resource, name, here.name)
-        except NotFound:
-            return True
-        return False
-
-    await eventually(f"{resource.kind} {name} gone", check)
 
 
 async def test_its_pods_go_to_one_rack_in_the_order_of_their_ordinals(site: MakeSite) -> None:
@@ -328,7 +257,7 @@ async def test_deleted_it_leaves_nothing(site: MakeSite) -> None:
     await runs(here, "short", 2)
     name = (await workload(here, "short")).metadata.name
     await here.remove(STATEFUL_SETS, "short")
-    await gone(here, WORKLOADS, name)
+    await here.gone(WORKLOADS, name)
     assert await pods_of(here, "short") == []
     await here.make(STATEFUL_SETS, a_set(here, "next", 2))
     await runs(here, "next", 2)
@@ -336,7 +265,7 @@ async def test_deleted_it_leaves_nothing(site: MakeSite) -> None:
 
 async def _orphaned(here: Site, name: str) -> None:
     await here.kube.delete(STATEFUL_SETS, name, here.name, propagation="Orphan")
-    await gone(here, STATEFUL_SETS, name)
+    await here.gone(STATEFUL_SETS, name)
 
 
 async def test_pods_that_it_leaves_behind_keep_their_quota_until_they_are_gone(site: MakeSite) -> None:
@@ -349,7 +278,7 @@ async def test_pods_that_it_leaves_behind_keep_their_quota_until_they_are_gone(s
     await here.make(STATEFUL_SETS, a_set(here, "next", 1))
     await here.waits("next", "WaitingForQuota", GPU)
     await here.kube.delete(PODS, "app-0", here.name)
-    await gone(here, PODS, "app-0")
+    await here.gone(PODS, "app-0")
     assert [pod["metadata"]["uid"] for pod in await runs(here, "app", 1)] == [before[1]["metadata"]["uid"]]
     assert is_true(Workload.from_wire(await here.kube.get(WORKLOADS, name, here.name)).status.conditions, ADMITTED)
     await here.kube.delete(PODS, "app-1", here.name)
@@ -415,87 +344,6 @@ async def test_scaled_past_the_webhook_it_is_charged_for_what_it_is(site: MakeSi
 async def _scale(here: Site, name: str, replicas: int) -> None:
     body = {"spec": {"replicas": replicas}}
     await here.kube.patch(STATEFUL_SETS, name, body, here.name, kind=PatchKind.MERGE, subresource="scale")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        pytest.param({"spec": {"replicas": 5}}, "spec.replicas: Invalid value: 5: field is immutable", id="up"),
-        pytest.param({"spec": {"replicas": 1}}, "spec.replicas: Invalid value: 1: field is immutable", id="down"),
-        pytest.param(
-            {"metadata": {"labels": {QUEUE_NAME_LABEL: "another"}}},
-            f'metadata.labels[{QUEUE_NAME_LABEL}]: Invalid value: "another": field is immutable',
-            id="another queue",
-        ),
-        pytest.param(
-            {"metadata": {"labels": {QUEUE_NAME_LABEL: None}}},
-            f'metadata.labels[{QUEUE_NAME_LABEL}]: Invalid value: "": field is immutable',
-            id="no queue",
-        ),
-        pytest.param(
-            {"metadata": {"labels": {PRIORITY_CLASS_LABEL: "high"}}},
-            "WorkloadPriorityClass cannot be added to a non-suspended workload",
-            id="a class",
-        ),
-        pytest.param(
-            {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}},
-            "spec.template.spec: Invalid value: field is immutable",
-            id="other nodes",
-        ),
-    ],
-)
-async def test_while_it_runs_these_changes_are_refused(site: MakeSite, change: dict[str, Any], message: str) -> None:
-    here = site("sts-fixed")
-    await here.open({"b1": {"r1": 1}})
-    await here.make(STATEFUL_SETS, a_set(here, "app", 2))
-    await runs(here, "app", 2)
-
-    async def counted() -> bool:
-        found = await here.kube.get(STATEFUL_SETS, "app", here.name)
-        return (found.get("status") or {}).get("readyReplicas") == 2
-
-    await eventually("its status counts them", counted)
-    with pytest.raises(ApiError) as refused:
-        await here.kube.patch(STATEFUL_SETS, "app", change, here.name, kind=PatchKind.MERGE)
-    assert message in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("labels", "annotations", "message"),
-    [
-        pytest.param(
-            {QUEUE_NAME_LABEL: "Q_1"}, {}, f'metadata.labels[{QUEUE_NAME_LABEL}]: Invalid value: "Q_1"', id="queue"
-        ),
-        pytest.param(
-            {},
-            {REQUIRED_TOPOLOGY: "a b"},
-            f'spec.template.metadata.annotations[{REQUIRED_TOPOLOGY}]: Invalid value: "a b"',
-            id="level",
-        ),
-        pytest.param(
-            {},
-            {SLICE_REQUIRED_TOPOLOGY: RACK, SLICE_SIZE: "3"},
-            f'spec.template.metadata.annotations[{SLICE_SIZE}]: Invalid value: "3": must not be greater than pod set count 2',
-            id="slice",
-        ),
-        pytest.param(
-            {},
-            {PODSET_GROUP_NAME: "g"},
-            f"spec.template.metadata.annotations[{PODSET_GROUP_NAME}]: Forbidden: may not be set when neither",
-            id="group",
-        ),
-    ],
-)
-async def test_a_malformed_one_is_refused(
-    site: MakeSite, labels: dict[str, str], annotations: dict[str, str], message: str
-) -> None:
-    here = site("sts-bad")
-    await here.make(NAMESPACES, {"metadata": {"name": here.name}})
-    bad = a_set(here, "bad", 2, annotations=annotations)
-    bad["metadata"]["labels"] |= labels
-    with pytest.raises(ApiError) as refused:
-        await here.kube.create(STATEFUL_SETS, {"apiVersion": "apps/v1", "kind": "StatefulSet", **bad})
-    assert message in str(refused.value)
 
 
 async def test_without_a_queue_it_is_not_managed(site: MakeSite) -> None:
