@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+from hack import pip
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
@@ -21,20 +22,9 @@ EXTRA = "hatchling>=1.27\neditables\n"
 
 
 def main() -> None:
-    """Writes the locks. Raises CalledProcessError if the resolver fails."""
+    """Writes the locks. Raises CalledProcessError if pip or the resolver fails."""
     with tempfile.TemporaryDirectory() as folder:
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--target",
-            folder,
-            "uv",
-        ]
-        subprocess.run(pip, check=True)
+        pip.install("uv", Path(folder))
         extra = Path(folder) / "build.in"
         extra.write_text(EXTRA)
         installer = Path(folder) / "bootstrap.in"

@@ -12,10 +12,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from cachetools import LRUCache
 
+from admission.controllers.local_copies import Copy
 from admission.integrations.base import Job
 from api import names
 from api.kube.decode import identity
-from api.kube.store import Change
 from api.meta import OwnerReference, object_key
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
@@ -32,25 +32,12 @@ BY_PARENT = "parent"
 BY_REFERENCE = "reference"
 
 
-class InformerView(Protocol[T]):
+class InformerView(Copy[T], Protocol[T]):
     """The part of an informer that the controllers use."""
-
-    @property
-    def objects(self) -> Mapping[str, T]:
-        """The objects by key."""
 
     @property
     def has_synced(self) -> bool:
         """Reports whether the first list has arrived."""
-
-    def add_handler(self, fn: Callable[[Change[T]], None]) -> None:
-        """Calls `fn` with every change."""
-
-    def add_index(self, name: str, fn: Callable[[T], Iterable[str]]) -> None:
-        """Indexes the objects by the values that `fn` returns."""
-
-    def by_index(self, name: str, value: str) -> list[T]:
-        """Returns the objects indexed under the value."""
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - the informer's own signature
         """Waits until the first list has arrived."""

@@ -7,15 +7,16 @@ activity is determined in one place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from admission.controllers.active_conditions import Activity, cluster_queue_activity
 from admission.controllers.admission_context import AdmissionContext
 from admission.controllers.checks import checks_for, own_checks
 from admission.controllers.contradictions import contradiction
 from admission.controllers.devices.view import DeviceView
+from admission.controllers.local_copies import Copy
 from admission.controllers.node_amounts import NOTHING
 from admission.controllers.projection import NodeReader, PodReader, ProjectedPod
 from admission.controllers.resources import LimitRange
@@ -57,7 +58,6 @@ from api.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
-from api.kube.store import Change
 from api.labels import matches
 from api.meta import is_true, object_key
 from api.names import HOSTNAME_LABEL, QUOTA_RESERVED, SAKKARA_TOPOLOGY
@@ -77,23 +77,6 @@ BY_NAMESPACE = "namespace"
 BY_REPLACED = "replaced"
 BY_HOSTNAME = "hostname"
 BOUND_PODS = "spec.nodeName!="
-
-
-class Copy(Protocol[T]):
-    """A local copy of one resource with change notifications: an informer, or a store filled from elsewhere."""
-
-    @property
-    def objects(self) -> Mapping[str, T]:
-        """A live view of the objects by key."""
-
-    def add_handler(self, fn: Callable[[Change[T]], None], /) -> None:
-        """Calls `fn` for every change and for every object already present."""
-
-    def add_index(self, name: str, fn: Callable[[T], Iterable[str]], /) -> None:
-        """Indexes the objects by the values that `fn` returns."""
-
-    def by_index(self, name: str, value: str) -> list[T]:
-        """Returns the objects indexed under the value."""
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,20 @@ informer does.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, SetStatus, WorkloadAction
+from admission.controllers.actions import (
+    CreateWorkload,
+    DeleteWorkload,
+    PatchWorkload,
+    PlannedEvent,
+    SetStatus,
+    WorkloadAction,
+)
 from admission.controllers.caches import ExpectedWorkloads, MutationCache
 from admission.controllers.status import patch_status
-from api.errors import AlreadyExists
+from api.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef
 from api.kube.resources import WORKLOADS
@@ -31,6 +38,42 @@ class Recorder(Protocol):
 
     def record(self, ref: ObjectRef, event_type: str, reason: str, message: str) -> None:
         """Records an event; never blocks."""
+
+
+class PerformedAction(Protocol):
+    """An action of a plan, of any kind."""
+
+    @property
+    def events(self) -> tuple[PlannedEvent, ...]:
+        """The events to record once it has succeeded."""
+
+
+def record_events(recorder: Recorder, ref: ObjectRef | None, events: Iterable[PlannedEvent]) -> None:
+    """Records the events on the object; None records none."""
+    if ref is not None:
+        for event in events:
+            recorder.record(ref, event.type, event.reason, event.message)
+
+
+async def attempt(
+    recorder: Recorder, key: str, ref: ObjectRef | None, action: PerformedAction, work: Awaitable[ObjectRef | None]
+) -> bool:
+    """Awaits `work`, which performs the action, and records its events on the object that `work` returns, or else on `ref`.
+
+    Returns False if an object changed or was deleted meanwhile; that change requeues `key`. Raises other ApiErrors; if the API
+    server refuses a new Workload, an event says why.
+    """
+    try:
+        about = await work
+    except (Conflict, NotFound) as error:
+        log.debug("changed meanwhile", extra={"key": key, "error": str(error)})
+        return False
+    except (Forbidden, Invalid) as error:
+        if isinstance(action, CreateWorkload):
+            record_events(recorder, ref, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),))
+        raise
+    record_events(recorder, about or ref, action.events)
+    return True
 
 
 class WorkloadWriter:

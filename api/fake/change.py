@@ -132,19 +132,25 @@ def _change(store: WriteStore, target: RequestTarget, options: WriteOptions, mak
     kind = target.kind
     for _ in range(_ATTEMPTS):
         old = _existing(store, target)
-        obj = make(old)
-        if not target.subresource:
-            kind.rules.admit_update(store, obj)
-        obj = yield from _mutated(target, "UPDATE", obj, old.obj, options)
-        check_version(target, old, obj)
-        complete_change(store, target, obj, old.obj)
-        obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
+        obj = yield from _admitted(store, target, old, make(old), options)
         if store.record(kind, target.key) is old:
             owner = FieldManager(options.manager, target.subresource, False)
             owners = take_over(old.owners, owner, old.obj, obj, lists_of(kind))
             writer = old.writer if target.subresource else options.manager
             return _store_change(store, kind, old, StoredObject(target.key, obj, 0, writer, owners), options)
     raise conflict(kind, target.name or "", MODIFIED)
+
+
+def _admitted(
+    store: WriteStore, target: RequestTarget, old: StoredObject, obj: Obj, options: WriteOptions
+) -> Generator[Review, Obj, Obj]:
+    """Passes an update through the kind's rules and the webhooks; returns the object to store."""
+    if not target.subresource:
+        target.kind.rules.admit_update(store, obj)
+    obj = yield from _mutated(target, "UPDATE", obj, old.obj, options)
+    check_version(target, old, obj)
+    complete_change(store, target, obj, old.obj)
+    return (yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run))
 
 
 def _existing(store: WriteStore, target: RequestTarget) -> StoredObject:
@@ -185,12 +191,7 @@ def _apply(store: WriteStore, target: RequestTarget, config: Obj, options: Write
             record = yield from create(store, target, obj, options)
             return _owned(record, owners)
         obj = decoded(kind, clone(obj), target.version, strict=options.strict)
-        if not target.subresource:
-            kind.rules.admit_update(store, obj)
-        obj = yield from _mutated(target, "UPDATE", obj, old.obj, options)
-        check_version(target, old, obj)
-        complete_change(store, target, obj, old.obj)
-        obj = yield Review(False, "UPDATE", target, obj, old.obj, options.dry_run)
+        obj = yield from _admitted(store, target, old, obj, options)
         if store.record(kind, target.key) is old:
             return _store_change(store, kind, old, StoredObject(target.key, obj, 0, old.writer, owners), options)
     raise conflict(kind, target.name or "", MODIFIED)

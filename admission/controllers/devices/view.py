@@ -18,9 +18,9 @@ from cachetools import LRUCache
 from admission.controllers.devices.requests import CannotCount, DeviceKind, claim_templates, kinds_of
 from admission.controllers.devices.slices import counted
 from admission.controllers.in_steps import InSteps
+from admission.controllers.local_copies import Copy
 from admission.controllers.node_amounts import NOTHING, AmountsChanged, with_amounts
 from admission.controllers.projection import ProjectedPod
-from admission.controllers.volumes.copies import Copy
 from admission.engine import model
 from admission.engine.model import LARGEST
 from admission.engine.reasons import Reason

@@ -17,10 +17,11 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from admission.controllers.cluster_view import Views
+from admission.controllers.creation import create_unless_present
 from admission.controllers.elastic import translation
 from admission.controllers.elastic.quotas import Quotas, ReadQuota
 from api.elastic import ElasticQuota, ElasticQuotaStatus
-from api.errors import AlreadyExists, NotFound
+from api.errors import NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import EventRecorder, ref_to
 from api.kube.informer import Informer
@@ -139,7 +140,7 @@ class ElasticQuotaController:
     async def _provide(self, namespace: str, quota: translation.QuotaBounds) -> str | None:
         """Creates or updates flavor, queues and label; returns what prevents it, or None."""
         if ELASTIC_QUOTA not in self._views.flavors.objects:
-            await self._create(RESOURCE_FLAVORS, translation.flavor())
+            await create_unless_present(self._kube, RESOURCE_FLAVORS, translation.flavor())
         wanted = translation.cluster_queue(namespace, quota, self._quotas.shared())
         queue = self._views.cluster_queues.objects.get(wanted.metadata.name)
         local = self._views.local_queues.objects.get(translation.local_queue(namespace).key)
@@ -147,19 +148,13 @@ class ElasticQuotaController:
             if there is not None and ELASTIC_QUOTA_LABEL not in there.metadata.labels:
                 return f"the {type(there).KIND} {there.metadata.name} is managed by another owner"
         if queue is None:
-            await self._create(CLUSTER_QUEUES, wanted)
+            await create_unless_present(self._kube, CLUSTER_QUEUES, wanted)
         elif body := _difference(queue, wanted):
             await self._kube.patch(CLUSTER_QUEUES, queue.metadata.name, body, kind=PatchKind.MERGE)
         if local is None:
-            await self._create(LOCAL_QUEUES, translation.local_queue(namespace))
+            await create_unless_present(self._kube, LOCAL_QUEUES, translation.local_queue(namespace))
         await self._manage(namespace)
         return None
-
-    async def _create(self, resource: Resource, obj: KubeObject) -> None:
-        try:
-            await self._kube.create(resource, obj.to_wire())
-        except AlreadyExists:
-            log.debug("%s %s is there already", resource.kind, obj.key)
 
     async def _manage(self, namespace: str) -> None:
         """Labels the namespace, since the webhook handles jobs without a queue name only in labelled namespaces."""

@@ -7,19 +7,18 @@ change behind it requeues the job. workload_writer.py performs the actions on Wo
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.caches import MutationCache
 from admission.controllers.jobs.actions import Action, DeleteJob, JobPlan, PatchChild, PatchJob
-from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter
+from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.paths import not_kept, written
-from api.errors import Conflict, Forbidden, Invalid, NotFound
 from api.kube.client import Kube, PatchKind
-from api.kube.events import ObjectRef, ref_to
+from api.kube.events import ref_to
 from api.kube.resources import Resource
 from api.meta import split_key
 
@@ -50,26 +49,13 @@ class Executor:
         `key` identifies the job among all kinds. Without `kind` and `job`, only actions on Workloads are possible.
         """
         ref = ref_to(kind.resource, job) if kind and job else None
-        self._record(ref, made.events)
+        record_events(self._recorder, ref, made.events)
         if made.note:
             log.info("job held up", extra={"job": key, "why": made.note})
         for action in made.actions:
-            try:
-                await self._perform_action(key, kind, job, action)
-            except (Conflict, NotFound) as error:
-                log.debug("changed meanwhile", extra={"job": key, "error": str(error)})
+            if not await attempt(self._recorder, key, ref, action, self._perform_action(key, kind, job, action)):
                 return CONFLICT_RETRY
-            except (Forbidden, Invalid) as error:
-                if isinstance(action, CreateWorkload):
-                    self._record(ref, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),))
-                raise
-            self._record(ref, action.events)
         return made.again_in
-
-    def _record(self, ref: ObjectRef | None, events: Iterable[PlannedEvent]) -> None:
-        if ref is not None:
-            for event in events:
-                self._recorder.record(ref, event.type, event.reason, event.message)
 
     async def _perform_action(
         self, key: str, kind: JobIntegration | None, job: dict[str, Any] | None, action: Action
@@ -79,7 +65,7 @@ class Executor:
                 namespace, name = split_key(key.partition(":")[2])
                 answer = await self._kube.patch(kind.resource, name, patch, namespace, kind=PatchKind.MERGE)
                 self._jobs.note(key, job, answer)
-                self._record(ref_to(kind.resource, job), _complaints(kind, patch, answer))
+                record_events(self._recorder, ref_to(kind.resource, job), _complaints(kind, patch, answer))
             case DeleteJob() if kind and job:
                 namespace, name = split_key(key.partition(":")[2])
                 uid = job["metadata"].get("uid", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from admission.controllers import conditions
 from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
@@ -43,14 +43,16 @@ def check_messages(workload: Workload, *, each_pod: bool = False) -> tuple[Plann
 
 def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float) -> JobPlan:
     """Plans for Workloads whose job is gone or being deleted: Finished, which releases quota, and without finalizer."""
-    result = NOTHING
-    for workload in workloads:
-        over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
-        if options.finish_orphaned and not over:
-            message = "The workload's owner no longer exists"
-            result = result.then(finish(workload, names.FinishedReason.OWNER_NOT_FOUND, message, now))
-        result = result.then(*let_go(workload))
-    return result
+    return NOTHING.then(*(action for workload in workloads for action in end_orphaned(workload, options, now)))
+
+
+def end_orphaned(workload: Workload, options: JobOptions, now: float) -> Iterator[SetStatus | PatchWorkload]:
+    """Yields what ends a Workload without owner: Finished, unless it is over, and the removal of the finalizer."""
+    over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
+    if options.finish_orphaned and not over:
+        message = "The workload's owner no longer exists"
+        yield finish(workload, names.FinishedReason.OWNER_NOT_FOUND, message, now)
+    yield from let_go(workload)
 
 
 def plan_ended(workloads: Sequence[Workload], end: JobResult, now: float) -> JobPlan:

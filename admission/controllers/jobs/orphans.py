@@ -71,9 +71,14 @@ class OrphanedWorkloads:
 
     async def _is_gone(self, key: str, uid: str) -> bool:
         framework, _, name = key.partition(":")
-        namespace, name = split_key(name)
-        try:
-            job = await self._kube.get(self._resources[framework], name, namespace)
-        except NotFound:
-            return True
-        return bool(job["metadata"].get("uid", "") != uid)
+        return await is_gone(self._kube, self._resources[framework], name, uid)
+
+
+async def is_gone(kube: Kube, resource: Resource, key: str, uid: str) -> bool:
+    """Asks the API server whether the object with the key and uid no longer exists. Raises other ApiErrors than NotFound."""
+    namespace, name = split_key(key)
+    try:
+        found = await kube.get(resource, name, namespace)
+    except NotFound:
+        return True
+    return bool(found["metadata"].get("uid", "") != uid)

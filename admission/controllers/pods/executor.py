@@ -28,9 +28,9 @@ from admission.controllers.pods.actions import (
     StopPod,
 )
 from admission.controllers.pods.pod_indexes import PodsBeingDeleted, PodView
-from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter
+from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
 from admission.integrations.pod import QueuedPod, QueuedPodReader
-from api.errors import Conflict, Forbidden, Invalid, NotFound
+from api.errors import Conflict, NotFound
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.metrics import GATE_REMOVAL
@@ -88,26 +88,13 @@ class PodExecutor:
 
     def record(self, ref: ObjectRef | None, events: Iterable[PlannedEvent]) -> None:
         """Records the events on the object."""
-        if ref is not None:
-            for event in events:
-                self._recorder.record(ref, event.type, event.reason, event.message)
+        record_events(self._recorder, ref, events)
 
     async def _step(self, key: str, ref: ObjectRef | None, step: _Step) -> bool:
         """Performs the step; returns False if a conflict prevented part of it."""
-        return await (self._perform_all(step) if isinstance(step, list) else self._whole(key, ref, step))
-
-    async def _whole(self, key: str, ref: ObjectRef | None, action: _OnWorkload) -> bool:
-        try:
-            about = await self._perform_on_workload(key, action)
-        except (Conflict, NotFound) as error:
-            log.debug("changed meanwhile", extra={"pods": key, "error": str(error)})
-            return False
-        except (Forbidden, Invalid) as error:
-            if isinstance(action, CreateWorkload):
-                self.record(ref, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),))
-            raise
-        self.record(about or ref, action.events)
-        return True
+        if isinstance(step, list):
+            return await self._perform_all(step)
+        return await attempt(self._recorder, key, ref, step, self._perform_on_workload(key, step))
 
     async def _perform_on_workload(self, key: str, action: _OnWorkload) -> ObjectRef | None:
         """Performs the action; returns the object of its events if that is not the first pod."""

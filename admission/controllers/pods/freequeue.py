@@ -16,14 +16,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from admission.controllers.cluster_view import Views
+from admission.controllers.creation import create_unless_present
 from admission.controllers.pods.pod_indexes import PodView
 from admission.integrations.pod import QueuedPod
-from api.errors import AlreadyExists
 from api.kube.client import Kube, PatchKind
 from api.kube.reconcile import Reconciler
-from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, Resource
+from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
 from api.kube.store import Change
-from api.meta import KubeObject, ObjectMeta, object_key, split_key
+from api.meta import ObjectMeta, object_key, split_key
 from api.names import GANG, GANG_MADE, GANG_QUEUE, HOSTNAME_LABEL, OS_LABEL, QUEUE_NAME_LABEL, SAKKARA_QUEUE
 from api.quantity import PODS
 from api.queues import (
@@ -129,22 +129,16 @@ class FreeQueueController:
         """Creates what a namespace, or the ClusterQueue itself, lacks of a queue."""
         namespace, queue = split_key(key)
         if queue not in self._views.flavors.objects:
-            await self._create(RESOURCE_FLAVORS, flavor(queue))
+            await create_unless_present(self._kube, RESOURCE_FLAVORS, flavor(queue))
         wanted, found = cluster_queue(queue, self._views.flavors.objects), self._views.cluster_queues.objects.get(queue)
         if found is None:
-            await self._create(CLUSTER_QUEUES, wanted)
+            await create_unless_present(self._kube, CLUSTER_QUEUES, wanted)
         elif GANG_MADE in found.metadata.labels and _flavors(found) != _flavors(wanted):
             groups = wanted.to_wire()["spec"]["resourceGroups"]
             await self._kube.patch(CLUSTER_QUEUES, queue, {"spec": {"resourceGroups": groups}}, kind=PatchKind.MERGE)
         if namespace and key not in self._views.local_queues.objects:
-            await self._create(LOCAL_QUEUES, local_queue(namespace, queue))
+            await create_unless_present(self._kube, LOCAL_QUEUES, local_queue(namespace, queue))
         return None
-
-    async def _create(self, resource: Resource, obj: KubeObject) -> None:
-        try:
-            await self._kube.create(resource, obj.to_wire())
-        except AlreadyExists:
-            log.debug("%s %s is there already", resource.kind, obj.key)
 
 
 def _flavors(queue: ClusterQueue) -> list[str]:

@@ -16,6 +16,7 @@ from cachetools import LRUCache
 from pydantic import ValidationError
 
 from admission.controllers.caches import InformerView
+from admission.controllers.creation import create_unless_present
 from admission.controllers.pods.gang import GangTerms, is_gang, stopped, terms_of
 from admission.controllers.pods.pod_group_status import next_status
 from admission.controllers.pods.pod_indexes import BY_GROUP, PodView, group_keys
@@ -23,7 +24,7 @@ from admission.controllers.pods.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.sakkara_terms import as_described
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import UnlikePods
-from api.errors import AlreadyExists, Conflict, NotFound
+from api.errors import Conflict, NotFound
 from api.groups import PodGroup
 from api.kube.client import Kube, PatchKind
 from api.kube.reconcile import Reconciler
@@ -214,10 +215,7 @@ class PodGroupController:
                 "spec": {"minMember": terms.minimum},
             }
         )
-        try:
-            await self._kube.create(POD_GROUPS, made.to_wire())
-        except AlreadyExists:
-            log.debug("there already", extra={"pod_group": key})
+        await create_unless_present(self._kube, POD_GROUPS, made)
 
     async def _write_status(
         self, resource: Resource, group: PodGroup, pods: Sequence[QueuedPod], terms: GangTerms

@@ -31,7 +31,7 @@ from admission.controllers.actions import (
 )
 from admission.controllers.jobs.context import DEFAULTS, JobContext, JobOptions
 from admission.controllers.jobs.elastic import Slices, lacks_pods, slice_annotations, slices_of, with_counts
-from admission.controllers.jobs.finish import finish, let_go
+from admission.controllers.jobs.finish import end_orphaned, let_go
 from admission.controllers.jobs.workload import (
     PriorityClassMissing,
     adopted,
@@ -88,14 +88,7 @@ def plan_gone(
     """Plans for Workloads without their set: once none of its pods runs, Finished and without finalizer."""
     if any(pod.running for pod in pods):
         return NOTHING
-    result = NOTHING
-    for workload in workloads:
-        over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
-        if options.finish_orphaned and not over:
-            message = "The workload's owner no longer exists"
-            result = result.then(finish(workload, names.FinishedReason.OWNER_NOT_FOUND, message, now))
-        result = result.then(*let_go(workload))
-    return result
+    return NOTHING.then(*(action for workload in workloads for action in end_orphaned(workload, options, now)))
 
 
 class _SetPlanner:

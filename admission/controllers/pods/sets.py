@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from admission.controllers.actions import CreateWorkload, PlannedEvent
+from admission.controllers.actions import PlannedEvent
 from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
@@ -23,16 +23,17 @@ from admission.controllers.caches import (
 )
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.controller_context import ControllerContext
+from admission.controllers.jobs.orphans import is_gone
 from admission.controllers.jobs.workload import is_managed
 from admission.controllers.pods.orphaned_pods import is_left_behind
 from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.pods.pods_without_group import PodsWithoutGroup
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
-from admission.controllers.workload_writer import CONFLICT_RETRY, WorkloadWriter
+from admission.controllers.workload_writer import CONFLICT_RETRY, WorkloadWriter, attempt, record_events
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.sets import SETS, SetKind, kind_of
-from api.errors import Conflict, Forbidden, Invalid, NotFound
+from api.errors import Conflict, NotFound
 from api.kube.client import PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.reconcile import Reconciler
@@ -198,7 +199,7 @@ class SetController:
         behind = self._left_behind(pods)
         made = plan_set(kind, obj, workloads, pods, self._context(), self._wall(), is_made, behind)
         if made.events != self._reported_events.get(key, ()):
-            self._record(ref_to(kind.resource, obj), made.events)
+            record_events(self._recorder, ref_to(kind.resource, obj), made.events)
             self._reported_events[key] = made.events
         if any(event.reason.endswith("PriorityClassNotFound") for event in made.events):
             self._missing_classes.add(key)
@@ -231,12 +232,7 @@ class SetController:
 
     async def _is_gone(self, key: str, uid: str) -> bool:
         framework, _, name = key.partition(":")
-        namespace, name = split_key(name)
-        try:
-            found = await self._kube.get(self._kinds[framework].resource, name, namespace)
-        except NotFound:
-            return True
-        return bool(found["metadata"].get("uid", "") != uid)
+        return await is_gone(self._kube, self._kinds[framework].resource, name, uid)
 
     # ---- perform
 
@@ -244,16 +240,9 @@ class SetController:
         if made.note:
             log.info("set held up", extra={"set": key, "why": made.note})
         for action in made.workloads():
-            try:
-                await self._writer.perform(action.workload.key, action)
-            except (Conflict, NotFound) as error:
-                log.debug("changed meanwhile", extra={"set": key, "error": str(error)})
+            work = self._writer.perform(action.workload.key, action)
+            if not await attempt(self._recorder, key, ref, action, work):
                 return CONFLICT_RETRY
-            except (Forbidden, Invalid) as error:
-                if isinstance(action, CreateWorkload):
-                    self._record(ref, (PlannedEvent("ErrWorkloadCompose", str(error), "Warning"),))
-                raise
-            self._record(ref, action.events)
         joined = await asyncio.gather(*(self._join(key, each) for each in made.joins()))
         return made.again_in if all(joined) else CONFLICT_RETRY
 
@@ -275,8 +264,3 @@ class SetController:
                 return False
         self._pods.observe(answer)
         return True
-
-    def _record(self, ref: ObjectRef | None, events: Iterable[PlannedEvent]) -> None:
-        if ref is not None:
-            for event in events:
-                self._recorder.record(ref, event.type, event.reason, event.message)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from admission.controllers.cluster_view import BY_HOSTNAME, Copy
+from admission.controllers.cluster_view import BY_HOSTNAME
+from admission.controllers.local_copies import Copy
 from admission.controllers.sakkara.output_members import MemberPod
 from admission.controllers.sakkara.output_ranks import UNKNOWN, Path
 from admission.engine.ledger import Ledger

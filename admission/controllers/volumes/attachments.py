@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from admission.controllers.in_steps import InSteps
+from admission.controllers.local_copies import Copy
 from admission.controllers.node_amounts import NOTHING, AmountsChanged
 from admission.controllers.projection import ProjectedPod
-from admission.controllers.volumes.copies import Copy
 from admission.engine.model import LARGEST
 from api.kube.store import Change
 from api.pods import Node

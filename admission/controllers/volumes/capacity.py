@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from admission.controllers.volumes.copies import Copy
+from admission.controllers.local_copies import Copy
 from admission.controllers.volumes.reach import Selector
 from admission.engine.model import NodeSelectorRequirement, NodeSelectorTerm
 from api.errors import InvalidObject

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from admission.controllers.local_copies import Copy
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.volumes.binding import Storage
-from admission.controllers.volumes.copies import Copy
 from admission.controllers.volumes.local import host_of
 from admission.controllers.volumes.pod_claims import ClaimUse, claim_uses
 from admission.controllers.volumes.reach import CannotBind

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from admission.controllers.in_steps import InSteps
+from admission.controllers.local_copies import Copy
 from admission.controllers.node_amounts import NOTHING, AmountsChanged
 from admission.controllers.projection import ProjectedPod
-from admission.controllers.volumes.copies import Copy
 from api.names import HOSTNAME_LABEL
 from api.pods import Node
 from api.volumes import Volume

@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+from admission.controllers.local_copies import Copy
 from admission.controllers.node_amounts import with_amounts
 from admission.controllers.projection import ProjectedPod
 from admission.controllers.volumes import binding
 from admission.controllers.volumes.attachments import PREFIX, Attachments
 from admission.controllers.volumes.capacity import DriverCapacity
 from admission.controllers.volumes.choosers import Choosers, has_quota
-from admission.controllers.volumes.copies import Copy
 from admission.controllers.volumes.local import PREFIX as LOCAL
 from admission.controllers.volumes.local import LocalVolumes
 from admission.controllers.volumes.pod_claims import ClaimUse, claim_keys, claim_uses, volumes_of

@@ -13,7 +13,6 @@ per machine.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from hack.controlplane import manifests
 from hack.controlplane.api import Api
 from hack.controlplane.build import Recipe
 from hack.controlplane.options import ClusterPaths, OperatorPorts
+from hack.controlplane.pki import KeyPairFiles
 
 HERE = Path(__file__).resolve().parent
 CRDS: Final = "crds"
@@ -142,9 +142,7 @@ def _prepare_training(api: Api, site: ClusterPaths, ports: OperatorPorts) -> Non
 def _serve_with(site: ClusterPaths, name: str) -> None:
     """Copies the certificate of a webhook server, from cluster.py, to where controller-runtime expects it."""
     folder = site.folder / name / "k8s-webhook-server" / "serving-certs"
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(site.pki(f"{name}.crt"), folder / "tls.crt")
-    shutil.copy(site.pki(f"{name}.key"), folder / "tls.key")
+    KeyPairFiles(Path(site.pki(f"{name}.crt")), Path(site.pki(f"{name}.key"))).copy_to(folder)
 
 
 def _kuberay(site: ClusterPaths, ports: OperatorPorts) -> list[str]:

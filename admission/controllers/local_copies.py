@@ -1,4 +1,4 @@
-"""The part of an informer that volumes use."""
+"""The part of an informer that its readers use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Copy(Protocol[T]):
-    """A local copy of one resource."""
+    """A local copy of one resource with change notifications: an informer, or a store filled from elsewhere."""
 
     @property
     def objects(self) -> Mapping[str, T]:
