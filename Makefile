@@ -19,7 +19,7 @@ E2E_WORKERS ?= 4
 DEALT = --dist loadgroup --no-loadscope-reorder --durations=10
 PARALLEL = -n $(WORKERS) $(DEALT)
 
-.PHONY: board chart kinds demo test test-fast test-long check format controlplane e2e e2e-kinds bench image lock crds reference docs clean
+.PHONY: board chart kinds demo test test-fast test-long check format controlplane e2e e2e-kinds e2e-page page bench image lock crds reference docs clean
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it anew.
@@ -60,6 +60,7 @@ check: $(STAMP)           ## format, lint, types, import contracts, generated fi
 	@$(BIN)/python -m hack.reference --check
 	@$(BIN)/python -m hack.board --check
 	@$(BIN)/python -m hack.chart --check
+	@$(BIN)/python -m hack.page --check
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(STAMP)
@@ -70,11 +71,17 @@ controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (
 	@$(BIN)/python -m hack.controlplane build --lws
 
 e2e: controlplane $(COMPILED) ## the scenarios on the real control plane
-	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -n $(E2E_WORKERS) $(DEALT) -m "e2e and not long and not kinds"
+	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -n $(E2E_WORKERS) $(DEALT) -m "e2e and not long and not kinds and not page"
 
 e2e-kinds: controlplane   ## each kind of job with its real operator; builds these the first time (up to an hour)
 	@$(BIN)/python -m hack.controlplane build --operators
 	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q --durations=10 -m kinds tests/e2e/kinds
+
+e2e-page: $(COMPILED)     ## the dashboard's page in a headless Chromium; fetches Playwright, and Debian's chromium where it may
+	@$(BIN)/uv pip install --quiet --require-hashes -r hack/page.lock --python $(BIN)/python 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r hack/page.lock
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 || true
+	@$(BIN)/python -m pytest -q --durations=5 -m page tests/page
 
 bench: $(STAMP)           ## prints figures; nothing here passes or fails
 	@$(BIN)/python -m tests.bench
@@ -90,6 +97,10 @@ board: $(STAMP)           ## writes the Grafana board anew
 
 chart: $(STAMP)           ## writes the Helm chart anew from config/
 	@$(BIN)/python -m hack.chart
+
+page: $(STAMP)            ## builds the dashboard's page into admission/dashboard/static; needs Node 20.19 or later
+	@cd admission/dashboard/page && npm ci --silent && npm run --silent build
+	@$(BIN)/python -m hack.page
 
 reference: $(STAMP)       ## writes docs/reference anew from the code
 	@$(BIN)/python -m hack.reference

@@ -1,4 +1,4 @@
-"""Resolves dependencies to requirements.lock, and the installer to hack/bootstrap.lock.
+"""Resolves dependencies to requirements.lock, the installer to hack/bootstrap.lock, and Playwright to hack/page.lock.
 
 The locks have versions with hashes for every supported Python, and name no host. Run by `make lock`; pip installs the resolver
 (uv) into a temporary folder.
@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 # the installer itself
 BOOTSTRAP = ROOT / "hack" / "bootstrap.lock"
+# what drives the browser of `make e2e-page`: large, and nothing else needs it
+BROWSER = ROOT / "hack" / "page.lock"
 # the build backend for the editable install, which then needs no build isolation
 EXTRA = "hatchling>=1.27\neditables\n"
 
@@ -31,6 +33,9 @@ def main() -> None:
         installer.write_text("uv\n")
         _resolve(folder, LOCK, ["--extra", "dev", "pyproject.toml", str(extra)])
         _resolve(folder, BOOTSTRAP, [str(installer)])
+        browser = Path(folder) / "page.in"
+        browser.write_text("playwright>=1.50\n")
+        _resolve(folder, BROWSER, [str(browser)])
 
 
 def _resolve(folder: str, lock: Path, sources: list[str]) -> None:

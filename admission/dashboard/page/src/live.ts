@@ -1,0 +1,109 @@
+// The present state of the cluster: read once, then kept up to date by the server's events.
+
+import { batch, computed, effect, signal, untracked } from '@preact/signals';
+import { token } from './api/client';
+import { listen, type LinkState, type Message } from './api/events';
+import type { Queues, Session, TreeChange, WorkloadChange, WorkloadRow } from './api/wire';
+import { Source } from './answers';
+import * as topologies from './topologies';
+
+export const link = signal<{ state: LinkState; why: string }>({ state: 'connecting', why: '' });
+
+export const session = new Source<Session>('api/v1/session', (body: never) => body as Session);
+const rows = new Source<Map<string, WorkloadRow>>('api/v1/workloads', (body: never) => {
+  const { items } = body as { items: WorkloadRow[] };
+  return new Map(items.map((row) => [keyOf(row), row]));
+});
+export const workloads = rows.answer;
+export const queues = new Source<Queues>('api/v1/queues', (body: never) => body as Queues);
+
+/** Counts the changes of each workload that this page has seen, for the page of one workload. */
+export const touched = signal<ReadonlyMap<string, number>>(new Map());
+
+export const keyOf = (row: { namespace: string; name: string }): string => `${row.namespace}/${row.name}`;
+
+const WAITS = new Set(['Pending', 'Evicted', 'Reserved']);
+export const waiting = computed(() => {
+  const all = workloads.value.data;
+  return all === null ? null : [...all.values()].filter((row) => WAITS.has(row.state));
+});
+
+/** How long the first reading waits for the events, in milliseconds. */
+const PATIENCE = 1500;
+
+const flavorsUnread = (): boolean => topologies.flavors.value.data === null && !topologies.flavors.value.loading;
+
+function everything(): void {
+  session.refresh();
+  topologies.refresh();
+  rows.refresh();
+  queues.refresh();
+}
+
+function receive(message: Message): void {
+  let data: unknown;
+  try {
+    data = JSON.parse(message.data);
+  } catch {
+    return;
+  }
+  switch (message.event) {
+    case 'topology': topologies.change(data as TreeChange); break;
+    case 'structure': topologies.structure((data as { flavor: string }).flavor); break;
+    case 'workloads': changeRows(data as WorkloadChange); break;
+    case 'queues': queues.refresh(); break;
+    default:
+  }
+}
+
+function changeRows(change: WorkloadChange): void {
+  const all = workloads.value.data;
+  batch(() => {
+    if (all !== null) {
+      const next = new Map(all);
+      for (const row of change.changed) {
+        if (row.state === 'Finished') next.delete(keyOf(row));
+        else next.set(keyOf(row), row);
+      }
+      for (const key of change.removed) next.delete(key);
+      rows.set(next);
+    }
+    const counts = new Map(touched.value);
+    for (const key of [...change.changed.map(keyOf), ...change.removed]) counts.set(key, (counts.get(key) ?? 0) + 1);
+    touched.value = counts;
+  });
+}
+
+/** Connects, and again with each other token. */
+export function start(): void {
+  let stop: (() => void) | null = null;
+  const connect = (): void => {
+    stop?.();
+    for (const source of [session, rows, queues]) source.clear();
+    topologies.clear();
+    // Read once events arrive, so that none is missed; where a proxy holds them back, there is a picture all the same.
+    const anyway = setTimeout(everything, PATIENCE);
+    const end = listen('api/v1/events', {
+      opened: () => {
+        clearTimeout(anyway);
+        everything();
+      },
+      received: receive,
+      state: (state, why) => {
+        link.value = { state, why };
+        if (state === 'lost') {
+          clearTimeout(anyway);
+          if (flavorsUnread()) everything();
+        }
+      },
+    });
+    stop = () => {
+      clearTimeout(anyway);
+      end();
+    };
+  };
+  effect(() => {
+    void token.value;
+    untracked(connect);
+  });
+}

@@ -1,0 +1,60 @@
+// Amounts, times and counts in words.
+
+const BINARY = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi'];
+const BYTES = new Set(['memory', 'ephemeral-storage', 'storage']);
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+const moment = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
+
+const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
+
+export const countText = (count: number): string => whole.format(count);
+export const plural = (count: number, one: string, many = `${one}s`): string => `${countText(count)} ${count === 1 ? one : many}`;
+
+/** cpu is in thousandths, all else in its base unit. `brief` shortens large numbers for narrow columns. */
+export function amountText(resource: string, amount: number, brief = false): string {
+  const value = resource === 'cpu' ? amount / 1000 : amount;
+  if (brief && value >= 100_000 && !BYTES.has(resource)) return compact.format(value);
+  if (resource === 'cpu') return tenths.format(value);
+  if (BYTES.has(resource) || resource.startsWith('hugepages-')) {
+    let value = amount;
+    let unit = 0;
+    while (Math.abs(value) >= 1024 && unit < BINARY.length - 1) {
+      value /= 1024;
+      unit += 1;
+    }
+    return `${tenths.format(value)}${BINARY[unit]!}`;
+  }
+  return whole.format(amount);
+}
+
+export function percentText(part: number, total: number): string {
+  if (total <= 0) return '–';
+  const share = (100 * part) / total;
+  return share > 0 && share < 1 ? '<1 %' : share > 99 && share < 100 ? '>99 %' : `${Math.round(share)} %`;
+}
+
+export function durationText(seconds: number): string {
+  const left = Math.max(0, Math.round(seconds));
+  if (left < 60) return `${left} s`;
+  if (left < 3600) return `${Math.floor(left / 60)} min`;
+  if (left < 86400) return `${Math.floor(left / 3600)} h ${Math.floor((left % 3600) / 60)} min`;
+  return `${Math.floor(left / 86400)} d ${Math.floor((left % 86400) / 3600)} h`;
+}
+
+export function agoText(time: string | null | undefined, now: number): string {
+  const at = time == null ? NaN : Date.parse(time);
+  return Number.isNaN(at) ? '' : durationText((now - at) / 1000);
+}
+
+/** A time to come, as `in 5 min`; one that has passed is due. */
+export function untilText(time: string | null | undefined, now: number): string {
+  const at = time == null ? NaN : Date.parse(time);
+  if (Number.isNaN(at)) return '';
+  return at <= now ? 'due now' : `in ${durationText((at - now) / 1000)}`;
+}
+
+export function momentText(time: string | null | undefined): string {
+  const at = time == null ? NaN : Date.parse(time);
+  return Number.isNaN(at) ? '' : moment.format(at);
+}

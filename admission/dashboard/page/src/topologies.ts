@@ -1,0 +1,89 @@
+// The trees of all flavors that someone looks at.
+
+import { useEffect } from 'preact/hooks';
+import { signal } from '@preact/signals';
+import type { FlavorEntry, TreeChange, WireTree } from './api/wire';
+import { Source } from './answers';
+import { changed, treeOf } from './tree/read';
+import type { Tree } from './tree/model';
+
+const list = new Source<FlavorEntry[]>('api/v1/topology', (body: never) => (body as { flavors: FlavorEntry[] }).flavors);
+export const flavors = list.answer;
+
+/** What is known of one flavor; changes that come while its tree is being read are applied after it. */
+interface Kept {
+  source: Source<{ tree: Tree; version: number }>;
+  early: TreeChange[];
+}
+
+const kept = new Map<string, Kept>();
+/** The trees that were read, for the search. */
+export const loaded = signal<readonly string[]>([]);
+
+function of(flavor: string): Kept {
+  let entry = kept.get(flavor);
+  if (entry === undefined) {
+    const made: Kept = {
+      early: [],
+      source: new Source(`api/v1/topology/${encodeURIComponent(flavor)}`, (body: never) => {
+        const wire = body as WireTree;
+        const begun = performance.now();
+        let tree = treeOf(wire);
+        for (const change of made.early) if (change.version > wire.version) tree = changed(tree, change) ?? tree;
+        made.early = [];
+        performance.measure('stowage:read', { start: begun });
+        return { tree, version: wire.version };
+      }),
+    };
+    entry = made;
+    kept.set(flavor, entry);
+    loaded.value = [...kept.keys()];
+  }
+  return entry;
+}
+
+export function treeNow(flavor: string): Tree | null {
+  return kept.get(flavor)?.source.answer.value.data?.tree ?? null;
+}
+
+export function useTree(flavor: string): { tree: Tree | null; error: Error | null; again: () => void } {
+  const { source } = of(flavor);
+  const { data, error, again, loading } = source.answer.value;
+  useEffect(() => {
+    if (data === null && error === null && !loading) source.refresh();
+  }, [source, data, error, loading]);
+  return { tree: data?.tree ?? null, error, again };
+}
+
+export function refresh(): void {
+  list.refresh();
+  for (const { source } of kept.values()) source.refresh();
+}
+
+export function structure(flavor: string): void {
+  list.refresh();
+  kept.get(flavor)?.source.refresh();
+}
+
+/** How many changes may wait for the tree that they belong to; with more of them it is read once more. */
+const EARLY = 500;
+
+export function change(one: TreeChange): void {
+  const entry = kept.get(one.flavor);
+  if (entry === undefined) return;
+  const { data, loading } = entry.source.answer.value;
+  if (loading) entry.early.push(one);
+  if (loading && entry.early.length > EARLY) {
+    entry.early = [];
+    entry.source.refresh();
+  }
+  if (data === null || one.version <= data.version) return;
+  const tree = changed(data.tree, one);
+  if (tree === null) entry.source.refresh();
+  else entry.source.set({ tree, version: one.version });
+}
+
+export function clear(): void {
+  list.clear();
+  for (const { source } of kept.values()) source.clear();
+}

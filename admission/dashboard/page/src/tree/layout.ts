@@ -1,0 +1,85 @@
+// Gives each place its rectangle: a treemap whose areas are numbers of hosts.
+
+import { hierarchy, treemap, treemapSquarify, type HierarchyRectangularNode } from 'd3-hierarchy';
+import type { Place } from './model';
+
+const GAP = 5;
+const HEAD = 15;
+const LEAST_HEAD_WIDTH = 34;
+
+/** Rows of equal cells: hosts look alike, so their cells must. Squarified cells of one size would differ in shape. */
+function grid(children: HierarchyRectangularNode<Place>[], x0: number, y0: number, x1: number, y1: number): void {
+  const width = x1 - x0;
+  const height = y1 - y0;
+  const count = children.length;
+  let columns = 1;
+  let least = Infinity;
+  for (let tried = 1; tried <= count; tried += 1) {
+    const rows = Math.ceil(count / tried);
+    const shape = Math.abs(Math.log(width / tried / (height / rows)));
+    const cost = shape + 1.5 * ((rows * tried - count) / count);
+    if (cost < least) {
+      least = cost;
+      columns = tried;
+    }
+    if (width / tried < height / rows / 4) break;
+  }
+  const rows = Math.ceil(count / columns);
+  const across = width / columns;
+  const down = height / rows;
+  children.forEach((child, index) => {
+    child.x0 = x0 + (index % columns) * across;
+    child.x1 = child.x0 + across;
+    child.y0 = y0 + Math.floor(index / columns) * down;
+    child.y1 = child.y0 + down;
+  });
+}
+
+function tile(node: HierarchyRectangularNode<Place>, x0: number, y0: number, x1: number, y1: number): void {
+  const children = node.children ?? [];
+  if (children.length === 0) return;
+  const counts = children.map((child) => child.data.hosts);
+  const mean = counts.reduce((sum, count) => sum + count, 0) / counts.length;
+  // Siblings of about one size make rows, which read like a floor plan; others need areas that tell their sizes.
+  if (Math.max(...counts) <= 1.4 * mean) grid(children, x0, y0, x1, y1);
+  else treemapSquarify(node, x0, y0, x1, y1);
+}
+
+export function lay(root: Place, width: number, height: number): void {
+  const lowest = (node: HierarchyRectangularNode<Place>): boolean => node.data.children[0]?.host != null;
+  const small = (node: HierarchyRectangularNode<Place>): number =>
+    Math.max(0.4, Math.min(node.x1 - node.x0, node.y1 - node.y0) * 0.035);
+  const tree = hierarchy<Place>(root, (place) => place.children).sum((place) => (place.host === null ? 0 : 1));
+  const head = (node: HierarchyRectangularNode<Place>): number => {
+    if (node.depth === 0) return 0;
+    if (node.depth === 1 && !lowest(node)) return node.x1 - node.x0 >= LEAST_HEAD_WIDTH ? HEAD : GAP / 2;
+    // Deeper heads grow with the zoom: at the smallest scale they are a margin, later a line of text.
+    return Math.min(HEAD, (node.y1 - node.y0) * (lowest(node) ? 0.13 : 0.08));
+  };
+  const laid = treemap<Place>()
+    .size([width, height])
+    .tile(tile)
+    .paddingInner(0)
+    .paddingOuter((node) => (node.depth === 0 ? 0 : node.depth === 1 && !lowest(node) ? GAP / 2 : small(node)))
+    .paddingTop(head)(tree);
+  laid.each((node) => {
+    const place = node.data;
+    place.x0 = node.x0;
+    place.y0 = node.y0;
+    place.x1 = node.x1;
+    place.y1 = node.y1;
+    place.head = head(node);
+  });
+}
+
+/** The deepest place at a point of the layout, at most `depth` levels below the root. */
+export function hit(root: Place, x: number, y: number, depth = Infinity): Place | null {
+  if (x < root.x0 || x >= root.x1 || y < root.y0 || y >= root.y1) return null;
+  let place = root;
+  while (place.depth < depth) {
+    const child = place.children.find((one) => x >= one.x0 && x < one.x1 && y >= one.y0 && y < one.y1);
+    if (child === undefined) break;
+    place = child;
+  }
+  return place;
+}

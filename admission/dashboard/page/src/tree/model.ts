@@ -1,0 +1,182 @@
+// The tree of one flavor as the picture needs it: places (domains and hosts) with what their hosts hold.
+
+export type Health = 'ok' | 'cordoned' | 'failed';
+
+/** A workload that runs on hosts of the tree. `key` is empty where the user may not see its namespace. */
+export interface Work {
+  key: string;
+  queue: string;
+  pods: number;
+}
+
+/** What a workload has on one host; `amounts` by resource. */
+export interface Run {
+  work: Work;
+  pods: number;
+  amounts: number[];
+}
+
+/** A host's amounts are arrays by resource, in the resource's base unit. */
+export interface Host {
+  name: string;
+  health: Health;
+  why: string;
+  total: number[];
+  used: number[];
+  foreign: number[];
+  held: number[];
+  runs: Run[];
+}
+
+export interface Place {
+  name: string;
+  path: string;
+  depth: number;
+  parent: Place | null;
+  children: Place[];
+  /** Only at the lowest level. */
+  host: Host | null;
+  /** The hosts below it, itself included. */
+  hosts: number;
+  /** Its position among its siblings, from 0. */
+  index: number;
+  // set by the layout, in pixels of the picture at its smallest scale
+  x0: number;
+  y0: number;
+  x1: number;
+  y1: number;
+  head: number;
+}
+
+export interface Tree {
+  flavor: string;
+  topology: string;
+  levels: string[];
+  resources: string[];
+  root: Place;
+  leaves: Place[];
+  places: Map<string, Place>;
+  works: Map<string, Work>;
+  queues: string[];
+}
+
+/** Values of levels may hold a slash only if a label could, which it cannot: a path is unambiguous. */
+export const SEPARATOR = '/';
+
+const order = new Intl.Collator('en', { numeric: true });
+
+export function newPlace(name: string, parent: Place | null, host: Host | null): Place {
+  const path = parent === null ? '' : parent.parent === null ? name : parent.path + SEPARATOR + name;
+  const depth = parent === null ? 0 : parent.depth + 1;
+  const place = { name, path, depth, parent, children: [], host, hosts: 0, index: 0, x0: 0, y0: 0, x1: 0, y1: 0, head: 0 };
+  parent?.children.push(place);
+  return place;
+}
+
+/** Sorts children by name with numbers by value, counts hosts, and lists leaves in the order of the picture. */
+export function finish(root: Place): { leaves: Place[]; places: Map<string, Place> } {
+  const leaves: Place[] = [];
+  const places = new Map<string, Place>();
+  const visit = (place: Place): number => {
+    places.set(place.path, place);
+    if (place.host !== null) {
+      leaves.push(place);
+      place.hosts = 1;
+      return 1;
+    }
+    place.children.sort((a, b) => order.compare(a.name, b.name));
+    place.hosts = 0;
+    place.children.forEach((child, index) => {
+      child.index = index;
+      place.hosts += visit(child);
+    });
+    return place.hosts;
+  };
+  visit(root);
+  return { leaves, places };
+}
+
+export const byName = (a: string, b: string): number => order.compare(a, b);
+
+/** The leaves below a place. */
+export function* leavesOf(place: Place): Generator<Host> {
+  if (place.host !== null) yield place.host;
+  for (const child of place.children) yield* leavesOf(child);
+}
+
+export interface Sum {
+  hosts: number;
+  failed: number;
+  cordoned: number;
+  total: number[];
+  used: number[];
+  foreign: number[];
+  held: number[];
+  /** What usable hosts have left. */
+  free: number[];
+  /** What hosts that are cordoned or failed have left: nobody can use it. */
+  unusable: number[];
+}
+
+export const free = (host: Host, resource: number): number =>
+  Math.max(0, host.total[resource]! - host.used[resource]! - host.foreign[resource]! - host.held[resource]!);
+
+export function sum(place: Place, resources: number): Sum {
+  const zeros = (): number[] => new Array<number>(resources).fill(0);
+  const found: Sum = {
+    hosts: 0, failed: 0, cordoned: 0,
+    total: zeros(), used: zeros(), foreign: zeros(), held: zeros(), free: zeros(), unusable: zeros(),
+  };
+  for (const host of leavesOf(place)) {
+    found.hosts += 1;
+    if (host.health === 'failed') found.failed += 1;
+    if (host.health === 'cordoned') found.cordoned += 1;
+    const rest = host.health === 'ok' ? found.free : found.unusable;
+    for (let resource = 0; resource < resources; resource += 1) {
+      found.total[resource]! += host.total[resource]!;
+      found.used[resource]! += host.used[resource]!;
+      found.foreign[resource]! += host.foreign[resource]!;
+      found.held[resource]! += host.held[resource]!;
+      rest[resource]! += free(host, resource);
+    }
+  }
+  return found;
+}
+
+/** The resource of which the host has the largest part occupied; `pods` only counts where there is nothing else. */
+export function tightest(host: Host, resources: string[]): number {
+  let best = 0;
+  let most = -1;
+  for (let resource = 0; resource < resources.length; resource += 1) {
+    const total = host.total[resource]!;
+    if (total <= 0 || (resources[resource] === 'pods' && resources.length > 1)) continue;
+    const share = 1 - free(host, resource) / total;
+    if (share > most) {
+      most = share;
+      best = resource;
+    }
+  }
+  return best;
+}
+
+export interface Presence {
+  work: Work;
+  pods: number;
+  hosts: number;
+}
+
+/** What runs below a place, the largest first. */
+export function presences(place: Place): Presence[] {
+  const found = new Map<Work, Presence>();
+  for (const host of leavesOf(place)) {
+    for (const run of host.runs) {
+      const entry = found.get(run.work);
+      if (entry === undefined) found.set(run.work, { work: run.work, pods: run.pods, hosts: 1 });
+      else {
+        entry.pods += run.pods;
+        entry.hosts += 1;
+      }
+    }
+  }
+  return [...found.values()].sort((a, b) => b.pods - a.pods || byName(a.work.key, b.work.key));
+}

@@ -1,0 +1,87 @@
+// From the server's columns to the tree, and from its changes to a new state of the same tree.
+
+import type { TreeChange, WireHost, WireTree } from '../api/wire';
+import { byName, finish, newPlace, type Health, type Host, type Place, type Run, type Tree, type Work } from './model';
+
+const HEALTH: readonly Health[] = ['ok', 'cordoned', 'failed'];
+
+/** The hosts in the order of the server, which its changes name by position. */
+const sent = new WeakMap<Place, Host[]>();
+
+export function treeOf(wire: WireTree): Tree {
+  const root = newPlace('', null, null);
+  const domains = wire.domains.map((): Place | null => null);
+  wire.domains.forEach(([name, parent], at) => {
+    domains[at] = newPlace(name, parent < 0 ? root : (domains[parent] ?? root), null);
+  });
+  const width = wire.resources.length;
+  const column = (columns: number[][], at: number): number[] => {
+    const amounts = new Array<number>(width);
+    for (let resource = 0; resource < width; resource += 1) amounts[resource] = columns[resource]?.[at] ?? 0;
+    return amounts;
+  };
+  const hosts = wire.hosts.name.map((name, at): Host => ({
+    name,
+    health: HEALTH[wire.hosts.state[at] ?? 0] ?? 'ok',
+    why: wire.hosts.why[String(at)] ?? '',
+    total: column(wire.hosts.total, at),
+    used: column(wire.hosts.used, at),
+    foreign: column(wire.hosts.foreign, at),
+    held: column(wire.hosts.held, at),
+    runs: [],
+  }));
+  hosts.forEach((host, at) => newPlace(host.name, domains[wire.hosts.domain[at] ?? -1] ?? root, host));
+  const works = wire.workloads.map(([key, queue]): Work => ({ key, queue, pods: 0 }));
+  const { runs } = wire;
+  for (let at = 0; at < runs.host.length; at += 1) {
+    const host = hosts[runs.host[at]!];
+    const work = works[runs.workload[at]!];
+    if (host === undefined || work === undefined) continue;
+    work.pods += runs.pods[at]!;
+    host.runs.push({ work, pods: runs.pods[at]!, amounts: column(runs.amounts, at) });
+  }
+  sent.set(root, hosts);
+  return {
+    flavor: wire.flavor, topology: wire.topology, levels: wire.levels, resources: wire.resources, root, ...finish(root),
+    works: new Map(works.map((work) => [work.key, work])), queues: queuesOf(works),
+  };
+}
+
+const queuesOf = (works: Iterable<Work>): string[] =>
+  [...new Set([...works].map((work) => work.queue))].filter((queue) => queue !== '').sort(byName);
+
+/** The same places with what changed on their hosts. Null if the change does not belong to this tree: it must be read anew. */
+export function changed(tree: Tree, change: TreeChange): Tree | null {
+  const hosts = sent.get(tree.root);
+  if (hosts === undefined) return null;
+  let queues = tree.queues;
+  const workOf = (key: string, queue: string): Work => {
+    const known = tree.works.get(key);
+    if (known !== undefined && known.queue === queue) return known;
+    const work = { key, queue, pods: 0 };
+    tree.works.set(key, work);
+    if (queue !== '' && !queues.includes(queue)) queues = [...queues, queue].sort(byName);
+    return work;
+  };
+  for (const wire of change.hosts) {
+    const host = hosts[wire.i];
+    if (host === undefined) return null;
+    take(host, wire, workOf);
+  }
+  return { ...tree, queues };
+}
+
+function take(host: Host, wire: WireHost, workOf: (key: string, queue: string) => Work): void {
+  host.health = HEALTH[wire.state] ?? 'ok';
+  host.why = wire.why;
+  host.total = wire.total;
+  host.used = wire.used;
+  host.foreign = wire.foreign;
+  host.held = wire.held;
+  for (const run of host.runs) run.work.pods -= run.pods;
+  host.runs = wire.runs.map(([key, queue, pods, amounts]): Run => {
+    const work = workOf(key, queue);
+    work.pods += pods;
+    return { work, pods, amounts };
+  });
+}

@@ -1,0 +1,1 @@
+"""The dashboard's page in a headless Chromium: `make e2e-page`."""

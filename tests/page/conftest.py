@@ -1,0 +1,102 @@
+"""A headless Chromium with the page. Each test here is marked e2e and page; without a browser it is skipped with a reason."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from tests.dealing import is_below
+from tests.page.cluster import MadeCluster
+from tests.page.stand_in import StandIn
+
+HERE = Path(__file__).parent
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+"""No graphics card, no sandbox for root, and no traffic of the browser's own."""
+WINDOW = {"width": 1440, "height": 900}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if is_below(item.path, (HERE,)):
+            item.add_marker(pytest.mark.e2e)
+            item.add_marker(pytest.mark.page)
+
+
+@dataclass
+class Opened:
+    """A page in the browser, what serves it, and what went wrong in it."""
+
+    page: Any
+    url: str
+    stand_in: StandIn
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    async def go(self, route: str) -> None:
+        """Opens a route of the page, for example `queues`."""
+        await self.page.goto(f"{self.url}/#/{route}")
+
+    async def text(self, selector: str = "main") -> str:
+        """Returns the text that is seen."""
+        return str(await self.page.inner_text(selector))
+
+
+Opener = Callable[..., Awaitable[Opened]]
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
+    """One browser for all tests, with a profile of its own."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this machine: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.async_api", reason="Playwright is not installed: make e2e-page")
+    async with playwright.async_playwright() as tool:
+        started = await tool.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        yield started
+        await started.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def opened(browser: Any) -> AsyncIterator[Opener]:
+    """Opens pages of stand-ins: `await opened(cluster, token=..., scheme="dark", window={...})`."""
+    async with AsyncExitStack() as stack:
+
+        async def opening(
+            cluster: MadeCluster, window: dict[str, int] = WINDOW, scheme: str = "light", **how: Any
+        ) -> Opened:
+            stand_in = StandIn(cluster, **how)
+            # Event streams never end by themselves.
+            runner = web.AppRunner(stand_in.application(), shutdown_timeout=0.1)
+            await runner.setup()
+            stack.push_async_callback(runner.cleanup)
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            host, port = runner.addresses[0][:2]
+            context = await browser.new_context(viewport=window, color_scheme=scheme)
+            stack.push_async_callback(context.close)
+            page = await context.new_page()
+            found = Opened(page, f"http://{host}:{port}", stand_in)
+            page.on("pageerror", lambda error: found.errors.append(str(error)))
+            page.on("console", lambda line: found.errors.append(line.text) if line.type == "error" else None)
+            page.on("request", lambda request: found.requests.append(request.url))
+            return found
+
+        yield opening
