@@ -17,6 +17,7 @@ from api.names import FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
 from tests.scenarios.site import DEADLINE, Site
 from tests.scenarios.stage_processes import fallen
+from tests.tasks import running
 
 Obj = dict[str, Any]
 
@@ -144,12 +145,7 @@ class Watchman:
 async def watched(here: Site, *, evicts: bool = False) -> AsyncIterator[Watchman]:
     """Looks on from here to the end, and fails the test for what was wrong meanwhile."""
     watchman = Watchman(here, evicts=evicts)
-    task = asyncio.create_task(watchman.run(), name="watchman")
-    try:
+    async with running(watchman.run()):
         await watchman.ready()
         yield watchman
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
     assert not watchman.wrongs, watchman.wrongs[:5]

@@ -38,6 +38,7 @@ from api.kube.resources import (
 from api.names import REQUIRE_TOPOLOGY
 from tests.bench.measure import cost
 from tests.scenarios.site import GROUP, RACK, Site, Tree, eventually
+from tests.tasks import running
 
 Obj = dict[str, Any]
 
@@ -193,13 +194,10 @@ class Churn:
                         self._take(event)
                 await asyncio.sleep(_PERIOD)
 
-        task = asyncio.create_task(run(), name="churn")
         try:
-            yield
+            async with running(run()):
+                yield
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
             for watcher in watchers:
                 watcher.close()
 

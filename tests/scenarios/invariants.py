@@ -35,6 +35,7 @@ from api.names import (
 )
 from api.workloads import Workload
 from tests.scenarios.site import BLOCK, GPU, RACK
+from tests.tasks import running
 
 Obj = dict[str, Any]
 _PERIOD = 0.05
@@ -69,14 +70,11 @@ class Invariants:
                 look()
                 await asyncio.sleep(_PERIOD)
 
-        task = asyncio.create_task(run(), name="invariants")
         try:
-            yield self
-            look()
+            async with running(run()):
+                yield self
+                look()
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
             for watcher in watchers:
                 watcher.close()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from api.names import EVICTED, FINISHED, QUOTA_RESERVED
 from api.quantity import to_int
 from api.workloads import Workload
 from tests.scenarios.site import DEADLINE, GPU
+from tests.tasks import running
 
 
 @dataclass
@@ -74,14 +74,9 @@ async def watched(kube: Kube, namespace: str, *tenants: str) -> AsyncIterator[Qu
     held = QuotaShares(tenants)
     informer = Informer(kube, WORKLOADS, Workload, namespace=namespace)
     informer.add_handler(held.changed)
-    task = asyncio.create_task(informer.run())
-    try:
+    async with running(informer.run()):
         await informer.synced(DEADLINE)
         yield held
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 def _gpus(workload: Workload) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -18,6 +17,7 @@ from api.workloads import Workload
 from tests.scenarios.site import DEADLINE, Site, eventually
 from tests.scenarios.tenants import prioritized
 from tests.scenarios.test_lifecycle import says, stopped, told
+from tests.tasks import running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -66,14 +66,9 @@ class ReadyHistory:
 async def remembered(here: Site) -> AsyncIterator[ReadyHistory]:
     """From here to the end."""
     history = ReadyHistory(here)
-    task = asyncio.create_task(history.informer.run(), name="history")
-    try:
+    async with running(history.informer.run()):
         await history.informer.synced(DEADLINE)
         yield history
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def hold(here: Site, policy: str) -> None:

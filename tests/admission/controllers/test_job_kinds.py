@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +24,10 @@ from api.kube.informer import Informer
 from api.kube.resources import CRDS, JOB_KINDS, PODS, WORKLOADS
 from api.meta import find_condition
 from api.names import QUEUE_NAME_LABEL
-from tests.admission.controllers.jobs.world import JobCluster, embedded, eventually
+from tests.admission.controllers.jobs.world import JobCluster, embedded
 from tests.admission.integrations.test_job_kind_errors import GOOD, crane
 from tests.crds import crd_of, shipped
+from tests.tasks import eventually, running
 
 CRANES = DeclaredJob(read(GOOD).spec).resource
 
@@ -48,17 +47,6 @@ async def _made(here: JobCluster, resource: Any, obj: dict[str, Any]) -> bool:
     except NotFound:
         return False
     return True
-
-
-@asynccontextmanager
-async def running(*runs: Any) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(run()) for run in runs]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def says(here: JobCluster, reason: str, name: str = GOOD["metadata"]["name"]) -> bool:
@@ -81,8 +69,8 @@ async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_
         meta = {"name": name, "namespace": "ns", "labels": {QUEUE_NAME_LABEL: "q"}}
         return {"apiVersion": CRANES.api_version, "kind": CRANES.kind, **crane(), "metadata": meta}
 
-    async with running(kinds.informer.run):
-        async with running(controller.run):
+    async with running(kinds.informer.run()):
+        async with running(controller.run()):
             await eventually(lambda: says(here, "NotServed"))
             await here.kube.create(CRDS, crd_of(CRANES))
             await eventually(lambda: says(here, "Managed"))
@@ -90,7 +78,7 @@ async def test_a_kind_is_watched_as_soon_as_it_is_served_and_again_after_a_lost_
             await eventually(lambda: queued(here, "first"))
         # the Lease was lost meanwhile
         await here.kube.create(CRANES, job("second"))
-        async with running(controller.run):
+        async with running(controller.run()):
             await eventually(lambda: queued(here, "second"))
 
 
@@ -102,7 +90,7 @@ async def test_of_two_job_kinds_for_one_kind_the_older_counts_until_it_is_delete
     await here.kube.create(CRDS, crd_of(CRANES))
     name = "cranez.example.com"
     other = {**GOOD, "metadata": {"name": name}, "spec": {**GOOD["spec"], "plural": "cranez"}}
-    async with running(kinds.informer.run, controller.run):
+    async with running(kinds.informer.run(), controller.run()):
         await eventually(lambda: says(here, "Managed"))
         await here.kube.create(JOB_KINDS, other)
         await eventually(lambda: says(here, "Invalid", name))

@@ -16,24 +16,7 @@ from admission.cli.install import CONFIG
 from admission.doctor.expected import Expected, expected
 from admission.doctor.question import Question
 from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, View, name_of, namespace_of
-from api.kube.resources import (
-    CLUSTER_QUEUES,
-    COHORTS,
-    CONFIG_MAPS,
-    CRDS,
-    DEPLOYMENTS,
-    JOB_KINDS,
-    LEASES,
-    LOCAL_QUEUES,
-    MUTATING_WEBHOOKS,
-    NODES,
-    RESOURCE_FLAVORS,
-    SERVICES,
-    TOPOLOGIES,
-    VALIDATING_WEBHOOKS,
-    WORKLOADS,
-    Resource,
-)
+from api.kube import resources as kinds
 from api.manifests import read_one
 from api.meta import rfc3339
 from api.names import HOSTNAME_LABEL
@@ -113,43 +96,45 @@ def lease(name: str, **spec: Any) -> Obj:
     return named(name, {**usual, **spec}, namespace=OURS)
 
 
-def objects() -> dict[Resource, list[Obj]]:
+def objects() -> dict[kinds.Resource, list[Obj]]:
     """The objects of a healthy cluster by kind; the caller may change them."""
     text = (CONFIG / "manager" / "settings" / "admission.yaml").read_text()
     hooks = {
         kind: [_trusting(copy.deepcopy(one)) for one in shipped().webhooks.values() if one["kind"] == kind.kind]
-        for kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+        for kind in (kinds.MUTATING_WEBHOOKS, kinds.VALIDATING_WEBHOOKS)
     }
     return {
         **hooks,
-        CRDS: [_converting(copy.deepcopy(crd)) for crd in shipped().crds.values()],
-        DEPLOYMENTS: [_deployment(name) for name in (CONTROLLER, UNGATER, WEBHOOK)],
-        CONFIG_MAPS: [{"metadata": {"name": "stowage-config-1", "namespace": OURS}, "data": {"admission.yaml": text}}],
-        SERVICES: [named(WEBHOOK, namespace=OURS)],
-        LEASES: [lease(CONTROLLER), lease(UNGATER)],
-        NODES: [
+        kinds.CRDS: [_converting(copy.deepcopy(crd)) for crd in shipped().crds.values()],
+        kinds.DEPLOYMENTS: [_deployment(name) for name in (CONTROLLER, UNGATER, WEBHOOK)],
+        kinds.CONFIG_MAPS: [
+            {"metadata": {"name": "stowage-config-1", "namespace": OURS}, "data": {"admission.yaml": text}}
+        ],
+        kinds.SERVICES: [named(WEBHOOK, namespace=OURS)],
+        kinds.LEASES: [lease(CONTROLLER), lease(UNGATER)],
+        kinds.NODES: [
             *(node(f"n{number}", block="b1", rack="r1", pool="train") for number in range(3)),
             node("n3", block="b1", rack="r2", pool="train"),
             node("n4", serves="others"),
         ],
-        TOPOLOGIES: [named("racks", {"levels": [{"nodeLabel": each} for each in (BLOCK, RACK, HOSTNAME_LABEL)]})],
-        RESOURCE_FLAVORS: [
+        kinds.TOPOLOGIES: [named("racks", {"levels": [{"nodeLabel": each} for each in (BLOCK, RACK, HOSTNAME_LABEL)]})],
+        kinds.RESOURCE_FLAVORS: [
             flavor("train", {POOL: "train"}, topologyName="racks", nodeTaints=[TAINT]),
             flavor("serve", {"serves": "others"}),
         ],
-        CLUSTER_QUEUES: [
+        kinds.CLUSTER_QUEUES: [
             queue("research", "train", cohortName="all"),
             queue("guests", "train", "0", cohortName="all"),
             queue("services", "serve", "16"),
         ],
-        COHORTS: [],
-        LOCAL_QUEUES: [named("research", {"clusterQueue": "research"}, namespace="default")],
-        WORKLOADS: [],
-        JOB_KINDS: [],
+        kinds.COHORTS: [],
+        kinds.LOCAL_QUEUES: [named("research", {"clusterQueue": "research"}, namespace="default")],
+        kinds.WORKLOADS: [],
+        kinds.JOB_KINDS: [],
     }
 
 
-def view(changed: dict[Resource, list[Obj]] | None = None, **more: Any) -> View:
+def view(changed: dict[kinds.Resource, list[Obj]] | None = None, **more: Any) -> View:
     """A view of these objects, else of the healthy ones."""
     found = {
         kind: sorted(listed, key=lambda one: (namespace_of(one), name_of(one)))

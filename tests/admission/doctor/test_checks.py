@@ -16,25 +16,7 @@ from admission.doctor.checks import ALL
 from admission.doctor.question import Question
 from admission.doctor.report import Report, examined
 from admission.doctor.view import CONTROLLER, UNGATER, WEBHOOK, PodFacts, Unmanaged, View, name_of
-from api.kube.resources import (
-    CLUSTER_QUEUES,
-    COHORTS,
-    CONFIG_MAPS,
-    CRDS,
-    DEPLOYMENTS,
-    JOB_KINDS,
-    LEASES,
-    LOCAL_QUEUES,
-    MUTATING_WEBHOOKS,
-    NODES,
-    RESOURCE_FLAVORS,
-    SERVICES,
-    TOPOLOGIES,
-    VALIDATING_WEBHOOKS,
-    WORKLOAD_PRIORITY_CLASSES,
-    WORKLOADS,
-    Resource,
-)
+from api.kube import resources as kinds
 from api.manifests import read
 from api.meta import rfc3339
 from api.names import HOSTNAME_LABEL, SAKKARA_QUEUE
@@ -43,7 +25,7 @@ from tests.admission.doctor import healthy
 from tests.admission.doctor.healthy import BLOCK, OURS, POOL, RACK, Obj, ca, flavor, lease, named, node, queue
 from tests.builders import NOW, condition
 
-Objects = dict[Resource, list[Obj]]
+Objects = dict[kinds.Resource, list[Obj]]
 Case = tuple[View, str, str]
 
 
@@ -54,18 +36,18 @@ def with_(change: Callable[[Objects], Any], **more: Any) -> View:
     return healthy.view(found, **more)
 
 
-def of(objects: Objects, kind: Resource, name: str) -> Obj:
+def of(objects: Objects, kind: kinds.Resource, name: str) -> Obj:
     return next(one for one in objects[kind] if name_of(one) == name)
 
 
-def without(kind: Resource, name: str) -> View:
+def without(kind: kinds.Resource, name: str) -> View:
     def change(objects: Objects) -> None:
         objects[kind].remove(of(objects, kind, name))
 
     return with_(change)
 
 
-def set_(kind: Resource, name: str, path: str, value: Any) -> View:
+def set_(kind: kinds.Resource, name: str, path: str, value: Any) -> View:
     """A field of one object with another value; None removes it."""
 
     def change(objects: Objects) -> None:
@@ -83,12 +65,12 @@ def set_(kind: Resource, name: str, path: str, value: Any) -> View:
     return with_(change)
 
 
-def add(kind: Resource, *found: Obj, **more: Any) -> View:
+def add(kind: kinds.Resource, *found: Obj, **more: Any) -> View:
     return with_(lambda objects: objects[kind].extend(found), **more)
 
 
 def settings(text: str, **more: Any) -> View:
-    return with_(lambda objects: objects[CONFIG_MAPS][0]["data"].update({"admission.yaml": text}), **more)
+    return with_(lambda objects: objects[kinds.CONFIG_MAPS][0]["data"].update({"admission.yaml": text}), **more)
 
 
 def owned(kind: tuple[str, str], **more: Any) -> Obj:
@@ -108,7 +90,7 @@ QUOTA = "spec|resourceGroups|0|flavors|0|resources|0"
 VALIDATING = "stowage-validating-webhook-configuration"
 WORKLOADS_CRD = "workloads.kueue.x-k8s.io"
 FIELDS = "spec|versions|1|schema|openAPIV3Schema|properties|spec|properties|podSets"
-EXAMPLE = Resource("example.com", "v1", "trains", "Train")
+EXAMPLE = kinds.Resource("example.com", "v1", "trains", "Train")
 STRIPPED = {"borrowingLimit": "0", "name": "cpu", "nominalQuota": "0"}
 
 
@@ -117,17 +99,17 @@ def starving() -> View:
 
     def change(objects: Objects) -> None:
         resources = [{"name": "cpu", "total": "8", "borrowed": "8"}]
-        of(objects, CLUSTER_QUEUES, "guests")["status"] = {
+        of(objects, kinds.CLUSTER_QUEUES, "guests")["status"] = {
             "flavorsReservation": [{"name": "train", "resources": resources}]
         }
-        of(objects, CLUSTER_QUEUES, "research")["status"] = {"pendingWorkloads": 3}
+        of(objects, kinds.CLUSTER_QUEUES, "research")["status"] = {"pendingWorkloads": 3}
 
     return with_(change)
 
 
 def unlent() -> View:
     def change(objects: Objects) -> None:
-        of(objects, CLUSTER_QUEUES, "research")["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0][
+        of(objects, kinds.CLUSTER_QUEUES, "research")["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0][
             "lendingLimit"
         ] = "0"
 
@@ -135,64 +117,76 @@ def unlent() -> View:
 
 
 def both_with_topologies(objects: Objects) -> None:
-    of(objects, NODES, "n3")["metadata"]["labels"].update(serves="others")
-    of(objects, NODES, "n4")["metadata"]["labels"].update({BLOCK: "b9", RACK: "r9"})
-    of(objects, RESOURCE_FLAVORS, "serve")["spec"].update(topologyName="racks")
+    of(objects, kinds.NODES, "n3")["metadata"]["labels"].update(serves="others")
+    of(objects, kinds.NODES, "n4")["metadata"]["labels"].update({BLOCK: "b9", RACK: "r9"})
+    of(objects, kinds.RESOURCE_FLAVORS, "serve")["spec"].update(topologyName="racks")
 
 
 CASES: dict[str, Case] = {
-    "a CRD is missing": (without(CRDS, WORKLOADS_CRD), "crds", "kubectl apply --server-side --force-conflicts -f "),
-    "a version is not served": (set_(CRDS, WORKLOADS_CRD, "spec|versions|1|served", False), "crds", "kubectl apply"),
-    "another version is stored": (set_(CRDS, WORKLOADS_CRD, "spec|versions|1|storage", False), "crds", "kubectl apply"),
-    "a CRD lacks a field": (set_(CRDS, WORKLOADS_CRD, FIELDS, None), "crds", "kubectl apply"),
-    "a CRD does not convert": (
-        set_(CRDS, WORKLOADS_CRD, "spec|conversion", {"strategy": "None"}),
+    "a CRD is missing": (
+        without(kinds.CRDS, WORKLOADS_CRD),
+        "crds",
+        "kubectl apply --server-side --force-conflicts -f ",
+    ),
+    "a version is not served": (
+        set_(kinds.CRDS, WORKLOADS_CRD, "spec|versions|1|served", False),
         "crds",
         "kubectl apply",
     ),
-    "a Deployment is missing": (without(DEPLOYMENTS, UNGATER), "deployments", "kubectl apply --server-side"),
+    "another version is stored": (
+        set_(kinds.CRDS, WORKLOADS_CRD, "spec|versions|1|storage", False),
+        "crds",
+        "kubectl apply",
+    ),
+    "a CRD lacks a field": (set_(kinds.CRDS, WORKLOADS_CRD, FIELDS, None), "crds", "kubectl apply"),
+    "a CRD does not convert": (
+        set_(kinds.CRDS, WORKLOADS_CRD, "spec|conversion", {"strategy": "None"}),
+        "crds",
+        "kubectl apply",
+    ),
+    "a Deployment is missing": (without(kinds.DEPLOYMENTS, UNGATER), "deployments", "kubectl apply --server-side"),
     "a Deployment has no replicas": (
-        set_(DEPLOYMENTS, WEBHOOK, "spec|replicas", 0),
+        set_(kinds.DEPLOYMENTS, WEBHOOK, "spec|replicas", 0),
         "deployments",
         f"kubectl -n {OURS} scale deployment/{WEBHOOK} --replicas=2",
     ),
     "no replica is available": (
-        set_(DEPLOYMENTS, CONTROLLER, "status", {}),
+        set_(kinds.DEPLOYMENTS, CONTROLLER, "status", {}),
         "deployments",
         f"kubectl -n {OURS} rollout restart deployment/{CONTROLLER}",
     ),
-    "no process has led": (without(LEASES, CONTROLLER), "leases", f"kubectl -n {OURS} rollout restart"),
+    "no process has led": (without(kinds.LEASES, CONTROLLER), "leases", f"kubectl -n {OURS} rollout restart"),
     "a lease has run out": (
-        set_(LEASES, UNGATER, "spec|renewTime", rfc3339(NOW - 100)),
+        set_(kinds.LEASES, UNGATER, "spec|renewTime", rfc3339(NOW - 100)),
         "leases",
         f"kubectl -n {OURS} rollout restart deployment/{UNGATER}",
     ),
     "a lease was given back and nobody took it": (
-        set_(LEASES, UNGATER, "spec|holderIdentity", ""),
+        set_(kinds.LEASES, UNGATER, "spec|holderIdentity", ""),
         "leases",
         "kubectl",
     ),
     "a lease is held for an hour": (
-        set_(LEASES, UNGATER, "spec", {**lease(UNGATER)["spec"], "leaseDurationSeconds": 3600}),
+        set_(kinds.LEASES, UNGATER, "spec", {**lease(UNGATER)["spec"], "leaseDurationSeconds": 3600}),
         "leases",
         f"kubectl -n {OURS} delete lease {UNGATER}",
     ),
     "a webhook configuration is missing": (
-        without(VALIDATING_WEBHOOKS, VALIDATING),
+        without(kinds.VALIDATING_WEBHOOKS, VALIDATING),
         "webhook-configurations",
         "kubectl apply",
     ),
     "a webhook is missing": (
-        with_(lambda objects: objects[VALIDATING_WEBHOOKS][0]["webhooks"].pop()),
+        with_(lambda objects: objects[kinds.VALIDATING_WEBHOOKS][0]["webhooks"].pop()),
         "webhook-configurations",
         "kubectl apply",
     ),
     "a webhook lets all pass": (
-        with_(lambda objects: objects[MUTATING_WEBHOOKS][0]["webhooks"][0].update(failurePolicy="Ignore")),
+        with_(lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0].update(failurePolicy="Ignore")),
         "webhook-configurations",
         "kubectl apply",
     ),
-    "the Service is missing": (without(SERVICES, WEBHOOK), "webhook-configurations", "kubectl apply"),
+    "the Service is missing": (without(kinds.SERVICES, WEBHOOK), "webhook-configurations", "kubectl apply"),
     "the webhook does not answer": (
         healthy.view(
             answers={Question.ADMISSION: "failed calling webhook: EOF", Question.CONVERSION: "conversion webhook: EOF"}
@@ -201,17 +195,21 @@ CASES: dict[str, Case] = {
         f"kubectl -n {OURS} rollout restart deployment/{WEBHOOK}",
     ),
     "a CA expires": (
-        with_(lambda objects: objects[MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle=ca(3))),
+        with_(
+            lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle=ca(3))
+        ),
         "webhook-certificates",
         f"kubectl -n {OURS} rollout restart deployment/{WEBHOOK}",
     ),
     "a CA is missing": (
-        with_(lambda objects: objects[MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].pop("caBundle")),
+        with_(lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].pop("caBundle")),
         "webhook-certificates",
         "kubectl",
     ),
     "a CA is no certificate": (
-        with_(lambda objects: objects[MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle="eA==")),
+        with_(
+            lambda objects: objects[kinds.MUTATING_WEBHOOKS][0]["webhooks"][0]["clientConfig"].update(caBundle="eA==")
+        ),
         "webhook-certificates",
         "kubectl",
     ),
@@ -248,42 +246,42 @@ CASES: dict[str, Case] = {
         f"kubectl -n {OURS} set env",
     ),
     "Kueue runs too": (
-        add(DEPLOYMENTS, named("kueue-controller-manager", {"replicas": 1}, namespace="kueue-system")),
+        add(kinds.DEPLOYMENTS, named("kueue-controller-manager", {"replicas": 1}, namespace="kueue-system")),
         "other-controllers",
         "kubectl -n kueue-system scale deployment/kueue-controller-manager --replicas=0",
     ),
     "Kueue's webhooks are there": (
-        add(MUTATING_WEBHOOKS, named("kueue-mutating-webhook-configuration")),
+        add(kinds.MUTATING_WEBHOOKS, named("kueue-mutating-webhook-configuration")),
         "other-controllers",
         "kubectl delete mutatingwebhookconfiguration kueue-mutating-webhook-configuration",
     ),
     "a flavor is missing": (
-        set_(CLUSTER_QUEUES, "services", "spec|resourceGroups|0|flavors|0|name", "serv"),
+        set_(kinds.CLUSTER_QUEUES, "services", "spec|resourceGroups|0|flavors|0|name", "serv"),
         "queues-without-flavors",
         json_patch("services", {"op": "replace", "path": f"{FIRST}/name", "value": "serve"}),
     ),
     "a queue has no flavor": (
-        set_(CLUSTER_QUEUES, "services", "spec|resourceGroups", []),
+        set_(kinds.CLUSTER_QUEUES, "services", "spec|resourceGroups", []),
         "queues-without-flavors",
         "kubectl patch clusterqueue services --type=merge",
     ),
     "a LocalQueue leads nowhere": (
-        set_(LOCAL_QUEUES, "research", "spec|clusterQueue", "gone"),
+        set_(kinds.LOCAL_QUEUES, "research", "spec|clusterQueue", "gone"),
         "queues-without-target",
         "kubectl -n default delete localqueue research",
     ),
     "a flavor has no node": (
-        set_(NODES, "n4", "metadata|labels", {}),
+        set_(kinds.NODES, "n4", "metadata|labels", {}),
         "flavors-without-nodes",
         "kubectl label --overwrite nodes n4 serves=others",
     ),
     "a Topology is missing": (
-        without(TOPOLOGIES, "racks"),
+        without(kinds.TOPOLOGIES, "racks"),
         "flavors-without-topology",
         "stowage topology init --apply --topology-only --name racks",
     ),
     "two flavors share a node": (
-        with_(lambda objects: of(objects, NODES, "n3")["metadata"]["labels"].update(serves="others")),
+        with_(lambda objects: of(objects, kinds.NODES, "n3")["metadata"]["labels"].update(serves="others")),
         "flavors-overlap",
         "kubectl label --overwrite nodes n4 stowage.dev/flavor=serve && kubectl patch resourceflavor serve",
     ),
@@ -293,27 +291,27 @@ CASES: dict[str, Case] = {
         f"kubectl label nodes n3 {POOL}-",
     ),
     "two flavors select the same": (
-        with_(lambda objects: of(objects, RESOURCE_FLAVORS, "serve")["spec"].update(nodeLabels={POOL: "train"})),
+        with_(lambda objects: of(objects, kinds.RESOURCE_FLAVORS, "serve")["spec"].update(nodeLabels={POOL: "train"})),
         "flavors-overlap",
         "# one selects all nodes of the other",
     ),
     "a node lacks its block": (
-        with_(lambda objects: of(objects, NODES, "n0")["metadata"]["labels"].pop(BLOCK)),
+        with_(lambda objects: of(objects, kinds.NODES, "n0")["metadata"]["labels"].pop(BLOCK)),
         "nodes-without-levels",
         f"kubectl label --overwrite nodes n0 {BLOCK}=b1",
     ),
     "a node lacks its rack": (
-        with_(lambda objects: of(objects, NODES, "n0")["metadata"]["labels"].pop(RACK)),
+        with_(lambda objects: of(objects, kinds.NODES, "n0")["metadata"]["labels"].pop(RACK)),
         "nodes-without-levels",
         f"kubectl label --overwrite nodes n0 {RACK}=n0",
     ),
     "a rack is in two blocks": (
-        with_(lambda objects: of(objects, NODES, "n1")["metadata"]["labels"].update({BLOCK: "b2"})),
+        with_(lambda objects: of(objects, kinds.NODES, "n1")["metadata"]["labels"].update({BLOCK: "b2"})),
         "nodes-contradict",
         f"kubectl label --overwrite nodes n1 {BLOCK}=b1",
     ),
     "two nodes have one hostname": (
-        with_(lambda objects: of(objects, NODES, "n1")["metadata"]["labels"].update({HOSTNAME_LABEL: "n0"})),
+        with_(lambda objects: of(objects, kinds.NODES, "n1")["metadata"]["labels"].update({HOSTNAME_LABEL: "n0"})),
         "nodes-contradict",
         f"kubectl label --overwrite nodes n1 {HOSTNAME_LABEL}=n1",
     ),
@@ -325,7 +323,7 @@ CASES: dict[str, Case] = {
         "kubectl -n a delete pod p",
     ),
     "a queue may not borrow": (
-        set_(CLUSTER_QUEUES, "guests", QUOTA, dict(STRIPPED)),
+        set_(kinds.CLUSTER_QUEUES, "guests", QUOTA, dict(STRIPPED)),
         "cohorts-starve",
         json_patch("guests", {"op": "remove", "path": f"{FIRST}/resources/0/borrowingLimit"}),
     ),
@@ -335,29 +333,29 @@ CASES: dict[str, Case] = {
         json_patch("research", {"op": "remove", "path": f"{FIRST}/resources/0/lendingLimit"}),
     ),
     "nobody owns anything": (
-        set_(CLUSTER_QUEUES, "services", f"{QUOTA}|nominalQuota", "0"),
+        set_(kinds.CLUSTER_QUEUES, "services", f"{QUOTA}|nominalQuota", "0"),
         "cohorts-starve",
         json_patch("services", {"op": "replace", "path": f"{FIRST}/resources/0/nominalQuota", "value": "32"}),
     ),
     "others keep a queue's quota": (starving(), "cohorts-starve", "kubectl patch clusterqueue research --type=merge"),
     "cohorts are each other's parents": (
-        add(COHORTS, named("all", {"parentName": "all"}, {"conditions": [condition("Active", "False")]})),
+        add(kinds.COHORTS, named("all", {"parentName": "all"}, {"conditions": [condition("Active", "False")]})),
         "cohorts-cycle",
         "kubectl patch cohort all --type=merge",
     ),
     "an owner is gone": (
-        add(WORKLOADS, owned(JOB), owners={JOB: frozenset(("u2",))}),
+        add(kinds.WORKLOADS, owned(JOB), owners={JOB: frozenset(("u2",))}),
         "leftover-workloads",
         "kubectl -n default delete workload w",
     ),
     "an owner's kind is gone": (
-        add(WORKLOADS, owned(("example.com", "Gone")), owners={("example.com", "Gone"): None}),
+        add(kinds.WORKLOADS, owned(("example.com", "Gone")), owners={("example.com", "Gone"): None}),
         "leftover-workloads",
         "kubectl -n default delete workload w",
     ),
     "a finalizer stays": (
         add(
-            WORKLOADS,
+            kinds.WORKLOADS,
             owned(JOB, deletionTimestamp=rfc3339(NOW - 600), finalizers=["x"]),
             owners={JOB: frozenset(("u1",))},
         ),
@@ -370,7 +368,7 @@ CASES: dict[str, Case] = {
         "kubectl -n a label trains.example.com t kueue.x-k8s.io/queue-name-",
     ),
     "a JobKind is not in use": (
-        add(JOB_KINDS, named("trains", {}, {"conditions": [condition("Active", "False")]})),
+        add(kinds.JOB_KINDS, named("trains", {}, {"conditions": [condition("Active", "False")]})),
         "jobkinds-inactive",
         "kubectl delete jobkind trains",
     ),
@@ -402,7 +400,7 @@ def test_every_check_has_a_fault() -> None:
 
 
 def test_a_check_that_cannot_read_does_not_pass() -> None:
-    report = examined(healthy.view(unread={NODES: "403 Forbidden"}), ALL)
+    report = examined(healthy.view(unread={kinds.NODES: "403 Forbidden"}), ALL)
     assert "nodes: 403 Forbidden" in report.unread["nodes-without-levels"]
     assert {check.name for check in report.passed}.isdisjoint(report.unread)
 
@@ -412,16 +410,16 @@ def test_a_check_that_cannot_read_does_not_pass() -> None:
 )
 def test_an_object_of_another_form_stops_its_checks_alone(spec: Any) -> None:
     """Where others have changed the CRD, its schema keeps nothing out."""
-    report = examined(add(CLUSTER_QUEUES, {"metadata": {"name": "odd"}, "spec": spec}), ALL)
+    report = examined(add(kinds.CLUSTER_QUEUES, {"metadata": {"name": "odd"}, "spec": spec}), ALL)
     assert all("another form" in why for why in report.unread.values())
     assert "crds" in {check.name for check in report.passed}
 
 
 def samples(objects: Objects) -> None:
     """What the README has users apply first, on the nodes of its simulations."""
-    for kind in (NODES, TOPOLOGIES, RESOURCE_FLAVORS, CLUSTER_QUEUES, LOCAL_QUEUES):
+    for kind in (kinds.NODES, kinds.TOPOLOGIES, kinds.RESOURCE_FLAVORS, kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES):
         objects[kind] = []
-    by_kind = {resource.kind: resource for resource in (*objects, WORKLOAD_PRIORITY_CLASSES)}
+    by_kind = {resource.kind: resource for resource in (*objects, kinds.WORKLOAD_PRIORITY_CLASSES)}
     for name in ("flavor-levels", "topology", "queue", "tenants", "simulation/nodes"):
         for obj in read(CONFIG / "samples" / f"{name}.yaml"):
             objects.setdefault(by_kind[obj["kind"]], []).append(obj)
@@ -430,18 +428,18 @@ def samples(objects: Objects) -> None:
 def own_queues(objects: Objects) -> None:
     """Those that Stowage makes for gangs without a queue name: they count pods, on all nodes, without end."""
     for name in freequeue.QUEUES:
-        objects[RESOURCE_FLAVORS].append(freequeue.flavor(name).to_wire())
-    flavors = {one["metadata"]["name"]: ResourceFlavor.from_wire(one) for one in objects[RESOURCE_FLAVORS]}
-    objects[TOPOLOGIES].append(named(SAKKARA_QUEUE, {"levels": [{"nodeLabel": HOSTNAME_LABEL}]}))
+        objects[kinds.RESOURCE_FLAVORS].append(freequeue.flavor(name).to_wire())
+    flavors = {one["metadata"]["name"]: ResourceFlavor.from_wire(one) for one in objects[kinds.RESOURCE_FLAVORS]}
+    objects[kinds.TOPOLOGIES].append(named(SAKKARA_QUEUE, {"levels": [{"nodeLabel": HOSTNAME_LABEL}]}))
     for name in freequeue.QUEUES:
-        objects[CLUSTER_QUEUES].append(freequeue.cluster_queue(name, flavors).to_wire())
+        objects[kinds.CLUSTER_QUEUES].append(freequeue.cluster_queue(name, flavors).to_wire())
 
 
 SOUND: dict[str, View] = {
     "the samples": with_(samples),
     "the queues of gangs": with_(own_queues),
     "racks are numbered anew in each block": with_(
-        lambda objects: objects[NODES].extend(
+        lambda objects: objects[kinds.NODES].extend(
             [
                 *(node(f"m{n}", block="b2", rack="r1", pool="train") for n in range(2)),
                 node("m3", block="b2", rack="r2", pool="train"),
@@ -450,11 +448,11 @@ SOUND: dict[str, View] = {
     ),
     "a DaemonSet's pod on an exclusive node": healthy.view(pods=[PodFacts("a", "p", "n0", False)]),
     "a finished Workload without owner": add(
-        WORKLOADS, owned(JOB) | {"status": {"conditions": [condition("Finished")]}}, owners={JOB: frozenset()}
+        kinds.WORKLOADS, owned(JOB) | {"status": {"conditions": [condition("Finished")]}}, owners={JOB: frozenset()}
     ),
-    "a flavor without nodes that no queue uses": add(RESOURCE_FLAVORS, flavor("later", {"x": "y"})),
-    "processes outside of the cluster": with_(lambda objects: objects[DEPLOYMENTS].clear()),
-    "a queue that borrows only": add(CLUSTER_QUEUES, queue("more", "train", "0", cohortName="all")),
+    "a flavor without nodes that no queue uses": add(kinds.RESOURCE_FLAVORS, flavor("later", {"x": "y"})),
+    "processes outside of the cluster": with_(lambda objects: objects[kinds.DEPLOYMENTS].clear()),
+    "a queue that borrows only": add(kinds.CLUSTER_QUEUES, queue("more", "train", "0", cohortName="all")),
     "a queue with a right of its certificates missing where others issue them": settings(
         "webhook: {certificates: Files}", refused=list(healthy.shipped().certificates)
     ),
@@ -477,6 +475,6 @@ def test_names_of_others_stay_single_words_of_a_command_and_leave_the_terminal_a
 
 
 def test_commands_name_the_cluster_that_was_looked_at() -> None:
-    view = replace(without(CRDS, WORKLOADS_CRD), kubectl="kubectl --context=west")
+    view = replace(without(kinds.CRDS, WORKLOADS_CRD), kubectl="kubectl --context=west")
     (_, (finding,)) = examined(view, ALL).findings[0]
     assert finding.command.startswith("kubectl --context=west apply")

@@ -22,8 +22,9 @@ from api.meta import find_condition, is_true, parse_time
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.fixtures import cluster, control_plane_tools
 from hack.controlplane.options import ClusterOptions
-from tests.admission.controllers.jobs.world import JobCluster, embedded, eventually, real
+from tests.admission.controllers.jobs.world import JobCluster, embedded, real
 from tests.admission.integrations.samples import batch_job, counts, sample
+from tests.tasks import eventually
 
 __all__ = ["cluster", "control_plane_tools"]
 

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,10 +48,10 @@ from api.workloads import (
 )
 from tests.admission.integrations.samples import suspended
 from tests.crds import SHIPPED, crd_of, shipped
+from tests.tasks import DEADLINE, eventually, running
 from tests.writes import noting
 
 Object = dict[str, Any]
-DEADLINE = 90.0
 
 
 @dataclass
@@ -132,16 +132,6 @@ class JobCluster:
         await self.kube.patch(kind.resource, name, suspended(kind, {}, value=False), "ns", kind=PatchKind.MERGE)
 
 
-async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
-    """What `check` gives as soon as it gives something true and raises no NotFound; fails after the deadline."""
-    async with asyncio.timeout(DEADLINE):
-        while True:
-            with contextlib.suppress(NotFound):
-                if found := await check():
-                    return found
-            await asyncio.sleep(0.01)
-
-
 @contextlib.asynccontextmanager
 async def embedded(
     folder: Path, options: JobOptions | None = None, *, kubernetes: bool = True
@@ -151,7 +141,7 @@ async def embedded(
         for crd in _crds():
             server.store.create(CRDS, crd)
         stand_ins = Workers(server.store, (JobStandIn, JobSetStandIn) if kubernetes else ())
-        async with _running(stand_ins.run), _world(server.kubeconfig(folder / "kubeconfig"), options) as made:
+        async with running(stand_ins.run()), _world(server.kubeconfig(folder / "kubeconfig"), options) as made:
             yield made
 
 
@@ -205,8 +195,8 @@ async def _world(kubeconfig: Path, options: JobOptions | None) -> AsyncIterator[
         controller = JobController(ControllerContext(ours, views, recorded, options or JobOptions()), ADAPTERS, jobs)
         informers: list[Informer[Any]] = [*jobs.values(), workloads, flavors, workload_classes, classes]
         for informer in informers:
-            await stack.enter_async_context(_running(informer.run))
-        await stack.enter_async_context(_running(controller.run))
+            await stack.enter_async_context(running(informer.run()))
+        await stack.enter_async_context(running(controller.run()))
         await asyncio.gather(*(informer.synced(DEADLINE) for informer in informers))
         yield JobCluster(kube, recorded, writes, controller, lists)
 
@@ -222,14 +212,3 @@ async def _prepared(kube: Kube) -> bool:
     await kube.list(WORKLOADS)
     await kube.list(WORKLOAD_PRIORITY_CLASSES)
     return True
-
-
-@contextlib.asynccontextmanager
-async def _running(run: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    task = asyncio.create_task(run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

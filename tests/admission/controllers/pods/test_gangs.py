@@ -237,20 +237,26 @@ def test_the_match_policy_says_which_ended_pods_count(policy: MatchPolicy, joins
     assert world.pods[late].running is joins
 
 
+def _wait_until_not_bound_in_time(world: GangSimulation) -> float:
+    """Creates the gang's three pods, one of which is never bound; returns how long they waited before their timeout began."""
+    made = [world.create(A) for _ in range(3)]
+    world.disliked = {made[0]}
+    began = world.now
+    while world.running("a") < 2:
+        world.now += 1
+        world.settle()
+    waited = world.now - began
+    world.now += 10
+    world.settle()
+    return waited
+
+
 def test_a_gang_that_is_not_bound_in_time_goes_back_and_comes_again_later_and_later() -> None:
     world = GangSimulation(8)
     world.groups["a"] = group(3, timeout=10)
     waits = []
     for _ in range(3):
-        made = [world.create(A) for _ in range(3)]
-        world.disliked = {made[0]}
-        began = world.now
-        while world.running("a") < 2:
-            world.now += 1
-            world.settle()
-        waits.append(world.now - began)
-        world.now += 10
-        world.settle()
+        waits.append(_wait_until_not_bound_in_time(world))
         assert reason(world, "a", EVICTED) == ("GangTimeout", "2 of 3 pods were bound within 10s")
         assert (world.pods, world.held()) == ({}, 0) or all(pod.deleted for pod in world.pods.values())
     assert waits[1] < waits[2], waits
@@ -262,15 +268,7 @@ def test_the_backoff_of_a_gang_doubles_though_its_workload_goes_each_time() -> N
     world.groups["a"] = group(3, timeout=10)
     waits = []
     for _ in range(4):
-        made = [world.create(A) for _ in range(3)]
-        world.disliked = {made[0]}
-        began = world.now
-        while world.running("a") < 2:
-            world.now += 1
-            world.settle()
-        waits.append(world.now - began)
-        world.now += 10
-        world.settle()
+        waits.append(_wait_until_not_bound_in_time(world))
         assert all(pod.deleted for pod in world.pods.values())
         world.pods.clear()
         world.workloads.pop("ns/a", None)  # the collector has it

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,6 @@ from admission.controllers.sakkara.output_times import SolverTimes
 from admission.engine import convert_nodes, model
 from admission.engine.ledger import Ledger
 from admission.integrations.pod import QueuedPod, QueuedPodReader
-from api.errors import NotFound
 from api.fake.server import FakeServer, FakeSettings
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
@@ -43,35 +40,15 @@ from api.pods import Node
 from api.sakkara import ConfigMap
 from api.workloads import Workload
 from tests.crds import shipped
+from tests.tasks import DEADLINE, eventually, running
 from tests.writes import Writes, noting
 
 CRD = Path(__file__).resolve().parents[4] / "config" / "crd"
-DEADLINE = 90.0
 RACK = "example.com/rack"
 PODS_OF_GROUP = 4
 NODE_OF = {f"p-{n}": f"n{n // 2}" for n in range(PODS_OF_GROUP)}
 PLACES = {"root": {"r0": {"n0": ["p-0", "p-1"]}, "r1": {"n1": ["p-2", "p-3"]}}}
 GIVEN = {"name": "g", "size": str(PODS_OF_GROUP), "priority": "3"}
-
-
-async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(DEADLINE):
-        while True:
-            with contextlib.suppress(NotFound):
-                if found := await check():
-                    return found
-            await asyncio.sleep(0.01)
-
-
-@contextlib.asynccontextmanager
-async def running(run: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    task = asyncio.create_task(run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 class SakkaraCluster:
@@ -98,10 +75,10 @@ class SakkaraCluster:
             groups, times = SakkaraGroups(maps), SolverTimes(workloads.objects.get)
             made = ResultController(ours, maps, groups, pods, queued, workloads, TreePaths(ledger, nodes), times)
             for informer in (nodes, workloads, maps, queued, pods):
-                await stack.enter_async_context(running(informer.run))
+                await stack.enter_async_context(running(informer.run()))
                 await informer.synced(DEADLINE)
             times.spent(["ns/g", "ns/other"], 0.0125)
-            await stack.enter_async_context(running(made.run))
+            await stack.enter_async_context(running(made.run()))
             yield made, writes
 
     async def data(self) -> dict[str, str]:
