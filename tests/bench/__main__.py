@@ -15,6 +15,7 @@ from tests.bench import (
     jobs,
     joint,
     kinds,
+    page,
     placement,
     preemption,
     shaping,
@@ -156,6 +157,12 @@ def soak_command(minutes: float = 60.0, jobs: int = 20_000) -> None:
 def kinds_command(seconds: float = 60.0) -> None:
     """Idle processes with kinds declared and absent, beside none; lines of code per kind."""
     kinds.run(seconds)
+
+
+@app.command("page")
+def page_command(sizes: str = "1000,15000") -> None:
+    """The dashboard's page in a headless Chromium: its size, first picture, events, frames of a zoom."""
+    page.run(sizes)
 
 
 @app.callback(invoke_without_command=True)

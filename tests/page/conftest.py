@@ -11,24 +11,13 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from aiohttp import web
 
 from tests.dealing import is_below
+from tests.page.browser import FLAGS, serving
 from tests.page.cluster import MadeCluster
 from tests.page.stand_in import StandIn
 
 HERE = Path(__file__).parent
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-"""No graphics card, no sandbox for root, and no traffic of the browser's own."""
 WINDOW = {"width": 1440, "height": 900}
 
 
@@ -83,17 +72,11 @@ async def opened(browser: Any) -> AsyncIterator[Opener]:
             cluster: MadeCluster, window: dict[str, int] = WINDOW, scheme: str = "light", **how: Any
         ) -> Opened:
             stand_in = StandIn(cluster, **how)
-            # Event streams never end by themselves.
-            runner = web.AppRunner(stand_in.application(), shutdown_timeout=0.1)
-            await runner.setup()
-            stack.push_async_callback(runner.cleanup)
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            host, port = runner.addresses[0][:2]
+            url = await stack.enter_async_context(serving(stand_in))
             context = await browser.new_context(viewport=window, color_scheme=scheme)
             stack.push_async_callback(context.close)
             page = await context.new_page()
-            found = Opened(page, f"http://{host}:{port}", stand_in)
+            found = Opened(page, url, stand_in)
             page.on("pageerror", lambda error: found.errors.append(str(error)))
             page.on("console", lambda line: found.errors.append(line.text) if line.type == "error" else None)
             page.on("request", lambda request: found.requests.append(request.url))

@@ -7,11 +7,13 @@ const GAP = 5;
 const HEAD = 15;
 const LEAST_HEAD_WIDTH = 34;
 
-/** Rows of equal cells: hosts look alike, so their cells must. Squarified cells of one size would differ in shape. */
-function grid(children: HierarchyRectangularNode<Place>[], x0: number, y0: number, x1: number, y1: number): void {
+/**
+ * Rows of equal cells for `count` children, of which some may be missing: hosts look alike, so their cells must. Squarified cells
+ * of one size would differ in shape.
+ */
+function grid(children: HierarchyRectangularNode<Place>[], count: number, x0: number, y0: number, x1: number, y1: number): void {
   const width = x1 - x0;
   const height = y1 - y0;
-  const count = children.length;
   let columns = 1;
   let least = Infinity;
   for (let tried = 1; tried <= count; tried += 1) {
@@ -38,11 +40,25 @@ function grid(children: HierarchyRectangularNode<Place>[], x0: number, y0: numbe
 function tile(node: HierarchyRectangularNode<Place>, x0: number, y0: number, x1: number, y1: number): void {
   const children = node.children ?? [];
   if (children.length === 0) return;
-  const counts = children.map((child) => child.data.hosts);
-  const mean = counts.reduce((sum, count) => sum + count, 0) / counts.length;
-  // Siblings of about one size make rows, which read like a floor plan; others need areas that tell their sizes.
-  if (Math.max(...counts) <= 1.4 * mean) grid(children, x0, y0, x1, y1);
-  else treemapSquarify(node, x0, y0, x1, y1);
+  if (!alike(children)) {
+    treemapSquarify(node, x0, y0, x1, y1);
+    return;
+  }
+  // A block with fewer racks than its neighbours leaves the rest of its area empty: its hosts are no larger than theirs.
+  const siblings = node.parent?.children ?? [node];
+  const most = alike(siblings) ? Math.max(...siblings.map((one) => one.children?.length ?? 0)) : 0;
+  grid(children, Math.max(most, children.length), x0, y0, x1, y1);
+}
+
+/** Siblings of about one size make rows, which read like a floor plan; others need areas that tell their sizes. */
+function alike(siblings: HierarchyRectangularNode<Place>[]): boolean {
+  let most = 0;
+  let sum = 0;
+  for (const { data } of siblings) {
+    most = Math.max(most, data.hosts);
+    sum += data.hosts;
+  }
+  return most * siblings.length <= 1.4 * sum;
 }
 
 export function lay(root: Place, width: number, height: number): void {
@@ -54,7 +70,7 @@ export function lay(root: Place, width: number, height: number): void {
     if (node.depth === 0) return 0;
     if (node.depth === 1 && !lowest(node)) return node.x1 - node.x0 >= LEAST_HEAD_WIDTH ? HEAD : GAP / 2;
     // Deeper heads grow with the zoom: at the smallest scale they are a margin, later a line of text.
-    return Math.min(HEAD, (node.y1 - node.y0) * (lowest(node) ? 0.13 : 0.08));
+    return Math.min(HEAD, (node.y1 - node.y0) * (lowest(node) ? 0.12 : 0.08));
   };
   const laid = treemap<Place>()
     .size([width, height])

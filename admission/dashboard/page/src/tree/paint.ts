@@ -31,7 +31,9 @@ function cut(text: string, width: number, size: number): string {
   const fits = Math.floor(width / (size * 0.56));
   if (text.length <= fits) return text;
   // Names of hosts and workloads differ at their ends.
-  return fits < 5 ? '' : `${text.slice(0, Math.ceil(fits / 3) - 1)}…${text.slice(text.length - (fits - Math.ceil(fits / 3)))}`;
+  if (fits < 5) return '';
+  if (fits < 14) return `…${text.slice(text.length - fits + 1)}`;
+  return `${text.slice(0, Math.ceil(fits / 3) - 1)}…${text.slice(text.length - (fits - Math.ceil(fits / 3)))}`;
 }
 
 export function paint(

@@ -208,6 +208,7 @@ export class Picture {
     const seen = (at: ZoomTransform): [number, number, number] => [
       (this.width / 2 - at.x) / at.k, (this.height / 2 - at.y) / at.k, this.width / at.k,
     ];
+    this.left();
     const path = interpolateZoom(seen(from), seen(to));
     const begun = performance.now();
     const step = (now: number): void => {
@@ -318,6 +319,7 @@ export class Picture {
       }
     };
     if (act()) {
+      this.left();
       event.preventDefault();
       event.stopPropagation();
     }

@@ -125,7 +125,7 @@ function Level({ level, flavor }: { level: LevelView; flavor: string }): JSX.Ele
     <tr>
       <td class="name" title={level.level}>{short(level.level)}{level.asked && <> <span class="tag">asked</span></>}</td>
       <td class="name">{path === '' ? <span class="faint">none</span> : <a href={link(['topology', flavor], { at: path })}>{path}</a>}</td>
-      <td>{level.fits} of {level.wanted} {level.unit}</td>
+      <td class="line">{level.fits} of {level.wanted} {level.unit}</td>
       <td class="num">{level.everywhere}</td>
       <td class="name">
         {level.shortages.map((one) => <div key={one.resource}>{one.resource}: {one.free} free, {one.short} short{one.takers.length > 0 && <> – used by <Takers takers={one.takers} /></>}</div>)}
