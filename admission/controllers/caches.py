@@ -1,4 +1,4 @@
-"""Views of informers, moved ahead by the answers to the controllers' own writes.
+"""Views of informers, updated at once with the answers to the controllers' own writes.
 
 Informers lag behind writes. Every write carries the resourceVersion it was made from: while an informer still shows that
 version, the answer to the write is newer; once it shows any other version, the informer is newer. A Workload just created is
@@ -145,7 +145,8 @@ def group_of(owner: OwnerReference) -> str:
 def owner_key(workload: Workload, frameworks: Mapping[tuple[str, str], str]) -> str | None:
     """Returns the key of the job that controls the Workload; `frameworks` is keyed by (API group, kind).
 
-    The version does not count: the same object may be served in several, and its kind be declared in another later.
+    The API version is ignored: the API server may serve an object in several versions, and a JobKind may later declare another
+    one.
     """
     owner = controller_of(workload.metadata.owner_references)
     framework = frameworks.get((group_of(owner), owner.kind)) if owner else None

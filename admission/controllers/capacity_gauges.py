@@ -27,13 +27,15 @@ log = logging.getLogger(__name__)
 PERIOD: Final = 15.0
 """Seconds between two sums: half of the usual time between two scrapes."""
 _LOOKS: Final = 15
-"""Looks in a period for flavors that are new or gone, which do not wait for its end."""
+"""Checks per period for new and removed flavors, which need not wait until its end."""
 _PART, _SERIES = 25, 250
 """Domains whose values are collected, and series that are set or removed, in one step of a millisecond or two."""
 
 
 class CapacityGauges:
-    """The gauges of all flavors. `limit` is the most domains of a level that have series each; 0: none."""
+    """The gauges of all flavors. A level whose domains number more than `limit` has no series per domain; 0 turns these series
+    off.
+    """
 
     def __init__(self, ledger: Ledger, queues: PendingQueues, limit: int) -> None:
         self._ledger, self._queues, self._limit = ledger, queues, limit
@@ -41,7 +43,7 @@ class CapacityGauges:
         self._shown: dict[str, Table] = {}
 
     async def run(self) -> None:
-        """Runs until cancelled, and removes all series then: another replica leads, and sums would count both."""
+        """Runs until cancelled, then removes all series: another replica leads by then, and sums would count both."""
         try:
             await self._run()
         finally:
@@ -55,7 +57,7 @@ class CapacityGauges:
             for flavor in sorted(self._ledger.capacity.trees.keys() | self._shown.keys()):
                 try:
                     await self._renew(flavor)
-                except Exception:  # figures are not worth an end of the controller
+                except Exception:  # a failure to publish figures must not end the controller
                     log.exception("the figures of a flavor could not be computed", extra={"flavor": flavor})
             for _ in range(_LOOKS):
                 await asyncio.sleep(PERIOD / _LOOKS)
@@ -95,7 +97,7 @@ class CapacityGauges:
         metrics.FIGURES_SECONDS.observe(max(longest, time.perf_counter() - began))
 
     def _held(self) -> Iterator[Footprint]:
-        """Spare hosts. The keys are read in the step that reads the footprints: one may be given back between two steps."""
+        """Spare hosts. The keys are read in the same step as the footprints, since a host may be released between two steps."""
         for key in sorted(self._ledger.held()):
             yield self._ledger.footprint(key)
 

@@ -315,7 +315,7 @@ def off_hold(status: WorkloadStatus, now: float, generation: int = 0) -> Workloa
 
 
 def requeued(status: WorkloadStatus, reason: str, message: str, now: float, generation: int = 0) -> WorkloadStatus:
-    """Sets Requeued=True: what kept an evicted workload out of the queue is over."""
+    """Sets Requeued=True: the evicted workload may queue again."""
     return with_condition(status, REQUEUED, True, reason, message, now, generation)
 
 

@@ -1,10 +1,10 @@
-"""Decides which pods, that no node accepts at their place, lose the place, and which are ended to be replaced. Pure.
+"""Decides which pods that no node accepts at their place lose that place, and which of them are ended. Pure.
 
 `unbound` calls it through pod_mover.py, which acts. An ungated pod cannot be assigned elsewhere. So its place is given up and
-another one found (second_pass.py); then the pod is ended, and its owner creates a replacement, which the ungater sends there.
-That is done only for pods whose owner creates a replacement and survives the end (`successors`), only where another host could
-help (`helps`), and only while the rest of the gang keeps its places: otherwise the whole workload is evicted, as the settings
-say.
+another one found (second_pass.py); then the pod is ended, and its owner creates a replacement, which the ungater assigns to the
+new place. This requires that the owner replaces the pod and does not fail because of it (`successors`), that another host could
+accept the pod (`helps`), and that the rest of the gang keeps its places. Otherwise the whole workload is evicted, if the
+settings say so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from admission.controllers.node_replacement import hosts_and_counts
 from api.workloads import Workload
 
 DISRUPTION: Final = "DisruptionTarget"
-"""The condition by which a Job's failure policy recognizes a pod that ended without its own fault."""
+"""The condition by which a Job's failure policy recognizes a pod that ended through no fault of its own."""
 
 Place = tuple[str, str]
 """(pod set, hostname)."""

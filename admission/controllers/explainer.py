@@ -111,7 +111,6 @@ class Explainer:
         except Exception:
             # Rest after any failure too, such as a failed write: an immediate retry would occupy the loop. A cancellation is
             # no Exception and ends at once.
-            # cancellation is no Exception and ends at once.
             await asyncio.sleep(turns.spent * _REST)
             raise
         await asyncio.sleep(turns.spent * _REST)

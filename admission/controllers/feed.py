@@ -293,9 +293,8 @@ class Feed:
     # ---- workloads
 
     def may_start(self, key: str) -> bool:
-        """Reports whether the volumes that the Workload's pods count on are still theirs; if not, the Workload waits again.
-
-        Another workload that was admitted in the same cycle may be ahead.
+        """Reports whether the volumes that the Workload's pods need are still free; if not, the Workload waits again. Another
+        workload of the same cycle may have taken them.
         """
         workload = self._views.workloads.objects.get(key)
         if workload is None or self._views.volumes.refusal(workload) is None:
@@ -338,7 +337,7 @@ class Feed:
                 self._take(workload)
 
     def _remove(self, key: str) -> None:
-        """Removes the workload; the pods of its job count for the slice that is left."""
+        """Removes the workload; the pods of its job count for the remaining slice."""
         self._validation_errors.pop(key, None)
         self._lingering.discard(key)
         pods = self._state.ledger.allocations.pods_of(key)

@@ -54,11 +54,11 @@ class JobKindController:
         self._watched: dict[str, _Watched] = {}
         self._reconciler = Reconciler("job kinds", self._reconcile, workers=1)
         kinds.informer.add_handler(lambda change: self._reconciler.add(change.key))
-        kinds.on_change(self._look_at_all)
+        kinds.on_change(self._queue_all)
 
     async def run(self) -> None:
         """Runs until cancelled. Each new leadership runs it again and restarts the watches."""
-        self._look_at_all()
+        self._queue_all()
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -67,8 +67,8 @@ class JobKindController:
             for name, watched in tuple(self._watched.items()):
                 self._forget(name, watched)
 
-    def _look_at_all(self) -> None:
-        """A change of one JobKind may make another of the same kind of object count."""
+    def _queue_all(self) -> None:
+        """Queues every JobKind: a change of one may bring another JobKind for the same kind of object into force."""
         for name in self._kinds.informer.objects:
             self._reconciler.add(name)
 
@@ -79,7 +79,7 @@ class JobKindController:
             self._forget(name, watched)
             watched = None
         if adapter is not None and watched is None:
-            self._forget_rivals(adapter)
+            self._end_superseded(adapter)
             view = OptionalInformer(self._kube, adapter.resource, label_selector=self._labels, interval=_LOOK_AGAIN)
             task = self._group.create_task(view.run(), name=f"informer {adapter.framework}")
             watched = self._watched[name] = _Watched(adapter, view, task)
@@ -94,8 +94,8 @@ class JobKindController:
         await self._set_condition(found, status, reason, message)
         return None if watched is None else _LOOK_AGAIN
 
-    def _forget_rivals(self, adapter: Adapter) -> None:
-        """Ends the watch for a JobKind of the same kind of object that counts no more."""
+    def _end_superseded(self, adapter: Adapter) -> None:
+        """Ends the watch of a JobKind for the same kind of object that is no longer in force."""
         for name, watched in tuple(self._watched.items()):
             if watched.adapter.framework == adapter.framework and self._kinds.adapters.get(name) is not watched.adapter:
                 self._forget(name, watched)

@@ -1,4 +1,4 @@
-"""Writes the places of elastic jobs that have shrunk: those of the pods that are left.
+"""Updates the places of elastic jobs that have shrunk to those of the remaining pods.
 
 The scheduler calls it before each cycle; engine/cycle/kept_places.py finds the places. A Workload is checked when it has given
 up pods or has replaced another slice, and whenever one of its pods is bound or ends, until all of its pods are bound.

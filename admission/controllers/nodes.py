@@ -135,7 +135,6 @@ class NodeController:
         unbound = await self._unbound_pods(name) if host.may_have_failed else ()
         # A new node has the taint not-ready for some milliseconds, and a workload may be admitted onto it while the list
         # request runs, so the host is read again.
-        # in flight, so what was seen before the request decides nothing after it.
         host = self._find_host(name)
         pods = self._bound_pods(host)
         for pod in unbound:

@@ -50,7 +50,6 @@ from api.workloads import Workload
 
 # Where many queues change at once, writing their statuses would delay admissions, so this many are written per second, each
 # after at most this many seconds.
-# many are written in a second, and each after so many seconds at most.
 _STATUSES_A_SECOND = 20
 _LONGEST = 10.0
 

@@ -2,8 +2,8 @@
 
 It runs on the leader only. A cycle charges its admissions to the ledger at once; admission_writer.py writes each of them while
 the next cycle already runs. If a write fails, the feed restores the Workload as the watch shows it. If the outcome is unknown,
-the charge stays until the Workload has been read, so no capacity is given twice. pending_evictions.py writes evictions
-likewise. Running workloads that lost a node, and elastic jobs that shrank, come before each cycle (node_replacement.py,
+the charge stays until the Workload has been read, so no capacity is given twice. pending_evictions.py writes evictions in the
+same way. Running workloads that lost a node, and elastic jobs that shrank, come before each cycle (node_replacement.py,
 kept_places.py).
 """
 
@@ -201,7 +201,6 @@ class Scheduler:
 
         def ended(_: asyncio.Task[None]) -> None:
             # However the write ends, also by the loss of the Lease or before it began, the next term starts from what the
-            # watch shows.
             # watch shows.
             self._admitting.pop(key, None)
             self._context.feed.let_go(key)

@@ -1,7 +1,7 @@
 """Runs a long computation on the event loop's own data in turns, so that it occupies the loop for at most one turn.
 
 explainer.py uses it: an explanation tries a hundred placements, each of which starts from the ledger as it is then. The
-computation runs in a thread while the loop stands still: they never run at once, so neither needs a lock. Between two turns
+computation runs in a thread while the loop is blocked: the two never run at once, so neither needs a lock. Between two turns
 the loop does other work, which may change the data.
 """
 

@@ -95,7 +95,7 @@ class WaitReporter:
         if change.type is ChangeType.DELETED:
             self.forget(change.key)
         elif change.key in self._waits and _reason(change.object) == written_reason(Reason.PENDING_EVALUATION):
-            # What kept the workload out of the queue is over, and a cycle had decided before the watch showed it.
+            # The workload may queue again, but a cycle decided before the watch showed that.
             self.reconciler.add_after(change.key, _FIRST_DELAY)
 
     async def _report(self, key: str) -> None:

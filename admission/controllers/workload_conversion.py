@@ -1,4 +1,5 @@
-"""Converts Workloads to the engine's values: completed as the API server would, and with what keeps each from being considered.
+"""Converts Workloads to the engine's values: completed as the API server would, and with the reason why each must not be
+considered, if any.
 
 The feed calls it for each change of a Workload. engine/convert.py converts the fields; this module adds what depends on other
 objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and the slices of elastic jobs.
@@ -33,7 +34,9 @@ class WorkloadConversion:
         self._converted: LRUCache[int, tuple[WorkloadSpec, tuple[model.PodSet, ...]]] = LRUCache(_SPECS)
 
     def converted(self, workload: Workload) -> model.Workload:
-        """Returns the Workload as the engine's value, with what keeps it from being considered. Raises InvalidObject."""
+        """Returns the Workload as the engine's value, with the reason why it must not be considered, if any. Raises
+        InvalidObject.
+        """
         local = self._views.local_queue_of(workload)
         reserved = is_true(workload.status.conditions, QUOTA_RESERVED)
         given, workload = workload, self._completed(workload)

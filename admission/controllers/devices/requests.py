@@ -18,7 +18,7 @@ _MOST: Final = 32
 
 
 class CannotCount(Exception):
-    """Whether a node has the devices cannot be decided now; holds reason and message of the wait."""
+    """It cannot be decided now whether a node has the devices; holds the reason and message of the wait."""
 
     def __init__(self, message: str, reason: Reason = Reason.UNSUPPORTED_POD_TERMS) -> None:
         super().__init__(message)

@@ -1,8 +1,8 @@
 """Counts a node's devices of each kind from its ResourceSlices. Pure.
 
 As in kube-scheduler, a pool counts by its newest generation, and only once all slices of that generation exist. Devices that
-share counters, have a taint, go to several pods or have binding conditions are left out: a node may be refused because of
-that, but is never promised wrongly.
+share counters, have a taint, go to several pods or have binding conditions are left out. That may reject a suitable node, but
+never promises a device that is not free.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The cluster's devices, and their effect on Workloads, bound pods and nodes. No IO.
 
-A kind of devices is counted once the first Workload requests it, so a cluster whose jobs request none has no cost. Each kind
-is an amount like a resource: nodes offer it, pods use it. Kinds that share devices of a node have a second amount there, which
-pods of either kind use: a node may be refused, but no device is promised twice. Nodes are counted in steps; a Workload waits
-while its kind is not counted. `add_handler` reports the Workloads, nodes and pods to evaluate again.
+A kind of devices is counted once the first Workload requests it, so a cluster whose jobs request none has no cost. Each kind is
+an amount like a resource: nodes offer it, pods use it. Kinds that share devices of a node have a second amount there, which
+pods of either kind use. That may reject a suitable node, but never promises a device twice. Nodes are counted in steps; a
+Workload waits while its kind is not counted. `add_handler` reports the Workloads, nodes and pods to evaluate again.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class ElasticQuotaController:
 
     def _node_changed(self, change: Change[Node]) -> None:
         old, new = change.old, None if change.type is ChangeType.DELETED else change.object
-        if self._quotas.shared() and (old is None or new is None or _size(old) != _size(new)):
+        if self._quotas.shared() and (old is None or new is None or _capacity_parts(old) != _capacity_parts(new)):
             self.queue.add_after(_CAPACITY, _SOON)
 
     def _queue_all_namespaces(self) -> None:
@@ -245,5 +245,5 @@ def _difference(there: ClusterQueue, wanted: ClusterQueue) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": there.metadata.resource_version}, "spec": wanted.spec.to_wire()}
 
 
-def _size(node: Node) -> tuple[object, ...]:
+def _capacity_parts(node: Node) -> tuple[object, ...]:
     return node.status.allocatable, node.metadata.labels

@@ -45,8 +45,8 @@ def first_request(
 ) -> tuple[PodSet, ...]:
     """Returns what a job without quota asks for.
 
-    A Workload has one pod set that may start with fewer pods. Of an elastic job that has several it is the first; the others
-    ask for their least number, and the next slice for the rest.
+    In a Workload, only one pod set may start with fewer pods. If an elastic job has several such pod sets, this is the first;
+    the others request their minimum, and the next slice requests the rest.
     """
     elastic = as_elastic(kind)
     if elastic is None or not is_elastic(job, kind, options):

@@ -47,7 +47,7 @@ def plan_orphaned(workloads: Sequence[Workload], options: JobOptions, now: float
 
 
 def end_orphaned(workload: Workload, options: JobOptions, now: float) -> Iterator[SetStatus | PatchWorkload]:
-    """Yields what ends a Workload without owner: Finished, unless it is over, and the removal of the finalizer."""
+    """Yields the actions that end a Workload without an owner: Finished, unless it has ended, and removal of the finalizer."""
     over = workload.metadata.deletion_timestamp or is_true(workload.status.conditions, names.FINISHED)
     if options.finish_orphaned and not over:
         message = "The workload's owner no longer exists"

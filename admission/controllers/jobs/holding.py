@@ -33,7 +33,7 @@ def plan_hold(
         return JobPlan(tuple(back)) if back else None
     if not workloads:
         return None  # the Workload is created first
-    return _stopped(job, kind).then(*_given_back(job, kind, workloads, now, (PlannedEvent("OnHold", _HELD),)))
+    return _stopped(job, kind).then(*_quota_released(job, kind, workloads, now, (PlannedEvent("OnHold", _HELD),)))
 
 
 def plan_unreadable(
@@ -47,7 +47,7 @@ def plan_unreadable(
     admitted = any(is_true(workload.status.conditions, names.ADMITTED) for workload in workloads)
     if isinstance(error, MissingReference) and admitted and not kind.is_suspended(job):
         return JobPlan((), (event,), note=str(error))
-    stop = _stopped(job, kind).then(*_given_back(job, kind, workloads, now, ()))
+    stop = _stopped(job, kind).then(*_quota_released(job, kind, workloads, now, ()))
     return JobPlan(stop.actions, (event,), note=str(error))
 
 
@@ -56,7 +56,7 @@ def _stopped(job: Job, kind: JobIntegration) -> JobPlan:
     return JobPlan((PatchJob(patch, (PlannedEvent("Stopped", NOT_ADMITTED),)),)) if patch else NOTHING
 
 
-def _given_back(
+def _quota_released(
     job: Job, kind: JobIntegration, workloads: Sequence[Workload], now: float, events: tuple[PlannedEvent, ...]
 ) -> tuple[SetStatus, ...]:
     """Releases the quota of a job at rest; its Workload stays on hold until the job changes."""

@@ -2,8 +2,8 @@
 
 These are flavor and ClusterQueue GANG_QUEUE, and a LocalQueue of that name in each namespace where a gang needs it. The flavor
 means all Linux nodes with hostname as only level, unless a user created a flavor of that name. A gang that requests another
-level finds it in the cluster's other flavors with a topology, which the ClusterQueue lists after its own and follows as they
-change. Created objects are kept for the next gang. Objects of these names that others created are used unchanged.
+level can use the cluster's other flavors with a topology: the ClusterQueue lists them after its own flavor, and follows their
+changes. Created objects are kept for the next gang. Objects of these names that others created are used unchanged.
 
 Sakkara groups have the same under the name SAKKARA_QUEUE, with the tree of that name (sakkara_trees.py); there a group may
 preempt groups of lower priority.
@@ -65,7 +65,9 @@ def flavor(name: str = GANG_QUEUE) -> ResourceFlavor:
 def cluster_queue(name: str = GANG_QUEUE, flavors: Mapping[str, ResourceFlavor] | None = None) -> ClusterQueue:
     """Returns the ClusterQueue, open to all namespaces and without limits; `flavors` are all of the cluster."""
     endless = (ResourceQuota(name=PODS, nominal_quota=_WITHOUT_END),)
-    quotas = tuple(FlavorQuotas(name=each, resources=endless) for each in (name, *_levelled(name, flavors or {})))
+    quotas = tuple(
+        FlavorQuotas(name=each, resources=endless) for each in (name, *_flavors_with_levels(name, flavors or {}))
+    )
     group = ResourceGroup(covered_resources=(PODS,), flavors=quotas)
     spec = ClusterQueueSpec(namespace_selector={}, resource_groups=(group,))
     if name == SAKKARA_QUEUE:
@@ -73,7 +75,7 @@ def cluster_queue(name: str = GANG_QUEUE, flavors: Mapping[str, ResourceFlavor] 
     return ClusterQueue(metadata=ObjectMeta(name=name, labels=_LABELS), spec=spec)
 
 
-def _levelled(name: str, flavors: Mapping[str, ResourceFlavor]) -> list[str]:
+def _flavors_with_levels(name: str, flavors: Mapping[str, ResourceFlavor]) -> list[str]:
     """Returns the other flavors in which a gang may find the level that it requests."""
     if name != GANG_QUEUE:
         return []
@@ -126,7 +128,7 @@ class FreeQueueController:
             self.queue.add(key)
 
     async def reconcile(self, key: str) -> float | None:
-        """Creates what a namespace, or the ClusterQueue itself, lacks of a queue."""
+        """Creates the missing objects of a namespace's queue; updates the ClusterQueue."""
         namespace, queue = split_key(key)
         if queue not in self._views.flavors.objects:
             await create_unless_present(self._kube, RESOURCE_FLAVORS, flavor(queue))

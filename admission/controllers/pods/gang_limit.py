@@ -1,4 +1,4 @@
-"""The time limit of a gang: its minimum of pods must be bound in time after the admission, else it is evicted. Pure.
+"""The time limit of a gang: its minimum of pods must be bound in time after the admission, or the gang is evicted. Pure.
 
 Once the minimum was bound, the condition GangBound records it, and no limit applies any more.
 """

@@ -1,7 +1,7 @@
-"""Tells users of pods why they wait that bear the marks of a set and have no place in it.
+"""Tells users why a pod waits that has the annotations of a set's pods but belongs to no set.
 
-The webhook writes these marks (annotations) into the templates of sets, and users can write them too: such a pod is gated and
-belongs to nothing. Part of the set controller, which gives the pods of sets their group.
+The webhook writes these annotations into the templates of sets. A pod for which a user wrote them is gated too, and no
+controller handles it. Part of the set controller, which adds the pods of sets to their groups.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from api.kube.resources import PODS
 from api.meta import object_key
 
 PATIENCE: Final = 5.0
-"""Seconds from which on a pod without a group is told why: usually it has one at once."""
+"""Seconds before a pod without a group gets an event that says why; most pods get their group at once."""
 _LOOK_AGAIN: Final = 30.0
 _LONGEST: Final = 253
 
 
 class PodsWithoutGroup:
-    """Looks at pods that have no group yet. `kinds` and `sets` are those of the set controller, by framework."""
+    """Watches pods that have no group yet. `kinds` and `sets` are those of the set controller, by framework."""
 
     def __init__(
         self,

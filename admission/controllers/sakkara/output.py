@@ -89,7 +89,7 @@ def _places(given: ResultInput, record: ResultRecord) -> tuple[tuple[RankAssignm
     ours = given.record.goes_on(record) or not given.record.workload
     old = _old_assignments(given, record) if ours else ()
     if given.workload is None or not given.living:
-        # The last placement stays while no pod lives: by it the next attempt counts this one.
+        # While no pod lives, the last placement stays, so that the next attempt counts this one.
         return old, given.data.get(PLACEMENT) if ours else None
     pods = [PlacedPod(pod.name, given.path_of(pod)) for pod in given.living]
     assignments = rank_assignments(old, pods, given.size)
@@ -116,7 +116,7 @@ def _old_assignments(given: ResultInput, record: ResultRecord) -> tuple[RankAssi
 
 
 def _times(given: ResultInput, record: ResultRecord, *, holds: bool, bound: bool) -> dict[str, str]:
-    """Returns the times from the first wait to the last bound pod; a group that returns after its end starts anew."""
+    """Returns the times from the first wait to the last bound pod; a group that returns after its end starts from zero."""
     data: Mapping[str, str] = {} if given.record.over and not record.over else given.data
     times: dict[str, str] = {}
     begin = _moment(data.get(BEGIN))

@@ -93,8 +93,8 @@ class ResultController:
         self._slots = asyncio.Semaphore(at_once)
         self._seen: dict[str, float] = {}
         self._bound: dict[str, float] = {}
-        # By ConfigMap: the Workload that ended or was evicted and is deleted, until its end is written. Otherwise an end
-        # and a deletion within the time of collecting would never be reported.
+        # By ConfigMap: the Workload that ended or was evicted and is deleted, until its end is written. Otherwise an end and a
+        # deletion would go unreported if both happened while changes are collected.
         self._gone: dict[str, Workload] = {}
         self.queue = Reconciler("sakkara results", self.reconcile, workers=4)
         maps.add_index(BY_MEMBERS, lambda found: (group_key(found),))

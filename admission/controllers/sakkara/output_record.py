@@ -89,7 +89,7 @@ class ResultRecord:
             return ResultRecord(uid, evictions, self.earlier, over, self.taken if evictions == self.evictions else {})
         if self.over or not self.workload:
             return ResultRecord(uid, evictions, 0, over)
-        # The Workload went without having ended. If it still had a placement, this attempt is lost; otherwise the loss was
+        # The Workload was deleted before it ended. If it still had a placement, this attempt is lost; otherwise the loss was
         # counted already, possibly above.
         return ResultRecord(uid, evictions, self.retries + placed, over)
 

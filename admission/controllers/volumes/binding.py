@@ -138,7 +138,7 @@ def _bound(claim: Claim, name: str, storage: Storage) -> BoundTo:
 
 def _fitting(spec: ClaimSpec, found: StorageClass, said: str, storage: Storage, key: str) -> list[Volume]:
     """Returns the volumes that the claim may get, the preferred ones first. Raises CannotBind if it needs one and has none."""
-    fitting = sorted((v for v in storage.volumes_of_class(found.key) if _fits(v, spec, key)), key=_size)
+    fitting = sorted((v for v in storage.volumes_of_class(found.key) if _fits(v, spec, key)), key=_binding_order)
     if not fitting and not found.provisions:
         raise CannotBind(f"{said}: waits for a PersistentVolume of StorageClass {found.key} that matches")
     return fitting
@@ -177,7 +177,7 @@ def _selected(spec: ClaimSpec, volume: Volume) -> bool:
         return False
 
 
-def _size(volume: Volume) -> tuple[bool, int, str]:
+def _binding_order(volume: Volume) -> tuple[bool, int, str]:
     """Returns the sort key of volumes: those reserved for the claim first, then the smallest."""
     return volume.spec.claim_ref is None, _amount(volume.spec.capacity), volume.key
 

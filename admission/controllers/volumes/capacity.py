@@ -1,7 +1,7 @@
 """The nodes for which a CSI driver can still provision a volume: kube-scheduler's check of CSIStorageCapacity. No IO.
 
 Only drivers whose CSIDriver says `storageCapacity: true` are checked. As in kube-scheduler, each volume is compared with the
-capacity by itself: what the other volumes of the gang take is known once the driver has provisioned them.
+capacity by itself: what the gang's other volumes take is known only after the driver has provisioned them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Lets one workload at a time choose among volumes that are there already and that nobody counts. No IO.
+"""Lets one workload at a time choose among existing volumes that local.py does not count. No IO.
 
-Such a claim gets its volume when its pod is bound, so two workloads that are started together could count on the same volume.
+Such a claim gets its volume when its pod is bound, so two workloads that start together could expect to get the same volume.
 local.py counts the volumes of a class that are on one host each, for claims of one pod. Any other workload that will choose
 from a class waits until the pods of the one that was started have their volumes. Bound and provisioned claims take no part.
 """
@@ -78,7 +78,7 @@ class Choosers:
         found, self._waiting = list(self._waiting), {}
         return found
 
-    # ---- the workloads that want it
+    # ---- the workloads that wait
 
     def check(self, workload: Workload, uses: Sequence[ClaimUse]) -> None:
         """Checks that the pods can count on the volumes that they will choose. Raises CannotBind."""

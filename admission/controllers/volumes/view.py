@@ -245,7 +245,7 @@ class VolumeView:
 
     def _claim_changed(self, change: Change[Claim]) -> None:
         gone = change.type is ChangeType.DELETED
-        if gone or change.old is None or _said(change.old) != _said(change.object):
+        if gone or change.old is None or _scheduling_parts(change.old) != _scheduling_parts(change.object):
             self._changed(change.key)
             pods = self._pods.by_index(_BY_CLAIM, change.key)
             self.attachments.claim_changed(pods)
@@ -302,7 +302,7 @@ def _is_free(volume: Volume) -> bool:
     return volume.status.phase in ("", "Available", "Pending")
 
 
-def _said(claim: Claim) -> tuple[object, ...]:
+def _scheduling_parts(claim: Claim) -> tuple[object, ...]:
     """Returns the parts of a claim that affect scheduling."""
     meta = claim.metadata
     return claim.spec, claim.status, meta.annotations, meta.deletion_timestamp
