@@ -74,12 +74,12 @@ async def _all(chromium: str, sizes: list[int]) -> None:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as tool:
-        browser = await tool.chromium.launch(executable_path=chromium, args=list(FLAGS))
+        browser: Any = await tool.chromium.launch(executable_path=chromium, args=list(FLAGS))
         for size in sizes:
             stand_in = StandIn(MadeCluster(size))
             async with serving(stand_in) as url:
                 page = await browser.new_page(viewport={"width": 1440, "height": 900})
-                await page.goto(f"{url}/#/topology?at=b00/r000&colour=job")
+                await page.goto(f"{url}/#/topology?at=b00/r000&color=job")
                 await page.wait_for_function(PAINTED)
                 answer, first = await page.evaluate(FIRST)
                 events = sorted([await _event(page, stand_in, turn) for turn in range(EVENTS)])
@@ -99,7 +99,7 @@ async def _event(page: Any, stand_in: StandIn, turn: int) -> float:
     host, said = turn % 16, f"event {turn}."
     stand_in.cluster.state[host], stand_in.cluster.why[str(host)] = 2, said
     await page.evaluate(
-        "(host) => { location.hash = `#/topology?colour=job&at=b00/r000/${host}`; }", stand_in.cluster.names[host]
+        "(host) => { location.hash = `#/topology?color=job&at=b00/r000/${host}`; }", stand_in.cluster.names[host]
     )
     await page.wait_for_timeout(100)
     seen = asyncio.create_task(page.evaluate(SEEN, said))

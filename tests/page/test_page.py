@@ -54,9 +54,9 @@ async def test_each_view_is_shown_without_an_error(scheme: str, window: dict[str
     large, waits = a_large(cluster), a_waiting(cluster)
     for route, said in (
         ("topology", "400 hosts"),
-        ("topology?colour=queue", "training-large"),
-        ("topology?colour=job", "more"),
-        ("topology?colour=fullness", "empty"),
+        ("topology?color=queue", "training-large"),
+        ("topology?color=job", "more"),
+        ("topology?color=fullness", "empty"),
         ("queues", "Cohort all"),
         ("waiting", "57 workloads wait"),
         (f"workload/{large}", "pods on"),
@@ -240,13 +240,13 @@ async def test_names_are_text_whatever_they_hold(opened: Opener) -> None:
     cluster.runs[2] = [(f"team-a/{HOSTILE}", HOSTILE, 1, [1000, 1 << 30, 8])]
     cluster.rows[f"team-a/{HOSTILE}"] = dict(other)
     found = await opened(cluster)
-    for route in ("topology?colour=queue", "waiting", f"workload/{key}", "queues"):
+    for route in ("topology?color=queue", "waiting", f"workload/{key}", "queues"):
         await found.go(route)
         await found.page.locator("main h1").first.wait_for()
         assert await fits(found), route
     await found.go("waiting")
     await found.page.locator(WAITS).get_by_text(HOSTILE).first.wait_for()
-    await found.go("topology?colour=job")
+    await found.go("topology?color=job")
     await picture(found.page)
     for row in range(3):
         await found.page.locator("canvas").hover(position={"x": 40 + 200 * row, "y": 60})

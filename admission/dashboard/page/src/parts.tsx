@@ -49,8 +49,8 @@ export function Meter({ slices, total, small = false }: { slices: Slice[]; total
   );
 }
 
-export const Swatch = ({ colour }: { colour: string }): JSX.Element => (
-  <span class="swatch" aria-hidden="true" ref={(made) => { if (made !== null) made.style.background = colour; }} />
+export const Swatch = ({ color }: { color: string }): JSX.Element => (
+  <span class="swatch" aria-hidden="true" ref={(made) => { if (made !== null) made.style.background = color; }} />
 );
 
 /** A name of a resource or level, which may break after its domain and nowhere else. */

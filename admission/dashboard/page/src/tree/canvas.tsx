@@ -53,7 +53,7 @@ export function TreeCanvas(props: CanvasProps): JSX.Element {
   useLayoutEffect(() => picture.current?.show(tree, { mode, resource, only, marked }), [tree, mode, resource, only, marked]);
   useLayoutEffect(() => picture.current?.select(at), [at, tree.flavor]);
   const isDark = dark.value;
-  useEffect(() => picture.current?.recolour(), [isDark]);
+  useEffect(() => picture.current?.recolor(), [isDark]);
 
   // The places of the hovered tip and of the focus are of an older tree after a change: take the new ones.
   const fresh = (place: Place | null | undefined): Place | null => (place == null ? null : (tree.places.get(place.path) ?? null));
@@ -91,7 +91,6 @@ export function TreeCanvas(props: CanvasProps): JSX.Element {
         Arrow keys move, Enter goes into a place, Escape goes out, plus and minus zoom, 0 shows all. The table beside the picture says
         the same in words.
       </p>
-      <p class="hidden" role="status" aria-live="polite">{focused === null ? '' : spoken(tree, focused, resource)}</p>
       <div class="zoom">
         <button type="button" class="icon" aria-label="Zoom in" title="Zoom in (+)" onClick={() => picture.current?.zoomBy(1.6)}>+</button>
         <button type="button" class="icon" aria-label="Zoom out" title="Zoom out (−)" onClick={() => picture.current?.zoomBy(1 / 1.6)}>−</button>

@@ -1,7 +1,7 @@
 // What each cell of the picture looks like, computed once per change of data, mode or theme, not once per frame.
 
-import { css, fullness, isLight, mix, ofName, ofRank, type Palette, type Rgb } from './colours';
-import { free, tightest, type Host, type Tree, type Work } from './model';
+import { css, fullness, isLight, mix, ofName, ofRank, type Palette, type Rgb } from './colors';
+import { free, tightest, type Host, type Place, type Tree, type Work } from './model';
 
 export type Mode = 'state' | 'fullness' | 'queue' | 'job';
 export const MODES: readonly Mode[] = ['state', 'queue', 'job', 'fullness'];
@@ -9,25 +9,25 @@ export const MODES: readonly Mode[] = ['state', 'queue', 'job', 'fullness'];
 export interface LegendEntry {
   key: string;
   label: string;
-  colour: string;
+  color: string;
   /** Hosts on which it is, in part or whole. */
   hosts: number;
 }
 
 export interface Segment {
-  colour: number;
+  color: number;
   share: number;
   work: Work | null;
 }
 
 export interface Look {
-  /** The colour of the whole cell where it is too small for segments. */
+  /** The color of the whole cell where it is too small for segments. */
   small: number;
   segments: Segment[];
 }
 
 export interface Looks {
-  colours: string[];
+  colors: string[];
   light: boolean[];
   cells: Look[];
   legend: LegendEntry[];
@@ -52,9 +52,9 @@ interface Part {
   work: Work | null;
 }
 
-/** `only` dims all but one entry of the legend; `marked` all but these workloads. */
+/** `only` dims all but one entry of the legend; `marked` all but these workloads. The legend counts hosts of `within`. */
 export function looksOf(
-  tree: Tree, mode: Mode, resource: number, colours: Palette, only: string | null, marked: ReadonlySet<string> | null,
+  tree: Tree, mode: Mode, resource: number, colors: Palette, only: string | null, marked: ReadonlySet<string> | null, within: Place,
 ): Looks {
   const table: string[] = [];
   const light: boolean[] = [];
@@ -75,22 +75,24 @@ export function looksOf(
   const rgbOf = (key: string): Rgb => {
     let rgb = named.get(key);
     if (rgb === undefined) {
-      rgb = mode === 'queue' ? ofRank(ranks.get(key) ?? 0, colours) : ofName(key, colours);
+      rgb = mode === 'queue' ? ofRank(ranks.get(key) ?? 0, colors) : ofName(key, colors);
       named.set(key, rgb);
     }
     return rgb;
   };
-  const counts = new Map<string, { hosts: number; colour: string }>();
+  const counts = new Map<string, { hosts: number; color: string }>();
+  let counted = true;
   const count = (key: string, rgb: Rgb): void => {
+    if (!counted) return;
     const entry = counts.get(key);
-    if (entry === undefined) counts.set(key, { hosts: 1, colour: css(rgb) });
+    if (entry === undefined) counts.set(key, { hosts: 1, color: css(rgb) });
     else entry.hosts += 1;
   };
   const shown = (part: Part): Rgb => {
     const dimmed = only !== null ? part.key !== only : marked !== null && !(part.work !== null && marked.has(part.work.key));
     if (!dimmed) return part.rgb;
-    // Beside one workload all others are of no interest: they lose their colours as well.
-    return mix(marked === null ? part.rgb : colours.cordoned, colours.free, marked === null ? 0.82 : 0.68);
+    // Beside one workload all others are of no interest: they lose their colors as well.
+    return mix(marked === null ? part.rgb : colors.cordoned, colors.free, marked === null ? 0.82 : 0.68);
   };
 
   const partsOf = (host: Host): Part[] => {
@@ -101,34 +103,40 @@ export function looksOf(
     const add = (key: string, amount: number, rgb: Rgb, work: Work | null = null): void => {
       if (amount > 0) parts.push({ key, share: Math.min(1, amount / total), rgb, work });
     };
-    if (mode === 'state' && marked === null) add('used', host.used[at]!, colours.used);
+    if (mode === 'state' && marked === null) add('used', host.used[at]!, colors.used);
     else {
       let told = 0;
       for (const run of host.runs) {
         const key = mode === 'queue' ? run.work.queue : run.work.key || UNNAMED;
-        const rgb = mode === 'state' ? colours.used : key === UNNAMED ? colours.foreign : rgbOf(key);
+        const rgb = mode === 'state' ? colors.used : key === UNNAMED ? colors.foreign : rgbOf(key);
         add(mode === 'state' ? 'used' : key, run.amounts[at] ?? 0, rgb, run.work);
         told += run.amounts[at] ?? 0;
       }
-      add('used', host.used[at]! - told, colours.used);
+      add('used', host.used[at]! - told, colors.used);
     }
-    add('held', host.held[at]!, colours.held);
-    add('foreign', host.foreign[at]!, colours.foreign);
+    add('held', host.held[at]!, colors.held);
+    add('foreign', host.foreign[at]!, colors.foreign);
     return parts;
   };
 
-  const cells = tree.leaves.map(({ host }): Look => {
+  const inside = (leaf: Place): boolean => {
+    for (let one: Place | null = leaf; one !== null; one = one.parent) if (one === within) return true;
+    return false;
+  };
+  const cells = tree.leaves.map((leaf): Look => {
+    const { host } = leaf;
+    counted = inside(leaf);
     if (host === null) throw new Error('a leaf without a host');
     if (mode === 'fullness') {
       const at = resource >= 0 ? resource : tightest(host, tree.resources);
       const share = host.total[at]! > 0 ? 1 - free(host, at) / host.total[at]! : 0;
-      const rgb = fullness(Math.round(share * 16) / 16, colours);
+      const rgb = fullness(Math.round(share * 16) / 16, colors);
       if (host.health === 'failed') {
-        count('failed', colours.failed);
-        return { small: intern(shown({ key: 'failed', share: 1, rgb: colours.failed, work: null })), segments: [] };
+        count('failed', colors.failed);
+        return { small: intern(shown({ key: 'failed', share: 1, rgb: colors.failed, work: null })), segments: [] };
       }
       const number = intern(rgb);
-      return { small: number, segments: [{ colour: number, share: 1, work: null }] };
+      return { small: number, segments: [{ color: number, share: 1, work: null }] };
     }
     const parts = partsOf(host);
     for (const key of new Set(parts.map((part) => part.key))) count(key, parts.find((part) => part.key === key)!.rgb);
@@ -138,21 +146,21 @@ export function looksOf(
     for (const part of parts) {
       occupied += part.share;
       if (largest === undefined || part.share > largest.share) largest = part;
-      segments.push({ colour: intern(shown(part)), share: part.share, work: part.work });
+      segments.push({ color: intern(shown(part)), share: part.share, work: part.work });
     }
     if (host.health !== 'ok') {
-      const rgb = colours[host.health];
+      const rgb = colors[host.health];
       count(host.health, rgb);
       const part = { key: host.health as string, share: 1, rgb, work: null };
       return { small: intern(shown(part)), segments: host.health === 'failed' ? [] : segments };
     }
     if (largest === undefined) {
-      count(FREE, colours.free);
-      return { small: intern(colours.free), segments };
+      count(FREE, colors.free);
+      return { small: intern(colors.free), segments };
     }
-    if (occupied < 0.999) count(FREE, colours.free);
+    if (occupied < 0.999) count(FREE, colors.free);
     const step = Math.round(Math.min(1, occupied) * STEPS) / STEPS;
-    return { small: intern(mix(colours.free, shown(largest), step)), segments };
+    return { small: intern(mix(colors.free, shown(largest), step)), segments };
   });
 
   const legend: LegendEntry[] = [];
@@ -166,8 +174,8 @@ export function looksOf(
     const keys = [...counts.keys()].filter((key) => !fixed.has(key));
     keys.sort((a, b) => counts.get(b)!.hosts - counts.get(a)!.hosts || (a < b ? -1 : 1));
     for (const key of keys.slice(0, LEGEND[mode])) listed(key, key);
-    if (keys.length > LEGEND[mode]) legend.push({ key: '', label: `${keys.length - LEGEND[mode]} more`, colour: '', hosts: 0 });
+    if (keys.length > LEGEND[mode]) legend.push({ key: '', label: `${keys.length - LEGEND[mode]} more`, color: '', hosts: 0 });
     for (const [key, label] of STATES) if (key !== 'used' || counts.has('used')) listed(key, label);
   }
-  return { colours: table, light, cells, legend, free: intern(colours.free), failed: intern(colours.failed) };
+  return { colors: table, light, cells, legend, free: intern(colors.free), failed: intern(colors.failed) };
 }

@@ -1,6 +1,6 @@
-// Draws the picture for one position of the zoom. Cells of one colour are drawn together: a change of colour costs more than a cell.
+// Draws the picture for one position of the zoom. Cells of one color are drawn together: a change of color costs more than a cell.
 
-import type { Palette } from './colours';
+import type { Palette } from './colors';
 import type { Looks } from './looks';
 import { free, tightest, type Place, type Tree } from './model';
 import { amountText } from '../text';
@@ -37,14 +37,14 @@ function cut(text: string, width: number, size: number): string {
 }
 
 export function paint(
-  context: CanvasRenderingContext2D, tree: Tree, looks: Looks, view: View, emphasis: Emphasis, colours: Palette, ratio: number,
+  context: CanvasRenderingContext2D, tree: Tree, looks: Looks, view: View, emphasis: Emphasis, colors: Palette, ratio: number,
   font: string,
 ): void {
   const { x, y, k, width, height } = view;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
 
-  const buckets: number[][] = looks.colours.map(() => []);
+  const buckets: number[][] = looks.colors.map(() => []);
   const heads: [string, number, number, number, number][] = [];
   const texts: [string, number, number, string][] = [];
   const crosses: number[] = [];
@@ -76,10 +76,10 @@ export function paint(
         const part = Math.min(segment.share * room, bottom - cy - (named ? NAME_LINE : 0));
         if (part <= 0) break;
         bottom -= part;
-        buckets[segment.colour]!.push(cx, bottom, cw, part);
+        buckets[segment.color]!.push(cx, bottom, cw, part);
         if (segment.work !== null && part >= WORK_LINE && cw >= WORK_FROM_WIDTH) {
           const text = cut(segment.work.key.slice(segment.work.key.indexOf('/') + 1) || 'another namespace', cw - 6, 10);
-          texts.push([text, cx + 4, bottom + part / 2, looks.light[segment.colour] === true ? '#111' : '#fff']);
+          texts.push([text, cx + 4, bottom + part / 2, looks.light[segment.color] === true ? '#111' : '#fff']);
         }
       }
     }
@@ -87,12 +87,12 @@ export function paint(
     if (host.health === 'failed' && line >= 7) crosses.push(cx, cy, cw, ch);
     if (host.health === 'cordoned' && line >= 7) hatches.push(cx, cy, cw, ch);
     if (cw >= NAME_FROM_WIDTH && ch >= NAME_FROM_HEIGHT) {
-      const on = look.segments.length === 0 ? looks.light[look.small] === true : !colours.dark;
-      texts.push([cut(place.name, cw - 6, 10), cx + 4, cy + 8, host.health === 'failed' ? (on ? '#111' : '#fff') : colours.text]);
+      const on = look.segments.length === 0 ? looks.light[look.small] === true : !colors.dark;
+      texts.push([cut(place.name, cw - 6, 10), cx + 4, cy + 8, host.health === 'failed' ? (on ? '#111' : '#fff') : colors.text]);
       if (cw >= 150 && host.health === 'ok') {
         const resource = tightest(host, tree.resources);
         const told = `${amountText(tree.resources[resource]!, free(host, resource))} of ${amountText(tree.resources[resource]!, host.total[resource]!)} free`;
-        if (told.length * 5.6 < cw - place.name.length * 5.8 - 16) texts.push([told, cx + cw - 4 - told.length * 5.1, cy + 8, colours.faint]);
+        if (told.length * 5.6 < cw - place.name.length * 5.8 - 16) texts.push([told, cx + cw - 4 - told.length * 5.1, cy + 8, colors.faint]);
       }
     }
   };
@@ -129,12 +129,12 @@ export function paint(
       context.fillRect(rectangles[at]!, rectangles[at + 1]!, rectangles[at + 2]!, rectangles[at + 3]!);
     }
   };
-  fill(colours.block, boxes[0]!);
-  fill(colours.rack, boxes[1]!);
+  fill(colors.block, boxes[0]!);
+  fill(colors.rack, boxes[1]!);
   // Free first: segments lie upon it.
-  fill(looks.colours[looks.free]!, buckets[looks.free]!);
-  buckets.forEach((rectangles, colour) => {
-    if (colour !== looks.free) fill(looks.colours[colour]!, rectangles);
+  fill(looks.colors[looks.free]!, buckets[looks.free]!);
+  buckets.forEach((rectangles, color) => {
+    if (color !== looks.free) fill(looks.colors[color]!, rectangles);
   });
 
   const strokes = (rectangles: number[], style: string, path: (left: number, top: number, w: number, h: number) => void): void => {
@@ -147,8 +147,8 @@ export function paint(
     }
     context.stroke();
   };
-  // Signs beside colours: not everyone tells red from green.
-  strokes(crosses, colours.dark ? '#1b0b0a' : '#fff', (left, top, w, h) => {
+  // Signs beside colors: not everyone tells red from green.
+  strokes(crosses, colors.dark ? '#1b0b0a' : '#fff', (left, top, w, h) => {
     const size = Math.min(w, h) * 0.22;
     const cx = left + w / 2;
     const cy = top + h / 2;
@@ -157,7 +157,7 @@ export function paint(
     context.moveTo(cx + size, cy - size);
     context.lineTo(cx - size, cy + size);
   });
-  strokes(hatches, colours.text, (left, top, w, h) => {
+  strokes(hatches, colors.text, (left, top, w, h) => {
     context.moveTo(left, top + h);
     context.lineTo(left + w, top);
   });
@@ -166,7 +166,7 @@ export function paint(
   for (const [name, left, middle, room, size] of heads) {
     const text = cut(name, room, size);
     context.font = `600 ${size}px ${font}`;
-    context.fillStyle = colours.text;
+    context.fillStyle = colors.text;
     context.fillText(text, left, middle);
   }
   context.font = `10px ${font}`;
@@ -184,7 +184,7 @@ export function paint(
       (place.x1 - place.x0) * k - thick, (place.y1 - place.y0) * k - thick,
     );
   };
-  frame(emphasis.at, colours.accent, 2);
-  frame(emphasis.hover, colours.text, 1);
-  if (emphasis.focus !== null && emphasis.focus !== emphasis.at) frame(emphasis.focus, colours.accent, 3);
+  frame(emphasis.at, colors.accent, 2);
+  frame(emphasis.hover, colors.text, 1);
+  if (emphasis.focus !== null && emphasis.focus !== emphasis.at) frame(emphasis.focus, colors.accent, 3);
 }

@@ -3,7 +3,7 @@
 import { interpolateZoom } from 'd3-interpolate';
 import { select } from 'd3-selection';
 import { zoom, zoomIdentity, ZoomTransform, type D3ZoomEvent, type ZoomBehavior } from 'd3-zoom';
-import { palette, type Palette } from './colours';
+import { palette, type Palette } from './colors';
 import { hit, lay } from './layout';
 import { looksOf, type Looks, type Mode } from './looks';
 import type { Place, Tree } from './model';
@@ -38,7 +38,7 @@ export class Picture {
   private transform: ZoomTransform = zoomIdentity;
   private tree: Tree | null = null;
   private choice: Choice = { mode: 'state', resource: -1, only: null, marked: null };
-  private colours: Palette = palette();
+  private colors: Palette = palette();
   private looks: Looks | null = null;
   private width = 0;
   private height = 0;
@@ -98,7 +98,7 @@ export class Picture {
     const place = path === null ? this.tree?.root : this.tree?.places.get(path);
     if (place != null && !this.readable(place)) this.fly(place);
     if (path !== null) this.setFocus(path);
-    this.draw();
+    this.look();
   }
 
   /** Whether a host is in the window and large enough: then nothing needs to move. */
@@ -109,8 +109,8 @@ export class Picture {
     return Math.min(right - left, bottom - top) >= LEGIBLE && left >= 0 && top >= 0 && right <= this.width && bottom <= this.height;
   }
 
-  recolour(): void {
-    this.colours = palette();
+  recolor(): void {
+    this.colors = palette();
     this.look();
   }
 
@@ -138,7 +138,8 @@ export class Picture {
   private look(): void {
     if (this.tree === null) return;
     const { mode, resource, only, marked } = this.choice;
-    this.looks = looksOf(this.tree, mode, resource, this.colours, only, marked);
+    const within = (this.at === null ? undefined : this.tree.places.get(this.at)) ?? this.tree.root;
+    this.looks = looksOf(this.tree, mode, resource, this.colors, only, marked, within);
     this.hooks.legend(this.looks);
     this.draw();
   }
@@ -176,7 +177,7 @@ export class Picture {
     paint(
       this.context, this.tree, this.looks, { x, y, k, width: this.width, height: this.height },
       { at: place(this.at), hover: this.hover, focus: document.activeElement === this.canvas ? place(this.focused) : null },
-      this.colours, devicePixelRatio, FONT,
+      this.colors, devicePixelRatio, FONT,
     );
     performance.measure('stowage:paint', { start: begun, detail: { hosts: this.tree.leaves.length } });
   }

@@ -45,7 +45,7 @@ function Flavor({ flavor, all }: { flavor: string; all: string[] }): JSX.Element
 
 function Stage({ tree, all }: { tree: Tree; all: string[] }): JSX.Element {
   const { query } = route.value;
-  const mode = MODES.find((one) => one === query.get('colour')) ?? 'state';
+  const mode = MODES.find((one) => one === query.get('color')) ?? 'state';
   const resource = tree.resources.indexOf(query.get('resource') ?? '');
   const wanted = query.get('at');
   const at = wanted !== null && tree.places.has(wanted) ? wanted : null;
@@ -71,7 +71,7 @@ function Stage({ tree, all }: { tree: Tree; all: string[] }): JSX.Element {
             {all.length > 1 && (
               <label>
                 Flavor
-                <select value={tree.flavor} onChange={(event) => { location.hash = link(['topology', event.currentTarget.value], { colour: query.get('colour') }); }}>
+                <select value={tree.flavor} onChange={(event) => { location.hash = link(['topology', event.currentTarget.value], { color: query.get('color') }); }}>
                   {all.map((name) => <option key={name} value={name}>{name}</option>)}
                 </select>
               </label>
@@ -83,9 +83,9 @@ function Stage({ tree, all }: { tree: Tree; all: string[] }): JSX.Element {
                 {tree.resources.map((name) => <option key={name} value={name}>{name}</option>)}
               </select>
             </label>
-            <div class="seg" role="group" aria-label="Colour by">
+            <div class="seg" role="group" aria-label="Color by">
               {MODES.map((one) => (
-                <button key={one} type="button" aria-pressed={one === mode} onClick={() => choose({ colour: one === 'state' ? null : one, only: null })}>{NAMES[one]}</button>
+                <button key={one} type="button" aria-pressed={one === mode} onClick={() => choose({ color: one === 'state' ? null : one, only: null })}>{NAMES[one]}</button>
               ))}
             </div>
           </div>
@@ -107,9 +107,9 @@ function Legend({ mode, entries, only }: { mode: Mode; entries: LegendEntry[]; o
     <div class="legend" role="group" aria-label="Legend; choose an entry to see it alone">
       {mode === 'fullness' && <span class="row faint">empty <span class="ramp" /> full</span>}
       {entries.map((entry) =>
-        entry.colour === '' ? <span key="more" class="faint">{entry.label}</span> : (
+        entry.color === '' ? <span key="more" class="faint">{entry.label}</span> : (
           <button key={entry.key} type="button" title={entry.label} aria-pressed={entry.key === only} onClick={() => choose({ only: entry.key === only ? null : entry.key })}>
-            <Swatch colour={entry.colour} /><span class="label">{entry.label}</span><span class="faint">{countText(entry.hosts)}</span>
+            <Swatch color={entry.color} /><span class="label">{entry.label}</span><span class="faint">{countText(entry.hosts)}</span>
           </button>
         ))}
     </div>
@@ -173,16 +173,16 @@ function Amounts({ tree, totals }: { tree: Tree; totals: Sum }): JSX.Element {
           ))}
         </tbody>
       </table>
-      <p class="faint">
+      <ul class="fine">
         {tree.resources.map((name, at) => {
           const said = [
             totals.held[at]! > 0 ? `${amountText(name, totals.held[at]!)} held for others` : '',
             totals.foreign[at]! > 0 ? `${amountText(name, totals.foreign[at]!)} of foreign pods` : '',
             totals.unusable[at]! > 0 ? `${amountText(name, totals.unusable[at]!)} on hosts out of use` : '',
           ].filter((one) => one !== '');
-          return said.length === 0 ? null : <span key={name}>{name}: {said.join(', ')}. </span>;
+          return said.length === 0 ? null : <li key={name}>{name}: {said.join(', ')}</li>;
         })}
-      </p>
+      </ul>
     </section>
   );
 }

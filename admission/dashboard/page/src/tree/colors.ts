@@ -1,4 +1,4 @@
-// The colours of the picture. Fixed ones come from the style sheet, so that both themes are declared there.
+// The colors of the picture. Fixed ones come from the style sheet, so that both themes are declared there.
 
 export type Rgb = readonly [number, number, number];
 
@@ -31,7 +31,7 @@ function fromHex(text: string): Rgb {
   return [(value >> 16) & 255, (value >> 8) & 255, value & 255];
 }
 
-/** sRGB of a colour in OKLCH: hues of one lightness look equally bright, which HSL cannot give. */
+/** sRGB of a color in OKLCH: hues of one lightness look equally bright, which HSL cannot give. */
 export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   const a = chroma * Math.cos((hue * Math.PI) / 180);
   const b = chroma * Math.sin((hue * Math.PI) / 180);
@@ -70,31 +70,32 @@ export function palette(): Palette {
   };
 }
 
-/** The colour of a fullness from 0 to 1. */
-export function fullness(share: number, colours: Palette): Rgb {
-  const scaled = Math.max(0, Math.min(1, share)) * (colours.full.length - 1);
-  const step = Math.min(colours.full.length - 2, Math.floor(scaled));
-  return mix(colours.full[step]!, colours.full[step + 1]!, scaled - step);
+/** The color of a fullness from 0 to 1. */
+export function fullness(share: number, colors: Palette): Rgb {
+  const scaled = Math.max(0, Math.min(1, share)) * (colors.full.length - 1);
+  const step = Math.min(colors.full.length - 2, Math.floor(scaled));
+  return mix(colors.full[step]!, colors.full[step + 1]!, scaled - step);
 }
 
 // Neighbours in this row are far apart in hue; red is left to failed hosts.
 const HUES = [250, 145, 70, 310, 195, 110, 345, 275, 165, 90, 220, 50];
 
-/** The colour of the n-th of a sorted list of names; after twelve the same hues come lighter. */
-export function ofRank(rank: number, colours: Palette): Rgb {
+/** The color of the n-th of a sorted list of names; after twelve the same hues come lighter. */
+export function ofRank(rank: number, colors: Palette): Rgb {
   const round = Math.floor(rank / HUES.length) % 2;
-  const lightness = (colours.dark ? 0.66 : 0.63) + (round === 0 ? 0 : colours.dark ? -0.16 : 0.14);
+  const lightness = (colors.dark ? 0.66 : 0.63) + (round === 0 ? 0 : colors.dark ? -0.16 : 0.14);
   return oklch(lightness, 0.12, HUES[rank % HUES.length]!);
 }
 
-/** A colour that a name keeps whatever else is there. */
-export function ofName(name: string, colours: Palette): Rgb {
+/** A color that a name keeps whatever else is there. */
+export function ofName(name: string, colors: Palette): Rgb {
   let hash = 2166136261;
   for (let at = 0; at < name.length; at += 1) hash = Math.imul(hash ^ name.charCodeAt(at), 16777619);
   const bits = (hash ^ (hash >>> 15)) >>> 0;
-  const lightness = (colours.dark ? 0.56 : 0.58) + ((bits >>> 10) % 5) * 0.045;
+  const lightness = (colors.dark ? 0.56 : 0.58) + ((bits >>> 10) % 5) * 0.045;
   return oklch(lightness, 0.11 + ((bits >>> 20) % 3) * 0.015, 40 + (bits % 320));
 }
 
 /** Whether dark text is readable on it. */
-export const isLight = ([r, g, b]: Rgb): boolean => 0.299 * r + 0.587 * g + 0.114 * b > 150;
+export const isLight = ([r, g, b]: Rgb): boolean =>
+  0.2126 * (r / 255) ** 2.2 + 0.7152 * (g / 255) ** 2.2 + 0.0722 * (b / 255) ** 2.2 > 0.18;
