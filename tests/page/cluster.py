@@ -24,6 +24,12 @@ WAIT = (
 )
 
 
+HINT = (
+    "flavor gpu-h100: rack b01/r023 holds 12 of 16 pods: nvidia.com/gpu: 96 free, 32 short; would be admitted if main required "
+    "cloud.example.com/topology-block instead of cloud.example.com/topology-rack, or if main had 12 pods instead of 16"
+)
+
+
 def workload(number: int, rng: Random, pods: int, state: str = "Admitted") -> dict[str, Any]:
     """Returns the row of one workload."""
     name = f"{rng.choice(['llm', 'vit', 'eval', 'sweep', 'asr', 'sim'])}-{number:04d}"
@@ -122,6 +128,7 @@ class MadeCluster:
             ["TopologyPlacementFailed", "QuotaExceeded", "TopologyPlacementFailed", "Preempting"]
         )
         row["message"] = WAIT.format(hosts=hosts, out=hosts - 12)
+        row["hint"] = HINT if number % 2 else ""
         row["position"] = number % 9 + 1
         row["expectedStart"] = expected(number)
         self.rows[f"{row['namespace']}/{row['name']}"] = row
@@ -271,7 +278,7 @@ def explanation(key: str, row: dict[str, Any]) -> dict[str, Any]:
         "verdict": "Waits",
         "reason": row["reason"],
         "message": row["message"],
-        "headline": "no rack has room for its 16 pods: the best, b01/r023, holds 12 because 32 nvidia.com/gpu are missing",
+        "headline": HINT,
         "codes": [row["reason"], "InsufficientResource", "AdmittedWorkloads"],
         "flavors": [
             {

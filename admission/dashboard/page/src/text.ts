@@ -1,5 +1,12 @@
 // Amounts, times and counts in words.
 
+/** An explanation's line in two: what holds the workload back, and what would admit it. The engine joins them so. */
+export function halves(line: string): [string, string] {
+  const joint = '; would be admitted if ';
+  const at = line.indexOf(joint);
+  return at < 0 ? [line, ''] : [line.slice(0, at), line.slice(at + joint.length)];
+}
+
 const BINARY = ['', 'Ki', 'Mi', 'Gi', 'Ti', 'Pi'];
 const BYTES = new Set(['memory', 'ephemeral-storage', 'storage']);
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });

@@ -14,6 +14,8 @@ export const flavors = list.answer;
 interface Kept {
   source: Source<{ tree: Tree; version: number }>;
   early: TreeChange[];
+  /** Changes that the next showing takes together. */
+  next: TreeChange[];
 }
 
 const kept = new Map<string, Kept>();
@@ -25,6 +27,7 @@ function of(flavor: string): Kept {
   if (entry === undefined) {
     const made: Kept = {
       early: [],
+      next: [],
       source: new Source(`api/v1/topology/${encodeURIComponent(flavor)}`, (body: never) => {
         const wire = body as WireTree;
         const begun = performance.now();
@@ -77,10 +80,30 @@ export function change(one: TreeChange): void {
     entry.early = [];
     entry.source.refresh();
   }
-  if (data === null || one.version <= data.version) return;
-  const tree = changed(data.tree, one);
-  if (tree === null) entry.source.refresh();
-  else entry.source.set({ tree, version: one.version });
+  if (data === null) return;
+  if (entry.next.push(one) === 1) setTimeout(() => show(entry), PAUSE);
+}
+
+/** In a storm of changes the picture is computed ten times per second, not once per change. Milliseconds. */
+const PAUSE = 100;
+
+function show(entry: Kept): void {
+  const { data } = entry.source.answer.value;
+  const changes = entry.next;
+  entry.next = [];
+  if (data === null) return;
+  let { tree, version } = data;
+  for (const one of changes) {
+    if (one.version <= version) continue;
+    const next = changed(tree, one);
+    if (next === null) {
+      entry.source.refresh();
+      return;
+    }
+    tree = next;
+    version = one.version;
+  }
+  if (tree !== data.tree) entry.source.set({ tree, version });
 }
 
 export function clear(): void {

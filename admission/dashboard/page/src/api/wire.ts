@@ -68,6 +68,8 @@ export interface WorkloadRow {
   state: string;
   reason: string;
   message: string;
+  /** The first line of its explanation, once the controller has written one. */
+  hint?: string;
   since: string | null;
   created: string | null;
   position: number | null;

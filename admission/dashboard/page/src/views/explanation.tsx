@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import type { Explanation, FlavorView, LevelView, QuotaView, Taker } from '../api/wire';
 import { link } from '../route';
-import { momentText, untilText } from '../text';
+import { halves, momentText, untilText } from '../text';
 import { short } from '../tree/canvas';
 
 const TITLES: Record<string, string> = {
@@ -30,7 +30,7 @@ const Said = ({ title, children }: { title: string; children: ComponentChildren 
 export function Why({ explanation, now }: { explanation: Explanation; now: number }): JSX.Element {
   return (
     <>
-      <p class="lead">{explanation.headline || explanation.message}</p>
+      <p class="lead">{halves(explanation.headline)[0] || explanation.message}</p>
       {explanation.cause !== '' && <Said title="Cause:">{explanation.cause}</Said>}
       {explanation.starts !== null && (
         <Said title="Starts at the latest:"><span title={momentText(explanation.starts)}>{untilText(explanation.starts, now)}</span></Said>

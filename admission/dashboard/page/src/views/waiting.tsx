@@ -5,7 +5,7 @@ import type { WorkloadRow } from '../api/wire';
 import { keyOf, waiting, workloads } from '../live';
 import { Note, useFirst, useNow, Waiting } from '../parts';
 import { choose, link, route } from '../route';
-import { agoText, countText, momentText, untilText } from '../text';
+import { agoText, countText, halves, momentText, untilText } from '../text';
 import { byName } from '../tree/model';
 
 type Column = 'name' | 'queue' | 'priority' | 'pods' | 'position' | 'since' | 'start' | 'reason';
@@ -24,6 +24,16 @@ const ORDER: Record<Column, (a: WorkloadRow, b: WorkloadRow) => number> = {
 
 const listed = (rows: readonly WorkloadRow[], of: (row: WorkloadRow) => string): string[] => [...new Set(rows.map(of))].filter((one) => one !== '').sort(byName);
 
+function Hint({ row }: { row: WorkloadRow }): JSX.Element {
+  const [why, remedy] = halves(row.hint ?? '');
+  return (
+    <>
+      <div class="clamp soft" title={row.message}>{why || row.message}</div>
+      {remedy !== '' && <div class="clamp" title={remedy}>Would be admitted if {remedy}</div>}
+    </>
+  );
+}
+
 export function WaitingView(): JSX.Element {
   const { error, again } = workloads.value;
   const all = waiting.value;
@@ -37,7 +47,7 @@ export function WaitingView(): JSX.Element {
   const back = query.get('order') === 'down';
   const rows = (all ?? []).filter((row) =>
     (namespace === '' || row.namespace === namespace) && (queue === '' || row.clusterQueue === queue) && (reason === '' || row.reason === reason)
-    && (text === '' || `${keyOf(row)} ${row.job} ${row.message}`.toLowerCase().includes(text)));
+    && (text === '' || `${keyOf(row)} ${row.job} ${row.message} ${row.hint ?? ''}`.toLowerCase().includes(text)));
   rows.sort((a, b) => (back ? -1 : 1) * (ORDER[sort](a, b) || byName(keyOf(a), keyOf(b))));
   const [shown, more] = useFirst(rows.length, 100);
   if (all === null) return <div class="sheet"><Waiting error={error} again={again} what="the workloads" /></div>;
@@ -91,7 +101,7 @@ export function WaitingView(): JSX.Element {
                   <td class="num">{row.priority}</td>
                   <td class="num">{countText(row.pods)}</td>
                   <td class="num" title={momentText(row.created)}>{agoText(row.created, now)}</td>
-                  <td class="why"><span class="tag warn">{row.reason || row.state}</span><div class="clamp soft" title={row.message}>{row.message}</div></td>
+                  <td class="why"><span class="tag warn">{row.reason || row.state}</span><Hint row={row} /></td>
                   <td class="num" title={momentText(row.expectedStart)}>{untilText(row.expectedStart, now) || '–'}</td>
                 </tr>
               ))}
