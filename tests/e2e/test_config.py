@@ -185,7 +185,7 @@ def test_kubectl_shows_what_lives_in_both_groups(
     both: tuple[str, ...],
     of_one: dict[str, str],
 ) -> None:
-    """The names that users know list both groups; a name of each group is one object's."""
+    """Issue 16, A5: the names that users know list both groups; a name of each group is one object's."""
     caches = itertools.count()
     for group in of_one:
         made = {"apiVersion": f"{group}/v1alpha1", "kind": kind, "metadata": {"name": group}, "spec": spec}

@@ -1,4 +1,4 @@
-"""One log line for each decision."""
+"""One log line for each decision (issue 16, D7)."""
 
 from __future__ import annotations
 

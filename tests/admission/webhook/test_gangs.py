@@ -131,7 +131,7 @@ def test_what_was_written_down_stays() -> None:
 def test_a_pod_that_changes_its_gang_gets_an_error_with_its_own_field(
     part: str, said: dict[str, str], changed: dict[str, str | None], value: str
 ) -> None:
-    """In each dialect, also where a name is removed; no annotation of ours is named."""
+    """Issue 16, A6 and B2: in each dialect, also where a name is removed; no annotation of ours is named."""
     pod_of_gang = a_pod() if not said else {**a_pod(), "metadata": {**a_pod()["metadata"], "labels": {}, part: said}}
     old = completed(pod_of_gang)
     merged = {key: text for key, text in {**old["metadata"][part], **changed}.items() if text is not None}

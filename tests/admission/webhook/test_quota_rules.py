@@ -1,4 +1,5 @@
-"""What the webhook decides about quota: elastic quotas, schedulers, identity, reserved queues; what is queued stays queued."""
+"""What decides about quota at the webhook, of issue 16: A2 (elastic quotas), A3 (schedulers), B2 (identity), B3 (reserved
+queues) and B5 (who was queued stays queued)."""
 
 from __future__ import annotations
 

@@ -419,7 +419,7 @@ def _nested(line: bytes) -> bytes:
 async def test_an_object_nested_too_deep_is_named_and_left_out(
     script: Script, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Parsers go in by recursion, and end the process that called them."""
+    """Issue 16, B1: parsers go in by recursion, and end the process that called them."""
     deep = pod("deep", 5) | {"extra": "DEEP"}
 
     async def listed(_: web.Request) -> web.StreamResponse:
@@ -437,6 +437,7 @@ async def test_an_object_nested_too_deep_is_named_and_left_out(
 
 
 async def test_an_object_that_an_index_rejects_does_not_stop_the_others(script: Script, tmp_path: Path) -> None:
+    """Issue 16, B1."""
 
     def values(given: Pod) -> list[str]:
         if given.metadata.name == "bad":

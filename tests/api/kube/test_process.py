@@ -191,6 +191,7 @@ async def test_a_scrape_does_not_hold_the_loop(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_metrics_are_served_to_authorized_readers_only() -> None:
+    """Issue 16, B9."""
     asked: list[tuple[str, str]] = []
 
     async def may_read(token: str, path: str) -> PathAccess:
@@ -226,7 +227,7 @@ async def test_metrics_are_served_to_authorized_readers_only() -> None:
     ],
 )
 async def test_metrics_need_authentication_where_the_settings_say_so(host: str, asks: bool, status: int) -> None:
-    """Never on loopback."""
+    """Issue 16, B9: never on loopback."""
     async with child(POLITE, host=host, asks=asks) as it:
         port = (await it.line("started"))["health_port"]
         assert (await asked(port, "/metrics"))[0] == status

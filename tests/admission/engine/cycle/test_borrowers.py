@@ -1,4 +1,4 @@
-"""Heads that borrow are not looked at again after each admission where that changes nothing."""
+"""Heads that borrow are not looked at again after each admission where that changes nothing (issue 16, F6)."""
 
 from __future__ import annotations
 
