@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from api.errors import ApiError, Invalid, InvalidObject, NotFound, NotLeader, ServerError, StowageError, Unreachable
-from api.kube import owned_series
+from api.kube import owned_series, tracing
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.lazy_informer import LazyInformer
@@ -146,7 +146,16 @@ class Ungater:
         except InvalidObject as bad:
             log.warning("pods stay gated: %s", bad, extra={"workload": key})
             return None
+        started = self._now()
         refused = await self._open_all(key, workload, openings) if openings else False
+        if openings and tracing.is_on():
+            gated = sum(pod.gated for pod in self._pods_of(key))
+            about: dict[str, tracing.Value] = {
+                "stowage.workload": workload.key,
+                "stowage.pods": len(openings),
+                "stowage.pods_still_gated": gated,
+            }
+            tracing.record("open the gates", workload.metadata, started, self._now(), about)
         if refused:
             return _REFUSED
         waits = any(pod.gated and awaits_rank(workload, pod, self._now()) for pod in pods)

@@ -18,10 +18,11 @@ from admission.controllers.status import patch_status, read_again
 from admission.engine import convert_admissions
 from admission.engine.decision import Admit
 from api.errors import Conflict, NotFound, ServerError, Unreachable
+from api.kube import tracing
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS
-from api.meta import is_true, parse_time
+from api.meta import find_condition, is_true, parse_time
 from api.names import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED
 from api.workloads import Admission, Workload, WorkloadStatus
 
@@ -40,7 +41,7 @@ class AdmissionWriter:
         """Writes an admission; returns "written", "obsolete" (the Workload no longer waits) or "failed". Raises permanent
         ApiErrors.
         """
-        workload, conflicts = self._views.workloads.objects.get(decision.workload), 0
+        workload, conflicts, started = self._views.workloads.objects.get(decision.workload), 0, self._now()
         while conflicts < _ATTEMPTS:
             if workload is None or not _may_reserve(workload):
                 return "obsolete"
@@ -57,6 +58,7 @@ class AdmissionWriter:
                 continue
             self._views.workloads.observe(answer)
             self._record_events(workload, answer, decision.considered)
+            self._trace(workload, decision, started)
             return "written"
         return "failed"
 
@@ -100,6 +102,17 @@ class AdmissionWriter:
         checks = own_checks(workload) + (checks_for(queue, admission) if queue else ())
         status = conditions.with_checks(status, checks, now)
         return conditions.synced_admitted(status, now, generation)
+
+    def _trace(self, workload: Workload, decision: Admit, started: float) -> None:
+        """Adds the wait since the Workload was created or last evicted (in whole seconds), and the write, to its trace."""
+        if not tracing.is_on():
+            return
+        evicted = find_condition(workload.status.conditions, EVICTED)
+        times = (workload.metadata.creation_timestamp, evicted.last_transition_time if evicted else None)
+        queued = max((parse_time(time) or 0.0 for time in times), default=started)
+        about = {"stowage.workload": workload.key, "stowage.cluster_queue": decision.admission.cluster_queue}
+        tracing.record("wait for quota", workload.metadata, min(queued, started), started, about)
+        tracing.record("write the admission", workload.metadata, started, self._now(), about)
 
     def _record_events(self, before: Workload, after: Workload, considered: str) -> None:
         admission = after.status.admission

@@ -6,12 +6,14 @@ A cycle evaluates the head of a queue again whenever the cluster changes, so a w
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
 from admission.engine.decision import Admit, Decision, Evict, Preempt, Reject, Wait
 from admission.engine.model import Admission, PodSetAdmission
+from api.kube import tracing
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -28,7 +30,7 @@ class DecisionLog:
 
     def decided(self, decision: Decision, milliseconds: float) -> None:
         """Logs the decision unless its reason is unchanged; `milliseconds` is the duration of the whole cycle."""
-        if not log.isEnabledFor(logging.INFO):
+        if not (log.isEnabledFor(logging.INFO) or tracing.is_on()):
             return
         facts = _facts(decision)
         key, reason = decision.workload, f"{facts['outcome']} {facts.get('reason', '')}"
@@ -41,10 +43,20 @@ class DecisionLog:
         workload = self._workloads.get(key)
         queue = workload.spec.queue_name if workload is not None else ""
         log.info("decision", extra={"workload": key, "queue": queue, **facts, "milliseconds": round(milliseconds, 1)})
+        if workload is not None and tracing.is_on():
+            _trace(workload, queue, facts, milliseconds)
 
     def forget(self, key: str) -> None:
         """Drops the logged reason of a deleted Workload."""
         self._reasons.pop(key, None)
+
+
+def _trace(workload: Workload, queue: str, facts: Mapping[str, Any], milliseconds: float) -> None:
+    now = time.time()
+    texts = {name: fact if isinstance(fact, str | int) else ", ".join(fact) for name, fact in facts.items()}
+    about = {"workload": workload.key, "queue": queue, **texts}
+    attributes = {f"stowage.{name}": value for name, value in about.items()}
+    tracing.record("decide", workload.metadata, now - milliseconds / 1000, now, attributes)
 
 
 def _facts(decision: Decision) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from admission.webhook.lookups import Lookups
 from admission.webhook.rules import ReviewRules
 from api.kube import resources
 from api.kube.resources import Resource
-from api.names import IN_USE_FINALIZER
+from api.names import GROUP, IN_USE_FINALIZER
 
 Wire = dict[str, Any]
 CREATE, UPDATE = "CREATE", "UPDATE"
@@ -78,6 +78,8 @@ class Request(msgspec.Struct, rename="camel"):
     """The owner that `owner_to_read` names, as read from the API server; None if it does not exist."""
     entitled: bool = True
     """Whether the user has the right that the request takes (rights.py)."""
+    trace: str = ""
+    """The trace context of a new object, while traces are exported."""
 
     @property
     def new(self) -> Wire:
@@ -343,6 +345,8 @@ MUTATE_DECLARED, VALIDATE_DECLARED = "/mutate-declared-job", "/validate-declared
 """The paths for all declared kinds, built in or from a JobKind; the object's apiVersion and kind say which one."""
 NOTICE_UNMANAGED: Final = "/notice-unmanaged-kind"
 """The path for objects of unmanaged kinds: all are allowed, and a queue name gets a warning."""
+TRACED: Final = frozenset((*(path for path, each in MUTATING.items() if each.resource.group != GROUP), MUTATE_DECLARED))
+"""The paths of objects with pods, whose creation begins a trace."""
 PATHS: Final = frozenset((*MUTATING, *VALIDATING, MUTATE_DECLARED, VALIDATE_DECLARED, NOTICE_UNMANAGED))
 
 

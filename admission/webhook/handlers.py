@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -12,12 +13,13 @@ from aiohttp import web
 from msgspec import structs
 
 from admission.webhook.conversion import converted
-from admission.webhook.endpoints import NOTICE_UNMANAGED, Request, owner_to_read
+from admission.webhook.endpoints import CREATE, NOTICE_UNMANAGED, TRACED, Request, endpoint_of, owner_to_read
 from admission.webhook.lookups import Lookups
 from admission.webhook.owners import Owners
 from admission.webhook.review import UNREADABLE, BadReview, decode, review
 from admission.webhook.rights import required_right
 from admission.webhook.rules import ReviewRules
+from api.kube import tracing
 from api.kube.access import Permissions, Subject
 
 log = logging.getLogger(__name__)
@@ -51,8 +53,13 @@ class Handlers:
 
     async def answer(self, path: str, body: bytes | bytearray, call: RunFunction) -> web.Response:
         """Answers one AdmissionReview; never raises. `call` runs the slow steps, in a thread for a large body."""
+        started = time.time()
+        root: tracing.Root | None = None
         try:
             request = await self._completed(path, await call(decode, body))
+            if tracing.is_on() and request.operation == CREATE and path in TRACED:
+                root = tracing.begin("review", started)
+                request = structs.replace(request, trace=root.context if root else "")
             reply = await call(review, path, request, self.lookups, self.rules)
             encoded = msgspec.json.encode(reply)
         except BadReview as bad:
@@ -62,6 +69,8 @@ class Handlers:
             log.exception("review failed", extra={"path": path})
             self.observe(path, "failed")
             return web.Response(status=500, text=f"internal error: {type(failure).__name__}: {failure}\n")
+        if root is not None:
+            root.end(_facts(path, request, reply))
         self.observe(path, "allowed" if reply["response"]["allowed"] else "denied")
         if path == NOTICE_UNMANAGED and "warnings" in reply["response"]:
             self.report(request)
@@ -102,6 +111,17 @@ class Handlers:
     def readyz(self) -> web.Response:
         """Reports with status 503 that the lookups have not yet synced."""
         return web.Response(text="ok\n") if self.ready() else web.Response(status=503, text="not synced yet\n")
+
+
+def _facts(path: str, request: Request, reply: Mapping[str, Any]) -> dict[str, tracing.Value]:
+    """Returns the attributes of a review's span. A name that the API server generates comes later."""
+    found: dict[str, tracing.Value] = {
+        "k8s.namespace.name": request.namespace,
+        "stowage.kind": endpoint_of(path, request).resource.kind,
+        "stowage.name": request.name or str(request.new.get("metadata", {}).get("generateName", "")),
+        "stowage.allowed": bool(reply["response"]["allowed"]),
+    }
+    return {key: value for key, value in found.items() if value != ""}
 
 
 async def _each(pieces: list[bytes]) -> AsyncIterator[bytes]:

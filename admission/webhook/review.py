@@ -21,6 +21,7 @@ from admission.webhook.lookups import Lookups
 from admission.webhook.patch import json_patch
 from admission.webhook.rules import ReviewRules
 from api.errors import InvalidQuantity, StowageError
+from api.names import QUEUE_NAME_LABEL, TRACE_CONTEXT
 
 
 class BadReview(StowageError):
@@ -121,6 +122,9 @@ def _mutated(endpoint: Endpoint, request: Request, lookups: Lookups, rules: Revi
         return _answer(request, allowed=True)
     changed = copy.deepcopy(request.new)
     endpoint.mutate(changed, request, lookups, rules)
+    if request.trace and QUEUE_NAME_LABEL in (changed["metadata"].get("labels") or {}):
+        # replaces what the user may have written: nobody joins the trace of another object
+        changed["metadata"].setdefault("annotations", {})[TRACE_CONTEXT] = request.trace
     if endpoint.at_once and (errors := endpoint.validate(_with_object(request, changed), lookups, rules)):
         return _answer(request, allowed=False, status=_refusal(endpoint, request, errors))
     warned = _warned(endpoint, changed, rules) if endpoint.at_once else {}

@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
 from api.errors import InvalidObject
-from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings, ProcessSettings
+from api.kube.settings import ClientSettings, InformerSettings, LeaderSettings, ProcessSettings, TracingSettings
 from api.kube.unsupported_keys import answer_for
 
 CONFIG_VARIABLE = "STOWAGE_CONFIG"
@@ -63,6 +63,17 @@ class LeaseSection(Section):
     retry_period: float = Field(2.0, description="seconds between two attempts to renew or to take over")
 
 
+class TracingSection(Section):
+    """Traces of workloads."""
+
+    endpoint: str = Field(
+        "",
+        pattern="^(https?://.+)?$",
+        description="URL of an OpenTelemetry collector (OTLP, HTTP), such as `http://collector:4318/v1/traces`; empty: none",
+    )
+    sampling: float = Field(1.0, ge=0, le=1, description="share of the new objects that are traced")
+
+
 class Environment(BaseSettings):
     """Settings that each process needs."""
 
@@ -94,6 +105,7 @@ class Environment(BaseSettings):
     client: ClientSection = ClientSection()
     informer: InformerSection = InformerSection()
     lease: LeaseSection = LeaseSection()
+    tracing: TracingSection = TracingSection()
 
     @classmethod
     def settings_customise_sources(
@@ -131,6 +143,7 @@ class Environment(BaseSettings):
             authenticate=self.health_authentication,
             log_level=self.log_level,
             log_json=self.log_json,
+            tracing=TracingSettings(self.tracing.endpoint, self.tracing.sampling),
         )
 
     def leader_settings(self, process: str) -> LeaderSettings:

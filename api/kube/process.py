@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import uvloop
 
-from api.kube import logs
+from api.kube import logs, tracing
 from api.kube.health import HealthServer, MayRead, Page, PathAccess, Readiness, no_check, not_yet
 from api.kube.lag import watch_loop
 from api.kube.settings import ProcessSettings
@@ -84,7 +84,8 @@ async def _serve(main: Main, settings: ProcessSettings) -> int:
     async with HealthServer(host, port, process.readiness, process.pages, guard) as health:
         process.health_port = health.port
         log.info("started", extra={"program": settings.name, "pid": os.getpid(), "health_port": health.port})
-        code = await _work(main, process)
+        async with tracing.exporting(settings.tracing, settings.name):
+            code = await _work(main, process)
         log.info("ended", extra={"program": settings.name, "code": code})
         return code
 

@@ -76,6 +76,15 @@ class LeaderSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TracingSettings:
+    """Where spans go, and the share of the new objects that are traced."""
+
+    endpoint: str = ""
+    """URL of an OpenTelemetry collector (OTLP over HTTP); empty: no traces."""
+    sampling: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessSettings:
     """Settings of a process's frame."""
 
@@ -87,5 +96,6 @@ class ProcessSettings:
     """Whether metrics and pages require a token that the API server authorizes; not on loopback."""
     log_level: str = "INFO"
     log_json: bool = True
+    tracing: TracingSettings = TracingSettings()
     grace: float = 20.0
     """Time from the first signal to the hard end; the pod's terminationGracePeriodSeconds must be longer."""

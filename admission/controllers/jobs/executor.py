@@ -7,6 +7,7 @@ change behind it requeues the job. workload_writer.py performs the actions on Wo
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,10 +18,11 @@ from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, Work
 from admission.integrations.base import JobIntegration
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.paths import not_kept, written
+from api.kube import tracing
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ref_to
 from api.kube.resources import Resource
-from api.meta import split_key
+from api.meta import ObjectMeta, split_key
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +65,14 @@ class Executor:
         match action:
             case PatchJob(patch=patch) if kind and job:
                 namespace, name = split_key(key.partition(":")[2])
+                began = time.time()
                 answer = await self._kube.patch(kind.resource, name, patch, namespace, kind=PatchKind.MERGE)
                 self._jobs.note(key, job, answer)
+                if tracing.is_on() and action.events:
+                    about = {"stowage.job": key, "stowage.events": ", ".join(event.reason for event in action.events)}
+                    tracing.record(
+                        "patch the job", ObjectMeta.model_validate(job["metadata"]), began, time.time(), about
+                    )
                 record_events(self._recorder, ref_to(kind.resource, job), _complaints(kind, patch, answer))
             case DeleteJob() if kind and job:
                 namespace, name = split_key(key.partition(":")[2])

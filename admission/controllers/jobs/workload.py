@@ -23,6 +23,8 @@ _SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 _COPIED_PREFIX: Final = "provreq.kueue.x-k8s.io/"
 _LABEL_VALUE: Final = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _COPIED: Final = (names.ADMISSION_GATED_BY, names.PLACEMENT_PROFILE)
+_COPIED_ONCE: Final = (names.TRACE_CONTEXT,)
+"""Only when the Workload is composed: a later change by the user has no effect."""
 
 
 class PriorityClassMissing(StowageError):
@@ -97,8 +99,8 @@ def uid_label(uid: str) -> dict[str, str]:
 
 def copied_annotations(job: Job, context: JobContext) -> dict[str, str]:
     """Returns the job's annotations that are copied to its Workload."""
-    more = context.options.annotation_keys_to_copy
-    return {k: v for k, v in annotations_of(job).items() if k in _COPIED or k in more or k.startswith(_COPIED_PREFIX)}
+    keys = {*_COPIED, *_COPIED_ONCE, *context.options.annotation_keys_to_copy}
+    return {k: v for k, v in annotations_of(job).items() if k in keys or k.startswith(_COPIED_PREFIX)}
 
 
 def copied_labels(given: Mapping[str, str], context: JobContext) -> dict[str, str]:

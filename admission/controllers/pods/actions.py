@@ -17,7 +17,7 @@ from api.workloads import Workload
 class StartPod:
     """A strategic merge patch that removes the admission gate and adds what the admission gives the pod.
 
-    `since` is the later of admission and creation; it and the ClusterQueue are for the metric.
+    `since` is the later of admission and creation; it and the ClusterQueue are for the metric, `admitted` for the trace.
     """
 
     pod: QueuedPod
@@ -25,6 +25,7 @@ class StartPod:
     events: tuple[PlannedEvent, ...] = ()
     cluster_queue: str = ""
     since: float = 0.0
+    admitted: Workload | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from admission.controllers.pods.pod_indexes import PodsBeingDeleted, PodView
 from admission.controllers.workload_writer import CONFLICT_RETRY, Recorder, WorkloadWriter, attempt, record_events
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from api.errors import Conflict, NotFound
+from api.kube import tracing
 from api.kube.client import Kube, PatchKind
 from api.kube.events import ObjectRef, ref_to
 from api.kube.metrics import GATE_REMOVAL
@@ -112,7 +113,14 @@ class PodExecutor:
 
     async def _perform_all(self, actions: Sequence[PodAction]) -> bool:
         """Performs all actions, even after a failure, and then raises the first failure."""
+        began = self._wall()
         outcomes = await asyncio.gather(*(self._perform_one(action) for action in actions), return_exceptions=True)
+        started = [
+            action.admitted for action in actions if isinstance(action, StartPod) and action.admitted is not None
+        ]
+        if started:
+            about: dict[str, tracing.Value] = {"stowage.workload": started[0].key, "stowage.pods": len(started)}
+            tracing.record("start the pods", started[0].metadata, began, self._wall(), about)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome

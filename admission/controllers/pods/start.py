@@ -45,7 +45,7 @@ def starts(
     for pod in pods:
         info = by_name.get(pod.role if unit.group else MAIN)
         if info is not None and pod.gated and pod.lasting and not pod.terminated:
-            yield StartPod(pod, start_patch(pod, info, labels), events, queue, max(admitted, pod.created))
+            yield StartPod(pod, start_patch(pod, info, labels), events, queue, max(admitted, pod.created), workload)
 
 
 def beyond(pod: QueuedPod, workload: Workload, pod_set: str) -> UnlikePods | None:
