@@ -16,6 +16,8 @@ interface Kept {
   early: TreeChange[];
   /** Changes that the next showing takes together. */
   next: TreeChange[];
+  /** When changes were last shown. */
+  shown: number;
 }
 
 const kept = new Map<string, Kept>();
@@ -28,6 +30,7 @@ function of(flavor: string): Kept {
     const made: Kept = {
       early: [],
       next: [],
+      shown: -Infinity,
       source: new Source(`api/v1/topology/${encodeURIComponent(flavor)}`, (body: never) => {
         const wire = body as WireTree;
         const begun = performance.now();
@@ -81,7 +84,7 @@ export function change(one: TreeChange): void {
     entry.source.refresh();
   }
   if (data === null) return;
-  if (entry.next.push(one) === 1) setTimeout(() => show(entry), PAUSE);
+  if (entry.next.push(one) === 1) setTimeout(() => show(entry), Math.max(0, entry.shown + PAUSE - performance.now()));
 }
 
 /** In a storm of changes the picture is computed ten times per second, not once per change. Milliseconds. */
@@ -91,6 +94,7 @@ function show(entry: Kept): void {
   const { data } = entry.source.answer.value;
   const changes = entry.next;
   entry.next = [];
+  entry.shown = performance.now();
   if (data === null) return;
   let { tree, version } = data;
   for (const one of changes) {

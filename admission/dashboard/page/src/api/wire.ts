@@ -208,6 +208,8 @@ export interface QueueEntry {
   admitted: number;
   quotas: QueueQuota[];
   localQueues: { namespace: string; name: string; pending: number; admitted: number }[];
+  /** Sums over LocalQueues of namespaces that the user may not see. */
+  others?: { localQueues: number; pending: number; admitted: number };
 }
 
 export interface CohortEntry {

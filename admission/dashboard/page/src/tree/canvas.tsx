@@ -101,13 +101,16 @@ export function TreeCanvas(props: CanvasProps): JSX.Element {
   );
 }
 
+/** What a place of this depth is called; below the lowest level lie nodes. */
+export const levelAt = (tree: Tree, depth: number): string => (depth > tree.levels.length ? 'node' : short(tree.levels[depth - 1] ?? ''));
+
 export const short = (level: string): string => {
   const name = level.slice(level.lastIndexOf('/') + 1);
   return name === 'hostname' ? 'host' : name.replace(/^topology-/, '');
 };
 
 function spoken(tree: Tree, place: Place, chosen: number): string {
-  const level = short(tree.levels[place.depth - 1] ?? '');
+  const level = levelAt(tree, place.depth);
   const totals = sum(place, tree.resources.length);
   const resource = chosen >= 0 ? chosen : mainResource(tree, totals.total);
   const name = tree.resources[resource] ?? '';
@@ -161,7 +164,7 @@ function TipBox({ tree, place, x, y, resource }: { tree: Tree; place: Place; x: 
       )}
       <div class="runs">
         {runs.slice(0, TIP_RUNS).map(({ work, pods }) => (
-          <div key={work.key}><span class="name">{work.key || 'another namespace'}</span><span class="faint">{plural(pods, 'pod')}</span></div>
+          <div key={`${work.key} ${work.queue}`}><span class="name">{work.key || 'another namespace'}</span><span class="faint">{plural(pods, 'pod')}</span></div>
         ))}
         {runs.length > TIP_RUNS && <div class="faint">and {runs.length - TIP_RUNS} more</div>}
         {host !== null && runs.length === 0 && <div class="faint">no workload</div>}

@@ -43,9 +43,12 @@ export function treeOf(wire: WireTree): Tree {
   sent.set(root, hosts);
   return {
     flavor: wire.flavor, topology: wire.topology, levels: wire.levels, resources: wire.resources, root, ...finish(root),
-    works: new Map(works.map((work) => [work.key, work])), queues: queuesOf(works),
+    works: new Map(works.map((work) => [identity(work.key, work.queue), work])), queues: queuesOf(works),
   };
 }
+
+/** Workloads that the user may not see have no key: they are one of each queue. */
+const identity = (key: string, queue: string): string => `${key} ${queue}`;
 
 const queuesOf = (works: Iterable<Work>): string[] =>
   [...new Set([...works].map((work) => work.queue))].filter((queue) => queue !== '').sort(byName);
@@ -56,10 +59,10 @@ export function changed(tree: Tree, change: TreeChange): Tree | null {
   if (hosts === undefined) return null;
   let queues = tree.queues;
   const workOf = (key: string, queue: string): Work => {
-    const known = tree.works.get(key);
-    if (known !== undefined && known.queue === queue) return known;
+    const known = tree.works.get(identity(key, queue));
+    if (known !== undefined) return known;
     const work = { key, queue, pods: 0 };
-    tree.works.set(key, work);
+    tree.works.set(identity(key, queue), work);
     if (queue !== '' && !queues.includes(queue)) queues = [...queues, queue].sort(byName);
     return work;
   };

@@ -106,11 +106,14 @@ function Queue({ queue }: { queue: QueueEntry }): JSX.Element {
           </tbody>
         </table>
       </div>
-      {queue.localQueues.length > 0 && (
+      {(queue.localQueues.length > 0 || (queue.others?.localQueues ?? 0) > 0) && (
         <p class="faint name">
           LocalQueues: {queue.localQueues.map((local, index) => (
             <>{index > 0 && ', '}<a href={link(['waiting'], { queue: queue.name, namespace: local.namespace })}>{local.namespace}/{local.name}</a>{local.pending > 0 && ` (${local.pending} wait)`}</>
           ))}
+          {queue.others !== undefined && queue.others.localQueues > 0 && (
+            <>{queue.localQueues.length > 0 && ' and '}{countText(queue.others.localQueues)} of other namespaces{queue.others.pending > 0 && ` (${countText(queue.others.pending)} wait)`}</>
+          )}
         </p>
       )}
     </article>

@@ -4,7 +4,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { queues, workloads } from '../live';
 import { go, link } from '../route';
-import { short } from '../tree/canvas';
+import { levelAt } from '../tree/canvas';
 import { flavors, treeNow } from '../topologies';
 
 interface Found {
@@ -39,7 +39,7 @@ function find(text: string): Found[] {
     if (tree === null) continue;
     for (const place of tree.places.values()) {
       if (place.depth === 0) continue;
-      offer(short(tree.levels[place.depth - 1] ?? ''), place.path, () => link(['topology', name], { at: place.path }), place.host === null ? 50 : 100);
+      offer(levelAt(tree, place.depth), place.path, () => link(['topology', name], { at: place.path }), place.host === null ? 50 : 100);
     }
   }
   return found.sort((a, b) => a.rank - b.rank).slice(0, MOST).map(({ entry }) => entry);

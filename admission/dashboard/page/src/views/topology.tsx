@@ -5,7 +5,7 @@ import { useCallback, useMemo, useState } from 'preact/hooks';
 import { choose, link, route } from '../route';
 import { amountText, countText, percentText, plural } from '../text';
 import { flavors, useTree } from '../topologies';
-import { mainResource, short, TreeCanvas } from '../tree/canvas';
+import { levelAt, mainResource, short, TreeCanvas } from '../tree/canvas';
 import { MODES, type LegendEntry, type Looks, type Mode } from '../tree/looks';
 import { presences, sum, type Place, type Sum, type Tree } from '../tree/model';
 import { Domained, Meter, Note, Swatch, useFirst, Waiting } from '../parts';
@@ -132,7 +132,7 @@ export function Crumbs({ tree, place, pick }: { tree: Tree; place: Place; pick: 
 
 function Details({ tree, place, pick }: { tree: Tree; place: Place; pick: (path: string) => void }): JSX.Element {
   const totals = sum(place, tree.resources.length);
-  const level = place.depth === 0 ? `topology ${tree.topology}` : short(tree.levels[place.depth - 1] ?? '');
+  const level = place.depth === 0 ? `topology ${tree.topology}` : levelAt(tree, place.depth);
   return (
     <>
       <div>
@@ -198,7 +198,7 @@ function Runs({ tree, place }: { tree: Tree; place: Place }): JSX.Element {
           <thead><tr><th scope="col">Workload</th><th scope="col" class="num">pods</th><th scope="col" class="num">hosts</th></tr></thead>
           <tbody>
             {runs.slice(0, shown).map(({ work, pods, hosts }) => (
-              <tr key={work.key}>
+              <tr key={`${work.key} ${work.queue}`}>
                 <td class="name">{work.key === '' ? <span class="faint">another namespace</span> : <a href={link(['workload', ...work.key.split('/')])}>{work.key}</a>}</td>
                 <td class="num">{countText(pods)}</td>
                 <td class="num">{countText(hosts)}</td>
@@ -215,7 +215,7 @@ function Runs({ tree, place }: { tree: Tree; place: Place }): JSX.Element {
 function Children({ tree, place, pick }: { tree: Tree; place: Place; pick: (path: string) => void }): JSX.Element {
   const [shown, more] = useFirst(place.children.length, 40);
   const width = tree.resources.length;
-  const level = short(tree.levels[place.depth] ?? '');
+  const level = levelAt(tree, place.depth + 1);
   const main = mainResource(tree, sum(place, width).total);
   const name = tree.resources[main] ?? '';
   return (
