@@ -21,10 +21,14 @@ const TITLES: Record<string, string> = { topology: 'Topology', queues: 'Queues',
 
 export function App(): JSX.Element {
   const main = useRef<HTMLElement>(null);
+  const shown = useRef<string | null>(null);
   const [view = 'topology', ...rest] = route.value.path;
   useEffect(() => {
     document.title = `${view === 'workload' ? rest.join('/') : (TITLES[view] ?? 'Not found')} · Stowage`;
     main.current?.scrollTo(0, 0);
+    // The link that was followed may be gone: keys and screen readers go on in the new view. On loading, they begin at the top.
+    if (shown.current !== null) main.current?.focus();
+    shown.current = view;
   }, [view, rest.join('/')]);
   if (asked.value !== null) return <SignIn why={asked.value} />;
   const { state, why } = liveLink.value;

@@ -1,6 +1,6 @@
 // The present state of the cluster: read once, then kept up to date by the server's events.
 
-import { batch, computed, effect, signal, untracked } from '@preact/signals';
+import { computed, effect, signal, untracked } from '@preact/signals';
 import { token } from './api/client';
 import { listen, type LinkState, type Message } from './api/events';
 import type { Queues, Session, TreeChange, WorkloadChange, WorkloadRow } from './api/wire';
@@ -17,8 +17,17 @@ const rows = new Source<Map<string, WorkloadRow>>('api/v1/workloads', (body: nev
 export const workloads = rows.answer;
 export const queues = new Source<Queues>('api/v1/queues', (body: never) => body as Queues);
 
-/** Counts the changes of each workload that this page has seen, for the page of one workload. */
-export const touched = signal<ReadonlyMap<string, number>>(new Map());
+const watchers = new Map<string, Set<() => void>>();
+
+/** Calls back at each change of one workload. Returns how to end it. */
+export function watch(key: string, changed: () => void): () => void {
+  const callbacks = watchers.get(key) ?? new Set();
+  watchers.set(key, callbacks.add(changed));
+  return () => {
+    callbacks.delete(changed);
+    if (callbacks.size === 0) watchers.delete(key);
+  };
+}
 
 export const keyOf = (row: { namespace: string; name: string }): string => `${row.namespace}/${row.name}`;
 
@@ -38,6 +47,7 @@ function everything(): void {
   topologies.refresh();
   rows.refresh();
   queues.refresh();
+  for (const callbacks of watchers.values()) callbacks.forEach((changed) => changed());
 }
 
 function receive(message: Message): void {
@@ -58,20 +68,16 @@ function receive(message: Message): void {
 
 function changeRows(change: WorkloadChange): void {
   const all = workloads.value.data;
-  batch(() => {
-    if (all !== null) {
-      const next = new Map(all);
-      for (const row of change.changed) {
-        if (row.state === 'Finished') next.delete(keyOf(row));
-        else next.set(keyOf(row), row);
-      }
-      for (const key of change.removed) next.delete(key);
-      rows.set(next);
+  if (all !== null) {
+    const next = new Map(all);
+    for (const row of change.changed) {
+      if (row.state === 'Finished') next.delete(keyOf(row));
+      else next.set(keyOf(row), row);
     }
-    const counts = new Map(touched.value);
-    for (const key of [...change.changed.map(keyOf), ...change.removed]) counts.set(key, (counts.get(key) ?? 0) + 1);
-    touched.value = counts;
-  });
+    for (const key of change.removed) next.delete(key);
+    rows.set(next);
+  }
+  for (const key of [...change.changed.map(keyOf), ...change.removed]) watchers.get(key)?.forEach((changed) => changed());
 }
 
 /** Connects, and again with each other token. */

@@ -4,7 +4,7 @@ import type { JSX } from 'preact';
 import { useEffect, useMemo } from 'preact/hooks';
 import type { WorkloadDetail } from '../api/wire';
 import { Source } from '../answers';
-import { touched } from '../live';
+import { watch } from '../live';
 import { useFirst, useNow, Waiting } from '../parts';
 import { link } from '../route';
 import { agoText, countText, momentText, untilText } from '../text';
@@ -16,9 +16,14 @@ export function WorkloadView({ namespace, name }: { namespace: string; name: str
     () => new Source(`api/v1/workloads/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`, (body: never) => body as WorkloadDetail),
     [namespace, name],
   );
-  const changes = touched.value.get(`${namespace}/${name}`) ?? 0;
-  useEffect(() => source.refresh(), [source, changes]);
-  useEffect(() => () => source.clear(), [source]);
+  useEffect(() => {
+    source.refresh();
+    const end = watch(`${namespace}/${name}`, () => source.refresh());
+    return () => {
+      end();
+      source.clear();
+    };
+  }, [source]);
   const now = useNow();
   const { data, error, again } = source.answer.value;
   if (data === null) return <div class="sheet"><Waiting error={error} again={again} what={`workload ${namespace}/${name}`} /></div>;
