@@ -28,13 +28,20 @@ POLICY = (
 class StandIn:
     """Serves one made-up cluster. `token` is asked for if it is not empty; `hidden` namespaces are refused.
 
-    A `bare` cluster has neither flavors nor queues. While `refuse` is set, all requests to the API fail.
+    A `tenant` may see neither nodes nor ClusterQueues. A `bare` cluster has neither flavors nor queues. While `refuse` is set,
+    all requests to the API fail.
     """
 
     def __init__(
-        self, cluster: MadeCluster, token: str = "", hidden: frozenset[str] = frozenset(), bare: bool = False
+        self,
+        cluster: MadeCluster,
+        token: str = "",
+        hidden: frozenset[str] = frozenset(),
+        bare: bool = False,
+        tenant: bool = False,
     ) -> None:
         self.cluster, self.token, self.hidden, self.bare = cluster, token, hidden, bare
+        self.tenant = tenant
         self.refuse = False
         self.listeners: set[asyncio.Queue[bytes]] = set()
         self.asked: list[Any] = []
@@ -82,6 +89,8 @@ class StandIn:
     async def _guard(self, request: web.Request, handler: Any) -> web.StreamResponse:
         if self.refuse and request.path.startswith("/api/"):
             return web.json_response({"message": "the cache is not synced"}, status=503)
+        if self.tenant and request.path.startswith(("/api/v1/topology", "/api/v1/queues")):
+            return web.json_response({"message": "you may not list nodes and clusterqueues"}, status=403)
         if self.token and request.path.startswith("/api/"):
             given = request.headers.get("Authorization", "")
             if given != f"Bearer {self.token}":

@@ -226,6 +226,18 @@ async def test_what_a_user_may_not_see_is_said(opened: Opener) -> None:
     await found.page.get_by_text("there is no Workload team-b/none").wait_for()
 
 
+async def test_a_tenant_without_a_right_to_nodes_begins_with_what_waits(opened: Opener) -> None:
+    found = await opened(MadeCluster(64), tenant=True)
+    await found.go("")
+    await found.page.get_by_text("57 workloads wait").wait_for()
+    await found.go("topology")
+    await found.page.get_by_text("You may not see the topology").wait_for()
+    await found.go("what-if")
+    await found.page.get_by_label("LocalQueue").select_option("team-a/main")
+    await found.page.get_by_role("button", name="Ask").click()
+    await found.page.get_by_text("main had 12 pods instead of 16").wait_for()
+
+
 async def test_names_are_text_whatever_they_hold(opened: Opener) -> None:
     cluster = MadeCluster(64)
     long = "x" * 3000

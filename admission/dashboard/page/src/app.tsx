@@ -2,12 +2,13 @@
 
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { asked, signOut, token } from './api/client';
+import { asked, Refused, signOut, token } from './api/client';
 import { link as liveLink, session, waiting } from './live';
 import { link, route } from './route';
 import { dark, switchTheme } from './theme';
 import { countText } from './text';
 import { Note } from './parts';
+import { flavors } from './topologies';
 import { Search } from './views/search';
 import { SignIn } from './views/signin';
 import { TopologyView } from './views/topology';
@@ -22,7 +23,9 @@ const TITLES: Record<string, string> = { topology: 'Topology', queues: 'Queues',
 export function App(): JSX.Element {
   const main = useRef<HTMLElement>(null);
   const shown = useRef<string | null>(null);
-  const [view = 'topology', ...rest] = route.value.path;
+  // A tenant without a right to nodes begins with what waits.
+  const hidden = flavors.value.error instanceof Refused && flavors.value.error.status === 403;
+  const [view = hidden ? 'waiting' : 'topology', ...rest] = route.value.path;
   useEffect(() => {
     document.title = `${view === 'workload' ? rest.join('/') : (TITLES[view] ?? 'Not found')} · Stowage`;
     main.current?.scrollTo(0, 0);
@@ -38,7 +41,7 @@ export function App(): JSX.Element {
       <header>
         <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); main.current?.focus(); }}>To the content</a>
         <div class="top">
-          <a class="brand" href={link(['topology'])}>
+          <a class="brand" href={link([])}>
             <svg viewBox="0 0 16 16" aria-hidden="true"><rect width="16" height="16" rx="3" fill="currentColor" opacity=".14" /><path fill="currentColor" d="M3 3h4v4H3zM3 9h4v4H3zM9 9h4v4H9z" /><path fill="none" stroke="currentColor" d="M9.5 3.5h3v3h-3z" /></svg>
             Stowage
           </a>

@@ -10,7 +10,7 @@ import * as topologies from './topologies';
 export const link = signal<{ state: LinkState; why: string }>({ state: 'connecting', why: '' });
 
 export const session = new Source<Session>('api/v1/session', (body: never) => body as Session);
-const rows = new Source<Map<string, WorkloadRow>>('api/v1/workloads', (body: never) => {
+const rows = new Source<Map<string, WorkloadRow>>('api/v1/workloads?limit=100000', (body: never) => {
   const { items } = body as { items: WorkloadRow[] };
   return new Map(items.map((row) => [keyOf(row), row]));
 });

@@ -4,7 +4,7 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { ask } from '../api/client';
 import type { WhatIf, WhatIfJob } from '../api/wire';
-import { queues } from '../live';
+import { queues, workloads } from '../live';
 import { Note, useNow } from '../parts';
 import { choose, route } from '../route';
 import { short } from '../tree/canvas';
@@ -48,7 +48,10 @@ export function WhatIfView(): JSX.Element {
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const now = useNow();
-  const locals = (queues.answer.value.data?.clusterQueues ?? []).flatMap((queue) => queue.localQueues.map((local) => `${local.namespace}/${local.name}`)).sort(byName);
+  const shown = (queues.answer.value.data?.clusterQueues ?? []).flatMap((queue) => queue.localQueues.map((local) => `${local.namespace}/${local.name}`));
+  // Where ClusterQueues may not be listed, the user's own workloads still name LocalQueues.
+  const used = [...(workloads.value.data?.values() ?? [])].filter((row) => row.queue !== '').map((row) => `${row.namespace}/${row.queue}`);
+  const locals = [...new Set(shown.length > 0 ? shown : used)].sort(byName);
   const levels = [...new Set((flavors.value.data ?? []).flatMap((flavor) => flavor.levels))];
   const devices = [...new Set((queues.answer.value.data?.clusterQueues ?? []).flatMap((queue) => queue.quotas.map((quota) => quota.resource)))].filter((name) => name.includes('/')).sort(byName);
   const queue = fields.queue || locals[0] || '';
@@ -92,10 +95,13 @@ export function WhatIfView(): JSX.Element {
           ) : (
             <div class="form">
               <label for="field-queue">LocalQueue</label>
-              <select id="field-queue" value={queue} onChange={(event) => setFields({ ...fields, queue: event.currentTarget.value })}>
-                {locals.length === 0 && <option value="">no LocalQueue that you may see</option>}
-                {locals.map((name) => <option key={name} value={name}>{name}</option>)}
-              </select>
+              {locals.length > 0 ? (
+                <select id="field-queue" value={queue} onChange={(event) => setFields({ ...fields, queue: event.currentTarget.value })}>
+                  {locals.map((name) => <option key={name} value={name}>{name}</option>)}
+                </select>
+              ) : (
+                <input id="field-queue" value={fields.queue} placeholder="namespace/queue" onInput={(event) => setFields({ ...fields, queue: event.currentTarget.value })} />
+              )}
               {text('pods', 'Pods', { type: 'number', min: '1', max: '100000', required: 'required' })}
               {text('cpu', 'cpu of each pod', { placeholder: '500m' })}
               {text('memory', 'memory of each pod', { placeholder: '1Gi' })}
