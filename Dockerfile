@@ -10,6 +10,8 @@ ARG BASE=python:3.12-slim@sha256:78387bc3881b8273120a12ebe6c1ab22b018ccc2c9adf56
 FROM ${BASE} AS build
 ARG BASE
 RUN case "${BASE}" in *@sha256:*) ;; *) echo "BASE=${BASE}: must name its digest (...@sha256:...)" >&2; exit 1 ;; esac
+# Bytecode that is valid by its source's hash and not by its time, so that two builds have the same files.
+ENV SOURCE_DATE_EPOCH=1577836800
 WORKDIR /src
 COPY requirements.lock ./
 RUN python -m venv /tools \
