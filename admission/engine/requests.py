@@ -63,6 +63,14 @@ def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:
     return replace(pod_set, topology=relaxed_request(topology, levels, waited).request)
 
 
+def relaxes(workload: Workload) -> bool:
+    """Reports whether a required level of the workload is relaxed over time."""
+    for pod_set in workload.pod_sets:
+        if pod_set.topology is not None and pod_set.topology.relax_after is not None:
+            return True
+    return False
+
+
 def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> str:
     """Describes which of the workload's required levels apply now and next; empty if none is relaxed.
 
@@ -99,11 +107,10 @@ def next_step(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: fl
 def _relaxed_requests(
     workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float
 ) -> Iterator[tuple[PodSet, RelaxedRequest]]:
-    known = [flavor for name in queue.flavors if (flavor := flavors.get(name)) is not None]
     for pod_set in workload.pod_sets:
         topology = pod_set.topology
         if topology is None or topology.relax_after is None:
             continue
-        for flavor in known:
+        for flavor in filter(None, map(flavors.get, queue.flavors)):
             if flavor.levels is not None and topology.required in flavor.levels:
                 yield pod_set, relaxed_request(topology, flavor.levels, now - workload.queued)

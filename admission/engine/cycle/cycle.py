@@ -24,7 +24,7 @@ writes the decisions. If a write fails, it calls `ledger.release` and puts the w
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -199,9 +199,10 @@ class _Cycle:
         """Returns the decision on a head; None if its evaluation shows that other heads come first."""
         workload = head.workload
         self._reservations.drop(workload.key)  # a head has no reservation: it was dropped, maybe in this cycle
-        for key in starting_together(workload):
-            if not self._queues.holds_reservation(key):
-                self._reservations.drop(key)  # what the reservation of one of its group keeps is the group's
+        if workload.gang is not None:
+            for key in starting_together(workload):
+                if not self._queues.holds_reservation(key):
+                    self._reservations.drop(key)  # what the reservation of one of its group keeps is the group's
         if self._ledger.admission(workload.key) is not None:
             self._queues.remove(workload.key)
             self._outcomes.settle(head)
@@ -215,7 +216,7 @@ class _Cycle:
             return self._outcomes.wait(head, queue, *cannot_evaluate, hint=NOTHING_HELPS)
         if is_grouped(workload):
             return self._decide_group(head, queue)
-        if self._ledger.admission(workload.replaces) is not None:
+        if workload.replaces and self._ledger.admission(workload.replaces) is not None:
             return self._grow(head, queue)
         if self._queues.stays_inadmissible(workload.key, self._hints.free(queue)):
             self._outcomes.settle(head)
@@ -252,7 +253,7 @@ class _Cycle:
         if head.assignment is None:
             oracle = self._preemptions.about(head.workload) if queue.preemption.evicts else self._no_preemption
             scope = Scope(head.refused, fair=self._fair)
-            with slice_released(self._ledger, head.workload):
+            with slice_released(self._ledger, head.workload) if head.workload.replaces else nullcontext():
                 head.assignment = flavors_of(self._ledger, head.workload, queue, scope, oracle)
         return head.assignment
 
@@ -324,7 +325,7 @@ class _Cycle:
         workload = head.workload
         if (start := self._start_reserved(head, queue)) is not None:
             return start
-        fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
+        fewer = any([p.min_count is not None and p.min_count < p.count for p in workload.pod_sets])
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
         may_help = queue.preemption.evicts and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:

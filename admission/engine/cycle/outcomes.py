@@ -26,7 +26,7 @@ from admission.engine.model import ClusterQueue, Workload
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
-from admission.engine.requests import next_step, relaxation, relaxed
+from admission.engine.requests import next_step, relaxation, relaxed, relaxes
 
 NOT_READY = "waiting for all admitted workloads to be in PodsReady condition"
 _MAY_LAST_FOREVER = (Reason.NO_MATCHING_FLAVOR, Reason.EXCEEDS_MAX_QUOTA, Reason.TOPOLOGY_PLACEMENT_FAILED)
@@ -91,7 +91,8 @@ class Outcomes:
         admitted = running(workload, queue, self._now)
         with self._ledger.trial() as trial:  # all of it or nothing
             self._ledger.charge_instead(workload.replaces, admitted, admission)
-            spare_hosts.hold(self._ledger, workload.key)
+            if workload.key in self._ledger.spare_host_owners:
+                spare_hosts.hold(self._ledger, workload.key)
             trial.keep()
         self.requeued |= self._backfill.record_admission(admitted, admission, found.assignment.level)
         self._queues.keep(workload.key, None)
@@ -110,7 +111,8 @@ class Outcomes:
     def start_member(self, found: Nomination) -> Admit:
         """Takes an already charged member out of its queue, wherever it stands, and returns its admission."""
         workload, name = found.workload, found.workload.cluster_queue
-        spare_hosts.hold(self._ledger, workload.key)
+        if workload.key in self._ledger.spare_host_owners:
+            spare_hosts.hold(self._ledger, workload.key)
         if (queue := self._ledger.quota.spec(name)) is not None:
             admitted = running(workload, queue, self._now)
             self.requeued |= self._backfill.record_admission(admitted, found.admission(), found.assignment.level)
@@ -169,12 +171,11 @@ class Outcomes:
         it may keep quota.
         """
         workload = head.workload
-        again = None
-        if queue is not None:
+        again, overtaken = until, False
+        if queue is not None and relaxes(workload):
             message = "; ".join(filter(None, (message, relaxation(workload, queue, self._ledger.flavors, self._now))))
-            again = next_step(workload, queue, self._ledger.flavors, self._now)
-        again = min((at for at in (again, until) if at is not None), default=None)
-        overtaken = False
+            step = next_step(workload, queue, self._ledger.flavors, self._now)
+            again = min((at for at in (step, until) if at is not None), default=None)
         if queue is not None and queue.backfill:
             level = 0 if head.assignment is None else head.assignment.level
             expected = self._backfill.refused(workload, queue, reason, level, fits_nowhere=head.fits_nowhere)

@@ -89,7 +89,8 @@ class Reservations:
 
     def free(self, workload: Workload) -> CapacityReservation | None:
         """Returns the reservation of the workload or its group if all victims evicted for it have left, else None."""
-        held = self._queues.preemptors
+        if not (held := self._queues.preemptors):
+            return None
         reservation = next((held[key] for key in starting_together(workload) if key in held), None)
         return None if reservation is None or reservation.victims else reservation
 
@@ -99,6 +100,8 @@ class Reservations:
 
         A workload with a higher priority that was queued since comes first as well and may still go before it.
         """
+        if not self._queues.preemptors:
+            return None
         if self.free(workload) is not None:
             return FURTHEST
         if fair:
@@ -119,6 +122,8 @@ class Reservations:
 
     def keep_from(self, other: Workload) -> None:
         """Charges the reservations whose capacity `other` may not use."""
+        if not self._own:
+            return
         barring = [owner.key for owner, reservation in self._own if self.bars(owner, reservation, other)]
         if not barring:
             return

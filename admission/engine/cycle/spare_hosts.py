@@ -38,7 +38,11 @@ class HeldHosts:
 
 def requested_hosts(workload: Workload) -> int:
     """Returns how many spare hosts the pod sets request."""
-    return sum(pod_set.topology.spare_hosts for pod_set in workload.pod_sets if pod_set.topology is not None)
+    total = 0
+    for pod_set in workload.pod_sets:
+        if pod_set.topology is not None:
+            total += pod_set.topology.spare_hosts
+    return total
 
 
 def held(ledger: Ledger, key: str) -> HeldHosts:
@@ -108,7 +112,7 @@ def _generation(ledger: Ledger, key: str) -> int:
 
 def quota_shortage(ledger: Ledger, nominations: tuple[Nomination, ...]) -> tuple[str, str] | None:
     """Returns the key of the first nomination whose spare hosts exceed the quota, and why; None if all fit."""
-    if not any(requested_hosts(each.workload) for each in nominations):
+    if not any(map(requested_hosts, [each.workload for each in nominations])):
         return None
     with ledger.trial():
         for each in nominations:

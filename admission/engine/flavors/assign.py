@@ -160,7 +160,11 @@ class PodSetFlavors:
         """The worst mode of its resources."""
         if self.error is not None or (self.reason is not None and not self.picks):
             return Mode.NO_FIT
-        return min((pick.mode for pick in self.picks.values()), default=Mode.FIT)
+        worst = Mode.FIT
+        for pick in self.picks.values():
+            if pick.mode < worst:
+                worst = pick.mode
+        return worst
 
     def message(self) -> str | None:
         """Returns the pod set's part of the condition message; None if its flavors fit at once."""
@@ -181,12 +185,16 @@ class FlavorAssignment:
     @property
     def mode(self) -> Mode:
         """The worst mode of its pod sets."""
-        return min((pod_set.mode for pod_set in self.pod_sets), default=Mode.FIT)
+        worst = Mode.FIT
+        for pod_set in self.pod_sets:
+            if (mode := pod_set.mode) < worst:
+                worst = mode
+        return worst
 
     @property
     def level(self) -> int:
         """The borrowing level: how far up the cohort tree it borrows."""
-        return max((pick.level for pod_set in self.pod_sets for pick in pod_set.picks.values()), default=0)
+        return max([pick.level for pod_set in self.pod_sets for pick in pod_set.picks.values()], default=0)
 
     @property
     def tried(self) -> dict[tuple[str, str], int]:

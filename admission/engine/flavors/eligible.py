@@ -29,8 +29,7 @@ def unsuitable(pod_set: PodSet, flavor: Flavor, covered: tuple[str, ...], implie
     reason = _topology_mismatch(pod_set, flavor, covered, implied)
     if reason is not None:
         return reason
-    taint = untolerated(flavor.taints, (*pod_set.tolerations, *flavor.tolerations))
-    if taint is not None:
+    if flavor.taints and (taint := untolerated(flavor.taints, (*pod_set.tolerations, *flavor.tolerations))) is not None:
         # Kueue prints the Go value of the taint
         return f"untolerated taint {{{taint.key} {taint.value} {taint.effect} <nil>}} in flavor {flavor.name}"
     if not _labels_match(pod_set, flavor.node_labels):
@@ -60,7 +59,9 @@ def _has_levels(topology: TopologyRequest, levels: tuple[str, ...]) -> bool:
     named = topology.required or topology.preferred
     if named is None and not topology.unconstrained and not topology.slices:
         return False
-    return _named(topology) <= set(levels)
+    if topology.slices:
+        return _named(topology) <= set(levels)
+    return named is None or named == AUTO_LEVEL or named in levels
 
 
 def _named(topology: TopologyRequest) -> set[str]:
@@ -75,9 +76,10 @@ def named_levels(pod_set: PodSet) -> list[str]:
 
 def _labels_match(pod_set: PodSet, labels: Mapping[str, str]) -> bool:
     """Reports whether node selector, required node affinity and volumes agree with the flavor's labels."""
-    if any(key in labels and labels[key] != value for key, value in pod_set.node_selector.items()):
+    selector, volumes = pod_set.node_selector, pod_set.volumes
+    if selector and any(key in labels and labels[key] != value for key, value in selector.items()):
         return False
-    if not all(any(_term_matches(term, labels) for term in terms) for terms in pod_set.volumes):
+    if volumes and not all(any(_term_matches(term, labels) for term in terms) for terms in volumes):
         return False
     return not pod_set.affinity or any(_term_matches(term, labels) for term in pod_set.affinity)
 

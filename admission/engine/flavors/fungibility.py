@@ -13,9 +13,12 @@ from admission.engine.model import FlavorResource, FungibilityPolicy
 from admission.engine.reasons import Reason
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FlavorTrial:
-    """The result of trying one flavor, one of its resources, or a whole resource group."""
+    """The result of trying one flavor, one of its resources, or a whole resource group.
+
+    It is never changed; it is not frozen because each head makes several, and a frozen dataclass takes twice as long to make.
+    """
 
     mode: Mode
     level: int = 0

@@ -65,12 +65,17 @@ class Scope:
 
 
 EVERYWHERE = Scope()
+_FITS = FlavorTrial(Mode.FIT)
+"""The trial of a request that fits without borrowing; no trial ranks above it."""
 
 
 def topology_implied(queue: ClusterQueue, flavors: Mapping[str, Flavor]) -> bool:
     """Reports whether all flavors of the ClusterQueue have a topology, so that each of its workloads is placed on one."""
     names = queue.flavors
-    return bool(names) and all(name in flavors and flavors[name].topology is not None for name in names)
+    for name in names:
+        if (flavor := flavors.get(name)) is None or flavor.topology is None:
+            return False
+    return bool(names)
 
 
 def total_requests(queue: ClusterQueue, pod_set: PodSet) -> dict[str, int]:
@@ -79,7 +84,8 @@ def total_requests(queue: ClusterQueue, pod_set: PodSet) -> dict[str, int]:
     `pods` is included if the ClusterQueue has quota for it.
     """
     single = pod_set.requests if pod_set.charged is None else pod_set.charged
-    totals = {resource: min(LARGEST, amount * pod_set.count) for resource, amount in single.items()}
+    count = pod_set.count
+    totals = {resource: min(LARGEST, amount * count) for resource, amount in single.items()}
     if queue.group_of(PODS) is not None:
         totals[PODS] = pod_set.count
     return totals
@@ -111,10 +117,10 @@ class FlavorSearch:
 
     def _assign_group(self, members: Sequence[PodSet], usage: dict[FlavorResource, int]) -> list[PodSetFlavors]:
         requests = {member.name: total_requests(self.queue, member) for member in members}
-        total = _sum(requests.values())
-        sum_ = FlavorTrial(Mode.FIT)
+        total = requests[members[0].name] if len(members) == 1 else _sum(requests.values())
+        sum_: FlavorTrial | None = None
         for resource in sorted(total):
-            if resource in sum_.picks:
+            if sum_ is not None and resource in sum_.picks:
                 continue
             group = self.queue.group_of(resource)
             if group is None:
@@ -125,7 +131,8 @@ class FlavorSearch:
             outcome = self._search(group, resource, members, total, usage)
             if not outcome.picks:
                 return self._failed(members, requests, outcome)
-            sum_ = _both(sum_, outcome)
+            sum_ = outcome if sum_ is None else _both(sum_, outcome)
+        sum_ = sum_ or FlavorTrial(Mode.FIT)
         for resource, pick in sum_.picks.items():
             key = (pick.flavor, resource)
             usage[key] = usage.get(key, 0) + total[resource]
@@ -140,16 +147,18 @@ class FlavorSearch:
         ]
 
     def _member(self, member: PodSet, requests: Mapping[str, int], found: FlavorTrial) -> PodSetFlavors:
-        own = {resource: pick for resource, pick in found.picks.items() if resource in requests}
-        got = PodSetFlavors(member.name, own, requests, found.reasons, found.reason, attempts=found.attempts)
-        if not wants_topology(member, self.implied) or not member.count:
-            return got
-        # A member without requests is placed on the flavor of its group.
-        names = sorted({p.flavor for p in (own or found.picks).values() if self.flavors[p.flavor].topology is not None})
-        if len(names) == 1:
-            return replace(got, topology=names[0])
-        error = f"more than one TAS flavor assigned: {', '.join(names)}" if names else "no TAS flavor assigned"
-        return replace(got, reason=Reason.NO_MATCHING_FLAVOR, error=error)
+        own, reason, error, topology = found.picks, found.reason, None, None
+        if not own.keys() <= requests.keys():
+            own = {resource: pick for resource, pick in own.items() if resource in requests}
+        if member.count and wants_topology(member, self.implied):
+            # A member without requests is placed on the flavor of its group.
+            names = {p.flavor for p in (own or found.picks).values() if self.flavors[p.flavor].topology is not None}
+            if len(names) == 1:
+                (topology,) = names
+            else:
+                several = f"more than one TAS flavor assigned: {', '.join(sorted(names))}"
+                reason, error = Reason.NO_MATCHING_FLAVOR, several if names else "no TAS flavor assigned"
+        return PodSetFlavors(member.name, own, requests, found.reasons, reason, error, topology, found.attempts)
 
     # ---- one resource group
 
@@ -171,11 +180,14 @@ class FlavorSearch:
             tried = self._try(name, group, members, wanted, usage)
             attempts.append(Attempt(name, tried.mode, tried.level, tried.reasons, tried.reason, tried.needed_quota))
             reasons += tried.reasons
-            why = mildest((why, tried.reason))
+            if tried.reason is not None:
+                why = tried.reason if why is None else mildest((why, tried.reason))
             if search_ends(tried, policy):
                 best = tried
                 break
-            if rank(tried, policy) > rank(best, policy):
+            if tried.mode is Mode.NO_FIT:
+                continue
+            if best.mode is Mode.NO_FIT or rank(tried, policy) > rank(best, policy):
                 best = tried
         picks = best.picks
         if index != last:
@@ -192,9 +204,10 @@ class FlavorSearch:
         wanted: Mapping[str, int],
         usage: Mapping[FlavorResource, int],
     ) -> FlavorTrial:
-        if (elsewhere := self._pinned_elsewhere(name, members, wanted)) is not None:
+        scope = self.scope
+        if scope.pinned is not None and (elsewhere := self._pinned_elsewhere(name, members, wanted)) is not None:
             return FlavorTrial(Mode.NO_FIT, reasons=(elsewhere,))
-        if (before := self._kept_elsewhere(name, members, wanted)) is not None:
+        if scope.kept and (before := self._kept_elsewhere(name, members, wanted)) is not None:
             text = f"could not assign {name} flavor since the original workload is assigned: {before}"
             return FlavorTrial.refusal(text, Reason.NO_MATCHING_FLAVOR)
         flavor = self.flavors.get(name)
@@ -203,7 +216,7 @@ class FlavorSearch:
         for member in members:
             if (mismatch := unsuitable(member, flavor, group.resources, self.implied)) is not None:
                 return FlavorTrial.refusal(mismatch, Reason.NO_MATCHING_FLAVOR)
-            if (no_place := self.scope.refused.get((member.name, name))) is not None:
+            if scope.refused and (no_place := scope.refused.get((member.name, name))) is not None:
                 return FlavorTrial.refusal(no_place, Reason.TOPOLOGY_PLACEMENT_FAILED)
         return self._try_quota(name, wanted, usage)
 
@@ -222,21 +235,21 @@ class FlavorSearch:
         return next((flavor for flavor in kept if flavor != name), None)
 
     def _try_quota(self, name: str, wanted: Mapping[str, int], usage: Mapping[FlavorResource, int]) -> FlavorTrial:
-        worst = FlavorTrial(Mode.FIT)
+        worst = _FITS
         picks: dict[str, Pick] = {}
-        reasons: list[str] = []
-        needed_quota: tuple[FlavorResource, int] | None = None
+        reasons: tuple[str, ...] = ()
         for resource, amount in wanted.items():
-            one = self._fit((name, resource), amount, usage.get((name, resource), 0))
+            fr = (name, resource)
+            one = self._fit(fr, amount, usage.get(fr, 0))
             reasons += one.reasons
-            if rank(one, self.queue.fungibility) < rank(worst, self.queue.fungibility):
-                worst, needed_quota = one, one.needed_quota
             if one.mode is Mode.NO_FIT:
                 return FlavorTrial(
-                    Mode.NO_FIT, one.level, reasons=tuple(reasons), reason=one.reason, needed_quota=one.needed_quota
+                    Mode.NO_FIT, one.level, reasons=reasons, reason=one.reason, needed_quota=one.needed_quota
                 )
+            if one is not _FITS and rank(one, self.queue.fungibility) < rank(worst, self.queue.fungibility):
+                worst = one
             picks[resource] = Pick(name, one.mode, one.level)
-        return FlavorTrial(worst.mode, worst.level, picks, tuple(reasons), worst.reason, needed_quota=needed_quota)
+        return FlavorTrial(worst.mode, worst.level, picks, reasons, worst.reason, needed_quota=worst.needed_quota)
 
     def _fit(self, fr: FlavorResource, amount: int, assumed: int) -> FlavorTrial:
         flavor, resource = fr
@@ -252,7 +265,7 @@ class FlavorSearch:
         borrowing = self.quota.borrowing(queue, fr, needed)
         missing = needed - self.quota.available(queue, fr)
         if missing <= 0:
-            return FlavorTrial(Mode.FIT, borrowing.level)
+            return FlavorTrial(Mode.FIT, borrowing.level) if borrowing.level else _FITS
         more = to_text(resource, missing)
         text = f"insufficient unused quota for {resource} in flavor {flavor}, {more} more needed"
         if not (self.quota.nominal(queue, fr) >= needed or borrowing.below_root or self._preempts_while_borrowing()):
@@ -295,6 +308,9 @@ def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def _groups(pod_sets: Sequence[PodSet]) -> Iterator[list[PodSet]]:
     """Yields the pod sets by placement group, in the order of the first pod set of each group."""
+    if len(pod_sets) == 1:
+        yield list(pod_sets)
+        return
     keys: dict[str, int] = {}
 
     def place(item: tuple[int, PodSet]) -> int:

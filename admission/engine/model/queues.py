@@ -148,11 +148,14 @@ class ClusterQueue:
     @property
     def flavors(self) -> tuple[str, ...]:
         """All flavors, in the order of the groups."""
-        return tuple(quotas.flavor for group in self.groups for quotas in group.flavors)
+        return tuple([quotas.flavor for group in self.groups for quotas in group.flavors])
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         """Returns the resource group that covers the resource, or None."""
-        return next((group for group in self.groups if resource in group.resources), None)
+        for group in self.groups:
+            if resource in group.resources:
+                return group
+        return None
 
 
 @dataclass(frozen=True, slots=True)

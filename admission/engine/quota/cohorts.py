@@ -149,13 +149,16 @@ def set_parent(node: QuotaNode, parent: QuotaNode | None) -> None:
 
 def available(node: QuotaNode, fr: FlavorResource) -> int:
     """Returns what may still be used at the node, including borrowing; negative if usage exceeds quota."""
-    free = node.subtree.get(fr, 0) - node.usage.get(fr, 0)
+    used = node.usage.get(fr, 0)
     if node.parent is None:
-        return free
+        return node.subtree.get(fr, 0) - used
     from_above = available(node.parent, fr)
-    if (limit := node.quota(fr).borrowing_limit) is not None:
+    quota = node.quotas.get(fr, NO_QUOTA)
+    if (limit := quota.borrowing_limit) is not None:
         lent, used_above = contribution(node, fr)
         from_above = min(from_above, lent - used_above + limit)
+    if quota.lending_limit is None and used >= 0:
+        return from_above  # nothing is withheld
     return local_available(node, fr) + from_above
 
 
@@ -164,9 +167,10 @@ def potential(node: QuotaNode, fr: FlavorResource) -> int:
     total = node.subtree.get(fr, 0)
     if node.parent is None:
         return total
-    reach = held_back(node, fr) + potential(node.parent, fr)
-    limit = node.quota(fr).borrowing_limit
-    return reach if limit is None else min(reach, total + limit)
+    quota, reach = node.quotas.get(fr, NO_QUOTA), potential(node.parent, fr)
+    if quota.lending_limit is not None:
+        reach += held_back(node, fr)
+    return reach if quota.borrowing_limit is None else min(reach, total + quota.borrowing_limit)
 
 
 def expected_sums(node: QuotaNode) -> tuple[Sums, Sums]:

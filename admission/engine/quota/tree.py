@@ -33,6 +33,10 @@ class Borrowing:
     below_root: bool
 
 
+_ALONE, _IN_COHORT = Borrowing(0, False), Borrowing(0, True)
+"""The answers for requests that do not borrow."""
+
+
 class QuotaTree:
     """The cohort tree. Queues and cohorts have separate names: a queue and a cohort may share a name."""
 
@@ -234,7 +238,7 @@ class QuotaTree:
         """Returns how far up the tree the queue would have to borrow for `amount` more."""
         node = self._queues.get(queue)
         if node is None or node.parent is None or not _exceeds(node, fr, amount):
-            return Borrowing(0, node is not None and node.parent is not None)
+            return _ALONE if node is None or node.parent is None else _IN_COHORT
         left = amount - cohorts.local_available(node, fr)
         for ancestor in node.ancestors():
             if not _exceeds(ancestor, fr, left):
@@ -244,8 +248,10 @@ class QuotaTree:
 
     def cyclic(self, queue: str) -> bool:
         """Reports whether the queue is below cohorts that form a cycle."""
+        if not (on_cycle := self._on_cycle):
+            return False
         node = self._queues.get(queue)
-        return node is not None and any(ancestor.name in self._on_cycle for ancestor in node.ancestors())
+        return node is not None and any(ancestor.name in on_cycle for ancestor in node.ancestors())
 
     def tree_of(self, queue: str) -> str:
         """Returns a name for the queue's tree: equal for queues that share quota."""
