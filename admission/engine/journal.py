@@ -31,17 +31,15 @@ class Trial:
 
 
 class Journal:
-    """The inverses of the changes since the outermost open trial began."""
+    """The inverses of the changes since the outermost open trial began.
+
+    `recording`: a change must record its inverse, because a trial is open and no rollback is running. To be read only.
+    """
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
         self._open = 0
-        self._undoing = False
-
-    @property
-    def recording(self) -> bool:
-        """Whether a change must record its inverse: a trial is open, and no rollback is running."""
-        return self._open > 0 and not self._undoing
+        self.recording = False
 
     def record(self, undo: Callable[[], None]) -> None:
         """Records the inverse of a change; ignored unless `recording`."""
@@ -53,6 +51,7 @@ class Journal:
         """Opens a trial for the duration of the context. An exception inside reverts its changes even if they were kept."""
         trial, mark = Trial(), len(self._undo)
         self._open += 1
+        self.recording = True
         try:
             yield trial
         except BaseException:
@@ -66,15 +65,16 @@ class Journal:
             self._roll_back(mark)
         self._open -= 1
         if not self._open:
+            self.recording = False
             self._undo.clear()
 
     def _roll_back(self, mark: int) -> None:
-        self._undoing = True
+        self.recording = False
         try:
             while len(self._undo) > mark:
                 self._undo.pop()()
         finally:
-            self._undoing = False
+            self.recording = True
 
     # ---- changes of mappings and sets
 

@@ -65,10 +65,9 @@ def in_force(pod_set: PodSet, flavor: Flavor | None, waited: float) -> PodSet:
 
 def relaxes(workload: Workload) -> bool:
     """Reports whether a required level of the workload is relaxed over time."""
-    for pod_set in workload.pod_sets:
-        if pod_set.topology is not None and pod_set.topology.relax_after is not None:
-            return True
-    return False
+    return any(
+        pod_set.topology is not None and pod_set.topology.relax_after is not None for pod_set in workload.pod_sets
+    )
 
 
 def relaxation(workload: Workload, queue: ClusterQueue, flavors: Flavors, now: float) -> str:

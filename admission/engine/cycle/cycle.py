@@ -8,7 +8,7 @@ The cycle repeats these steps until nothing more fits or its budget is spent:
 4. *place*: domains for the pod sets of the head (solve.py). If there are none, the flavor that failed is refused and step 3
    tries the next one. If not even an empty cluster has room, the message counts the capacity of an empty cluster.
 5. *admit*: the ledger is charged at once, and the next workload of the queue becomes a head (outcomes.py). Workloads that
-   start together (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py).
+   start together (a GangGroup) go through steps 3 to 5 as one: all of them or none (gangs.py, group_decisions.py).
 6. *make room*: a head whose queue may preempt, or that can start with fewer pods, is nominated (nominate.py) against the
    ledger as it will be when the victims of earlier preemptors have left and their reservations are used.
    - *preempt*: the victims are evicted. Their capacity is reserved for the head in this cycle and the next ones, until
@@ -30,18 +30,17 @@ from functools import partial
 
 from admission.engine.cycle.backfill import BEHIND, Backfill
 from admission.engine.cycle.elastic import grow, slice_released
-from admission.engine.cycle.gang_fit import GroupNotStarted
-from admission.engine.cycle.gang_preemption import GangPreemption
-from admission.engine.cycle.gangs import INCOMPLETE, GangGroups, is_grouped
+from admission.engine.cycle.gangs import GangGroups, is_grouped
+from admission.engine.cycle.group_decisions import GroupDecisions
 from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
 from admission.engine.cycle.kept_quota import KeptQuota, keeps
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
-from admission.engine.cycle.outcomes import NOT_READY, Outcomes, requested
+from admission.engine.cycle.outcomes import Outcomes, requested
 from admission.engine.cycle.reservations import Reservations, starting_together
 from admission.engine.cycle.solve import Unsolved, flavors_of, place, refusals
-from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Evict, Preempt, Wait
+from admission.engine.decision import PREEMPTION_GATED, Admit, Decision, Preempt, Wait
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, Preemptions
 from admission.engine.flavors.search import Scope
 from admission.engine.ledger import Ledger
@@ -125,17 +124,11 @@ class _Cycle:
         self._outcomes = Outcomes(ledger, queues, now, *steps, startable=startable, fair=fair)
         if fair:
             self._reservations.keep_all()
-        self._groups = GangGroups(
-            ledger,
-            queues,
-            now,
-            self._cannot_evaluate,
-            self._reservations,
-            self._backfill.delays,
-            self._preemptions,
-            fair=fair,
+        delays = self._backfill.delays
+        groups = GangGroups(
+            ledger, queues, now, self._cannot_evaluate, self._reservations, delays, preemptions, fair=fair
         )
-        self._member_decisions: list[Decision] = []
+        self._groups = GroupDecisions(groups, self._outcomes, self._reservations)
         self.undecided: list[tuple[Workload, Exception]] = []
         for workload in queues.heads():
             self._outcomes.enter(workload)
@@ -161,8 +154,7 @@ class _Cycle:
                     self._give_up(head, error)
                     continue
                 if decision is not None:
-                    decisions += (decision, *self._member_decisions)
-                    self._member_decisions.clear()
+                    decisions += (decision, *self._groups.take_members())
                 elif not head.settled:
                     self._reservations.restore(head.workload)
         finally:
@@ -176,7 +168,7 @@ class _Cycle:
 
     def _give_up(self, head: Head, error: Exception) -> None:
         """Takes a workload whose evaluation raised an exception out of the queues."""
-        self._member_decisions.clear()
+        self._groups.take_members()
         self.undecided.append((head.workload, error))
         self._queues.remove(head.workload.key)
         if not head.settled:
@@ -215,7 +207,7 @@ class _Cycle:
         if (cannot_evaluate := self._cannot_evaluate(workload, queue)) is not None:
             return self._outcomes.wait(head, queue, *cannot_evaluate, hint=NOTHING_HELPS)
         if is_grouped(workload):
-            return self._decide_group(head, queue)
+            return self._groups.decide(head, queue)
         if workload.replaces and self._ledger.admission(workload.replaces) is not None:
             return self._grow(head, queue)
         if self._queues.stays_inadmissible(workload.key, self._hints.free(queue)):
@@ -279,45 +271,6 @@ class _Cycle:
         self._order.again(head)
         return None
 
-    # ---- step 5: admit
-
-    def _decide_group(self, head: Head, queue: ClusterQueue) -> Decision:
-        """Starts the whole group of the head, or none of it. Decisions on other members go into `_member_decisions`."""
-        key = head.workload.key
-        if self._outcomes.startable is not None and self._outcomes.startable <= 0:
-            return self._outcomes.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
-        found = self._groups.start(head.workload)
-        in_vain = isinstance(found, GroupNotStarted) or (isinstance(found, GangPreemption) and bool(found.victims))
-        if in_vain and self._reservations.free(head.workload) is not None:
-            self._outcomes.release(head.workload)
-        if (
-            isinstance(found, GangPreemption)
-            and (why := self._outcomes.too_often(head, queue, found.victims)) is not None
-        ):
-            return why
-        if isinstance(found, GroupNotStarted):
-            self._member_decisions += (Evict(one, INCOMPLETE, found.message_for(one)) for one in found.stranded)
-            return self._outcomes.wait(head, queue, found.reason, found.message_for(key))
-        if isinstance(found, GangPreemption):
-            return self._preempt_for_group(head, queue, found)
-        if self._outcomes.startable is not None:
-            self._outcomes.startable -= 1  # together they are one
-        admits = {each.workload.key: self._outcomes.start_member(each) for each in found}
-        self._member_decisions += (admit for other, admit in admits.items() if other != key)
-        return admits[key]
-
-    def _preempt_for_group(self, head: Head, queue: ClusterQueue, preemption: GangPreemption) -> Decision:
-        """Reserves capacity for all members of the group; the other members get their decision at their turn."""
-        key = head.workload.key
-        own, *others = sorted(preemption.nominations, key=lambda each: each.workload.key != key)
-        victims = frozenset(victim.workload for victim in preemption.victims)
-        self._outcomes.reserve(head, own, victims or self._reservations.leaving, others, evicts=bool(victims))
-        amounts = requested(head.workload, queue)
-        if not preemption.victims:
-            return Wait(key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, amounts)
-        message = f"{preemption.message}. Pending the preemption of {len(preemption.victims)} workload(s)"
-        return Preempt(key, preemption.victims, message, amounts)
-
     # ---- step 6: make room, or wait
 
     def _make_room(self, head: Head, queue: ClusterQueue, assignment: FlavorAssignment) -> Decision | None:
@@ -325,7 +278,7 @@ class _Cycle:
         workload = head.workload
         if (start := self._start_reserved(head, queue)) is not None:
             return start
-        fewer = any([p.min_count is not None and p.min_count < p.count for p in workload.pod_sets])
+        fewer = any(p.min_count is not None and p.min_count < p.count for p in workload.pod_sets)
         # flavors whose nodes are too full count as no fit by now, but nodes can be emptied as well as quota
         may_help = queue.preemption.evicts and (assignment.mode > Mode.NO_FIT or bool(head.refused))
         if assignment.mode < Mode.FIT and not fewer and not may_help:

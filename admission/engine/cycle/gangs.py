@@ -13,7 +13,7 @@ group holds nothing while it waits, so two groups never wait for each other.
 A member that has quota but has not started has lost the rest of its group (a failed write, a crash between two writes). If
 the rest neither fits nor can preempt, the member loses its quota, so that no gang holds capacity that cannot start. Running
 members count as present, but no member starts or evicts workloads to join a member that is being evicted: they start together
-after it has left. Called by cycle.py, which turns the result into decisions.
+after it has left. Called by group_decisions.py, which turns the result into decisions.
 """
 
 from __future__ import annotations

@@ -128,8 +128,9 @@ class QueueLine:
 
     `active`: a heap of the first member of each active class; outdated entries are dropped when they reach the top.
     `inadmissible_head`: order and reason of the refused head of a StrictFIFO queue; `inadmissible_head_hint`: its hint.
-    `requeues`: how often workloads were requeued. `timed`: the time limit is part of the shape. `aged`: older workloads may
-    evict more. `beside_reservations`: capacity reservations of other workloads may keep some workloads inadmissible.
+    `requeues`: how often workloads were requeued, except for node capacity. `timed`: the time limit is part of the shape.
+    `aged`: older workloads may evict more. `beside_reservations`: capacity reservations of other workloads may keep some
+    workloads inadmissible.
     """
 
     strict: bool = False
@@ -261,11 +262,13 @@ class QueueLine:
         self.inadmissible_head = None
         return True
 
+    @property
+    def waits_for_capacity(self) -> bool:
+        """Whether node capacity may help a workload that is inadmissible."""
+        return bool(self._by_capacity) or self.inadmissible_head is not None
+
     def capacity_freed(self, flavors: Collection[str]) -> bool:
         """Requeues classes that wait for node capacity of these flavors. Returns True if there is one."""
-        self.requeues += 1
-        if not self._by_capacity and self.inadmissible_head is None:
-            return False
         requeued = [group for group in self._by_capacity if _wants_capacity(group.hint, flavors)]
         for group in requeued:
             self._requeue(group)

@@ -5,6 +5,7 @@ PendingQueues puts workloads into the lines; scheduler_state.py and cycle/ repor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
@@ -24,7 +25,8 @@ BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recent
 class QueueLines:
     """The line of each ClusterQueue (`by_queue`), including queues that are not known (yet).
 
-    `items`: the pending workloads by key. `ready`: the queues that may have a head. `preemptors`: see there.
+    `items`: the pending workloads by key. `ready`: the queues that may have a head. `refused`: those in which a workload was
+    refused since node capacity last helped none. `preemptors`: see there.
     """
 
     def __init__(
@@ -39,6 +41,8 @@ class QueueLines:
         self._flavors = FlavorQueues()
         self.by_queue: dict[str, QueueLine] = {}
         self.ready: set[str] = set()
+        self.refused: set[str] = set()
+        self._freed: Counter[str] = Counter()
 
     def set_flavors(self, queue: str, flavors: frozenset[str]) -> None:
         """Records the flavors of which the queue has quota now."""
@@ -126,11 +130,18 @@ class QueueLines:
 
     def capacity_freed(self, flavors: Collection[str], beside: Beside) -> None:
         """Requeues workloads after the nodes of these flavors may have gained free capacity."""
-        names = self.queues_of(flavors)
-        for name in names:
-            if (line := self.by_queue.get(name)) is not None and line.capacity_freed(flavors):
+        self._freed.update(flavors)
+        for name in tuple(self.refused):
+            if not (line := self.by_queue[name]).waits_for_capacity:
+                self.refused.discard(name)
+            elif self._flavors.has(name, flavors) and line.capacity_freed(flavors):
                 self.ready.add(name)
-        self._end_reservations(self._reservations.end(names, beside(())))
+        if self._reservations:
+            self._end_reservations(self._reservations.end(self.queues_of(flavors), beside(())))
+
+    def changes(self, name: str) -> int:
+        """Returns a number that grows when workloads of the queue are requeued, or node capacity of its flavors is freed."""
+        return self.line(name).requeues + sum(self._freed[flavor] for flavor in self._flavors.by_queue.get(name, ()))
 
     def queues_of(self, flavors: Iterable[str]) -> set[str]:
         """Returns the queues with quota of any of these flavors: freed capacity of a flavor could help them."""
@@ -174,20 +185,26 @@ class QueueLines:
 
 
 class FlavorQueues:
-    """The queues of each flavor, and the flavors of each queue: freed node capacity of a flavor may help its queues."""
+    """The queues of each flavor, and the flavors of each queue (`by_queue`): freed node capacity of a flavor may help its
+    queues.
+    """
 
     def __init__(self) -> None:
-        self._flavors: dict[str, frozenset[str]] = {}
+        self.by_queue: dict[str, frozenset[str]] = {}
         self._queues: dict[str, set[str]] = {}
 
     def put(self, queue: str, flavors: frozenset[str]) -> None:
         """Records the flavors of the queue; an empty set for a removed queue."""
-        old = self._flavors.get(queue, frozenset())
+        old = self.by_queue.get(queue, frozenset())
         for flavor in old - flavors:
             self._queues[flavor].discard(queue)
         for flavor in flavors - old:
             self._queues.setdefault(flavor, set()).add(queue)
-        self._flavors[queue] = flavors
+        self.by_queue[queue] = flavors
+
+    def has(self, queue: str, flavors: Collection[str]) -> bool:
+        """Reports whether the queue has any of these flavors."""
+        return not self.by_queue.get(queue, frozenset()).isdisjoint(flavors)
 
     def of(self, flavors: Iterable[str]) -> set[str]:
         """Returns the queues that have any of these flavors."""
@@ -195,4 +212,4 @@ class FlavorQueues:
 
     def beside(self, queue: str) -> set[str]:
         """Returns the queues that share a flavor with this one, itself included if it has a flavor."""
-        return self.of(self._flavors.get(queue, ()))
+        return self.of(self.by_queue.get(queue, ()))

@@ -202,6 +202,7 @@ class PendingQueues:
             heappush(self._steps, (again, next(self._sequence), name, item.group))
         item.group.again = again
         line.beside_reservations |= bool(self._reservations)
+        self.lines.refused.add(name)
         for other in line.refuse(order_of(item.workload), item.group, reason, overtaken=overtaken, hint=hint):
             self._notices.add(self._items[other].workload, reason, BYPASSED)
         return line.strict and not overtaken
@@ -250,6 +251,7 @@ class PendingQueues:
         if item.group is None:
             return
         if line.strict:
+            self.lines.refused.add(name)
             line.hold_head(order_of(item.workload), item.group, reservation.hint)
         else:
             line.leave(key, item.group)
@@ -303,12 +305,12 @@ class PendingQueues:
         if item is None or item.tried is None:
             return {}
         requeues, tried = item.tried
-        return tried if requeues == self.lines.line(item.workload.cluster_queue).requeues else {}
+        return tried if requeues == self.lines.changes(item.workload.cluster_queue) else {}
 
     def remember(self, key: str, tried: Mapping[tuple[str, str], int]) -> None:
         """Stores where the workload's flavor search ended; empty: it starts at the first flavor again."""
         item = self._items[key]
-        item.tried = (self.lines.line(item.workload.cluster_queue).requeues, tried) if tried else None
+        item.tried = (self.lines.changes(item.workload.cluster_queue), tried) if tried else None
 
     def take_notices(self) -> list[NotEvaluated]:
         """Returns the notices for workloads that were not evaluated, in order; each is returned once."""

@@ -157,12 +157,14 @@ class QuotaTree:
 
     def add(self, queue: str, usage: Usage) -> None:
         """Charges usage to the queue and, beyond what it withholds, to its ancestors; never refuses, so call `fits` first."""
-        self._journal.record(partial(self._charge, queue, usage, -1))
+        if self._journal.recording:
+            self._journal.record(partial(self._charge, queue, usage, -1))
         self._charge(queue, usage, +1)
 
     def remove(self, queue: str, usage: Usage) -> None:
         """Removes what `add` charged."""
-        self._journal.record(partial(self._charge, queue, usage, +1))
+        if self._journal.recording:
+            self._journal.record(partial(self._charge, queue, usage, +1))
         self._charge(queue, usage, -1)
 
     def _charge(self, queue: str, usage: Usage, sign: int) -> None:

@@ -82,7 +82,13 @@ class Columns:
 
     def vector(self, amounts: Amounts) -> Vector:
         """Returns the amounts by column, capped so that sums cannot overflow."""
-        return tuple([(self.of(name), max(-LIMIT, min(amount, LIMIT))) for name, amount in amounts.items()])
+        columns, found = self.index, []
+        for name, amount in amounts.items():
+            column = columns.get(name)
+            if column is None:
+                column = self.of(name)
+            found.append((column, amount if -LIMIT <= amount <= LIMIT else max(-LIMIT, min(amount, LIMIT))))
+        return tuple(found)
 
 
 def times(vector: Vector, count: int) -> Vector:

@@ -50,8 +50,10 @@ class Allocations:
     def charge(self, workload: Workload, admission: Admission) -> None:
         """Charges an admission and cover the workload's bound pods. The workload must have no admission in force."""
         allocation = Allocation(workload, admission, dict(self._entries(workload, admission)))
-        if any(entry.facts is not None and entry.facts.has_terms for entry in allocation.entries.values()):
-            self._placed.watch(borne=True)
+        for entry in allocation.entries.values():
+            if entry.facts is not None and entry.facts.has_terms:
+                self._placed.watch(borne=True)
+                break
         self._journal.put(self.by_workload, workload.key, allocation)
         self._journal.add(self.by_queue.setdefault(admission.cluster_queue, set()), workload.key)
         self._shift(allocation, +1)
@@ -65,8 +67,9 @@ class Allocations:
         """Charge (sign 1) or release (-1) the entries that are charged as a whole, and report the pods of all entries to the
         terms that count them.
         """
+        counted = self._placed.takes
         for entry in allocation.entries.values():
-            if self._placed.takes:
+            if counted:
                 self._placed.shift(entry.facts, entry.place, 0, sign * entry.count, entry.slot[0])
             if not entry.by_node:
                 self._capacity.charge(entry.spot, entry.vector, sign * entry.count)
@@ -255,15 +258,17 @@ class Allocations:
             self._journal.add(entry.excess, key)
             self._journal.put(self._excess_of, key, slot)
         self._mark_surplus(pod, True)
-        self._placed.shift(pod.facts, on_node(pod.node), 1, 0)
+        if self._placed.takes:
+            self._placed.shift(pod.facts, on_node(pod.node), 1, 0)
         self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)))
         self.assumed.move_from_overcommitted(pod.node)
 
     def _cover(self, slot: Slot, entry: EntryUsage, pod: BoundPod) -> None:
         self._journal.put(self.slot_of, pod.key, slot)
         self._journal.add(entry.covered, pod.key)
-        self._placed.shift(pod.facts, on_node(pod.node), 0, 1)
-        self._placed.shift(entry.facts, entry.place, 0, -1, slot[0])
+        if self._placed.takes:
+            self._placed.shift(pod.facts, on_node(pod.node), 0, 1)
+            self._placed.shift(entry.facts, entry.place, 0, -1, slot[0])
         self.assumed.replace_by_bound(entry, pod.node)
         self._charge_covered(entry, pod, +1)
         self.assumed.move_from_overcommitted(pod.node)
@@ -288,6 +293,8 @@ class Allocations:
     def surplus(self, entry: EntryUsage, pod: BoundPod) -> Vector:
         """Returns the usage of the pod beyond the amounts that its entry counts for one pod."""
         taken = self._capacity.columns.vector(held(pod))
+        if taken == entry.vector:
+            return ()
         counted = dict(entry.vector)
         return tuple(
             (column, amount - counted.get(column, 0)) for column, amount in taken if amount > counted.get(column, 0)
@@ -300,16 +307,18 @@ class Allocations:
         if slot is None:
             self._forget_excess(pod)
             self._mark_surplus(pod, False)
-            self._placed.shift(pod.facts, on_node(pod.node), -1, 0)
+            if self._placed.takes:
+                self._placed.shift(pod.facts, on_node(pod.node), -1, 0)
             self._capacity.add_foreign(pod.node, self._capacity.columns.vector(held(pod)), -1)
             return
         entry = self.entry_of(slot)
         self._journal.drop(self.slot_of, key)
+        if self._placed.takes:
+            if entry is not None:
+                self._placed.shift(entry.facts, entry.place, 0, 1, slot[0])
+            self._placed.shift(pod.facts, on_node(pod.node), 0, -1)
         if entry is not None:
-            self._placed.shift(entry.facts, entry.place, 0, 1, slot[0])
             self._journal.discard(entry.covered, key)
-        self._placed.shift(pod.facts, on_node(pod.node), 0, -1)
-        if entry is not None:
             self._charge_covered(entry, pod, -1)
 
     def _forget_excess(self, pod: BoundPod) -> None:

@@ -243,9 +243,9 @@ class Capacity:
         node = None if record is None else record.node
         if node is None:
             return (name,) if levels == (HOSTNAME_LABEL,) else None
-        if any(level not in node.labels for level in levels):
-            return None
-        return tuple(node.labels[level] for level in levels)
+        labels = node.labels
+        values = [labels[level] for level in levels if level in labels]
+        return tuple(values) if len(values) == len(levels) else None
 
     # ---- usage of admitted workloads
 

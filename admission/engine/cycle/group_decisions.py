@@ -1,0 +1,68 @@
+"""Turns the result for a GangGroup (gangs.py) into decisions: all members start, victims leave for all of them, or all wait.
+
+cycle.py asks at the turn of the group's head. That head gets its decision like any other; decisions on the other members are
+kept until the cycle takes them.
+"""
+
+from __future__ import annotations
+
+from admission.engine.cycle.gang_fit import GroupNotStarted
+from admission.engine.cycle.gang_preemption import GangPreemption
+from admission.engine.cycle.gangs import INCOMPLETE, GangGroups
+from admission.engine.cycle.head_order import Head
+from admission.engine.cycle.nominate import DEFERRED
+from admission.engine.cycle.outcomes import NOT_READY, Outcomes, requested
+from admission.engine.cycle.reservations import Reservations
+from admission.engine.decision import Decision, Evict, Preempt, Wait
+from admission.engine.model import ClusterQueue
+from admission.engine.reasons import Reason
+
+
+class GroupDecisions:
+    """The decisions on the groups of one cycle."""
+
+    def __init__(self, groups: GangGroups, outcomes: Outcomes, reservations: Reservations) -> None:
+        self._groups, self._outcomes, self._reservations = groups, outcomes, reservations
+        self._of_members: list[Decision] = []
+
+    def take_members(self) -> list[Decision]:
+        """Returns the decisions on other members of the last group, once."""
+        taken, self._of_members = self._of_members, []
+        return taken
+
+    def decide(self, head: Head, queue: ClusterQueue) -> Decision:
+        """Starts the whole group of the head, or none of it. Returns the decision on the head."""
+        key = head.workload.key
+        if self._outcomes.startable is not None and self._outcomes.startable <= 0:
+            return self._outcomes.wait(head, queue, Reason.WAITING_FOR_PODS_READY, NOT_READY)
+        found = self._groups.start(head.workload)
+        in_vain = isinstance(found, GroupNotStarted) or (isinstance(found, GangPreemption) and bool(found.victims))
+        if in_vain and self._reservations.free(head.workload) is not None:
+            self._outcomes.release(head.workload)
+        if (
+            isinstance(found, GangPreemption)
+            and (why := self._outcomes.too_often(head, queue, found.victims)) is not None
+        ):
+            return why
+        if isinstance(found, GroupNotStarted):
+            self._of_members += (Evict(one, INCOMPLETE, found.message_for(one)) for one in found.stranded)
+            return self._outcomes.wait(head, queue, found.reason, found.message_for(key))
+        if isinstance(found, GangPreemption):
+            return self._preempt(head, queue, found)
+        if self._outcomes.startable is not None:
+            self._outcomes.startable -= 1  # together they are one
+        admits = {each.workload.key: self._outcomes.start_member(each) for each in found}
+        self._of_members += (admit for other, admit in admits.items() if other != key)
+        return admits[key]
+
+    def _preempt(self, head: Head, queue: ClusterQueue, preemption: GangPreemption) -> Decision:
+        """Reserves capacity for all members of the group; the other members get their decision at their turn."""
+        key = head.workload.key
+        own, *others = sorted(preemption.nominations, key=lambda each: each.workload.key != key)
+        victims = frozenset(victim.workload for victim in preemption.victims)
+        self._outcomes.reserve(head, own, victims or self._reservations.leaving, others, evicts=bool(victims))
+        amounts = requested(head.workload, queue)
+        if not preemption.victims:
+            return Wait(key, Reason.WAITING_FOR_PREEMPTED, DEFERRED, True, amounts)
+        message = f"{preemption.message}. Pending the preemption of {len(preemption.victims)} workload(s)"
+        return Preempt(key, preemption.victims, message, amounts)
