@@ -54,7 +54,8 @@ def count_in(amounts: Amounts, free: Mapping[int, Ints], columns: Mapping[str, i
         fit = whole if fit is None else np.minimum(fit, whole)
     if fit is None:
         return np.full(size, MOST, dtype=np.int64)
-    return np.clip(fit, 0, MOST)
+    found: Ints = np.maximum(fit, 0)
+    return np.minimum(found, MOST, out=found)
 
 
 def rows_below(tree: Tree, level: int, slots: Sequence[int]) -> Bools:
@@ -196,11 +197,12 @@ class Counter:
         excluded = tree.matcher.excluded(self._resolved.wants, self._size, alive)
         feasible = alive if self._feasible is None else alive & self._feasible
         inside = feasible if self._inside is None else feasible & self._inside
+        outside = 0 if self._inside is None else np.count_nonzero(feasible) - np.count_nonzero(inside)
         return Exclusions(
-            total_nodes=int(alive.sum()),
+            total_nodes=int(np.count_nonzero(alive)),
             node_selector=excluded.selector,
             affinity=excluded.affinity,
-            topology_domain=int(feasible.sum()) - int(inside.sum()),
+            topology_domain=int(outside),
             volumes=excluded.volumes,
             taints=excluded.taints,
             pods=self._near(inside),
@@ -210,27 +212,30 @@ class Counter:
     def _near(self, inside: Bools) -> dict[str, int]:
         """Returns, by pod term, how many otherwise usable rows it excludes, because of existing pods or of the gang's own."""
         tree, wants, counts = self._tree, self._resolved.wants, {}
-        left = tree.rows.alive & _all(tree.matcher.feasible(wants, self._size), self._size)
+        left: Bools | None = None
         for kind, key, closed in tree.neighbours.closing(wants.facts, tree, empty=self._empty):
-            if number := int((left & closed).sum()):
+            if left is None:
+                left = tree.rows.alive & _all(tree.matcher.feasible(wants, self._size), self._size)
+            if number := int(np.count_nonzero(left & closed)):
                 counts[f"{kind} {key}"] = number
             left = left & ~closed
         if self._apart:
             fit = self._fitting(self._resolved.request, inside)
-            if number := int(((fit > 0) & (self._spread(fit) == 0)).sum()):
+            if number := int(np.count_nonzero((fit > 0) & (self._spread(fit) == 0))):
                 counts[f"one pod of the gang for each {' and '.join(self._apart)}"] = number
         return counts
 
     def _short(self, rows: Bools) -> dict[str, int]:
         """Returns, by resource, how many of these rows hold no pod for lack of it; the first resource by name counts."""
-        columns, counts = self._tree.columns.index, {}
-        left = rows.copy()
-        for resource in sorted(name for name, amount in self._resolved.request.items() if amount):
-            fit = count_in({resource: self._resolved.request[resource]}, self._free, columns, self._size)
-            short = left & (fit == 0)
-            if number := int(short.sum()):
+        columns, counts, left = self._tree.columns.index, {}, rows
+        for resource, amount in sorted(self._resolved.request.items()):
+            if not amount:
+                continue
+            have = self._free.get(columns.get(resource, -1))
+            short = left if have is None else left & (have < amount)
+            if number := int(np.count_nonzero(short)):
                 counts[resource] = number
-            left &= ~short
+                left = left & ~short
         return counts
 
 

@@ -308,7 +308,6 @@ def _assigned(tree: Tree, group: Group, found: Found) -> Iterator[tuple[Placemen
 
 
 def _assignment(tree: Tree, ids: Ints, counts: Ints) -> Assignment:
-    domains = zip(ids.tolist(), counts.tolist(), strict=True)
-    return Assignment(
-        tree.output_levels, tuple(DomainCount(tree.values(domain), count) for domain, count in domains if count > 0)
-    )
+    some = counts > 0
+    values = tree.values_of(ids[some].tolist())
+    return Assignment(tree.output_levels, tuple(map(DomainCount, values, counts[some].tolist())))

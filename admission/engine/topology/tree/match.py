@@ -235,16 +235,11 @@ class Matcher:
                     text = taint_text(taint)
                     counts[text] = counts.get(text, 0) + number
             left = left & self._tolerant(taints)[classes]
-        before = int(left.sum())
-        if (selected := self._selected(wants, size)) is not None:
-            left = left & selected
-        after = int(left.sum())
-        if (attracted := self._attracted(wants, size)) is not None:
-            left = left & attracted
-        matching = int(left.sum())
-        if (reached := self._reached(wants, size)) is not None:
-            left = left & reached
-        return Excluded(counts, before - after, after - matching, matching - int(left.sum()))
+        numbers: list[int] = []
+        for part in (self._selected(wants, size), self._attracted(wants, size), self._reached(wants, size)):
+            numbers.append(0 if part is None else int(np.count_nonzero(left & ~part)))
+            left = left if part is None else left & part
+        return Excluded(counts, *numbers)
 
     def scores(self, wants: Wants, size: int) -> Ints:
         """Returns the sum of the weights of the matching preferred terms, by row."""

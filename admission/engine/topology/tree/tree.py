@@ -11,7 +11,7 @@ pods: capacity.py applies changes, count.py and place_group.py read the tree. Ru
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -149,6 +149,11 @@ class Tree:
         """Returns the values by which an assignment names a lowest-level domain: the hostname only, or all levels."""
         path = self.levels[-1].paths[domain]
         return path[-1:] if self.shape.by_host else path
+
+    def values_of(self, domains: Iterable[int]) -> list[Values]:
+        """Returns the values of these lowest-level domains, in this order."""
+        paths = self.levels[-1].paths
+        return [paths[domain][-1:] for domain in domains] if self.shape.by_host else [paths[each] for each in domains]
 
     @property
     def output_levels(self) -> tuple[str, ...]:
