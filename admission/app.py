@@ -7,7 +7,6 @@ parts, `admission.webhook.app` the webhook process; `admission.__main__` reads t
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections.abc import Awaitable, Callable
 
@@ -108,7 +107,6 @@ class _Controller:
         await self._job_kinds.informer.synced(self._sync_timeout)
         # The previous leader's last admissions must be in the ledger, even if the watch has not delivered them yet.
         await self.views.workloads.refresh()
-        gc.freeze()  # full garbage collections, which hold the loop, look only at what has come since
         async with asyncio.TaskGroup() as group:
             for name, run in (one for part in self.parts for one in part.runs):
                 group.create_task(_awaited(run), name=name)

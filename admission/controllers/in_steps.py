@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from typing import Final
 
-STEP: Final = 0.01
-"""Seconds after which control returns to the loop."""
+from api.kube.turns import TURN
 
 
 class InSteps:
@@ -28,7 +26,7 @@ class InSteps:
     def _advance(self) -> None:
         self._next = None
         loop = asyncio.get_running_loop() if _has_loop() else None
-        until = time.perf_counter() + STEP
+        until = time.perf_counter() + TURN
         for _ in self._work:
             if loop is not None and time.perf_counter() > until:
                 self._next = loop.call_soon(self._advance)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import gc
 import resource
 import sys
 from asyncio.sslproto import SSLProtocol
@@ -57,8 +56,6 @@ from api.queues import ClusterQueue, LocalQueue, WorkloadPriorityClass
 from api.topology import ResourceFlavor, Topology
 
 WEBHOOK = "webhook"
-_COLLECTION = 10.0
-"""Seconds between garbage collections. One with a thousand connections takes 20 ms, during which the event loop stops."""
 # Parameters of glibc's mallopt (malloc.h).
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8
 _TLS_BUFFER = 32 * 1024
@@ -111,12 +108,7 @@ async def run_webhook(process: Process, settings: AdmissionSettings) -> None:
             await loaded.wait()
             async with serving(handlers, tls, settings.webhook.host, settings.webhook.port):
                 listening.set()
-                gc.collect()
-                gc.freeze()
-                while True:
-                    # Connections that fail before TLS leave reference cycles, too few for Python to collect soon.
-                    await asyncio.sleep(_COLLECTION)
-                    gc.collect()
+                await asyncio.Event().wait()
 
         async with asyncio.TaskGroup() as group:
             for informer in (*informers, kinds.informer):

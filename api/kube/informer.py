@@ -33,13 +33,12 @@ from api.kube.resources import Resource
 from api.kube.settings import InformerSettings
 from api.kube.store import Change, ChangeType, Store
 from api.kube.stream import BOOKMARK, WatchEvent
+from api.kube.turns import Turns
 from api.kube.watch_lag import OwnWrites
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-# Handlers of a large first list must not block the loop for its whole length.
-_SHOW_AT_ONCE = 500
 # A watch that the server ends orderly after so many seconds counts as a success, even without events.
 _QUIET = 1.0
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -202,10 +201,12 @@ class Informer(Generic[T]):
             initial_events=self._initial is not None,
             **self._selection,
         )
+        turns = Turns()
         async with aclosing(watch) as events:
-            async for event in events:
+            async for event in events:  # those that arrived together come without a pause between them
                 self._failures = 0
                 await self._handle_event(event, refreshes)
+                await turns.give_way()
         if self._clock.now() - started > _QUIET:
             self._failures = 0
 
@@ -241,8 +242,10 @@ class Informer(Generic[T]):
             page: Page[msgspec.Raw] = await self._kube.list_raw(
                 self.resource, limit=limit, continue_=token, **self._selection
             )
+            turns = Turns()
             for raw in page.items:
                 self._collect(items, raw)
+                await turns.give_way()
             token = page.continue_
             if not token:
                 return items, page.resource_version
@@ -259,9 +262,9 @@ class Informer(Generic[T]):
     async def _show(self, items: dict[str, T]) -> None:
         """Makes the copy equal to `items`."""
         metrics.INFORMER_LISTS.labels(self.resource.plural).inc()
-        for count, _ in enumerate(self._store.replace(items), 1):
-            if count % _SHOW_AT_ONCE == 0:
-                await asyncio.sleep(0)
+        turns = Turns()
+        for _ in self._store.replace(items):
+            await turns.give_way()
         self._synced.set()
 
     async def _complete(self, version: str, refreshes: int) -> None:

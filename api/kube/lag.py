@@ -2,7 +2,7 @@
 
 A timer is due every `PERIOD` seconds, and its delay is the lag. On a busy machine another process is often the cause, so the
 CPU time that this process used since the last iteration is measured too. The smaller of both is the most that this process
-itself can have caused. process.serve runs it.
+itself can have caused. steps.py measures single steps. Between two turns garbage.py collects. process.serve runs it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from typing import Final
 
 from api.kube import metrics
+from api.kube.garbage import Garbage
 
 log = logging.getLogger(__name__)
 
@@ -32,10 +33,19 @@ def held(delay: float, cpu: float) -> float:
 
 async def watch_loop() -> None:
     """Measures until cancelled."""
+    garbage = Garbage()
+    try:
+        await _watch(garbage)
+    finally:
+        garbage.close()
+
+
+async def _watch(garbage: Garbage) -> None:
     cpu = time.process_time()
     for turn in itertools.count():
         if turn % _COUNTED == 0:
             metrics.TASKS.set(len(asyncio.all_tasks()))
+        garbage.collect()
         due = time.perf_counter() + PERIOD
         await asyncio.sleep(PERIOD)
         delay, before = max(0.0, time.perf_counter() - due), cpu

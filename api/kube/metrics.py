@@ -76,6 +76,18 @@ LOOP_HELD: Final = Histogram(
     buckets=_LAGS,
 )
 
+LONG_STEPS: Final = Histogram(
+    "stowage_loop_step_seconds",
+    "CPU seconds of a step of the event loop, of those that took 10 ms or more. More than 50 ms is a defect.",
+    buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+COLLECTIONS: Final = Histogram(
+    "stowage_garbage_collection_seconds",
+    "CPU seconds of a garbage collection, during which nothing else runs, by Python's generation.",
+    ("generation",),
+    buckets=_LAGS,
+)
+
 TASKS: Final = Gauge("stowage_tasks", "Tasks of the event loop that have not ended, counted once a second.")
 
 LEADER: Final = Gauge("stowage_leader", "1 while this process holds the Lease.", ("lease",))

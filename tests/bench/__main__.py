@@ -8,10 +8,12 @@ from tests.bench import (
     binds,
     coldstart,
     cycle,
+    ends,
     exact,
     explain,
     failures,
     gangs,
+    holds,
     jobs,
     joint,
     kinds,
@@ -109,6 +111,18 @@ def cycle_command() -> None:
 def waiting_command() -> None:
     """Cycles beside very many that wait, and a book of very many nodes."""
     waiting.run()
+
+
+@app.command("ends")
+def ends_command(jobs: int = 1000) -> None:
+    """How soon Workloads are Finished after their jobs."""
+    ends.run(jobs)
+
+
+@app.command("holds")
+def holds_command(share: float = 1.0) -> None:
+    """Which work holds the controller's event loop beside a large cluster."""
+    holds.run(share)
 
 
 @app.command("webhook")

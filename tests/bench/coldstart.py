@@ -99,7 +99,7 @@ def fill(store: ObjectStorage, load: dict[str, Any]) -> None:
     store.seed(LOCAL_QUEUES, [_named("lq", {"clusterQueue": "cq"}, NAMESPACE)])
     store.seed(NODES, iter(hosts))
     store.seed(JOBS, (_job(index, load) for index in range(load["jobs"])))
-    store.seed(WORKLOADS, (_workload(index, load) for index in range(load["jobs"])))
+    store.seed(WORKLOADS, (_workload(index, load, _uid_of(store, index)) for index in range(load["jobs"])))
     store.seed(PODS, _pods(load))
 
 
@@ -195,8 +195,9 @@ def _template() -> dict[str, Any]:
     return {"metadata": metadata, "spec": spec}
 
 
-def _job_uid(index: int) -> str:
-    return f"00000000-0000-4000-8000-{index:012}"
+def _uid_of(store: ObjectStorage, index: int) -> str:
+    """Of the job in the store, which gives it."""
+    return str(store.get(JOBS, f"job-{index:05}", NAMESPACE)["metadata"]["uid"])
 
 
 def _started(index: int) -> dict[str, Any]:
@@ -215,7 +216,6 @@ def _job(index: int, load: dict[str, Any]) -> dict[str, Any]:
         "metadata": {
             "name": f"job-{index:05}",
             "namespace": NAMESPACE,
-            "uid": _job_uid(index),
             "labels": {names.QUEUE_NAME_LABEL: "lq"},
         },
         "spec": {
@@ -230,16 +230,18 @@ def _job(index: int, load: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hosts_of(index: int, load: dict[str, Any]) -> list[str]:
-    """Neighbours in one rack: jobs fill the racks one after the other, as far as whole jobs fit."""
+    """Neighbours in one rack: jobs fill the racks one after the other, as far as whole jobs fit. Small jobs share hosts."""
+    if load["pods_per_job"] < PER_HOST:
+        return [_host(index % (load["blocks"] * load["racks"] * load["hosts"]))]
     each = load["pods_per_job"] // PER_HOST
     per_rack = load["hosts"] // each
     start = index // per_rack * load["hosts"] + index % per_rack * each
     return [_host(number) for number in range(start, start + each)]
 
 
-def _workload(index: int, load: dict[str, Any]) -> dict[str, Any]:
+def _workload(index: int, load: dict[str, Any], uid: str) -> dict[str, Any]:
     count, name = load["pods_per_job"], f"job-{index:05}"
-    domains = [((host,), PER_HOST) for host in _hosts_of(index, load)]
+    domains = [((host,), min(count, PER_HOST)) for host in _hosts_of(index, load)]
     usage = {"cpu": str(4 * count), "memory": f"{32 * count}Gi", GPU: str(count)}
     assignment = {
         "name": "main",
@@ -252,7 +254,7 @@ def _workload(index: int, load: dict[str, Any]) -> dict[str, Any]:
         "apiVersion": "batch/v1",
         "kind": "Job",
         "name": name,
-        "uid": _job_uid(index),
+        "uid": uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }
@@ -263,7 +265,7 @@ def _workload(index: int, load: dict[str, Any]) -> dict[str, Any]:
             "name": name,
             "namespace": NAMESPACE,
             "finalizers": [names.IN_USE_FINALIZER],
-            "labels": {names.JOB_UID_LABEL: _job_uid(index)},
+            "labels": {names.JOB_UID_LABEL: uid},
             "ownerReferences": [owner],
         },
         "spec": {"active": True, "queueName": "lq", "priority": 0, "podSets": [pod_set]},

@@ -39,7 +39,7 @@ from admission.controllers.jobs.fingerprint import fingerprint_of
 from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_leftover_pods
 from admission.controllers.jobs.orphans import OrphanedWorkloads
 from admission.controllers.jobs.plan import plan
-from admission.controllers.jobs.predicates import has_turned, is_progress
+from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.workload_writer import WorkloadWriter
 from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_selective
@@ -189,8 +189,12 @@ class JobController:
             if change.type is ChangeType.DELETED:
                 self._latest_jobs.forget(key, change.object)
                 self._last_fingerprints.pop(key, None)
-            collected = not self._options.wait_for_pods_ready and is_progress(change, self._adapters[framework])
-            self.queue.add_after(key, PROGRESS if collected else 0.0)
+            adapter = self._adapters[framework]
+            if has_ended(change, adapter):
+                self.queue.add(key, urgent=True)
+            else:
+                collected = not self._options.wait_for_pods_ready and is_progress(change, adapter)
+                self.queue.add_after(key, PROGRESS if collected else 0.0)
             self._queue_whole(change.object)
 
         return changed

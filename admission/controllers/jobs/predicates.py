@@ -27,6 +27,13 @@ def is_progress(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:
     return old.get("spec") == new.get("spec") and all(was.get(part) == now.get(part) for part in _METADATA)
 
 
+def has_ended(change: Change[dict[str, Any]], kind: JobIntegration) -> bool:
+    """Reports whether the job has just ended or gone: its quota, which others wait for, is then released first."""
+    if change.type is ChangeType.DELETED:
+        return True
+    return change.old is not None and kind.finished(change.object) is not None and kind.finished(change.old) is None
+
+
 def has_turned(change: Change[Workload]) -> bool:
     """Reports whether pods must start or stop because of the change, which is then reconciled first."""
     if change.old is None or change.type is ChangeType.DELETED:

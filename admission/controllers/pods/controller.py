@@ -160,7 +160,10 @@ class PodController:
         ours = pod.metadata.uid in self._act.starting
         step = not self._options.wait_for_pods_ready and is_pod_progress(change, ours=ours) and self._is_admitted(key)
         if not pod.group:
-            self.queue.add_after(key, ON_ITS_WAY if step else 0.0)
+            if pod.terminated or change.type is ChangeType.DELETED:
+                self.queue.add(key, urgent=True)  # releases quota, for which others wait
+            else:
+                self.queue.add_after(key, ON_ITS_WAY if step else 0.0)
             return
         count = self._pods.count(BY_GROUP, key.partition(":")[2])
         wait = ON_ITS_WAY if step else INCOMPLETE if self._is_short(pod, key, count) else BATCH

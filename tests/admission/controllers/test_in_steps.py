@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from admission.controllers.in_steps import STEP, InSteps
+from admission.controllers.in_steps import InSteps
+from api.kube.turns import TURN
 
 
 def work(done: list[str], name: str, parts: int) -> Iterator[None]:
     for n in range(parts):
-        until = time.perf_counter() + STEP / 4
+        until = time.perf_counter() + TURN / 4
         while time.perf_counter() < until:
             pass
         done.append(f"{name}{n}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.jobs.predicates import has_turned, is_progress
+from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress
 from admission.integrations.job import BatchJob
 from api.kube.store import Change, ChangeType
 from api.names import ADMITTED, EVICTED, QUOTA_RESERVED
@@ -39,6 +39,29 @@ def test_only_its_pods_coming_and_going_is_progress_of_a_job(patch: dict[str, An
     assert is_progress(Change(ChangeType.MODIFIED, "ns/j", after, RUNNING), BatchJob()) is progress
     assert not is_progress(Change(ChangeType.DELETED, "ns/j", after, RUNNING), BatchJob())
     assert not is_progress(Change(ChangeType.ADDED, "ns/j", after, None), BatchJob())
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "patch", "ended"),
+    [
+        pytest.param(ChangeType.MODIFIED, RUNNING, {"status": {"conditions": ENDED}}, True, id="it ended"),
+        pytest.param(ChangeType.DELETED, RUNNING, {}, True, id="it is gone"),
+        pytest.param(ChangeType.MODIFIED, RUNNING, {"status": {"ready": 3}}, False, id="it runs"),
+        pytest.param(
+            ChangeType.MODIFIED,
+            merged(RUNNING, {"status": {"conditions": ENDED}}),
+            {"metadata": {"labels": {"a": "b"}}, "status": {"conditions": ENDED}},
+            False,
+            id="it had ended before",
+        ),
+        pytest.param(ChangeType.ADDED, None, {"status": {"conditions": ENDED}}, False, id="listed after its end"),
+    ],
+)
+def test_the_end_of_a_job_precedes_the_starts_of_others(
+    kind: ChangeType, old: dict[str, Any] | None, patch: dict[str, Any], ended: bool
+) -> None:
+    after = merged(json.loads(json.dumps(RUNNING)), patch)
+    assert has_ended(Change(kind, "ns/j", after, old), BatchJob()) is ended
 
 
 def workload(*kinds: str) -> Workload:
