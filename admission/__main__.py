@@ -1,4 +1,4 @@
-"""`python -m admission webhook | controller`."""
+"""`python -m admission webhook | controller | dashboard`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from api.kube.process import Process, serve
 
 Run = Callable[[Process, AdmissionSettings], Awaitable[None]]
 
-PROCESSES = {"controller": ("admission.app", "run_controller"), "webhook": ("admission.webhook.app", "run_webhook")}
+PROCESSES = {
+    "controller": ("admission.app", "run_controller"),
+    "dashboard": ("admission.dashboard.app", "run_dashboard"),
+    "webhook": ("admission.webhook.app", "run_webhook"),
+}
 """Module and function of each process, imported lazily so that the webhook does not load the scheduler."""
 
 

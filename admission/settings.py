@@ -1,4 +1,4 @@
-"""Settings of the processes webhook and controller, read once by `admission.__main__`."""
+"""Settings of the processes webhook, controller and dashboard, read once by `admission.__main__`."""
 
 from __future__ import annotations
 
@@ -188,6 +188,27 @@ class WebhookSection(Section):
         return self
 
 
+class DashboardSection(Section):
+    """The dashboard process."""
+
+    host: str = Field("0.0.0.0", description="listen address of the dashboard")
+    port: int = Field(9444, ge=0, le=65535, description="port of the dashboard; 0 selects a free one")
+    service: str = Field("stowage-dashboard", description="Service of the dashboard, in the namespace of the process")
+    cluster_name: str = Field("", max_length=253, description="name of the cluster that the page shows")
+    certificates: Literal["SelfSigned", "Files"] = Field(
+        "SelfSigned", description="create the serving certificate, or read files that another tool renews"
+    )
+    secret: str = Field("stowage-dashboard-server-cert", description="Secret that stores the self-signed certificate")
+    certificate_dir: Path = Field(
+        Path("/tmp/stowage-dashboard/serving-certs"),  # noqa: S108  where a Secret of another tool is mounted
+        description="folder of tls.crt and tls.key, with Files",
+    )
+    certificate_days: float = Field(
+        90, gt=0, description="days of validity; the successor is created when a third is left"
+    )
+    certificate_period: float = Field(10.0, gt=0, description="seconds between two checks of the certificate")
+
+
 class AdmissionSettings(Environment):
     """All settings, as keys of the file and as variables STOWAGE_<NAME>.
 
@@ -213,6 +234,7 @@ class AdmissionSettings(Environment):
     schedulers: SchedulersSection = SchedulersSection()
     controller: ControllerSection = ControllerSection()
     webhook: WebhookSection = WebhookSection()
+    dashboard: DashboardSection = DashboardSection()
     visibility_server: VisibilityServerSection = VisibilityServerSection()
 
     @property

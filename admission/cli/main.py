@@ -174,6 +174,21 @@ def doctor(
     raise typer.Exit(command.run(arguments))
 
 
+@app.command()
+def dashboard(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 selects a free one.")] = 8080,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show the cluster as a live page on this machine: topology, queues, waiting jobs, what-if. Only reads."""
+    from admission.cli import dashboard as command
+    from admission.settings import AdmissionSettings
+
+    arguments = command.DashboardArguments(port, open_page=open_page, kubeconfig=kubeconfig, context=context)
+    raise typer.Exit(command.run(arguments, AdmissionSettings()))
+
+
 @app.command("support-bundle")
 def support_bundle(
     output: Annotated[Path, typer.Option("--output", "-o", help="The archive to write (.tgz).")],

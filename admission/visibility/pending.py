@@ -27,7 +27,7 @@ DEFAULT_LIMIT, MOST = 1000, 100_000
 _PART: Final = 1000
 """Workloads that are sorted or encoded by one call."""
 _LONGEST_NUMBER: Final = 19
-_NOT_IN_LINE: Final = frozenset((Reason.DEACTIVATED, Reason.OWNER_NOT_MANAGED))
+NOT_IN_LINE: Final = frozenset((Reason.DEACTIVATED, Reason.OWNER_NOT_MANAGED))
 """Blocks that only a change of the Workload or its owner ends: such a workload has no position in its queue."""
 
 
@@ -69,7 +69,7 @@ def in_line(workloads: Iterator[Workload], queue: str) -> list[Workload]:
     return [
         each
         for each in workloads
-        if each.cluster_queue == queue and (each.blocked is None or each.blocked[0] not in _NOT_IN_LINE)
+        if each.cluster_queue == queue and (each.blocked is None or each.blocked[0] not in NOT_IN_LINE)
     ]
 
 

@@ -82,14 +82,17 @@ def documents(paths: Sequence[Path]) -> Iterator[Document]:
                 yield from _unpacked(found)
 
 
-def parse(data: bytes, where: str) -> Iterator[Document]:
-    """Yields the documents of one text without empty ones, and without unpacking lists. Raises Unreadable."""
+def parse(data: bytes, where: str, *, merge: bool = True) -> Iterator[Document]:
+    """Yields the documents of one text without empty ones, and without unpacking lists. Raises Unreadable.
+
+    Without `merge`, YAML's merge keys (`<<`) are refused: some lines of them can stand for an endless list of keys.
+    """
     try:
         values = [msgspec.json.decode(data)] if data.lstrip()[:1] == b"{" else None
     except msgspec.MsgspecError:
         values = None  # YAML may start with a brace too
     try:
-        for value in values if values is not None else yaml.load_all(data, _Loader):
+        for value in values if values is not None else yaml.load_all(data, _Loader if merge else _Unmerged):
             if value is None:
                 continue
             if not isinstance(value, dict):
@@ -134,7 +137,15 @@ class _Loader(yaml.CSafeLoader):
     """Loads YAML as Kubernetes does: a timestamp stays a string."""
 
 
+class _Unmerged(_Loader):
+    """Knows no merge keys, which others' manifests could use to grow without bound."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Leaves merge keys in place; nothing constructs them, so that they are refused."""
+
+
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+_Unmerged.yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers

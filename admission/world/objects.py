@@ -7,7 +7,7 @@ InvalidObject with the object and field, and changes nothing. Called by cluster.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol, Self
 
 from pydantic import ValidationError
 
@@ -105,6 +105,13 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
 }
 
 
+class Filled(Protocol):
+    """What an object is added to: a store, or an informer of a process that asks what would happen."""
+
+    def upsert(self, obj: Any, /) -> None:
+        """Adds the object or replaces the one of its name."""
+
+
 class Objects:
     """The objects of a cluster.
 
@@ -113,14 +120,24 @@ class Objects:
     """
 
     def __init__(self, state: SchedulerState, rules: WorldRules | None = None) -> None:
-        self.rules = rules = rules or WorldRules()
-        self._stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in KINDS}
+        rules = rules or WorldRules()
+        stores: dict[Resource, Store[Any]] = {kind: Store(kind.plural) for kind in KINDS}
+        view = ClusterView(**{field: stores[kind] for kind, (field, _) in KINDS.items()}, gates=rules.webhook.gates)
+        index(stores[WORKLOADS], stores[LOCAL_QUEUES], stores[LIMIT_RANGES])
+        stores[WORKLOADS].add_index(BY_POD, pod_keys)
+        feed = Feed(view, state, _ignore_change, rules=rules.resources, by_eviction=rules.by_eviction)
+        self._fill(view, feed, stores, rules)
+
+    @classmethod
+    def of_process(cls, view: ClusterView, feed: Feed, stores: Mapping[Resource, Filled], rules: WorldRules) -> Self:
+        """Returns the objects that a process holds already, with the feed that it has: a question may add to them."""
+        made = cls.__new__(cls)
+        made._fill(view, feed, stores, rules)
+        return made
+
+    def _fill(self, view: ClusterView, feed: Feed, stores: Mapping[Resource, Filled], rules: WorldRules) -> None:
+        self.view, self.feed, self.rules, self._stores = view, feed, rules, stores
         self._decoders = {kind: make() for kind, (_, make) in KINDS.items()}
-        stores: dict[str, Any] = {field: self._stores[kind] for kind, (field, _) in KINDS.items()}
-        self.view = ClusterView(**stores, gates=rules.webhook.gates)
-        index(self._stores[WORKLOADS], self._stores[LOCAL_QUEUES], self._stores[LIMIT_RANGES])
-        self._stores[WORKLOADS].add_index(BY_POD, pod_keys)
-        self._feed = Feed(self.view, state, _ignore_change, rules=rules.resources, by_eviction=rules.by_eviction)
         self.pod_groups: dict[str, PodGroup] = {}
         self.group_maps = sakkara_maps.GroupMaps()
         self.groups = SakkaraGroups(self.group_maps)
@@ -175,11 +192,11 @@ class Objects:
 
     def converted(self, workload: Workload) -> model.Workload:
         """Returns the engine's form of a Workload, with the reason that blocks it, if any. Raises InvalidObject."""
-        return self._feed.conversion.converted(workload)
+        return self.feed.conversion.converted(workload)
 
     def validation_error(self, workload: Workload) -> str | None:
         """Returns why the engine rejected an added Workload, or None."""
-        return self._feed.validation_error(workload)
+        return self.feed.validation_error(workload)
 
     def context(self) -> JobContext:
         """Returns the context that a job's adapter may read."""

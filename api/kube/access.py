@@ -3,8 +3,8 @@
 `Access`: whether a token may read a page of a process. The process needs the role `system:auth-delegator` (the component
 config/metricsauth), and a reader of the page a role with `nonResourceURLs: [/metrics]` and the verb `get`. health.py uses it.
 
-`Permissions`: whether a user may do something with a resource. The webhook asks about the users of reviews, and
-admission.visibility about those of its API; their roles let them.
+`Identities`: whose a token is (the dashboard). `Permissions`: whether a user may do something with a resource: the webhook asks
+about the users of reviews, admission.visibility and the dashboard about those of their APIs; their roles let them.
 """
 
 from __future__ import annotations
@@ -46,13 +46,10 @@ class Access:
         return self._known[key]
 
     async def _reviewed(self, token: str, path: str) -> PathAccess:
-        found = await self._kube.create(TOKEN_REVIEWS, _body(TOKEN_REVIEWS, {"token": token}))
-        status = found.get("status") or {}
-        if not status.get("authenticated"):
+        subject = await _user(self._kube, token)
+        if subject is None:
             return PathAccess.UNKNOWN
-        user = status.get("user") or {}
-        subject = {key: user[key] for key in ("groups", "uid", "extra") if user.get(key)}
-        spec = {"user": user.get("username", ""), **subject, "nonResourceAttributes": {"path": path, "verb": "get"}}
+        spec = {**subject.spec(), "nonResourceAttributes": {"path": path, "verb": "get"}}
         answer = await self._kube.create(ACCESS_REVIEWS, _body(ACCESS_REVIEWS, spec))
         return PathAccess.MAY if (answer.get("status") or {}).get("allowed") else PathAccess.MAY_NOT
 
@@ -80,6 +77,34 @@ class Subject:
         given = {"uid": self.uid, "extra": {key: list(values) for key, values in self.extra}}
         named = {key: value for key, value in given.items() if value}
         return {"user": self.username, "groups": list(self.groups), **named}
+
+
+class Identities:
+    """Says whose a token is, and caches each answer for `seconds`: so long a token works on after it was revoked."""
+
+    def __init__(self, kube: Kube, seconds: float = 30.0) -> None:
+        # Separate slots, so that unknown clients cannot take those of other requests.
+        self._kube = kube.tuned(attempts=1, timeout=5.0, concurrency=4)
+        self._known: TTLCache[bytes, Subject | None] = TTLCache(1024, seconds)
+
+    async def of(self, token: str) -> Subject | None:
+        """Returns the token's user, None if the API server does not accept it. Raises ApiError and TimeoutError."""
+        if not 0 < len(token) <= _LONGEST_TOKEN:
+            return None
+        key = hashlib.sha256(token.encode()).digest()
+        if key not in self._known:
+            self._known[key] = await _user(self._kube, token)
+        return self._known[key]
+
+
+async def _user(kube: Kube, token: str) -> Subject | None:
+    found = await kube.create(TOKEN_REVIEWS, _body(TOKEN_REVIEWS, {"token": token}))
+    status = found.get("status") or {}
+    user = status.get("user") or {}
+    if not status.get("authenticated") or not user.get("username"):
+        return None
+    extra = tuple(sorted((key, tuple(values)) for key, values in (user.get("extra") or {}).items()))
+    return Subject(user["username"], tuple(user.get("groups") or ()), user.get("uid") or "", extra)
 
 
 class Permissions:

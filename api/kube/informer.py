@@ -143,6 +143,10 @@ class Informer(Generic[T]):
             self._writes.written(written.key, written.resource_version)
         self._store.observe(obj)
 
+    def upsert(self, obj: T) -> None:
+        """Adds an object that the API server does not have, for a copy of the process that asks what it would change."""
+        self._store.upsert(obj)
+
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - its error says what is wrong
         """Waits for the first list. Raises TimeoutError with the resource and the last error."""
         try:

@@ -19,7 +19,7 @@ from admission.engine.topology.allocation.footprint import Footprint
 from admission.engine.topology.tree.level import Ints
 from admission.engine.topology.tree.tree import Tree
 from admission.engine.topology.tree.tree_spec import Values
-from admission.engine.topology.usage import add
+from admission.engine.topology.usage import Columns, add
 
 _PART, _NODES = 250, 2000
 """Rows and nodes of one step, which takes a millisecond or two."""
@@ -173,7 +173,7 @@ def _amounts(
     """Returns the amounts of each row, by resource and state."""
     tree, size, names = base.tree, base.tree.rows.size, capacity.columns.names
     found: dict[str, dict[State, Ints]] = {}
-    for column in _shown(capacity, base.offered.keys() | base.unusable.keys()):
+    for column in shown(capacity.columns, base.offered.keys() | base.unusable.keys()):
         nothing = np.zeros(size, dtype=np.int64)
         foreign = base.foreign.get(column, nothing)
         spare = _summed(held.get(column, ()), size)
@@ -189,9 +189,9 @@ def _amounts(
     return found
 
 
-def _shown(capacity: Capacity, offered: Iterable[int]) -> list[int]:
+def shown(columns: Columns, offered: Iterable[int]) -> list[int]:
     """Returns the columns that have figures, at most MOST_RESOURCES."""
-    names, exclusive = capacity.columns.names, capacity.columns.exclusive
+    names, exclusive = columns.names, columns.exclusive
     wanted = [column for column in offered if column not in exclusive and names[column] != PODS]
 
     def rank(column: int) -> tuple[bool, bool, str]:

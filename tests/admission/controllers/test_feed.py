@@ -56,7 +56,7 @@ def test_the_pods_of_a_growing_job_count_for_its_older_slice_again_where_the_new
     meta = {"ownerReferences": [JOB], "annotations": {REPLACEMENT_FOR: "ns/low", WORKLOAD_SLICE_NAME: "low"}}
     cluster.node(True, cpus=8)
     cluster.add(WORKLOADS, workload("new", count=6, metadata=meta).to_wire())
-    feed, ledger = cluster.objects._feed, cluster.world.ledger
+    feed, ledger = cluster.objects.feed, cluster.world.ledger
     [decision] = cluster.world.cycle().decisions
     assert isinstance(decision, Admit)
     assert len(ledger.allocations.pods_of("ns/new")) == 4

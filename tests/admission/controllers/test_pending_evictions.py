@@ -56,7 +56,7 @@ def removals(cluster: FullNode, server: EvictionServer) -> PendingEvictions:
     view: Any = cluster.objects.view
     view.workloads.observe = lambda _: None
     world = cluster.world
-    context = SchedulerContext(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
+    context = SchedulerContext(cluster.objects.feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
     evictor, recorder = cast("Evictor", server), cast("EventRecorder", server)
     return PendingEvictions(
         cast("Kube", server), cast("Views", view), context, evictor, recorder, {}, server.again.append

@@ -37,7 +37,7 @@ async def told(cluster: FullNode) -> dict[str, WaitReason]:
     """What workloads are told by the first cycle that tells any."""
     found, world = RecordedRequests(), cluster.world
     view: Any = cluster.objects.view
-    context = SchedulerContext(cluster.objects._feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
+    context = SchedulerContext(cluster.objects.feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
     waits, recorder = cast("WaitReporter", found), cast("EventRecorder", None)
     scheduler = Scheduler(cast("Kube", None), cast("Views", view), context, waits, recorder, lambda: world.now)
     task = asyncio.create_task(scheduler.run())

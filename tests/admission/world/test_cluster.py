@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from admission.cli.explain import explained, found
+from admission.world.explaining import explained, found
 from admission.cli.install import manifests
 from admission.engine.explain.explanation import Verdict
 from admission.engine.reasons import Reason

@@ -1,0 +1,67 @@
+"""`stowage dashboard`: the page of the dashboard on this machine, with what the user's kubeconfig may read. Reads only.
+
+Exit codes: 0 when it was interrupted, 2 when it cannot serve: no cluster, or the port is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from admission.cli.connection import connect, worded
+from admission.dashboard.app import serving_locally
+from admission.dashboard.dashboard import Dashboard
+from admission.settings import AdmissionSettings
+from api.errors import StowageError
+
+NOT_SERVED = 2
+_PATIENCE = 5.0
+"""Seconds without an answer of the cluster after which the reason is printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardArguments:
+    """Arguments of the command. `port` 0 selects a free one; `open_page` opens a browser."""
+
+    port: int = 8080
+    open_page: bool = True
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+def run(arguments: DashboardArguments, settings: AdmissionSettings, out: Console | None = None) -> int:
+    """Serves until it is interrupted, and returns the exit code."""
+    out = out or Console()
+    try:
+        asyncio.run(_serve(arguments, settings, out))
+    except (StowageError, OSError, TimeoutError) as failed:
+        err = Console(stderr=True)
+        err.print(f"no dashboard: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
+        return NOT_SERVED
+    return 0
+
+
+async def _serve(arguments: DashboardArguments, settings: AdmissionSettings, out: Console) -> None:
+    async with (
+        await connect(arguments.kubeconfig, arguments.context) as kube,
+        serving_locally(kube, settings, arguments.port, arguments.context or "") as (address, dashboard),
+    ):
+        out.print(f"{address} (Ctrl-C ends it)", markup=False, highlight=False)
+        if arguments.open_page:
+            await asyncio.to_thread(webbrowser.open, address)
+        await _tell(dashboard, out)
+
+
+async def _tell(dashboard: Dashboard, out: Console) -> None:
+    """Prints what the cluster does not let the user read, which the page waits for; then waits forever."""
+    told = ""
+    while True:
+        await asyncio.sleep(_PATIENCE)
+        why = dashboard.missing() or ""
+        if why != told and why:
+            out.print(why, style="yellow", markup=False, soft_wrap=True, highlight=False)
+        told = why

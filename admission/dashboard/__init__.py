@@ -1,0 +1,12 @@
+"""The dashboard: a fourth process with read-only rights, off by default; also `stowage dashboard` on this machine.
+
+app.py                     assembles it for a cluster, or for this machine's user
+server.py                  HTTP: who asks, static files, dispatch, the stream of changes; stream.py: its clients
+routes.py                  the table of routes; answers.py: their models; openapi.py: their document
+viewer.py                  what a user may see, by the cluster's own rights
+dashboard.py               what can be asked; queues.py, rows.py, host_answers.py: the answers
+cluster.py                 informers, ledger and queues, kept as the controller keeps them
+trees.py, tree.py          the trees of flavors in columns; placements.py: what runs where
+questions.py               explanations and what-if, in a forked copy of the process
+page/, static/             the page's sources (TypeScript), and its built files
+"""

@@ -1,0 +1,101 @@
+"""Assembles the dashboard: as a process of a cluster with tokens and TLS, or for this machine's user on localhost.
+
+`run_dashboard` is `python -m admission dashboard`; `serving_locally` is for `stowage dashboard` and `stowage demo --page`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from importlib.metadata import version
+from typing import Final
+
+from admission.dashboard.cluster import Connected, connected
+from admission.dashboard.dashboard import Dashboard, Facts
+from admission.dashboard.server import Authenticate, DashboardServer, plain_listening
+from admission.dashboard.viewer import TokenUser, Viewer
+from admission.serving.certificate_authority import Lifetimes
+from admission.serving.certificates import (
+    CertificateLocations,
+    MountedCertificates,
+    OwnCertificates,
+    keep,
+    service_names,
+)
+from admission.serving.connection_limits import ConnectionLimits
+from admission.serving.connections import Connections, listening
+from admission.serving.tls import Serving
+from admission.settings import AdmissionSettings
+from api.kube.access import Access, Identities, Permissions
+from api.kube.client import Kube
+from api.kube.process import Process
+
+LOCALHOST: Final = "127.0.0.1"
+_NAME: Final = "dashboard"
+_DAY: Final = 86400.0
+_LIMITS: Final = ConnectionLimits(whole=15.0, unfinished=256, served=1024)
+
+
+async def run_dashboard(process: Process, settings: AdmissionSettings) -> None:
+    """Serves until cancelled. Users sign in with a token of the cluster, and see what it lets them."""
+    section, tls, loaded = settings.dashboard, Serving(), asyncio.Event()
+    async with await Kube.connect(settings.client_settings(_NAME)) as kube:
+        found = connected(kube, settings)
+        dashboard = Dashboard(found.cluster, Facts(version("stowage"), section.cluster_name, "token"))
+        process.may_read, process.ready = Access(kube).may_read, dashboard.missing
+        server = DashboardServer(dashboard, authenticating(kube))
+        if section.certificates == "Files":
+            certificates: MountedCertificates | OwnCertificates = MountedCertificates(section.certificate_dir, tls)
+        else:
+            names = service_names(section.service, settings.namespace)
+            locations = CertificateLocations(settings.namespace, section.secret, names)
+            lifetime = section.certificate_days * _DAY
+            certificates = OwnCertificates(kube, locations, tls, Lifetimes(lifetime, renew_before=lifetime / 3))
+        async with asyncio.TaskGroup() as group:
+            follow(group, found, dashboard)
+            kept = keep(certificates, interval=section.certificate_period, loaded=loaded.set)
+            group.create_task(kept, name="certificates")
+            await loaded.wait()
+            connections = Connections(_LIMITS)
+            async with listening(connections, server.handle, lambda: tls.context, section.host, section.port):
+                await asyncio.Event().wait()
+
+
+def authenticating(kube: Kube) -> Authenticate:
+    """Returns how a token becomes a viewer: by TokenReview and SubjectAccessReview."""
+    identities, permissions = Identities(kube), Permissions(kube)
+
+    async def viewer(token: str) -> Viewer | None:
+        subject = await identities.of(token)
+        return None if subject is None else TokenUser(subject, permissions.may)
+
+    return viewer
+
+
+def follow(group: asyncio.TaskGroup, found: Connected, dashboard: Dashboard) -> list[asyncio.Task[None]]:
+    """Starts the tasks that keep the dashboard current."""
+    tasks = [
+        group.create_task(informer.run(), name=f"informer {informer.resource.plural}") for informer in found.informers
+    ]
+    return [*tasks, group.create_task(dashboard.run(), name="changes")]
+
+
+@contextlib.asynccontextmanager
+async def serving_locally(
+    kube: Kube, settings: AdmissionSettings, port: int = 0, cluster: str = ""
+) -> AsyncIterator[tuple[str, Dashboard]]:
+    """Serves this machine's user while the block runs, without tokens; yields the page's address, and the dashboard.
+
+    What is shown is what `kube` may read. Raises OSError if the port is taken.
+    """
+    found = connected(kube, settings)
+    dashboard = Dashboard(found.cluster, Facts(version("stowage"), cluster))
+    async with asyncio.TaskGroup() as group:
+        tasks = follow(group, found, dashboard)
+        try:
+            async with plain_listening(DashboardServer(dashboard), LOCALHOST, port) as bound:
+                yield f"http://{LOCALHOST}:{bound}/", dashboard
+        finally:
+            for task in tasks:
+                task.cancel()

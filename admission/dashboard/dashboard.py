@@ -1,0 +1,305 @@
+"""What can be asked: each method answers for one viewer and checks what they may see. routes.py and tools.py call it.
+
+`run` follows the cluster and publishes changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cachetools import TTLCache
+
+from admission.dashboard.cluster import Cluster
+from admission.dashboard.host_answers import host_items, occupancy, search
+from admission.dashboard.questions import BadQuestion, Questions, TooBusy, job_of_form, manifests
+from admission.dashboard.queues import queues
+from admission.dashboard.rows import FINISHED_STATE, PENDING, STATES, Row, Rows
+from admission.dashboard.stream import Batch, Clients
+from admission.dashboard.trees import Trees
+from admission.dashboard.viewer import Sight, Viewer, hide
+from admission.world.documents import Document
+from api.errors import StowageError
+from api.kube.forked import ForkFailed
+from api.meta import object_key
+
+log = logging.getLogger(__name__)
+
+COALESCED: Final = 0.1
+"""Seconds for which changes are gathered before they are published."""
+DEFAULT_LIMIT, MOST = 10_000, 100_000
+_SIGHT_SECONDS: Final = 10.0
+_BRIEF: Final = 1.0
+
+
+class Refused(Exception):
+    """The request gets this status instead of an answer."""
+
+    def __init__(self, status: int, error: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.error = status, error
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a page shows of the process: its version, the cluster's name, and how users sign in (none or token)."""
+
+    version: str
+    cluster: str
+    sign_in: str = "none"
+
+
+class Dashboard:
+    """Answers about one cluster."""
+
+    def __init__(self, cluster: Cluster, facts: Facts) -> None:
+        self.cluster, self.facts = cluster, facts
+        self.trees, self.rows, self.questions = Trees(cluster), Rows(cluster), Questions(cluster)
+        self.clients = Clients()
+        self._sights: TTLCache[Viewer, Sight] = TTLCache(512, _SIGHT_SECONDS)
+        self._begun = False
+
+    # ---- following the cluster
+
+    async def run(self) -> None:
+        """Follows the cluster until cancelled."""
+        while self.cluster.missing() is not None:  # noqa: ASYNC110  many informers make it complete
+            await asyncio.sleep(COALESCED)
+        while True:
+            try:
+                await self.renew()
+            except Exception:  # what cannot be shown must not end the process that shows the rest
+                log.exception("changes could not be shown")
+                await asyncio.sleep(_BRIEF)
+            await self.cluster.changed.wait()
+            await asyncio.sleep(COALESCED)
+
+    async def renew(self) -> None:
+        """Takes what changed in, and publishes it."""
+        changes = self.cluster.take_changes()
+        if changes.queues:
+            self.rows.queues_changed()
+        self.rows.forget(changes.workloads)
+        found = await self.trees.renew(changes)
+        self._begun = True
+        if not len(self.clients):
+            return
+        await self.rows.sort()
+        entries = {
+            flavor: (tree.version, [tree.entry(at) for at in rows])
+            for flavor, rows in found.rows.items()
+            if (tree := self.trees.by_flavor.get(flavor)) is not None
+        }
+        rows = {key: self.rows.of(key) for key in sorted(changes.workloads)}
+        changed = [dict(row) for row in rows.values() if row is not None and row["state"] != FINISHED_STATE]
+        removed = [key for key, row in rows.items() if row is None or row["state"] == FINISHED_STATE]
+        self.clients.publish(Batch(entries, found.structure, changed, removed, queues=changes.queues))
+
+    def missing(self) -> str | None:
+        """Returns why there are no answers yet, or None."""
+        return self.cluster.missing() or (None if self._begun else "the cluster is being read")
+
+    # ---- what a viewer may see
+
+    async def sight(self, viewer: Viewer) -> Sight:
+        """Returns what the viewer may see. Raises Refused if the API server does not say."""
+        if (why := self.missing()) is not None:
+            raise Refused(503, "NotReady", why)
+        found = self._sights.get(viewer)
+        if found is None:
+            try:
+                found = await viewer.sight(self.cluster.view.namespaces.objects)
+            except (StowageError, TimeoutError):
+                raise Refused(503, "Unavailable", "the API server does not say what you may see") from None
+            self._sights[viewer] = found
+        return found
+
+    async def _of_nodes(self, viewer: Viewer) -> Sight:
+        sight = await self.sight(viewer)
+        if not sight.nodes:
+            raise Refused(403, "Forbidden", f"{viewer.name} may not list nodes, which the topology shows")
+        return sight
+
+    async def _of_namespace(self, viewer: Viewer, namespace: str) -> Sight:
+        sight = await self.sight(viewer)
+        if not sight.sees(namespace):
+            raise Refused(403, "Forbidden", f"{viewer.name} may not list workloads.kueue.x-k8s.io in {namespace}")
+        return sight
+
+    def _hidden(self, value: Any, sight: Sight, own: str = "") -> Any:
+        return hide(value, sight, self.cluster.view.namespaces.objects, own)
+
+    # ---- answers
+
+    async def topologies(self, viewer: Viewer) -> dict[str, Any]:
+        """Returns answers.Topologies."""
+        await self._of_nodes(viewer)
+        trees = sorted(self.trees.by_flavor.items())
+        return {
+            "flavors": [
+                {"name": name, "topology": tree.topology, "levels": list(tree.spec.levels), "hosts": len(tree.names)}
+                for name, tree in trees
+            ]
+        }
+
+    async def tree(self, viewer: Viewer, flavor: str) -> bytes:
+        """Returns answers.Tree as JSON."""
+        sight = await self._of_nodes(viewer)
+        found = await self.trees.encoded(flavor, sight.sees, queues=sight.queues)
+        if found is None:
+            raise Refused(404, "NotFound", f"no flavor {flavor[:253]} with a topology")
+        return found
+
+    async def host(self, viewer: Viewer, name: str) -> dict[str, Any]:
+        """Returns answers.HostAnswer."""
+        sight = await self._of_nodes(viewer)
+        items = host_items(self.trees, name, sight)
+        if not items:
+            raise Refused(404, "NotFound", f"no host {name[:253]} in a topology")
+        return {"items": items}
+
+    async def occupancy(self, viewer: Viewer) -> dict[str, Any]:
+        """Returns answers.Occupancy."""
+        await self._of_nodes(viewer)
+        return {"flavors": occupancy(self.trees)}
+
+    async def queues(self, viewer: Viewer) -> dict[str, Any]:
+        """Returns answers.Queues."""
+        sight = await self.sight(viewer)
+        if not sight.queues:
+            raise Refused(403, "Forbidden", f"{viewer.name} may not list clusterqueues.kueue.x-k8s.io")
+        return queues(self.cluster, sight.sees)
+
+    async def workloads(self, viewer: Viewer, query: Mapping[str, str]) -> dict[str, Any]:
+        """Returns answers.Workloads. Finished ones are left out unless `state` asks for them."""
+        sight = await self.sight(viewer)
+        limit, offset = number(query, "limit", DEFAULT_LIMIT, MOST), number(query, "offset", 0, 2**31)
+        state = query.get("state", "")
+        if state and state not in STATES:
+            raise Refused(400, "BadRequest", f"state is one of {', '.join(STATES)}")
+        found = [row for row in await self._rows(sight) if _selected(row, query, state)]
+        page = found[offset : offset + limit]
+        after = offset + len(page)
+        return {"items": page, "total": len(found), "next": after if after < len(found) else None}
+
+    async def _rows(self, sight: Sight) -> list[Row]:
+        return [row for row in await self.rows.all() if sight.sees(row["namespace"])]
+
+    async def workload(self, viewer: Viewer, namespace: str, name: str) -> dict[str, Any]:
+        """Returns answers.WorkloadDetail."""
+        sight = await self._of_namespace(viewer, namespace)
+        key = object_key(namespace, name)
+        await self.rows.sort()
+        row, workload = self.rows.of(key), self.cluster.view.workloads.objects.get(key)
+        if row is None or workload is None:
+            raise Refused(404, "NotFound", f"there is no Workload {key[:507]}")
+        explanation = None
+        if row["state"] == PENDING:
+            explanation = self._hidden(await self._answered(self.questions.explanation(key)), sight, namespace)
+        conditions = [
+            {
+                "type": each.type,
+                "status": each.status,
+                "reason": each.reason,
+                "message": each.message,
+                "lastTransitionTime": each.last_transition_time,
+            }
+            for each in sorted(workload.status.conditions, key=lambda each: each.last_transition_time or "")
+        ]
+        return {
+            **row,
+            "explanation": explanation,
+            "conditions": conditions,
+            "events": [],
+            "podList": self._pods(key) if sight.sees_pods(namespace) else [],
+            "places": self._places(key),
+        }
+
+    def _pods(self, key: str) -> list[dict[str, Any]]:
+        pods = self.cluster.ledger.allocations.pods
+        found = [pods[pod] for pod in self.cluster.ledger.allocations.pods_of(key)]
+        return [
+            {"name": pod.key.partition("/")[2], "host": pod.node, "phase": "Bound", "podSet": pod.pod_set or ""}
+            for pod in found
+        ]
+
+    def _places(self, key: str) -> list[dict[str, Any]]:
+        allocation = self.cluster.ledger.allocations.by_workload.get(key)
+        entries = sorted(allocation.entries.items()) if allocation is not None else ()
+        return [
+            {"flavor": entry.flavor, "host": values[-1], "pods": entry.count, "podSet": pod_set}
+            for (pod_set, values), entry in entries
+        ]
+
+    async def explain(self, viewer: Viewer, namespace: str, name: str) -> dict[str, Any]:
+        """Returns the explanation of a Workload, waiting or admitted."""
+        sight = await self._of_namespace(viewer, namespace)
+        found = await self._answered(self.questions.explanation(object_key(namespace, name)))
+        if found is None:
+            message = f"there is no Workload {object_key(namespace, name)[:507]} that waits or is admitted"
+            raise Refused(404, "NotFound", message)
+        hidden: dict[str, Any] = self._hidden(found, sight, namespace)
+        return hidden
+
+    async def what_if(self, viewer: Viewer, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns answers.WhatIfAnswer for a question as answers.WhatIf has it, by Python names."""
+        await self.sight(viewer)
+        text, form = question.get("yaml"), question.get("job")
+        if (text is None) == (form is None):
+            raise Refused(400, "BadRequest", "give either yaml or job")
+        try:
+            documents = [job_of_form(form)] if form is not None else await asyncio.to_thread(manifests, str(text))
+        except BadQuestion as bad:
+            return {"items": [], "errors": [str(bad)]}
+        for namespace in sorted({str(document.object["metadata"]["namespace"]) for document in documents}):
+            await self._of_namespace(viewer, namespace[:63])
+        sight = await self.sight(viewer)
+        found: dict[str, Any] = self._hidden(await self._tried(documents), sight)
+        return found
+
+    async def _tried(self, documents: list[Document]) -> dict[str, Any]:
+        if not documents:
+            return {"items": [], "errors": ["the manifest: holds no object"]}
+        found: dict[str, Any] = await self._answered(self.questions.what_if(documents))
+        return found
+
+    async def _answered(self, question: Any) -> Any:
+        try:
+            return await question
+        except TooBusy as busy:
+            raise Refused(429, "TooManyRequests", str(busy)) from None
+        except ForkFailed as failed:
+            raise Refused(503, "Unavailable", f"no answer: {failed}") from None
+
+    async def forecast(self, viewer: Viewer) -> dict[str, Any]:
+        """Returns answers.Forecast."""
+        sight = await self.sight(viewer)
+        known = [row for row in await self._rows(sight) if row["expectedStart"]]
+        names = ("namespace", "name", "clusterQueue", "position", "expectedStart")
+        items = [{name: row[name] for name in names} for row in known]
+        return {"items": sorted(items, key=lambda item: (item["expectedStart"], item["namespace"], item["name"]))}
+
+    async def search(self, viewer: Viewer, text: str) -> dict[str, Any]:
+        """Returns answers.SearchResult."""
+        sight = await self.sight(viewer)
+        return {"items": await search(self.cluster, self.trees, text.strip().lower()[:253], sight)}
+
+
+def _selected(row: Row, query: Mapping[str, str], state: str) -> bool:
+    if row["state"] != state if state else row["state"] == FINISHED_STATE:
+        return False
+    given = (("namespace", "namespace"), ("queue", "queue"), ("clusterQueue", "clusterQueue"), ("reason", "reason"))
+    return all(row[field] == query[name] for name, field in given if query.get(name))
+
+
+def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
+    """Returns a number of the query between 0 and `most`. Raises Refused for anything else."""
+    text = query.get(name) or ""
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= most):
+        raise Refused(400, "BadRequest", f"{name} is a number from 0 to {most}")
+    return int(text)

@@ -1,0 +1,156 @@
+"""Workloads as rows of a list, kept as they change, and their positions in the queues. Pure but for the step of sorting.
+
+A row is what the Workload's spec and status say; nothing is computed anew here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from admission.dashboard.cluster import Cluster
+from admission.engine.model import Workload as EngineWorkload
+from admission.engine.queue.cluster_queue import order_of
+from admission.visibility.pending import NOT_IN_LINE
+from api.meta import find_condition, is_true
+from api.names import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED
+from api.workloads import Workload
+
+PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE = (
+    "Pending",
+    "Reserved",
+    "Admitted",
+    "Evicted",
+    "Finished",
+)
+STATES: Final = (PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE)
+_EXPECTED: Final = re.compile(r"expected to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+_LONGEST: Final = 32768
+_FRESH: Final = 1.0
+"""Seconds for which positions are kept: sorting thousands of workloads takes milliseconds."""
+_STEP: Final = 500
+Row = dict[str, Any]
+
+
+class Rows:
+    """The rows by key, and the order of the queues."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rows: dict[str, Row] = {}
+        self._positions: dict[str, int] = {}
+        self._sorted_at = -_FRESH
+        self._sorting = asyncio.Lock()
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Forgets the rows of workloads that changed; they are made again when they are asked for."""
+        for key in keys:
+            self._rows.pop(key, None)
+
+    def queues_changed(self) -> None:
+        """Makes all rows anew: each names the ClusterQueue of its LocalQueue."""
+        self._rows.clear()
+
+    def of(self, key: str) -> Row | None:
+        """Returns the row of a Workload, None if there is none."""
+        workload = self._cluster.view.workloads.objects.get(key)
+        if workload is None:
+            return None
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self._made(workload)
+        row["position"] = self._positions.get(key)
+        return row
+
+    async def all(self) -> list[Row]:
+        """Returns the rows of all Workloads, those that wait first, in the order of their queues."""
+        await self.sort()
+        found: list[Row] = []
+        for number, key in enumerate(list(self._cluster.view.workloads.objects), 1):
+            if (row := self.of(key)) is not None:
+                found.append(row)
+            if number % _STEP == 0:
+                await asyncio.sleep(0)
+        return await asyncio.to_thread(sorted, found, key=_order)
+
+    async def sort(self) -> None:
+        """Brings the positions up to date."""
+        async with self._sorting:
+            if time.monotonic() - self._sorted_at < _FRESH:
+                return
+            waiting = list(self._cluster.state.queues.workloads())
+            self._positions = await asyncio.to_thread(_positions, waiting)
+            self._sorted_at = time.monotonic()
+
+    def _made(self, workload: Workload) -> Row:
+        meta, spec, status = workload.metadata, workload.spec, workload.status
+        state, shown = _state(workload)
+        reason, message, since = "", "", None
+        if shown is not None and (condition := find_condition(status.conditions, shown)) is not None:
+            reason, message, since = condition.reason, condition.message[:_LONGEST], condition.last_transition_time
+        elif (error := self._cluster.feed.validation_error(workload)) is not None:
+            reason, message = "Invalid", error
+        local = self._cluster.view.local_queue_of(workload)
+        queue = status.admission.cluster_queue if status.admission else local.spec.cluster_queue if local else ""
+        owner = next((each for each in meta.owner_references if each.controller), None)
+        expected = _EXPECTED.search(message) if state == PENDING else None
+        return {
+            "namespace": meta.namespace or "",
+            "name": meta.name,
+            "job": f"{owner.kind} {owner.name}" if owner is not None else "",
+            "queue": spec.queue_name,
+            "clusterQueue": queue,
+            "priority": spec.priority or 0,
+            "pods": sum(pod_set.count for pod_set in spec.pod_sets),
+            "state": state,
+            "reason": reason,
+            "message": message,
+            "since": since,
+            "created": meta.creation_timestamp,
+            "position": None,
+            "expectedStart": expected.group(1) if expected else None,
+        }
+
+
+def _state(workload: Workload) -> tuple[str, str | None]:
+    """Returns the state, and the type of the condition that says why."""
+    conditions = workload.status.conditions
+    if is_true(conditions, FINISHED):
+        return FINISHED_STATE, FINISHED
+    if is_true(conditions, EVICTED) and is_true(conditions, QUOTA_RESERVED):
+        return EVICTED_STATE, EVICTED
+    if is_true(conditions, ADMITTED):
+        return ADMITTED_STATE, ADMITTED
+    if is_true(conditions, QUOTA_RESERVED):
+        return RESERVED, ADMITTED if find_condition(conditions, ADMITTED) else QUOTA_RESERVED
+    return PENDING, QUOTA_RESERVED if find_condition(conditions, QUOTA_RESERVED) else None
+
+
+def _order(row: Row) -> tuple[int, str, int, str, str]:
+    position = row["position"]
+    return (
+        STATES.index(row["state"]),
+        row["clusterQueue"],
+        0 if position is None else position,
+        row["namespace"],
+        row["name"],
+    )
+
+
+def _positions(waiting: list[EngineWorkload]) -> dict[str, int]:
+    """Returns the position of each workload in its ClusterQueue, from 1 on, in the order of evaluation."""
+    return dict(_numbered(sorted((one for one in waiting if _in_line(one)), key=order_of)))
+
+
+def _numbered(ordered: list[EngineWorkload]) -> Iterator[tuple[str, int]]:
+    last: dict[str, int] = {}
+    for one in ordered:
+        last[one.cluster_queue] = place = last.get(one.cluster_queue, 0) + 1
+        yield one.key, place
+
+
+def _in_line(workload: EngineWorkload) -> bool:
+    return workload.blocked is None or workload.blocked[0] not in NOT_IN_LINE

@@ -1,0 +1,286 @@
+"""The HTTP server of the dashboard: who asks, what for, and the answer. dashboard.py knows the answers.
+
+Every request is bounded: its body, its time, and (by admission.serving) its connection. On localhost there are no
+tokens: a request must name this machine as its host, so that no other name can be rebound to it, and no page of another origin
+may send one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import web
+from pydantic import ValidationError
+
+from admission.dashboard.dashboard import Dashboard, Refused
+from admission.dashboard.openapi import document
+from admission.dashboard.routes import EVENTS, PREFIX, Asked, Route, matched
+from admission.dashboard.static_files import StaticFile, load
+from admission.dashboard.stream import Batch, TooManyClients, event
+from admission.dashboard.viewer import LocalUser, Sight, Viewer
+from admission.serving.connection_limits import cut
+from admission.serving.connections import finished
+from api.errors import StowageError
+
+log = logging.getLogger(__name__)
+
+LONGEST_BODY: Final = 512 * 1024
+LONGEST_PATH: Final = 2048
+_READ_WITHIN, _ANSWERED_WITHIN, _SENT_WITHIN = 10.0, 60.0, 60.0
+_HEARTBEAT: Final = 10.0
+_BLOCK: Final = 1 << 16
+_HERE: Final = b": still here\n\n"
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+Authenticate = Callable[[str], Awaitable[Viewer | None]]
+"""Returns the viewer of a token, None if it is not accepted."""
+Extra = Callable[[web.BaseRequest, Viewer, bytes], Awaitable[web.StreamResponse]]
+"""Answers a request of another protocol, whose viewer is known."""
+
+
+class DashboardServer:
+    """Answers requests. Without `authenticate` the only client is this machine's user. `extra` has further paths."""
+
+    def __init__(
+        self, dashboard: Dashboard, authenticate: Authenticate | None = None, extra: Mapping[str, Extra] | None = None
+    ) -> None:
+        self._dashboard, self._authenticate, self._extra = dashboard, authenticate, extra or {}
+        self._files: dict[str, StaticFile] = load()
+        self._openapi = msgspec.json.encode(document(dashboard.facts.version))
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answers any request."""
+        try:
+            async with asyncio.timeout(None if request.path == EVENTS else _READ_WITHIN + _ANSWERED_WITHIN):
+                response = await self._answer(request)
+        except Refused as refusal:
+            response = _refused(refusal)
+        except TimeoutError:
+            response = _refused(Refused(503, "Unavailable", "no answer in time"))
+        except Exception:
+            log.exception("a request of the dashboard failed")
+            response = _refused(Refused(500, "InternalError", "internal error"))
+        if not response.prepared:
+            response.headers.update(HEADERS)
+            if request.can_read_body and not request.content.at_eof():
+                response.force_close()
+            await _send(request, response)
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._check_origin(request)
+        path = request.rel_url.raw_path
+        if len(path) > LONGEST_PATH:
+            raise Refused(414, "URITooLong", "the path is too long")
+        api = path.startswith(PREFIX)
+        if not api and path not in self._extra:
+            finished(request)
+            return self._file(request, path)
+        viewer = await self._viewer(request)
+        if path in self._extra:
+            return await self._extra[path](request, viewer, await _body(request))
+        if path == EVENTS and request.method == "GET":
+            finished(request)
+            return await self._events(request, viewer)
+        route, names = self._route(request, path)
+        body = await _question(request, route) if route.body is not None else {}
+        finished(request)
+        answer = await route.call(self._dashboard, viewer, Asked(names, request.query, body))
+        encoded = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+        return web.Response(body=encoded, content_type="application/json", headers={"Cache-Control": "no-store"})
+
+    def _route(self, request: web.BaseRequest, path: str) -> tuple[Route, dict[str, str]]:
+        routes, names = matched(path)
+        for route in routes:
+            if route.method == request.method:
+                return route, names
+        if routes or path == EVENTS:
+            raise Refused(405, "MethodNotAllowed", f"{request.method[:16]} is not allowed here")
+        raise Refused(404, "NotFound", "there is no such route; /openapi.json lists them")
+
+    # ---- who asks
+
+    def _check_origin(self, request: web.BaseRequest) -> None:
+        host = _host(f"//{request.headers.get('Host', '')}")
+        if self._authenticate is None and host not in _LOOPBACK:
+            raise Refused(403, "Forbidden", "this dashboard answers requests to localhost only")
+        origin = request.headers.get("Origin")
+        foreign = origin is not None and _netloc(origin) != request.headers.get("Host", "").lower()
+        if foreign or request.headers.get("Sec-Fetch-Site") == "cross-site":
+            # A link to the page comes from another site; what a script of one sends does not.
+            navigates = request.headers.get("Sec-Fetch-Mode") == "navigate" and request.method == "GET"
+            if foreign or not navigates:
+                raise Refused(403, "Forbidden", "requests of other origins are not answered")
+
+    async def _viewer(self, request: web.BaseRequest) -> Viewer:
+        if self._authenticate is None:
+            return LocalUser()
+        kind, _, token = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not token.strip():
+            raise Refused(401, "Unauthorized", "This cluster asks for a token.")
+        viewer = await self._of_token(token.strip())
+        if viewer is None:
+            raise Refused(401, "Unauthorized", "The cluster does not accept this token.")
+        return viewer
+
+    async def _of_token(self, token: str) -> Viewer | None:
+        if self._authenticate is None:
+            return LocalUser()
+        try:
+            return await self._authenticate(token)
+        except (StowageError, TimeoutError):
+            raise Refused(503, "Unavailable", "the API server does not say whose token this is") from None
+
+    # ---- files
+
+    def _file(self, request: web.BaseRequest, path: str) -> web.Response:
+        if request.method not in ("GET", "HEAD"):
+            raise Refused(405, "MethodNotAllowed", f"{request.method[:16]} is not allowed here")
+        if path == "/openapi.json":
+            return web.Response(body=self._openapi, content_type="application/json")
+        if path == "/healthz":
+            return web.Response(text="ok\n")
+        found = self._files.get(path)
+        if found is None:
+            raise Refused(404, "NotFound", "there is no such file")
+        headers = {"ETag": found.tag, "Cache-Control": found.caching}
+        if request.headers.get("If-None-Match") == found.tag:
+            return web.Response(status=304, headers=headers)
+        charset = "utf-8" if found.content_type.startswith("text/") else None
+        return web.Response(body=found.body, content_type=found.content_type, charset=charset, headers=headers)
+
+    # ---- changes
+
+    async def _events(self, request: web.BaseRequest, viewer: Viewer) -> web.StreamResponse:
+        sight = await self._dashboard.sight(viewer)
+        response = web.StreamResponse(headers={**HEADERS, "Cache-Control": "no-store"})
+        response.content_type = "text/event-stream"
+        try:
+            with self._dashboard.clients.joined() as queue:
+                await response.prepare(request)
+                await _write(response, event("hello", {"version": self._dashboard.trees.version}))
+                await self._follow(request, response, sight, queue)
+        except TooManyClients:
+            raise Refused(503, "Unavailable", "too many pages follow the changes") from None
+        except (ConnectionError, TimeoutError):
+            cut(request.transport)
+        except Refused:  # the viewer's token or rights ended: the page asks again, and is told
+            response.force_close()
+        return response
+
+    async def _follow(
+        self, request: web.BaseRequest, response: web.StreamResponse, sight: Sight, queue: asyncio.Queue[Batch | None]
+    ) -> None:
+        """Sends batches until the client is too slow or leaves. Whose the token is, and what they may see, is asked again."""
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        while True:
+            batch, silent = None, True
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_HEARTBEAT):
+                    batch, silent = await queue.get(), False
+            if batch is None and not silent:
+                return
+            if loop.time() - asked >= _HEARTBEAT:
+                sight, asked = await self._dashboard.sight(await self._viewer(request)), loop.time()
+            if piece := _HERE if batch is None else batch.encoded(sight):
+                await _write(response, piece)
+
+
+def _netloc(origin: str) -> str:
+    """Returns host and port of an origin in lower case; empty for one that is none, such as `null`."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _host(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    found = bytearray()
+    if not request.can_read_body:
+        finished(request)
+        return b""
+    async with asyncio.timeout(_READ_WITHIN):
+        async for block in request.content.iter_chunked(_BLOCK):
+            found += block
+            if len(found) > LONGEST_BODY:
+                raise Refused(413, "TooLarge", f"the body is longer than {LONGEST_BODY} bytes")
+    finished(request)
+    return bytes(found)
+
+
+async def _question(request: web.BaseRequest, route: Route) -> Mapping[str, Any]:
+    if request.content_type != "application/json":
+        raise Refused(415, "UnsupportedMediaType", "the body must be application/json")
+    body = await _body(request)
+    if route.body is None:
+        return {}
+    try:
+        found: dict[str, Any] = route.body.model_validate(msgspec.json.decode(body)).model_dump()
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        raise Refused(400, "BadRequest", "the body is not JSON") from None
+    except ValidationError as bad:
+        first = bad.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part)[:64] for part in first["loc"][:8])
+        raise Refused(400, "BadRequest", f"{where or 'the body'}: {first['msg']}") from None
+    return found
+
+
+def _refused(refusal: Refused) -> web.Response:
+    headers = {"Cache-Control": "no-store"}
+    if refusal.status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if refusal.status == HTTPStatus.TOO_MANY_REQUESTS:
+        headers["Retry-After"] = "2"
+    body = msgspec.json.encode({"error": refusal.error, "message": str(refusal)})
+    return web.Response(status=refusal.status, body=body, content_type="application/json", headers=headers)
+
+
+async def _send(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    try:
+        async with asyncio.timeout(_SENT_WITHIN):
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        cut(request.transport)
+    except ConnectionError:
+        log.debug("the client closed the connection before the response")
+
+
+async def _write(response: web.StreamResponse, piece: bytes) -> None:
+    async with asyncio.timeout(_SENT_WITHIN):
+        await response.write(piece)
+
+
+@contextlib.asynccontextmanager
+async def plain_listening(server: DashboardServer, host: str, port: int) -> AsyncIterator[int]:
+    """Serves plain HTTP while the block runs, for this machine only; yields the port. Raises OSError."""
+    runner = web.ServerRunner(web.Server(server.handle, handler_cancellation=True), shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()

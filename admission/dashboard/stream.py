@@ -1,0 +1,111 @@
+"""Changes for pages that look: one batch for all clients, encoded once for each sight, with a bounded queue per client.
+
+A client that does not read is dropped, and asks for everything again when it returns; the others never wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+
+from admission.dashboard.trees import shown
+from admission.dashboard.viewer import Sight
+
+MOST_CLIENTS: Final = 256
+_QUEUED: Final = 64
+"""Batches that wait for a client."""
+_PART: Final = 500
+"""Rows of Workloads in one event."""
+
+
+class TooManyClients(Exception):
+    """No more streams are served."""
+
+
+class Batch:
+    """What changed in one step: entries of rows by flavor, structures, rows of Workloads, removed keys, and queues."""
+
+    def __init__(
+        self,
+        trees: dict[str, tuple[int, list[dict[str, Any]]]],
+        structure: list[str],
+        workloads: list[dict[str, Any]],
+        removed: list[str],
+        *,
+        queues: bool,
+    ) -> None:
+        self._trees, self._structure, self._workloads = trees, structure, workloads
+        self._removed, self._queues = removed, queues
+        self._encoded: dict[Sight, bytes] = {}
+
+    def encoded(self, sight: Sight) -> bytes:
+        """Returns the events that a viewer with this sight gets; empty for none."""
+        found = self._encoded.get(sight)
+        if found is None:
+            found = self._encoded[sight] = b"".join(event(name, data) for name, data in self._events(sight))
+        return found
+
+    def _events(self, sight: Sight) -> Iterator[tuple[str, Any]]:
+        if sight.nodes:
+            for flavor in self._structure:
+                yield "structure", {"flavor": flavor}
+            for flavor, (version, entries) in self._trees.items():
+                hosts = [_seen(entry, sight) for entry in entries]
+                yield "topology", {"flavor": flavor, "version": version, "hosts": hosts}
+        changed = [row for row in self._workloads if sight.sees(row["namespace"])]
+        removed = [key for key in self._removed if sight.sees(key.partition("/")[0])]
+        for first in range(0, max(len(changed), len(removed)), _PART):
+            part = slice(first, first + _PART)
+            yield "workloads", {"changed": changed[part], "removed": removed[part]}
+        if self._queues and sight.queues:
+            yield "queues", {}
+
+
+def _seen(entry: dict[str, Any], sight: Sight) -> dict[str, Any]:
+    runs = [
+        [*shown(key, queue, sight.sees, queues=sight.queues), pods, amounts]
+        for key, queue, pods, amounts in entry["runs"]
+    ]
+    return {**entry, "runs": runs}
+
+
+def event(name: str, data: Any) -> bytes:
+    """Returns a server-sent event."""
+    return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
+
+
+class Clients:
+    """The streams that are open."""
+
+    def __init__(self) -> None:
+        self._queues: set[asyncio.Queue[Batch | None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def publish(self, batch: Batch) -> None:
+        """Gives the batch to all clients, and drops those that have not read too many."""
+        for queue in list(self._queues):
+            try:
+                queue.put_nowait(batch)
+            except asyncio.QueueFull:
+                self._queues.discard(queue)
+                while not queue.empty():
+                    queue.get_nowait()
+                queue.put_nowait(None)
+
+    @contextmanager
+    def joined(self) -> Iterator[asyncio.Queue[Batch | None]]:
+        """Yields the queue of a new client; None in it ends the stream. Raises TooManyClients."""
+        if len(self._queues) >= MOST_CLIENTS:
+            raise TooManyClients
+        queue: asyncio.Queue[Batch | None] = asyncio.Queue(_QUEUED)
+        self._queues.add(queue)
+        try:
+            yield queue
+        finally:
+            self._queues.discard(queue)

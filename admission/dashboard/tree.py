@@ -1,0 +1,190 @@
+"""The tree of one flavor in columns: its domains, and for each row what it has, what is used, foreign and held.
+
+A row is a host, a node below a wider lowest level, or (Domains counting) a domain of the lowest level. Nodes that are
+cordoned or not Ready have rows too, though the engine's tree leaves them out. Rows are renewed one by one; the structure is
+read again after a change of nodes, labels or levels. trees.py keeps one of each flavor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from admission.dashboard.placements import DOMAIN, HOST, NODE, Placements, Row
+from admission.engine.ledger import Ledger
+from admission.engine.model import Node as EngineNode
+from admission.engine.topology.figures import shown
+from admission.engine.topology.tree.tree_spec import TreeSpec
+from admission.engine.topology.usage import NodeRecord
+from api.pods import Node
+
+USABLE, CORDONED, FAILED = 0, 1, 2
+_STEP: Final = 500
+"""Nodes that are read before other tasks run."""
+_LONGEST: Final = 300
+"""Characters of a node's condition that are shown."""
+KINDS: Final = ("total", "used", "foreign", "held")
+RunEntry = tuple[str, str, int, list[int]]
+"""Workload, its ClusterQueue, pods, and amounts by resource."""
+
+
+@dataclass(slots=True)
+class HostRow:
+    """The amounts of one row by resource, in the order of the tree's resources, and its runs."""
+
+    state: int
+    why: str
+    total: list[int]
+    used: list[int]
+    foreign: list[int]
+    held: list[int]
+    runs: list[RunEntry]
+
+
+class FlavorTree:
+    """The rows of one flavor. `version` grows with each change of a row."""
+
+    def __init__(self, flavor: str, topology: str, spec: TreeSpec, version: int) -> None:
+        self.flavor, self.topology, self.spec, self.version = flavor, topology, spec, version
+        self.columns: list[int] = []
+        self.resources: list[str] = []
+        self.domains: list[tuple[str, int]] = []
+        self.names: list[str] = []
+        self.domain: list[int] = []
+        self.rows: list[HostRow] = []
+        self.row_of: dict[Row, int] = {}
+        self.sums: dict[str, list[int]] = {}
+        self.unusable: list[int] = []
+        self._nodes: list[tuple[str, ...]] = []
+        self._keys: list[tuple[Row, ...]] = []
+        self._domain_of: dict[tuple[str, ...], int] = {}
+
+    def load(self, ledger: Ledger) -> Iterator[None]:
+        """Reads the structure in steps; yields between two of them. Rows are read by `renew`."""
+        spec, capacity = self.spec, ledger.capacity
+        units: dict[Row, tuple[tuple[str, ...], str, list[str]]] = {}
+        offered: set[int] = set()
+        for number, name in enumerate(sorted(capacity.nodes)):
+            if number % _STEP == 0:
+                yield
+            record = capacity.nodes.get(name)
+            node = record.node if record is not None else None
+            if record is None or node is None or not spec.accepts(replace(node, usable=True)):
+                continue
+            offered.update(column for column, _ in record.offers)
+            path, key, shown_as = self._place(node)
+            units.setdefault(key, (path, shown_as, []))[2].append(name)
+        self.columns = shown(capacity.columns, offered)
+        self.resources = [capacity.columns.names[column] for column in self.columns]
+        self.sums = {kind: [0] * len(self.columns) for kind in KINDS}
+        self.unusable = [0] * len(self.columns)
+        for key, (path, shown_as, nodes) in sorted(units.items(), key=lambda unit: (unit[1][0], unit[1][1])):
+            self._add(key, path, shown_as, nodes)
+
+    def _place(self, node: EngineNode) -> tuple[tuple[str, ...], Row, str]:
+        """Returns the domains above the node's row, the row, and its name."""
+        path = self.spec.path(node)
+        if self.spec.by_host:
+            return path[:-1], (HOST, path[-1]), node.name
+        if self.spec.hidden_nodes:
+            return path, (NODE, node.name), node.name
+        if node.usable:
+            return path[:-1], (DOMAIN, (self.flavor, path)), path[-1]
+        return path[:-1], (NODE, node.name), node.name
+
+    def _add(self, key: Row, path: tuple[str, ...], shown_as: str, nodes: Sequence[str]) -> None:
+        parent = -1
+        for depth in range(1, len(path) + 1):
+            at = self._domain_of.get(path[:depth])
+            if at is None:
+                at = self._domain_of[path[:depth]] = len(self.domains)
+                self.domains.append((path[depth - 1], parent))
+            parent = at
+        at = len(self.names)
+        self.names.append(shown_as)
+        self.domain.append(parent)
+        self._nodes.append(tuple(nodes))
+        keys = {key, *((NODE, name) for name in nodes)}
+        self._keys.append(tuple(keys))
+        self.row_of.update(dict.fromkeys(keys, at))
+        nothing = [0] * len(self.columns)
+        self.rows.append(HostRow(USABLE, "", nothing, nothing, nothing, nothing, []))
+
+    def renew(self, at: int, ledger: Ledger, placements: Placements, nodes: Mapping[str, Node]) -> bool:
+        """Reads one row again and reports whether it changed. `nodes` has the API's objects, for their conditions."""
+        records = [record for name in self._nodes[at] if (record := ledger.capacity.nodes.get(name)) is not None]
+        total, foreign = self._amounts(records)
+        used, held, runs = [0] * len(self.columns), [0] * len(self.columns), []
+        for key in self._keys[at]:
+            for workload, run in placements.on(key).items():
+                amounts = [run.amounts.get(column, 0) for column in self.columns]
+                into = held if placements.is_held(workload) else used
+                for index, amount in enumerate(amounts):
+                    into[index] += amount
+                if into is used:
+                    runs.append((workload, _queue_of(ledger, workload), run.pods, amounts))
+        runs.sort(key=lambda run: run[0])
+        state, why = _state([nodes[name] for name in self._nodes[at] if name in nodes])
+        new = HostRow(state, why, total, used, foreign, held, runs)
+        old = self.rows[at]
+        if new == old:
+            return False
+        self.rows[at] = new
+        for sign, row in ((-1, old), (1, new)):
+            self._count(row, sign)
+        return True
+
+    def _count(self, row: HostRow, sign: int) -> None:
+        for index in range(len(self.columns)):
+            if row.state != USABLE:
+                self.unusable[index] += sign * row.total[index]
+                continue
+            for kind in KINDS:
+                self.sums[kind][index] += sign * getattr(row, kind)[index]
+
+    def _amounts(self, records: Sequence[NodeRecord]) -> tuple[list[int], list[int]]:
+        total, foreign = [0] * len(self.columns), [0] * len(self.columns)
+        for record in records:
+            offers = dict(record.offers)
+            for index, column in enumerate(self.columns):
+                total[index] += offers.get(column, 0)
+                foreign[index] += record.foreign.get(column, 0)
+        return total, foreign
+
+    def path(self, at: int) -> list[str]:
+        """Returns the names of the domains above a row, widest first."""
+        found, parent = [], self.domain[at]
+        while parent >= 0:
+            name, parent = self.domains[parent]
+            found.append(name)
+        return found[::-1]
+
+    def entry(self, at: int) -> dict[str, Any]:
+        """Returns the part of an event that says what a row has now."""
+        row = self.rows[at]
+        return {
+            "i": at,
+            "state": row.state,
+            "why": row.why,
+            **{kind: getattr(row, kind) for kind in KINDS},
+            "runs": row.runs,
+        }
+
+
+def _queue_of(ledger: Ledger, workload: str) -> str:
+    admission = ledger.admissions.get(workload)
+    return admission.cluster_queue if admission is not None else ""
+
+
+def _state(nodes: Sequence[Node]) -> tuple[int, str]:
+    """Returns the worst state of a row's nodes, and why. Cordoned means by a user; all else that is not Ready has failed."""
+    state, why = USABLE, ""
+    for node in nodes:
+        ready = next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
+        if ready is None or ready.status != "True":
+            why = "has no Ready condition" if ready is None else f"is not Ready: {ready.reason or ready.status}"
+            return FAILED, f"{node.metadata.name} {why}"[:_LONGEST]
+        if node.spec.unschedulable:
+            state, why = CORDONED, "cordoned"
+    return state, why

@@ -1,0 +1,193 @@
+"""The trees of all flavors with a topology, kept as the cluster changes, and the JSON of their answers.
+
+`renew` applies changes and returns which rows changed. A structure that changed is loaded again in steps, while answers come
+from the old one. Amounts are shared by all who ask; only the table of workloads depends on who asks (`encoded`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from admission.dashboard.cluster import Changes, Cluster
+from admission.dashboard.placements import DOMAIN, HOST, NODE, Placements, Row
+from admission.dashboard.tree import KINDS, FlavorTree, HostRow
+from admission.engine.topology.tree.tree_spec import TreeSpec
+
+MOST_ROWS: Final = 2000
+"""Changed rows that one event lists; more are a change of the structure, after which clients ask for the tree again."""
+_STEP: Final = 250
+"""Rows that are read before other tasks run."""
+Sees = Callable[[str], bool]
+"""Whether the asker may see the Workloads of a namespace."""
+
+
+@dataclass(slots=True)
+class TreeChanges:
+    """Rows that changed by flavor, and flavors whose structure did."""
+
+    rows: dict[str, list[int]] = field(default_factory=dict)
+    structure: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """A tree's answer without the table of workloads, and that table's rows: key and ClusterQueue."""
+
+    version: int
+    body: bytes
+    workloads: list[tuple[str, str]]
+
+
+class Trees:
+    """The trees by flavor."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.placements = Placements(cluster.ledger)
+        self.by_flavor: dict[str, FlavorTree] = {}
+        self._bodies: dict[str, _Encoded] = {}
+        self._structures: dict[str, tuple[TreeSpec, str]] = {}
+        self._shapes: dict[str, object] = {}
+        self.version = 0
+        self._encoding = asyncio.Lock()
+
+    async def renew(self, changes: Changes) -> TreeChanges:
+        """Applies the changes and returns what they changed."""
+        found = TreeChanges()
+        touched = self.placements.refresh(changes.workloads)
+        touched |= {(NODE, name) for name in changes.nodes | changes.touched.nodes}
+        spots = {key for _, key in changes.touched.spots}
+        reloaded = await self._reload(changes.nodes)
+        for flavor, tree in sorted(self.by_flavor.items()):
+            if flavor in reloaded:
+                found.structure.append(flavor)
+                continue
+            spotted: set[Row] = {(HOST, key) for key in spots} | {(NODE, key) for key in spots}
+            spotted |= {(DOMAIN, (flavor, key)) for key in spots}
+            rows = sorted({tree.row_of[row] for row in touched | spotted if row in tree.row_of})
+            changed = await self._renew_rows(tree, rows)
+            if not changed:
+                continue
+            tree.version = self._next()
+            if len(changed) > MOST_ROWS:
+                found.structure.append(flavor)
+            else:
+                found.rows[flavor] = changed
+        found.structure += [flavor for flavor in reloaded if flavor not in self.by_flavor]
+        return found
+
+    def _next(self) -> int:
+        self.version += 1
+        return self.version
+
+    async def _renew_rows(self, tree: FlavorTree, rows: list[int]) -> list[int]:
+        changed = []
+        nodes = dict(self._cluster.view.nodes.objects) if len(rows) > _STEP else self._cluster.view.nodes.objects
+        for number, at in enumerate(rows, 1):
+            if tree.renew(at, self._cluster.ledger, self.placements, nodes):
+                changed.append(at)
+            if number % _STEP == 0:
+                await asyncio.sleep(0)
+        return changed
+
+    async def _reload(self, nodes: set[str]) -> set[str]:
+        """Loads the trees again whose flavor, topology or nodes' labels changed. Returns their flavors."""
+        wanted = self._wanted()
+        moved = self._moved(nodes)
+        stale = {flavor for flavor, key in wanted.items() if moved or self._structures.get(flavor) != key}
+        gone = self.by_flavor.keys() - wanted.keys()
+        for flavor in gone:
+            del self.by_flavor[flavor], self._structures[flavor]
+            self._bodies.pop(flavor, None)
+        for flavor in sorted(stale):
+            spec, topology = wanted[flavor]
+            tree = FlavorTree(flavor, topology, spec, self._next())
+            for _ in tree.load(self._cluster.ledger):
+                await asyncio.sleep(0)
+            await self._renew_rows(tree, list(range(len(tree.names))))
+            tree.version = self._next()
+            self.by_flavor[flavor], self._structures[flavor] = tree, wanted[flavor]
+        return stale | gone
+
+    def _wanted(self) -> dict[str, tuple[TreeSpec, str]]:
+        counting = self._cluster.ledger.options.counting
+        found = {}
+        for name, flavor in self._cluster.ledger.flavors.items():
+            spec = TreeSpec.of(flavor, counting)
+            if spec is not None:
+                found[name] = spec, flavor.topology or ""
+        return found
+
+    def _moved(self, nodes: set[str]) -> bool:
+        """Reports whether one of these nodes is new or gone, or has other labels or other resources than before."""
+        moved = False
+        for name in nodes:
+            record = self._cluster.ledger.capacity.nodes.get(name)
+            node = record.node if record is not None else None
+            shape = None if node is None else (node.labels, node.allocatable.keys())
+            if self._shapes.get(name) != shape:
+                moved = True
+            if shape is None:
+                self._shapes.pop(name, None)
+            else:
+                self._shapes[name] = shape
+        return moved
+
+    async def encoded(self, flavor: str, sees: Sees, *, queues: bool) -> bytes | None:
+        """Returns the answer for a flavor, None if it has no tree. `queues` tells the ClusterQueues of hidden workloads too."""
+        tree = self.by_flavor.get(flavor)
+        if tree is None:
+            return None
+        async with self._encoding:
+            known = self._bodies.get(flavor)
+            if known is None or known.version != tree.version:
+                rows, version = list(tree.rows), tree.version
+                known = await asyncio.to_thread(_encoded, tree, rows, version)
+                self._bodies[flavor] = known
+        table = [shown(key, queue, sees, queues=queues) for key, queue in known.workloads]
+        return b'{"workloads":' + msgspec.json.encode(table) + b"," + known.body[1:]
+
+
+def shown(key: str, queue: str, sees: Sees, *, queues: bool) -> tuple[str, str]:
+    """Returns key and ClusterQueue of a workload as the asker may see them: empty where they may not."""
+    if sees(key.partition("/")[0]):
+        return key, queue
+    return "", queue if queues else ""
+
+
+def _encoded(tree: FlavorTree, rows: list[HostRow], version: int) -> _Encoded:
+    columns = range(len(tree.columns))
+    numbers: dict[tuple[str, str], int] = {}
+    host: list[int] = []
+    workload: list[int] = []
+    pods: list[int] = []
+    amounts: list[list[int]] = [[] for _ in columns]
+    for at, row in enumerate(rows):
+        for key, queue, count, used in row.runs:
+            host.append(at)
+            workload.append(numbers.setdefault((key, queue), len(numbers)))
+            pods.append(count)
+            for column in columns:
+                amounts[column].append(used[column])
+    answer = {
+        "flavor": tree.flavor,
+        "topology": tree.topology,
+        "levels": list(tree.spec.levels),
+        "resources": tree.resources,
+        "version": version,
+        "domains": tree.domains,
+        "hosts": {
+            "name": tree.names,
+            "domain": tree.domain,
+            "state": [row.state for row in rows],
+            "why": {str(at): row.why for at, row in enumerate(rows) if row.why},
+            **{kind: [[getattr(row, kind)[column] for row in rows] for column in columns] for kind in KINDS},
+        },
+        "runs": {"host": host, "workload": workload, "pods": pods, "amounts": amounts},
+    }
+    return _Encoded(version, msgspec.json.encode(answer), list(numbers))

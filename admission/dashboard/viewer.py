@@ -1,0 +1,133 @@
+"""Who asks, and what they may see: nothing that kubectl would not show them.
+
+A `Viewer` answers for one request or one stream. In a cluster it asks the API server (TokenReview, SubjectAccessReview; both
+cached for a short time), on localhost the user's own kubeconfig has read everything already. `Sight` is what was found out:
+the namespaces whose Workloads and pods the viewer may list, and whether nodes and ClusterQueues. `hide` takes the names of
+others' workloads out of the texts and values of an explanation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from api.kube.access import Right, Subject
+from api.kube.resources import CLUSTER_QUEUES, NODES, PODS, WORKLOADS
+
+OTHERS: Final = "a workload of another namespace"
+MOST_NAMESPACES: Final = 2000
+"""Namespaces that one viewer is asked about; those beyond are hidden."""
+LIST_WORKLOADS: Final = Right(WORKLOADS, verb="list")
+LIST_PODS: Final = Right(PODS, verb="list")
+LIST_NODES: Final = Right(NODES, verb="list")
+LIST_QUEUES: Final = Right(CLUSTER_QUEUES, verb="list")
+_AT_ONCE: Final = 8
+_NAME: Final = re.compile(
+    r"(?<![\w./-])([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/([a-z0-9][a-z0-9.-]*[a-z0-9]|[a-z0-9])(?![\w/])"
+)
+May = Callable[[Subject, Right, str], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a viewer may see. `namespaces` None means all; `pods` likewise."""
+
+    nodes: bool = True
+    queues: bool = True
+    namespaces: frozenset[str] | None = None
+    pods: frozenset[str] | None = None
+
+    def sees(self, namespace: str) -> bool:
+        """Reports whether the viewer may list the Workloads of the namespace."""
+        return self.namespaces is None or namespace in self.namespaces
+
+    def sees_pods(self, namespace: str) -> bool:
+        """Reports whether the viewer may list the pods of the namespace."""
+        return self.pods is None or namespace in self.pods
+
+
+class Viewer(Protocol):
+    """Someone who asks. `name` is their user name."""
+
+    @property
+    def name(self) -> str:
+        """The user name."""
+
+    async def sight(self, namespaces: Iterable[str]) -> Sight:
+        """Returns what they may see of these namespaces. Raises ApiError and TimeoutError."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalUser:
+    """The user of this machine, whose kubeconfig read what there is to see."""
+
+    name: str = "you"
+
+    async def sight(self, namespaces: Iterable[str]) -> Sight:
+        """Returns sight of everything."""
+        return Sight()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUser:
+    """A user of the cluster. `may` asks the API server."""
+
+    subject: Subject
+    may: May
+
+    @property
+    def name(self) -> str:
+        """The user name."""
+        return self.subject.username
+
+    async def sight(self, namespaces: Iterable[str]) -> Sight:
+        """Asks for each right on the whole cluster first, and by namespace only without it."""
+        asked = sorted(set(namespaces))[:MOST_NAMESPACES]
+        nodes, queues, workloads, pods = await asyncio.gather(
+            self.may(self.subject, LIST_NODES, ""),
+            self.may(self.subject, LIST_QUEUES, ""),
+            self._namespaces(LIST_WORKLOADS, asked),
+            self._namespaces(LIST_PODS, asked),
+        )
+        return Sight(nodes, queues, workloads, pods)
+
+    async def _namespaces(self, right: Right, namespaces: list[str]) -> frozenset[str] | None:
+        if await self.may(self.subject, right, ""):
+            return None
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def allowed(namespace: str) -> bool:
+            async with turn:
+                return await self.may(self.subject, right, namespace)
+
+        answers = await asyncio.gather(*map(allowed, namespaces))
+        return frozenset(name for name, may in zip(namespaces, answers, strict=True) if may)
+
+
+def hide(value: Any, sight: Sight, namespaces: Iterable[str], own: str = "") -> Any:
+    """Returns a JSON value without names `namespace/name` of namespaces that exist and are hidden, `own` excepted.
+
+    An explanation also names pods; those of a namespace whose Workloads are visible, but not its pods, are hidden as well.
+    """
+    if sight.namespaces is None and sight.pods is None:
+        return value
+    hidden = {name for name in namespaces if not (sight.sees(name) and sight.sees_pods(name))}
+
+    def shown(found: re.Match[str]) -> str:
+        namespace, whole = found.group(1), found.group(0)
+        return whole if namespace not in hidden or namespace == own else OTHERS
+
+    return _hidden(value, shown)
+
+
+def _hidden(value: Any, shown: Callable[[re.Match[str]], str]) -> Any:
+    if isinstance(value, str):
+        return _NAME.sub(shown, value)
+    if isinstance(value, list | tuple):
+        return [_hidden(each, shown) for each in value]
+    if isinstance(value, dict):
+        return {key: _hidden(each, shown) for key, each in value.items()}
+    return value

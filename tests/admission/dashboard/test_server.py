@@ -1,0 +1,206 @@
+"""The server towards clients that nobody should trust: other origins, other names of this machine, paths, bodies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import yarl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.dashboard import static_files
+from admission.dashboard.openapi import document
+from admission.dashboard.questions import BadQuestion, manifests
+from admission.dashboard.routes import PREFIX, ROUTES
+from tests.admission.dashboard.small_cluster import served
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({}, 200, id="own address"),
+        pytest.param({"Host": "localhost:1"}, 200, id="localhost"),
+        pytest.param({"Host": "[::1]:80"}, 200, id="IPv6"),
+        pytest.param({"Host": "evil.example"}, 403, id="rebound name"),
+        pytest.param({"Host": "127.0.0.1.evil.example"}, 403, id="name that begins like the address"),
+        pytest.param({"Host": "[bad"}, 403, id="no host"),
+        pytest.param({"Origin": "http://evil.example"}, 403, id="other origin"),
+        pytest.param({"Origin": "null"}, 403, id="origin of a sandbox"),
+        pytest.param({"Sec-Fetch-Site": "cross-site"}, 403, id="script of another site"),
+        pytest.param({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200, id="link of another site"),
+    ],
+)
+async def test_localhost_answers_this_machine_alone(headers: dict[str, str], status: int) -> None:
+    async with served(tokens=False) as found:
+        assert (await found.ask(f"{PREFIX}session", None, headers=headers))[0] == status
+
+
+async def test_the_page_has_the_headers_that_keep_others_out() -> None:
+    async with served(tokens=False) as found, found.session.get(f"{found.base}/") as response:
+        assert response.status == 200
+        assert b"<html" in await response.read()
+        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        tag = response.headers["ETag"]
+        status, body = await found.ask("/", None, headers={"If-None-Match": tag})
+        assert (status, body) == (304, b"")
+
+
+async def test_assets_are_kept_by_browsers_and_the_page_is_asked_for() -> None:
+    files = static_files.load()
+    asset = next(path for path in files if path.startswith("/assets/"))
+    async with served(tokens=False) as found:
+        async with found.session.get(found.base + asset) as response:
+            assert (response.status, "immutable" in response.headers["Cache-Control"]) == (200, True)
+        async with found.session.get(f"{found.base}/") as response:
+            assert response.headers["Cache-Control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../server.py",
+        "/assets/../../server.py",
+        "/%2e%2e/server.py",
+        "/assets/%2e%2e%2f%2e%2e%2fserver.py",
+        "//etc/passwd",
+    ],
+)
+async def test_no_path_leads_out_of_the_folder(path: str) -> None:
+    async with served(tokens=False) as found, found.session.get(yarl.URL(found.base + path, encoded=True)) as response:
+        assert response.status == 404
+
+
+def test_a_link_in_the_folder_is_served_as_the_file_that_was_built(tmp_path: Path) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "index.html").write_text("<html>")
+    assert static_files.load(tmp_path).keys() == {"/", "/index.html"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "workloads", 405),
+        ("GET", "what-if", 405),
+        ("POST", "events", 405),
+        ("GET", "none", 404),
+        ("GET", "workloads?limit=-1", 400),
+        ("GET", "workloads?limit=9999999999999", 400),
+        ("GET", "workloads?state=Lost", 400),
+        ("GET", "topology/none", 404),
+        ("GET", "hosts/none", 404),
+        ("GET", "workloads/team/none", 404),
+        ("GET", "x" * 3000, 414),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+async def test_what_cannot_be_answered_says_so(method: str, path: str, status: int) -> None:
+    async with served() as found:
+        got, body = await found.ask(PREFIX + path, method=method)
+        assert got == status
+        assert json.loads(body).keys() == {"error", "message"}
+
+
+JOB: dict[str, Any] = {"name": "x", "namespace": "team", "queue": "lq", "pods": 1, "requests": {"cpu": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        ({}, 400, "either yaml or job"),
+        ({"yaml": "a: 1", "job": JOB}, 400, "either yaml or job"),
+        ({"job": {**JOB, "pods": 0}}, 400, "job.pods"),
+        ({"job": {**JOB, "extra": 1}}, 400, "job.extra"),
+        ({"job": {**JOB, "requests": {"cpu": "many"}}}, 200, "many"),
+        ({"job": {**JOB, "queue": "none"}}, 200, "none"),
+        ([], 400, "body"),
+        ({"yaml": "kind: Job"}, 200, "has no metadata"),
+        ({"yaml": "["}, 200, "neither YAML nor JSON"),
+        ({"yaml": "x" * 300_000}, 400, "yaml"),
+        (
+            {"yaml": "kind: Node\napiVersion: v1\nmetadata: {name: n, namespace: team}"},
+            200,
+            "only jobs and pods can be added",
+        ),
+    ],
+    ids=range(11),
+)
+async def test_a_question_that_cannot_be_read_is_told(body: Any, status: int, text: str) -> None:
+    async with served() as found:
+        got, answer = await found.ask(f"{PREFIX}what-if", method="POST", body=body)
+        assert (got, text in answer.decode()) == (status, True), answer
+
+
+async def test_a_body_beyond_the_limit_is_refused() -> None:
+    async with served() as found:
+        got, _ = await found.ask(f"{PREFIX}what-if", method="POST", body={"yaml": "x" * 600_000})
+        assert got == 413
+
+
+ALIASES = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 8)}]\n" for before, name in zip("abcdefg", "bcdefgh", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(ALIASES, id="aliases that double"),
+        pytest.param("a: &a {b: 1}\nmetadata: {<<: [*a, *a]}\n", id="merge keys"),
+        pytest.param("a: " + "[" * 200 + "]" * 200, id="depth"),
+        pytest.param("a: &a [*a]", id="an alias of itself"),
+        pytest.param("---\nkind: Job\nmetadata: {}\n" * 30, id="many objects"),
+        pytest.param("? {a: 1}\n: b\n", id="a key that is a map"),
+        pytest.param("1: a\n", id="a key that is a number"),
+        pytest.param("metadata: {namespace: 1}\n", id="a namespace that is a number"),
+    ],
+)
+def test_a_manifest_that_would_cost_too_much_is_refused(text: str) -> None:
+    with pytest.raises(BadQuestion):
+        manifests(text)
+
+
+TEXTS = st.text(max_size=40) | st.sampled_from(
+    ["team", "hidden-ns", "later", "tas", "n1", "..", "%2f", "\x00", "é" * 20]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = sorted(document("0")["components"]["schemas"]["WhatIfJob"]["properties"])
+SOME_FIELDS = st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=2)
+JOBS = SOME_FIELDS | st.builds(lambda more: {**JOB, **more}, SOME_FIELDS)
+BODIES = VALUES | st.fixed_dictionaries({"job": JOBS}) | st.fixed_dictionaries({"yaml": st.text(max_size=200)})
+REQUESTS = st.tuples(
+    st.sampled_from(ROUTES),
+    st.lists(TEXTS, min_size=3, max_size=3),
+    st.dictionaries(st.sampled_from(["limit", "offset", "state", "namespace", "q", "x"]), TEXTS),
+    BODIES,
+    st.sampled_from(["admin", "tenant", "stranger"]),
+    st.sampled_from(["GET", "POST", "PUT", "HEAD"]) | st.none(),
+)
+
+
+@pytest.mark.long
+@settings(deadline=None, max_examples=60)
+@given(requests=st.lists(REQUESTS, min_size=10, max_size=10))
+async def test_no_request_makes_the_server_fail(requests: list[Any]) -> None:
+    async with served() as found:
+        for route, names, query, body, token, method in requests:
+            values = iter(names)
+            parts = [quote(next(values), safe="") or "x" if part[0] == "{" else part for part in route.parts]
+            path = PREFIX + "/".join(parts)
+            url = yarl.URL(found.base + path, encoded=True).update_query(query)
+            headers = {"Authorization": f"Bearer {token}"}
+            sent = None if (method or route.method) in ("GET", "HEAD") else body
+            async with found.session.request(method or route.method, url, json=sent, headers=headers) as response:
+                answer = await response.read()
+                assert response.status < 500, (url, sent, answer)
+                assert len(answer) < 1 << 20
+                if token == "tenant":
+                    assert b"hidden-train" not in answer
