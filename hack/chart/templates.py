@@ -15,6 +15,7 @@ WHEN: Final = {
     "selfsigned": 'eq .Values.certificates.source "SelfSigned"',
     "certmanager": 'eq .Values.certificates.source "CertManager"',
     "prometheus": ".Values.prometheus.enabled",
+    "dashboard": ".Values.dashboard.enabled",
     "visibility": ".Values.visibility.enabled",
     "retention": ".Values.retention.enabled",
     "metricsauth": ".Values.metricsAuthentication.enabled",

@@ -45,6 +45,12 @@ class Process(Values):
     priority_class_name: str = Field("", description="as in a pod")
 
 
+class OptionalProcess(Process):
+    """A process that is off by default."""
+
+    enabled: bool = Field(False, description="install it")
+
+
 class Certificates(Values):
     """The certificates of the webhook."""
 
@@ -96,7 +102,10 @@ class Chart(Values):
     controller: Process = Field(description="the process that admits workloads")
     webhook: Process = Field(description="the process that reviews jobs and pods when they are created")
     ungater: Process = Field(description="the process that opens the gates of pods")
-    settings: dict[str, Any] = Field(description="settings of the controller and the webhook (docs/settings.md)")
+    dashboard: OptionalProcess = Field(description="the process that serves the page (docs/dashboard.md)")
+    settings: dict[str, Any] = Field(
+        description="settings of the controller, the webhook and the dashboard (docs/settings.md)"
+    )
     ungater_settings: dict[str, Any] = Field(description="settings of the ungater (docs/settings.md)")
     certificates: Certificates = Field(Certificates(), description="certificates of the webhook")
     crds: Crds = Field(Crds(), description="CustomResourceDefinitions")
@@ -148,16 +157,17 @@ def defaults() -> Chart:
         settings=_settings_file("admission"),
         ungater_settings=_settings_file("ungater"),
         network=Network(pod_networks=_pod_networks()),
-        **{name: _deployment(name) for name in PROCESSES},
+        dashboard=OptionalProcess(**_deployment("dashboard", "dashboard")),
+        **{name: Process(**_deployment(name, "manager")) for name in PROCESSES},
     )
 
 
-def _deployment(name: str) -> Process:
+def _deployment(name: str, folder: str) -> dict[str, Any]:
     (found,) = (
-        one for one in kustomize.objects("manager") if (one.kind, one.name) == ("Deployment", f"stowage-{name}")
+        one for one in kustomize.objects(folder) if (one.kind, one.name) == ("Deployment", f"stowage-{name}")
     )
     (container,) = found.obj["spec"]["template"]["spec"]["containers"]
-    return Process(replicas=found.obj["spec"]["replicas"], resources=container["resources"])
+    return {"replicas": found.obj["spec"]["replicas"], "resources": container["resources"]}
 
 
 def _pod_networks() -> PodNetworks:

@@ -35,6 +35,7 @@ VALUES = {
     "selfsigned": "certificates.source=SelfSigned",
     "certmanager": "certificates.source=CertManager",
     "prometheus": "prometheus.enabled=true",
+    "dashboard": "dashboard.enabled=true",
     "visibility": "visibility.enabled=true",
     "retention": "retention.enabled=true",
     "metricsauth": "metricsAuthentication.enabled=true",
