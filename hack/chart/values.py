@@ -163,9 +163,7 @@ def defaults() -> Chart:
 
 
 def _deployment(name: str, folder: str) -> dict[str, Any]:
-    (found,) = (
-        one for one in kustomize.objects(folder) if (one.kind, one.name) == ("Deployment", f"stowage-{name}")
-    )
+    (found,) = (one for one in kustomize.objects(folder) if (one.kind, one.name) == ("Deployment", f"stowage-{name}"))
     (container,) = found.obj["spec"]["template"]["spec"]["containers"]
     return {"replicas": found.obj["spec"]["replicas"], "resources": container["resources"]}
 

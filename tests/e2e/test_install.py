@@ -215,6 +215,22 @@ def test_with_visibility(installed: ControlPlane, variant: Path) -> None:
         assert "insecureSkipTLSVerify" not in spec
 
 
+def test_with_dashboard(installed: ControlPlane, variant: Path) -> None:
+    """The Deployment has the image and the settings of the other processes, and the Service leads to its port."""
+    made = compose(installed, variant, "selfsigned", "dashboard")
+    pods = {name: made["Deployment", f"stowage-{name}"]["spec"]["template"] for name in ("controller", "dashboard")}
+    (container,) = pods["dashboard"]["spec"]["containers"]
+    (other,) = pods["controller"]["spec"]["containers"]
+    assert container["image"] == other["image"]
+    volumes = [[each for each in pod["spec"]["volumes"] if each["name"] == "config"] for pod in pods.values()]
+    assert volumes[0] == volumes[1]
+    service = made["Service", "stowage-dashboard"]["spec"]
+    assert service["selector"].items() <= pods["dashboard"]["metadata"]["labels"].items()
+    assert service["ports"][0]["targetPort"] in {port["name"] for port in container["ports"]}
+    rules = made["ClusterRole", "stowage-dashboard"]["rules"]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+
+
 # ---- the samples, with the processes running
 
 
