@@ -75,7 +75,7 @@ class Cluster:
         return self.state.ledger
 
     def take_changes(self) -> Changes:
-        """Returns what changed since the last call. First it holds missing spare hosts, as each cycle of the controller does."""
+        """Returns what changed since the last call. Holds missing spare hosts first, as each cycle of the controller does."""
         spare_hosts.hold_missing(self.ledger)
         flavor_spares.hold_missing(self.ledger)
         self.changed.clear()

@@ -23,8 +23,9 @@ REFUSALS: Final = {
 }
 _EVENTS: Final = (
     "Server-sent events: `hello` {version}; `topology` {flavor, version, hosts}, with a host's position `i` and what the tree "
-    "has of it, and its runs as [workload, ClusterQueue, pods, amounts]; `structure` {flavor}: ask for the tree again; `workloads` "
-    "{changed, removed}; `queues` {}: ask for the queues again. A comment every 10 s. What the asker may not see is left out."
+    "has of it, and its runs as [workload, ClusterQueue, pods, amounts]; `structure` {flavor}: ask for the tree again; "
+    "`workloads` {changed, removed}; `queues` {}: ask for the queues again. "
+    "A comment every 10 s. What the asker may not see is left out."
 )
 
 

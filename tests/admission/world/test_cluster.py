@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from admission.world.explaining import explained, found
 from admission.cli.install import manifests
 from admission.engine.explain.explanation import Verdict
 from admission.engine.reasons import Reason
 from admission.integrations.functions.trainjob import CLUSTER_RUNTIMES, RUNTIMES
 from admission.world.cluster import from_cluster, load_cluster
 from admission.world.documents import Document
+from admission.world.explaining import explained, found
 from admission.world.files import add_jobs
 from admission.world.snapshot import capture_world
 from api.errors import Forbidden
