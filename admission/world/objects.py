@@ -136,7 +136,8 @@ class Objects:
         return made
 
     def _fill(self, view: ClusterView, feed: Feed, stores: Mapping[Resource, Filled], rules: WorldRules) -> None:
-        self.view, self.feed, self.rules, self._stores = view, feed, rules, stores
+        self.view, self.feed, self.rules = view, feed, rules
+        self._stores: Mapping[Resource, Any] = stores
         self._decoders = {kind: make() for kind, (_, make) in KINDS.items()}
         self.pod_groups: dict[str, PodGroup] = {}
         self.group_maps = sakkara_maps.GroupMaps()
