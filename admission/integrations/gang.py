@@ -105,9 +105,9 @@ _MINIMUMS: Final = (
 )
 _GROUPS: Final = (
     (ANNOTATIONS, names.SIGS_GANG_GROUPS),
-    (LABELS, names.SIGS_GANG_GROUPS),
     (ANNOTATIONS, names.KOORDINATOR_GROUPS),
 )
+# The value of a label cannot be a JSON list, so the groups are annotations in every dialect.
 _POLICIES: Final = (
     (LABELS, names.SIGS_MATCH_POLICY),
     (ANNOTATIONS, names.SIGS_MATCH_POLICY),

@@ -1,7 +1,8 @@
 """Sets the defaults of a managed job at its creation.
 
 A job is managed if it names a queue (or with `manage_jobs_without_queue_name`, any job) in a managed namespace and is not
-part of another managed job. A job without a queue name whose pods belong to a Sakkara group is not managed; its pods are.
+part of another managed job. A job without a queue name whose pods belong to a Sakkara group is not managed; its pods are. So
+are the pods of a gang whose queue only the template names.
 
 The job is suspended. Without a queue name it gets the LocalQueue `default`, if its namespace has one. With the feature gate
 TopologyAwareScheduling, templates that request a topology explicitly get the topology gate and its annotations, which Kueue
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 from admission.integrations.paths import value_at
 from admission.webhook import schedulers
-from admission.webhook.gangs import in_group
+from admission.webhook.gangs import has_queued_gang, in_group
 from admission.webhook.jobs import (
     Job,
     ReviewedKind,
@@ -53,6 +54,9 @@ def set_defaults(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups,
     """Completes a new job in place; leaves a job that is not managed unchanged."""
     if is_part(job, rules) or kind.is_skipped(job) or not in_managed_namespace(namespace, lookups, rules):
         return
+    if _copies_queue(job, kind, rules):
+        job["metadata"]["labels"][names.QUEUE_NAME_LABEL] = ""
+        return
     if not queue_name(job) and any(in_group(template.body) for template in kind.templates(job)):
         return
     if not queue_name(job) and (queue := default_queue(namespace, lookups)) is not None:
@@ -68,6 +72,18 @@ def set_defaults(job: Job, namespace: str, kind: ReviewedKind, lookups: Lookups,
     _hand_over(job, namespace, kind, lookups, rules)
     if rules.gates.topology_aware_scheduling:
         _gate(job, kind, rules)
+
+
+def _copies_queue(job: Job, kind: ReviewedKind, rules: ReviewRules) -> bool:
+    """Reports whether the job names a queue only because the API server gave a Job without labels those of its template.
+
+    The name is its gang's, whose pods are admitted and not the job. An empty name takes its place: without any label, the
+    API server would copy them once more.
+    """
+    labels = labels_of(job)
+    if rules.manage_jobs_without_queue_name or not labels.get(names.QUEUE_NAME_LABEL):
+        return False
+    return any(template.labels == labels and has_queued_gang(template.body) for template in kind.templates(job))
 
 
 def default_priority_class(obj: Job, lookups: Lookups) -> str | None:

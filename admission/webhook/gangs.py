@@ -11,6 +11,7 @@ ConfigMap that describes a Sakkara group.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from admission.integrations.gang import (
     changed_fields,
     faults_of_group,
     field_of,
+    names_gang,
     read,
 )
 from admission.integrations.pod import role_hash
@@ -109,9 +111,10 @@ def _group_differences(spec: Mapping[str, Any], other: GangPod, peer: str) -> Er
 
 
 def _shown(value: Any) -> Any:
-    if value is None:
+    """Returns the value as a user writes it."""
+    if value is None or value == ():
         return "not set"
-    return list(value) if isinstance(value, tuple) else value
+    return json.dumps(value, separators=(",", ":")) if isinstance(value, tuple) else value
 
 
 def validate_pod_group(group: Pod, namespace: str) -> Errors:
@@ -135,6 +138,11 @@ def validate_sakkara_group(made: Pod, old: Pod | None, highest: int = HIGHEST_PR
 def in_group(template: Pod) -> bool:
     """Reports whether the pods of this template are members of a Sakkara group."""
     return names.SAKKARA_GROUP_NAME in _labels(template)
+
+
+def has_queued_gang(template: Pod) -> bool:
+    """Reports whether the pods of this template name a gang, and a queue for it."""
+    return names_gang(template.get("metadata") or {}) and bool(_labels(template).get(names.QUEUE_NAME_LABEL))
 
 
 def validate_template(at: FieldPath, template: Pod) -> Errors:

@@ -26,6 +26,11 @@ class Template:
         return self.path.child("metadata")
 
     @property
+    def labels(self) -> Mapping[str, str]:
+        """The template's labels."""
+        return (self.body.get("metadata") or {}).get("labels") or {}
+
+    @property
     def annotations(self) -> Annotations:
         """The template's annotations."""
         return (self.body.get("metadata") or {}).get("annotations") or {}

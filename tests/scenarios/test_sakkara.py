@@ -4,12 +4,15 @@ it away."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
 from api.kube.client import PatchKind
+from api.kube.informer import Informer
 from api.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
@@ -20,6 +23,7 @@ from api.kube.resources import (
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
+from api.kube.store import Change
 from api.names import (
     GANG_LABEL,
     GANG_QUEUE,
@@ -48,7 +52,7 @@ from tests.scenarios.sakkara import (
     told,
     tree,
 )
-from tests.scenarios.site import GPU, GROUP, eventually
+from tests.scenarios.site import DEADLINE, GPU, GROUP, eventually
 from tests.scenarios.stage import Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -83,20 +87,33 @@ async def test_story_a_two_partitions_on_separate_racks_each_packed_on_its_nodes
     assert workload["metadata"]["annotations"][SAKKARA_GROUP_ANNOTATION] == "a"
 
 
-async def test_no_pod_of_a_group_goes_through_its_gate_before_it_bears_its_rank(site: MakeSite) -> None:
+@pytest.mark.parametrize("hosts", [pytest.param([4, 4], id="two-hosts"), pytest.param([6], id="one-host")])
+async def test_no_pod_of_a_group_goes_through_its_gate_before_it_bears_its_rank(
+    site: MakeSite, hosts: list[int]
+) -> None:
     """Issue 16, A6: an environment variable that is made of the label is filled when the pod starts."""
-    here = site("rank-first")
-    async with tree(here, {"r0": [4, 4]}):
+    here = site(f"rank-first-{len(hosts)}")
+    async with tree(here, {"r0": hosts}):
         await here.make(CONFIG_MAPS, a_group(here, "g", 6))
-        await create(here, "g", 6)
+        wrong: list[str] = []
 
-        async def all_through() -> bool:
-            through = [pod for pod in await members(here, "g-") if not pod["spec"].get("schedulingGates")]
-            for pod in through:
-                assert SAKKARA_RANK in pod["metadata"]["labels"], pod
-            return len(through) == 6
+        def changed(change: Change[dict[str, Any]]) -> None:
+            pod = change.object
+            if not pod["spec"].get("schedulingGates") and SAKKARA_RANK not in pod["metadata"]["labels"]:
+                wrong.append(pod["metadata"]["name"])
 
-        await eventually("all have ranks and start", all_through)
+        pods: Informer[dict[str, Any]] = Informer(here.kube, PODS, dict, namespace=here.name)
+        pods.add_handler(changed)
+        looks_on = asyncio.create_task(pods.run(), name="informer of the site's pods")
+        try:
+            await pods.synced(DEADLINE)
+            await create(here, "g", 6)
+            await are(here, "g-", Running=6)
+            assert not wrong
+            assert len(pods.objects) == 6
+        finally:
+            looks_on.cancel()
+            await asyncio.gather(looks_on, return_exceptions=True)
 
 
 async def test_story_b_packed_on_one_server_with_two_to_four_on_each_of_its_nodes(site: MakeSite) -> None:

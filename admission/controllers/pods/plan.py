@@ -348,8 +348,10 @@ class _PodGroupPlanner:
         if not waiting:
             return NOTHING
         try:
-            # Each pod needs a patch anyway, so a pod that goes to a single domain needs no second patch by the ungater.
-            options = replace(self._context.options, open_templates=True)
+            # Each pod needs a patch anyway, so a pod that goes to a single domain needs no second patch by the ungater. A
+            # member of a Sakkara group does: the ungater opens its gate once the pod has its rank.
+            ranked = names.SAKKARA_GROUP_ANNOTATION in workload.metadata.annotations
+            options = replace(self._context.options, open_templates=not ranked)
             infos = pod_set_infos(workload, self._context.flavors, options)
             beyond_ours = {pod.key: beyond(pod, workload, self._pod_set_of(pod)) for pod in waiting}
             fitting = [pod for pod in waiting if beyond_ours[pod.key] is None]

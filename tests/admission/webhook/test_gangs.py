@@ -88,6 +88,16 @@ def test_a_pod_that_contradicts_its_gang_is_refused_with_the_name_of_another(
     assert "must be as in pod first of gang g" in error.message
 
 
+def test_a_pod_that_names_no_other_gangs_is_told_in_the_words_of_a_manifest_which_ones_its_gang_names() -> None:
+    """Issue 16, A6: the groups are an annotation in every dialect."""
+    others = {"annotations": {names.SIGS_GANG_GROUPS: '["ns/g","ns/h"]'}}
+    (error,) = gangs.validate_create(a_pod(), "ns", stored(metadata=others))
+    assert error.message == (
+        f'metadata.annotations[{names.SIGS_GANG_GROUPS}]: Invalid value: "not set": '
+        'must be as in pod first of gang g: ["ns/g","ns/h"]'
+    )
+
+
 def test_pods_that_agree_and_gangs_of_other_names_are_let_in() -> None:
     assert gangs.validate_create(a_pod(), "ns", stored()) == []
     assert (

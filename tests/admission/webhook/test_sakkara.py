@@ -130,6 +130,28 @@ def test_a_job_that_names_a_queue_itself_is_refused() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("named", "own", "left"),
+    [
+        pytest.param(NAMED, None, "", id="of-a-Sakkara-group"),
+        pytest.param({names.GANG_NAME: "g", names.GANG_MINIMUM: "1"}, None, "", id="of-a-gang"),
+        pytest.param({"app": "a"}, None, "q", id="of-no-gang"),
+        pytest.param({names.GANG_NAME: "g", names.GANG_MINIMUM: "1"}, {names.QUEUE_NAME_LABEL: "q"}, "q", id="its-own"),
+    ],
+)
+def test_the_queue_of_a_gang_in_the_template_is_not_the_jobs_though_the_api_server_copies_labels(
+    named: dict[str, str], own: dict[str, str] | None, left: str
+) -> None:
+    """The API server gives a Job without labels those of its template."""
+    labels = {**named, names.QUEUE_NAME_LABEL: "q"}
+    job = a_job(dict(labels if own is None else own))
+    job["spec"]["template"]["metadata"]["labels"] = labels
+    set_defaults(job, "ns", JOB, Lookups(), ReviewRules())
+    assert job["metadata"]["labels"][names.QUEUE_NAME_LABEL] == left
+    assert job["spec"].get("suspend", False) is bool(left), "who is queued as a whole is suspended"
+    assert validate_create(job, JOB, ReviewRules()) == []
+
+
 # ---- ConfigMaps
 
 
