@@ -170,11 +170,12 @@ def _why(status: WorkloadStatus) -> Why | None:
 
 
 def _amounts(workload: Workload) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yields the admitted amounts, without pods that an elastic job has given up since."""
+    """Yields the amounts that quota is charged for: without pods that are reclaimable, or that an elastic job gave up."""
     requested = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    done = {pod_set.name: pod_set.count for pod_set in workload.status.reclaimable_pods}
     for psa in workload.status.admission.pod_set_assignments if workload.status.admission else ():
         count = psa.count or 0
-        left = min(count, requested.get(psa.name, count))
+        left = max(0, min(count, requested.get(psa.name, count)) - done.get(psa.name, 0))
         for resource, text in psa.resource_usage.items():
             amount = to_int(resource, text)
             yield (psa.flavors.get(resource, ""), resource), amount if left == count else amount // count * left

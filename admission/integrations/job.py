@@ -77,7 +77,9 @@ class BatchJob:
 
     def pods_ready(self, job: Job) -> bool:
         """See JobIntegration."""
-        there = _status(job, "ready") + _status(job, "succeeded") + _uncounted(job)
+        # An index that failed for good never has a ready pod again: to wait for one would evict the Job (recoveryTimeout).
+        over = _status(job, "succeeded") + _uncounted(job) + _failed_indexes(job)
+        there = _status(job, "ready") + over
         return there >= pods_of(job.get("spec") or {})
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:

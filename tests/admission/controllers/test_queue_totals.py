@@ -68,6 +68,17 @@ def test_what_a_queue_shows() -> None:
     assert figures(tallies.cluster_queue("cq"))[1:] == figures(shown)[1:]
 
 
+def test_a_queue_shows_no_usage_of_pods_that_are_over() -> None:
+    """As quota, which others get meanwhile: else the queue would seem to borrow."""
+    tallies, wire = QueueTotalsIndex(), workload("a", count=3, admitted=True).to_wire()
+    psa = {"name": "main", "flavors": {"cpu": "tas"}, "resourceUsage": {"cpu": "3"}, "count": 3}
+    wire["status"]["admission"] = {"clusterQueue": "cq", "podSetAssignments": [psa]}
+    wire["status"]["reclaimablePods"] = [{"name": "main", "count": 1}]
+    tallies.changed(Change(ChangeType.ADDED, "ns/a", Workload.from_wire(wire), None))
+    shown = tallies.cluster_queue("cq")
+    assert (shown.reserved, shown.used) == ({("tas", "cpu"): 2000}, {("tas", "cpu"): 2000})
+
+
 def test_a_queue_shows_all_that_it_declares_and_what_it_borrows() -> None:
     flavors = [
         {"name": name, "resources": [{"name": "cpu", "nominalQuota": "2"}, {"name": "memory", "nominalQuota": "1Gi"}]}

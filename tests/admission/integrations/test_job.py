@@ -132,6 +132,7 @@ def test_failed_indexes_need_no_quota_any_more(indexes: str, count: int) -> None
         pytest.param({"ready": 2, "succeeded": 1}, True, id="all"),
         pytest.param({"ready": 2, "uncountedTerminatedPods": {"succeeded": ["u"]}}, True, id="one not counted yet"),
         pytest.param({"ready": 2, "uncountedTerminatedPods": {"failed": ["u"]}}, False, id="one failed"),
+        pytest.param({"ready": 2, "failedIndexes": "1"}, True, id="one failed for good"),
     ],
 )
 def test_pods_ready(status: dict[str, int], ready: bool) -> None:
