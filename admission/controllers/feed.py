@@ -199,7 +199,12 @@ class Feed:
         if change.old is not None and change.old.metadata.labels == change.object.metadata.labels:
             return
         self._apply(model.Namespace(change.key, change.object.metadata.labels))
-        self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == change.key)
+        self._refresh(
+            workload
+            for workload in self._views.workloads.objects.values()
+            # With quota, a workload no longer depends on the queue's namespace selector, and thousands may run.
+            if workload.metadata.namespace == change.key and not is_true(workload.status.conditions, QUOTA_RESERVED)
+        )
 
     def _limits_changed(self, change: Change[LimitRange]) -> None:
         if change.type is not _DELETED and change.old is not None and change.old.spec == change.object.spec:

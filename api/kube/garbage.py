@@ -44,6 +44,7 @@ class Garbage:
         self._loaded = time.monotonic() + _LOADED
         self._resident: int | None = None
         self._began = 0.0
+        gc.freeze()  # what was imported stays, and a pass over it takes longer than all else of a small process
         gc.set_threshold(*_THRESHOLDS)
         gc.callbacks.append(self._measure)
 

@@ -19,16 +19,16 @@ RELEASED = [condition("QuotaReserved", "False", "PendingEvaluation"), condition(
 
 
 class FullNode:
-    """One node of four CPUs, quota for more, and a workload of four pods on it."""
+    """One node of four CPUs, quota for more, and a workload of four pods on it; `selector`: of the queue's namespaces."""
 
-    def __init__(self) -> None:
+    def __init__(self, selector: dict[str, Any] | None = None) -> None:
         self.world = World()
         self.objects = Objects(self.world.state)
         self.version = 1
         quota = {"name": "tas", "resources": [{"name": "cpu", "nominalQuota": 100}]}
         groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
         preemption = {"withinClusterQueue": "LowerPriority"}
-        spec = {"namespaceSelector": {}, "resourceGroups": groups, "preemption": preemption}
+        spec = {"namespaceSelector": selector or {}, "resourceGroups": groups, "preemption": preemption}
         self.add(NAMESPACES, {"metadata": {"name": "ns"}})
         flavor = {"nodeLabels": {"pool": "tas"}, "topology": {"levels": [HOSTNAME_LABEL]}}
         self.add(RESOURCE_FLAVORS, {"metadata": {"name": "tas"}, "spec": flavor})

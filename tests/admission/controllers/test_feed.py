@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.engine.decision import Admit
-from api.kube.resources import WORKLOADS
+from api.kube.resources import NAMESPACES, WORKLOADS
 from api.names import REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from tests.admission.controllers.full_node import EVICTED, RELEASED, FullNode
 from tests.builders import condition, workload
@@ -42,6 +42,17 @@ def test_without_an_eviction_it_is_gone_at_once(states: list[dict[str, Any]]) ->
     cluster = FullNode()
     cluster.low(states)
     assert cluster.world.ledger.admission("ns/low") is None
+
+
+@pytest.mark.parametrize("admits", [True, False], ids=["labels that the queue admits", "labels that it does not"])
+def test_labels_of_a_namespace_decide_on_waiting_workloads_and_leave_running_ones(admits: bool) -> None:
+    cluster = FullNode({"matchLabels": {"tier": "one"}})
+    cluster.high()
+    assert cluster.decisions() == [], "the namespace has no label yet"
+    cluster.add(NAMESPACES, {"metadata": {"name": "ns", "labels": {"tier": "one" if admits else "two"}}})
+    assert cluster.decisions() == ([("Preempt", "ns/high")] if admits else [])
+    assert cluster.world.ledger.admissions.keys() == {"ns/low"}
+    assert cluster.world.ledger.audit() == []
 
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job", "controller": True}
