@@ -12,7 +12,7 @@ from typing import Any, Final
 MAX_STEPS: Final = 20_000
 """Most steps of one evaluation."""
 TOKENS_PER_STEP: Final = 8
-"""An element costs one step for each so many tokens of the expression that is evaluated for it."""
+"""An element costs one step for this many tokens of the expression that is evaluated for it."""
 _NODES_PER_STEP: Final = 4
 _CHARACTERS_PER_NODE: Final = 64
 _SHORT: Final = _CHARACTERS_PER_NODE * _NODES_PER_STEP
@@ -27,7 +27,7 @@ class CelWorkError(CelError):
 
 
 class OutOfSteps(Exception):
-    """Ends an evaluation at once. It is no CelError: a side of `||` that fails may be made up for by the other one."""
+    """Ends an evaluation at once. It is not a CelError, because the other side of `||` can make up for one."""
 
 
 class EvaluationBudget:
@@ -37,7 +37,7 @@ class EvaluationBudget:
         self._steps = self._left = steps
 
     def take(self, steps: int = 1) -> None:
-        """Uses steps. Raises OutOfSteps if there are not so many."""
+        """Uses steps. Raises OutOfSteps if too few are left."""
         self._left -= steps
         if self._left < 0:
             raise OutOfSteps(f"takes more than {self._steps} steps")

@@ -72,7 +72,9 @@ def combined(
 
 
 def _shown(value: Any) -> str:
-    """Returns the value for a message, in constant time: it may be large, or hold one list so often that no text holds it."""
+    """Returns the value for a message, in constant time: it may be large, or contain one list so often that its text would fill
+    the memory.
+    """
     if isinstance(value, Mapping | list | tuple):
         return f"a {'map' if isinstance(value, Mapping) else 'list'} of {len(value)}"
     return "an absent field" if value is MISSING else repr(value[:80] if isinstance(value, str) else value)

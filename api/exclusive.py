@@ -30,7 +30,9 @@ PREFIXES: Final = (HOST_PORT, HOST_ADDRESS, DISK, ANTI_AFFINITY)
 """Prefixes of the names; no resource's name starts with one."""
 
 ALL_ADDRESSES: Final = 1 << 20
-"""What a node has of a host port, and what a pod uses that takes it at every address; at one address a pod uses 1."""
+"""The amount of a host port that a node has, and that a pod uses which takes the port at every address; at one address a pod
+uses 1.
+"""
 
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _EVERY: Final = "0.0.0.0"

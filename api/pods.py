@@ -15,8 +15,8 @@ from api.names import ELASTIC_GATE, TAS_ANNOTATIONS, TOPOLOGY_GATE, WORKLOAD_ANN
 PENDING_PODS: Final = "status.phase=Pending"
 """The field selector for watches of pods that wait for a node or have just got one.
 
-It does not say `spec.nodeName=`: the API server takes that for a watch of one node's pods, for which it holds ten events. While
-many pods are created such a watch breaks again and again, and delays the watches of others.
+It does not say `spec.nodeName=`: the API server takes that for a watch of one node's pods, for which it buffers only ten
+events. While many pods are created, such a watch breaks repeatedly and delays other watches.
 """
 
 

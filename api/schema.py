@@ -170,7 +170,6 @@ TOLERATION: Schema = {
 
 # The pod template is not validated here, because the API server validates the Job's own. Of its metadata only labels and
 # annotations are kept.
-# are kept, the rest is pruned.
 POD_TEMPLATE: Schema = {
     "type": "object",
     "x-kubernetes-preserve-unknown-fields": True,

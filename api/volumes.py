@@ -12,7 +12,7 @@ import msgspec
 from api.pods import Meta, NodeSelector, NodeSelectorRequirement, ResourceRequirements, _Wire
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
-"""On PersistentVolumeClaims: the claim is bound for good."""
+"""On PersistentVolumeClaims: the claim is bound permanently."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """On PersistentVolumeClaims: the node for which kube-scheduler has the volume provisioned."""
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"

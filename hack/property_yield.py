@@ -2,7 +2,7 @@
 
 Runs each property of `make test` in the tests given with N times its examples, once for each seed, and counts the branches of
 the product that are covered after each example. Beyond the last example that covers a new one, more examples only try other
-values on the same ways: `make test-long` does that. Examples that Hypothesis rejects do not count, as they do not in a budget.
+values on the same paths: `make test-long` does that. Examples that Hypothesis rejects do not count, as they do not in a budget.
 
 The module is also the pytest plugin that counts, in a process for each seed.
 """
@@ -56,7 +56,9 @@ class Yield:
 
 
 class _Counter:
-    """Counts for the test that runs now. Hypothesis has no public way to be told of each example with more of them."""
+    """Counts for the test that runs now. Hypothesis has no public hook that is called for each of more examples than a test
+    asks for.
+    """
 
     def __init__(self, times: int) -> None:
         self.found: dict[str, Yield] = {}
@@ -123,7 +125,7 @@ def _write(found: dict[str, Yield], into: Path) -> None:
 
 
 def measure(paths: Iterable[str], times: int, seed: int) -> dict[str, Yield]:
-    """The yield of each property, by node id. Raises CalledProcessError where tests fail."""
+    """The yield of each property, by node id. Raises CalledProcessError if tests fail."""
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "yield.json"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "hack.property_yield", f"--hypothesis-seed={seed}"]

@@ -307,7 +307,7 @@ def checks() -> str:
         ("Of an installation", doctor_checks.ALL),
         ("Before a migration from Kueue", preflight.CHECKS),
     ):
-        rows = [[f"`{one.name}`", one.wrong, one.why, one.mends, ", ".join(map(_read, one.reads))] for one in declared]
+        rows = [[f"`{one.name}`", one.wrong, one.why, one.fixes, ", ".join(map(_read, one.reads))] for one in declared]
         parts += [f"## {title}", table(head, rows)]
     return page("Checks of stowage doctor", *parts)
 

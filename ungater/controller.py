@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 _UNUSED = 10
 """Minutes without an admitted Workload after which a ClusterQueue's series are removed."""
 _REFUSED = 10.0
-"""Seconds until a gate is looked at again whose patch the API server refused."""
+"""Seconds until a gate is tried again after the API server refused its patch."""
 _BY_WORKLOAD = "workload"
 _GATED = "workload of a gated pod"
 _BY_HOSTNAME = "hostname"

@@ -45,7 +45,7 @@ class OwnClaims:
         claims.add_handler(self._claim_changed)
 
     def seconds_left(self, key: str, pod: Pod, now: float) -> float:
-        """Returns the seconds for which the gate still waits at most; 0 if it may open. `key` is the Workload's."""
+        """Returns the longest time for which the gate still waits, in seconds; 0 if it may open. `key` is the Workload's."""
         names = pod.own_claims
         if not names:
             return 0.0

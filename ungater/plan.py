@@ -83,7 +83,7 @@ class _PodSet:
     domains: list[Domain]
     ranks: _Ranks
     given_up: int = 0
-    """The number of pods for which the written assignment has places that a job that shrank no longer has."""
+    """The number of places in the written assignment that the job has given up by shrinking."""
 
     @property
     def count(self) -> int:
@@ -369,7 +369,7 @@ def _greedy(pod_set: _PodSet, pods: Sequence[Pod]) -> list[tuple[Pod, tuple[str,
             pairs.append((pod, values))
         else:
             unsent.append(pod)
-    # Of a job that shrank, pods may still run on places that it gave up.
+    # Pods of a job that shrank may still run in places that it gave up.
     most = max(0, pod_set.count - through.total()) if pod_set.given_up else len(unsent)
     waiting = iter(unsent[:most])
     for values, count in pod_set.domains:

@@ -1,7 +1,7 @@
-"""`stowage doctor`: what is wrong with an installation and its cluster, why it matters, and the command that mends it.
+"""`stowage doctor`: what is wrong with an installation and its cluster, why it matters, and the command that fixes it.
 
-Writes nothing; access reviews and two dry runs are its only requests that are not reads. Exit codes: 0 when nothing is wrong,
-1 when something is, 2 when the cluster cannot be looked at, or a check cannot and the others find nothing.
+Writes nothing; access reviews and two dry runs are its only requests that are not reads. Exit codes: 0 when nothing is wrong, 1
+when something is, 2 when the cluster cannot be read, or when a check cannot run and the others find nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAMESPACE, _KUEUE_NAMESPACE = "stowage-system", "kueue-system"
 
 @dataclass(frozen=True, slots=True)
 class DoctorArguments:
-    """Arguments of the command; an empty namespace means the usual one."""
+    """Arguments of the command; an empty namespace means the default one."""
 
     namespace: str = ""
     preflight: bool = False

@@ -131,7 +131,7 @@ def snapshot(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Save the controller's state to a file from which `stowage simulate --snapshot` decides the same. Only reads."""
+    """Save the controller's state to a file; `stowage simulate --snapshot` makes the same decisions from it. Only reads."""
     from admission.cli import snapshot as command
 
     raise typer.Exit(command.run(output, rules(), files=files or (), kubeconfig=kubeconfig, context=context))
@@ -165,7 +165,7 @@ def doctor(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Check the installation and the cluster: what is wrong, why it matters, what mends it. Changes nothing."""
+    """Check the installation and the cluster: what is wrong, why it matters, how to fix it. Changes nothing."""
     from admission.cli import doctor as command
 
     arguments = command.DoctorArguments(
@@ -197,7 +197,7 @@ def support_bundle(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Write one archive for those who help: objects, statuses, logs, metrics, doctor's report; secrets are taken out."""
+    """Write one archive for support: objects, statuses, logs, metrics, doctor's report; secrets are removed."""
     from admission.cli import support_bundle as command
 
     arguments = command.BundleArguments(output, namespace, snapshot=snapshot, kubeconfig=kubeconfig, context=context)

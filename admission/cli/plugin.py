@@ -1,6 +1,6 @@
 """`kubectl stowage ...`: kubectl runs `kubectl-stowage` of the PATH, and `kubectl_complete-stowage` to complete words.
 
-kubectl hands the words after `stowage` over and passes none of its own options on: `kubectl stowage explain --context c a/b`.
+kubectl passes on the words after `stowage` and none of its own options: `kubectl stowage explain --context c a/b`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run() -> None:
 def complete() -> None:
     """Prints the completions of the last word, one a line, and kubectl's directive.
 
-    They are those of bash, asked for as its completion script does it.
+    They are computed as for bash, whose completion script sets the same variables.
     """
     words = sys.argv[1:]
     os.environ["COMP_WORDS"] = shlex.join(["stowage", *words])

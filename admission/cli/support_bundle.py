@@ -1,7 +1,7 @@
 """`stowage support-bundle`: one archive with objects, statuses, logs, metrics, snapshot and doctor's report, redacted.
 
-Reads only, and no Secret. The file is readable by its owner alone and never written over. Exit codes: 0 when everything is in
-it, 1 when it was written and parts are missing (its README says which), 2 when it was not written.
+Reads only, and no Secret. The file is readable only by its owner, and an existing file is never overwritten. Exit codes: 0 when
+everything is in it, 1 when it was written and parts are missing (its README says which), 2 when it was not written.
 """
 
 from __future__ import annotations

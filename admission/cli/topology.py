@@ -80,7 +80,7 @@ async def _run(arguments: InitArguments, out: Console, err: Console) -> int:
 
 
 def _printed(arguments: InitArguments, nodes: Sequence[LabelledNode], out: Console, err: Console) -> tuple[int, Plan]:
-    """Prints the tree, what is odd, and unless they are to be written the manifests."""
+    """Prints the tree, what is odd, and the manifests unless they are applied."""
     workers = [node for node in nodes if CONTROL_PLANE not in node.labels]
     made = plan(workers, arguments.name, arguments.flavor_by, arguments.source)
     for line in lines(made):
@@ -103,7 +103,7 @@ def _printed(arguments: InitArguments, nodes: Sequence[LabelledNode], out: Conso
 
 
 def plain_line(line: str) -> str:
-    """Returns the line without control characters, its indentation kept: values of labels are printed as they are."""
+    """Returns the line with its indentation and without control characters, since values of labels are printed unchanged."""
     return f"{' ' * (len(line) - len(line.lstrip()))}{plain(line)}"
 
 

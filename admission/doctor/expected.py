@@ -83,7 +83,7 @@ def _rights(folder: Path, namespace: str) -> Iterator[Right]:
 
 
 def granted(objects: Sequence[tuple[str, Obj]], namespace: str) -> Iterator[Right]:
-    """Yields the rights that bindings grant to ServiceAccounts of the namespace, with the file beside the role.
+    """Yields the rights that bindings grant to ServiceAccounts of the namespace, with the file of the role.
 
     `objects` are roles and bindings, each with its file. Roles that are collected by label (aggregation) grant none here.
     """

@@ -12,7 +12,7 @@ from api.kube.resources import Resource
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. `command` mends it in a shell; where a person must choose, it begins with `#`."""
+    """One thing that is wrong. `command` fixes it in a shell; if a person must choose, it begins with `#`."""
 
     object: str
     what: str
@@ -27,5 +27,5 @@ class Check:
     reads: tuple[Resource | Question, ...]
     wrong: str
     why: str
-    mends: str
+    fixes: str
     find: Callable[[View], Iterable[Finding]]

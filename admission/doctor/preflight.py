@@ -61,7 +61,7 @@ def _settings(view: View) -> Iterator[Finding]:
 
 
 def _unknown(name: str, given: dict[str, Any]) -> Iterator[Finding]:
-    """Yields the settings of Kueue that Stowage does not have or reads otherwise."""
+    """Yields the settings of Kueue that Stowage does not have or interprets differently."""
     given = {key: value for key, value in given.items() if key not in _OF_KUEUE_ALONE}
     integrations = given.get("integrations")
     if isinstance(integrations, dict) and isinstance(integrations.get("frameworks"), list):
@@ -93,7 +93,7 @@ def _versions(view: View) -> Iterator[Finding]:
 
 
 def _rewrite(view: View, crd: Obj) -> str:
-    """Returns the commands that store all objects anew in a version that is converted, and say so in the CRD."""
+    """Returns the commands that rewrite all objects in a version that is converted, and record that in the CRD."""
     plural = f"{spec_of(crd)['names']['plural']}.{GROUP}"
     get = view.command("get", plural, "-A", "-o", "json")
     storage = next((v["name"] for v in spec_of(crd).get("versions") or () if v.get("storage")), "v1beta1")

@@ -39,10 +39,10 @@ from api.meta import parse_time
 from api.names import COSCHEDULING, COSCHEDULING_SIGS, GROUP, STOWAGE
 
 MOST: Final = 200_000
-"""Objects of one kind that are read at most."""
+"""Most objects of one kind that are read."""
 _PAGE: Final = 500
 _PAGES: Final = {CRDS: 20}
-"""Objects of a page, of kinds whose objects are large."""
+"""Objects per page, for kinds whose objects are large."""
 _AT_ONCE: Final = 16
 _OURS: Final = frozenset((LEASES, SERVICES, CONFIG_MAPS))
 """Kinds of which only the objects in Stowage's namespace are read."""
@@ -153,7 +153,7 @@ class _Reader:
                 return
 
     async def rights(self) -> None:
-        """Asks for each expected right that the installed roles do not grant whether the process has it nevertheless."""
+        """For each expected right that the installed roles do not grant, asks whether the process has it nevertheless."""
         expected = self._view.expected
         accounts = f"system:serviceaccount:{self._view.namespace}:"
         slots = asyncio.Semaphore(_AT_ONCE)

@@ -15,12 +15,12 @@ LONGEST = 600
 """Characters of a finding's text that are shown: parts of it were written by others."""
 _MOST = 100_000
 _UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, InvalidObject)
-"""What a check raises for an object of another form than its kind has, such as one of a CRD that others have changed."""
+"""Errors that a check raises for an object that lacks the form of its kind, for example because its CRD was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What checks found. `unread` says of each check that could not look why; `cut` says what was read in part only."""
+    """What checks found. `unread` says why a check could not run; `cut` says what was read only in part."""
 
     findings: tuple[tuple[Check, tuple[Finding, ...]], ...]
     passed: tuple[Check, ...]

@@ -71,7 +71,7 @@ class ListedPod(msgspec.Struct, rename="camel", frozen=True, gc=False):
 
 
 class PodFacts(msgspec.Struct, frozen=True, gc=False):
-    """A bound pod that has not ended. `foreign`: it is of no Workload and of no node's own programs."""
+    """A bound pod that has not ended. `foreign` means that it belongs to no Workload, DaemonSet or node."""
 
     namespace: str
     name: str
@@ -101,7 +101,7 @@ class Unmanaged:
 
 @dataclass
 class View:
-    """One look at a cluster.
+    """A cluster at one moment.
 
     `now` is the API server's time in epoch seconds. `unread` says for each kind or question why it could not be read; `cut`
     lists kinds of which only the first objects were read. `refused` are rights that a process lacks. `answers` has the
@@ -154,7 +154,7 @@ class View:
 
     @cached_property
     def used_flavors(self) -> frozenset[str]:
-        """The names of flavors of which some ClusterQueue of the administrators has quota."""
+        """The names of flavors in which an administrator's ClusterQueue has quota."""
         queues = (queue for queue in self.of(CLUSTER_QUEUES) if not is_made(queue))
         return frozenset(quota["name"] for queue in queues for quota in flavor_quotas(queue))
 

@@ -23,9 +23,9 @@ FROM_AROUND: Final = "^."
 class DeclaredPodSet:
     """A job's declaration of one pod set.
 
-    `at` is its path in the job; `around` is the entry or object that contains it, itself at path `around_at`; `position` is
-    its index therein. `template` and `count` are set only where a function of the kind computes them; `topology` then holds
-    keyword arguments about pod order for `topology_request`.
+    `at` is its path in the job; `around` is the entry or object that contains it, itself at path `around_at`; `position` is its
+    index there. `template` and `count` are set only where a function of the kind computes them; `topology` then holds keyword
+    arguments about pod order for `topology_request`.
     """
 
     at: Location

@@ -1,7 +1,7 @@
 """Evaluates the CEL expressions of a JobKind on one job (api/cel.py). Pure.
 
 A job is untrusted, and its size decides what an expression costs. An expression that fails does not hold, but one that takes
-too many steps is an error where it decides what counts: else a tenant could hide pods from quota behind a long list.
+too many steps is an error where it decides what counts: otherwise a tenant could hide pods from quota behind a long list.
 """
 
 from __future__ import annotations

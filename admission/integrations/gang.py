@@ -1,7 +1,7 @@
 """Reads which gang a pod belongs to from any of the supported dialects into one form. Pure.
 
 A gang is a set of pods of one namespace of which at least `minimum` start together. A label (coscheduling, the older group, a
-PodGroup's name) or an annotation (Koordinator) names the gang; the minimum is set beside the name or in the PodGroup of that
+PodGroup's name) or an annotation (Koordinator) names the gang; the minimum is set next to the name or in the PodGroup of that
 name. Kueue's own pod groups (integrations/podgroup.py) are gangs whose minimum is their total count and are not read here.
 Sakkara's groups are described by ConfigMaps: such a pod states only the name, and `sakkara` is set.
 
@@ -134,7 +134,7 @@ def read(namespace: str, metadata: Metadata) -> GangReading:
     if not gang_names:
         lonely = [*minimums, *_fields(metadata, _GROUPS), *_fields(metadata, _POLICIES)]
         return GangReading(
-            None, tuple(_fault(each, f"only beside the name of a gang ({names.GANG_NAME})") for each in lonely)
+            None, tuple(_fault(each, f"only together with the name of a gang ({names.GANG_NAME})") for each in lonely)
         )
     name = gang_names[0][1]
     faults = [_fault(each, _NAME_RULE) for each in gang_names if not is_subdomain(each[1])]

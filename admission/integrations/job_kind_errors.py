@@ -180,7 +180,7 @@ def _scale(spec: JobKindSpec, scale: Scale) -> Iterator[InvalidObject]:
     for name, field in type(spec).model_fields.items():
         if name not in _BESIDE_SCALE and getattr(spec, name) != field.get_default(call_default_factory=True):
             yield InvalidObject(
-                f"spec.{field.alias or name}", getattr(spec, name), "must be left out beside spec.scale"
+                f"spec.{field.alias or name}", getattr(spec, name), "must be left out together with spec.scale"
             )
     yield from _label("spec.rankLabel", spec.rank_label)
     yield from _factor("spec.scale.replicas", scale.replicas)
@@ -196,7 +196,9 @@ def _write_back(at: str, rule: WriteBack) -> Iterator[InvalidObject]:
     for name, path in (("items", rule.items), ("template", rule.template)):
         if (path is None) is (rule.entry is not None):
             allowed = (
-                "must stand beside entry" if path is not None else "must be set: the entry has an item for each pod set"
+                "must be set together with entry"
+                if path is not None
+                else "must be set: the entry has an item for each pod set"
             )
             yield InvalidObject(f"{at}.{name}", path, allowed)
         elif path is not None:
@@ -267,7 +269,7 @@ def _pod_sets(at: str, rule: PodSetRule) -> Iterator[InvalidObject]:
 
 def _elastic(at: str, rule: PodSetRule, elastic: ElasticCount) -> Iterator[InvalidObject]:
     if not rule.count:
-        yield InvalidObject(at, None, "must stand beside count: its first number is the one that changes")
+        yield InvalidObject(at, None, "must be set together with count, whose first number changes")
     if elastic.keys and not (rule.each or "").endswith("{}"):
         yield InvalidObject(f"{at}.keys", list(elastic.keys), "is for maps: `each` must end with {}")
     for key in elastic.keys:
@@ -305,7 +307,9 @@ def _test(at: str, test: Test) -> Iterator[InvalidObject]:
     if test.path is not None:
         yield from _path(f"{at}.path", test.path, marks=False)
     if (test.path is not None) != bool(test.values):
-        yield InvalidObject(f"{at}.values", list(test.values), "must stand beside path, with at least one value")
+        yield InvalidObject(
+            f"{at}.values", list(test.values), "must be set together with path, with at least one value"
+        )
     yield from _expression(f"{at}.expression", test.expression)
 
 

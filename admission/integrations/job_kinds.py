@@ -25,7 +25,7 @@ from api.kube.store import Change
 log = logging.getLogger(__name__)
 
 Adapter = DeclaredJob | ScaledSet
-"""Of a kind that is suspended, or of one that is only scaled."""
+"""The adapter of a kind that can be suspended, or of one that can only be scaled."""
 
 
 class JobKinds:

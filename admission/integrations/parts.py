@@ -1,4 +1,4 @@
-"""This process's view of the parts of jobs: the managed objects that a job's own controller made of it.
+"""This process's view of the parts of jobs: the managed objects that the job's own controller created for it.
 
 The controller provides it from its informers. Commands that read files or a cluster once have none.
 """

@@ -1,7 +1,7 @@
 """Ranks of pods in pod-set groups, for kinds whose controllers number the pods of each pod set on their own. Pure.
 
 The ungater numbers the pods of a group together, the smaller pod set first (ungater/plan.py). The annotation `pod-index-offset`
-says where a pod set's own numbers start therein; a start writes it to the template.
+says at which of these numbers a pod set starts; a start writes it to the template.
 """
 
 from __future__ import annotations

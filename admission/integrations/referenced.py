@@ -41,11 +41,11 @@ REFERENCED = ReferencedObjects()
 
 
 def keep_referenced(
-    resources: Iterable[Resource], objects: Iterable[Mapping[str, Any]], *, beside: bool = False
+    resources: Iterable[Resource], objects: Iterable[Mapping[str, Any]], *, keep_stored: bool = False
 ) -> None:
     """Stores the objects of these resources; for commands that read files or a cluster once.
 
-    With `beside`, objects stored earlier stay unless one of `objects` has the same key.
+    With `keep_stored`, objects stored earlier stay unless one of `objects` has the same key.
     """
     found: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for obj in objects:
@@ -57,5 +57,5 @@ def keep_referenced(
         objects_of_kind = found.get((resource.group, resource.kind), {})
         if resource.namespaced:
             objects_of_kind = {key if "/" in key else f"default/{key}": obj for key, obj in objects_of_kind.items()}
-        before = REFERENCED.kept(resource) if beside else {}
+        before = REFERENCED.kept(resource) if keep_stored else {}
         REFERENCED.keep(resource, {**before, **objects_of_kind})

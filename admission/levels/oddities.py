@@ -20,7 +20,7 @@ class LabelledNode:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A node's label that contradicts those of other nodes, and the value that mends it."""
+    """A node's label that contradicts those of other nodes, and the value that fixes it."""
 
     node: str
     key: str
@@ -36,8 +36,8 @@ def missing_levels(node: LabelledNode, levels: Sequence[str]) -> list[str]:
 def inferred(node: LabelledNode, levels: Sequence[str], level: str, nodes: Sequence[LabelledNode]) -> str:
     """Returns the value of a level for a node that lacks it.
 
-    It is that of the nodes of the same domain below, if these agree; else the node's name: a domain of its own, where it
-    can be used and is near no other node by mistake.
+    It is the value of the other nodes of the next lower domain, if these agree, and otherwise the node's name: in a domain of
+    its own, the node can be used and counts as near no other node.
     """
     for below in levels[levels.index(level) + 1 :]:
         if not (value := node.labels.get(below)) or below == HOSTNAME_LABEL:
@@ -51,9 +51,9 @@ def inferred(node: LabelledNode, levels: Sequence[str], level: str, nodes: Seque
 def contradictions(nodes: Sequence[LabelledNode], levels: Sequence[str]) -> Iterator[Contradiction]:
     """Yields the nodes that contradict others.
 
-    Two nodes contradict each other if they have one hostname, or if they are of one domain that lies in two: a rack whose
-    nodes name two blocks. Where most domains of a level have namesakes in others (racks numbered anew in each block), the
-    names are taken to be meant so. Of two domains that claim a name, that of more nodes is right.
+    Nodes contradict each other if they have the same hostname, or if they are in one domain that lies in two: a rack whose
+    nodes name two blocks. If most names of a level occur in several wider domains (racks numbered from 1 in each block), that
+    is taken to be intended. Of two wider domains that claim a domain, the one with more nodes is right.
     """
     hosts = Counter(node.labels.get(HOSTNAME_LABEL) for node in nodes)
     for node in nodes:

@@ -1,8 +1,8 @@
 """Plans Topologies and ResourceFlavors for the nodes of a cluster, from the labels that they have. Pure.
 
 One flavor for each kind of machine, so that quota of one is never spent on another. Each flavor gets the levels that its nodes
-have. A node that lacks a level that the others of its flavor have is given one: a level label without value would keep every
-pod of the topology off it.
+have. A node that lacks a level which the other nodes of its flavor have gets a label for it: without one, no pod that uses the
+topology could run there.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def plan(nodes: Sequence[LabelledNode], name: str = "default", flavor_by: str = 
 
 
 def _source(nodes: Sequence[LabelledNode], wanted: str) -> Source | None:
-    """Returns the source of which most nodes have labels, then that with most levels."""
+    """Returns the source whose labels most nodes have; of several, the one with most levels."""
     known = [source for source in SOURCES if source.name == wanted or not wanted]
 
     def weight(source: Source) -> tuple[int, int]:
@@ -158,7 +158,7 @@ def _oddities(flavor: PlannedFlavor) -> Iterator[str]:
 
 
 def _overlaps(flavors: Sequence[PlannedFlavor]) -> Iterator[str]:
-    """Flavors whose label nodes of another flavor have too, such as a machine type of which some nodes lack a GPU's label."""
+    """Flavors whose label is also on nodes of another flavor, such as a machine type of which some nodes lack a GPU's label."""
     for one, other in itertools.permutations(flavors, 2):
         if shared := [node.name for node in other.nodes if node.labels.get(one.key) == one.value]:
             yield f"ResourceFlavor {one.name} selects {len(shared)} nodes of {other.name} too, such as {shared[0]}"

@@ -1,7 +1,7 @@
-"""The label keys by which clouds and Topograph tell where a node is. A new one is one entry of `SOURCES`.
+"""The label keys by which clouds and Topograph state where a node is. A new one is one entry of `SOURCES`.
 
 Looked up on 2026-11-25 in what GKE, EKS, AKS, OKE and CoreWeave document of their nodes, and in Topograph's releases. Topograph
-has named its keys anew three times; the newest count the tiers of switches from the node.
+has renamed its keys three times; the newest keys count the tiers of switches from the node.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ SOURCES: Final = (
     Source("OCI (host)", tuple(f"{_OCI}/host.{level}_id" for level in ("network_block", "rack"))),
     Source("AKS", ("kubernetes.azure.com/ppg",)),
 )
-"""In order of preference where as many nodes have labels of each."""
+"""In order of preference if equally many nodes have the labels of several sources."""
 
 WIDER: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
-"""Above all others; left out where all nodes are in one."""
+"""Levels above all others; one is left out if all nodes have the same value."""
 CLIQUE: Final = "nvidia.com/gpu.clique"
 """The NVLink domain and clique that GPU Feature Discovery writes; below all others but the host."""
 NVLINK: Final = frozenset(

@@ -10,7 +10,7 @@ from admission.levels.plan import Plan, PlannedFlavor
 
 
 def lines(plan: Plan, most: int = 60) -> list[str]:
-    """Returns the text, at most `most` lines a flavor."""
+    """Returns the text, at most `most` lines per flavor."""
     found = [f"labels of {plan.source}"]
     for flavor in plan.flavors:
         nodes = _filled(flavor, plan)

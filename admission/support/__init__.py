@@ -1,5 +1,5 @@
-"""The archive of `stowage support-bundle`: what it holds, and what is taken out of it.
+"""The archive of `stowage support-bundle`: what it contains, and what is removed from it.
 
-redaction   takes secrets, tokens, values of variables and of annotations out of objects and texts. Pure
+redaction   removes secrets, tokens, values of variables and of annotations from objects and texts. Pure
 collect     reads the parts from the API server, in bounds
 """

@@ -1,7 +1,7 @@
-"""Takes what others must not see out of objects and texts. Pure.
+"""Removes secrets from objects and texts. Pure.
 
-Of a pod's spec only the fields that admission and placement read are kept, whatever else there is: so values of variables,
-arguments, probes and volumes never enter. Elsewhere values are taken out by their key, and texts are searched for tokens.
+Only those fields of a pod's spec are kept that admission and placement read, so values of variables, arguments, probes and
+volumes are never included. Elsewhere values are removed by their key, and texts are searched for tokens.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _KEPT_ANNOTATIONS: Final = re.compile(
     rf"(?:[\w-]+\.)*(?:{re.escape(GROUP)}|{re.escape(STOWAGE)})/.*|deployment\.kubernetes\.io/.*"
 )
 _KEPT_FILES: Final = frozenset(("admission.yaml", "ungater.yaml"))
-"""Keys of ConfigMaps with settings, which hold no secret; other values of ConfigMaps are taken out."""
+"""Keys of ConfigMaps with settings, which hold no secret; other values of ConfigMaps are removed."""
 _SENSITIVE: Final = re.compile(
     r"(?i)passw|token|secret|credential|api[-_.]?key|private[-_.]?key|access[-_.]?key|authorization|cookie|client[-_.]?key"
 )
 _HARMLESS: Final = re.compile(r"(?i)name$|ref$|namespace$|secrets$|^secret$")
-"""Keys that name a Secret or hold a structure, where the value is none itself."""
+"""Keys whose value is no secret itself: it names a Secret, or is a structure."""
 _BINARY: Final = frozenset(("caBundle",))
 
 # Each looks at a character a bounded number of times, whatever the text is: logs have lines of megabytes.
@@ -63,7 +63,7 @@ _ASSIGNED: Final = re.compile(
     r"(?i)((?:passw(?:or)?d|token|secret|credential|(?:api|private|access|client)[-_.]?key|authorization)[\w.-]{0,64}"
     r"[\"']?\s{0,8}[=:]\s{0,8})(\"[^\"\n]*\"?|'[^'\n]*'?|[^\s,;}\]][^\n,;}\]]*)"
 )
-"""A name of a secret, and what is assigned to it: a quoted text, or all up to the next mark."""
+"""A name of a secret, and what is assigned to it: a quoted text, or everything up to the next separator."""
 
 
 def text(given: str) -> str:
@@ -118,7 +118,7 @@ def _without_schemas(crd: dict[str, Any]) -> dict[str, Any]:
 
 
 def value(given: Any, key: str = "", depth: int = 0) -> Any:
-    """Returns a value below a key, without what others must not see."""
+    """Returns the value of a key without secrets."""
     if depth > DEEPEST:
         return REDACTED
     if isinstance(given, Mapping):

@@ -72,7 +72,7 @@ def _read(views: Views, queues: PendingQueues) -> Queues:
 
 
 async def _follow_trust(kube: Kube, tls: FrontProxyTls, listening: Listening) -> None:
-    """Reads whom to trust, again and again; nobody is trusted before the first answer."""
+    """Reads the proxy's CA periodically; no client is trusted before the first answer."""
     failures = 0
     while True:
         try:

@@ -2,9 +2,9 @@
 
 The API server authenticates users and forwards their requests with the user in headers. It proves itself with a client
 certificate; the ConfigMap kube-system/extension-apiserver-authentication publishes that certificate's CA, the common names that
-it may have, and the names of the headers. Without such a certificate the headers mean nothing: anybody could send them.
+it may have, and the names of the headers. Without such a certificate the headers mean nothing: any client could send them.
 
-`Trust` is read from the ConfigMap, `FrontProxyTls` asks each new connection for a certificate by it. server.py uses both.
+`Trust` is read from the ConfigMap; by it, `FrontProxyTls` verifies the certificate of each new connection. server.py uses both.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Trust:
 
 
 def read_trust(data: Mapping[str, str]) -> Trust:
-    """Reads the ConfigMap's data. A part that cannot be read is as if it were absent; without a CA nobody is trusted."""
+    """Reads the ConfigMap's data. An unreadable part counts as absent; without a CA no client is trusted."""
     authority = data.get("requestheader-client-ca-file", "")
     given = data.get("requestheader-allowed-names")
     names = _listed(given)
@@ -116,8 +116,8 @@ class FrontProxyTls(Serving):
     async def use(self, trust: Trust) -> bool:
         """Verifies certificates by `trust` from the next handshake on; True if that is a change.
 
-        A CA cannot be removed from a context, so that another CA needs another context. Raises ssl.SSLError for an invalid CA,
-        and keeps the present trust.
+        A CA cannot be removed from a context, so another CA needs a new context. Raises ssl.SSLError for an invalid CA, and
+        keeps the present trust.
         """
         if trust == self.trust:
             return False

@@ -1,8 +1,8 @@
 """The HTTPS server of the visibility API, behind the API server's proxy.
 
-Every request needs the proxy's client certificate (401 without), and each list the right of the user whom the proxy names: the
-API server is asked by a SubjectAccessReview (403 without), although it has asked itself before it forwards, so that a mistake
-there does not open the API. Answers are Kubernetes' own: JSON objects, or a Status with a reason.
+Every request needs the proxy's client certificate (401 without), and each list a right of the user whom the proxy names (403
+without). The server asks for it by a SubjectAccessReview, although the API server checks it before it forwards a request: a
+mistake there must not open the API. Answers are Kubernetes' own: JSON objects, or a Status with a reason.
 
 One summary is made at a time, in a thread; `_WAITING` more may wait, further ones get 429. Called by app.py.
 """
@@ -38,7 +38,7 @@ CLUSTER_QUEUES: Final = Resource(GROUP, VERSIONS[0], "clusterqueues", "ClusterQu
 LOCAL_QUEUES: Final = Resource(GROUP, VERSIONS[0], "localqueues", "LocalQueue")
 PENDING: Final = "pendingworkloads"
 LIMITS: Final = ConnectionLimits(unfinished=64, served=64)
-"""Only the API servers connect, each over one connection or some."""
+"""Only API servers connect, each over a few connections."""
 _WAITING: Final = 32
 _SENT_WITHIN: Final = 30.0
 """Seconds for an answer to be read; the API server reads it while it sends it on to the client."""
@@ -177,7 +177,7 @@ class VisibilityServer:
             self._waiting -= 1
 
     def _cluster_queue(self, wanted: RequestedList) -> str:
-        """Returns the ClusterQueue whose line is listed; of a LocalQueue it may not exist, and has no workloads then."""
+        """Returns the ClusterQueue whose workloads are listed. That of a LocalQueue may not exist; the list is then empty."""
         if wanted.namespace is not None:
             found = self._queues.cluster_queue_of(wanted.namespace, wanted.name)
         else:

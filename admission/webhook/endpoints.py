@@ -77,7 +77,7 @@ class Request(msgspec.Struct, rename="camel"):
     owner: Wire | None = None
     """The owner that `owner_to_read` names, as read from the API server; None if it does not exist."""
     entitled: bool = True
-    """Whether the user has the right that the request takes (rights.py)."""
+    """Whether the user has the right that the request needs (rights.py)."""
     trace: str = ""
     """The trace context of a new object, while traces are exported."""
 
@@ -100,8 +100,8 @@ Validator = Callable[[Request, Lookups, ReviewRules], Errors]
 class Endpoint:
     """How one kind is completed (`mutate`, in place) and validated (`validate`, on creation and update).
 
-    `at_once` validates a new object in the call that completes it, for kinds with many objects. `updates` completes
-    objects on update too. `started_by_hand` returns the errors of an update that takes the right to start what waits.
+    `at_once` validates a new object in the call that completes it, for kinds with many objects. `updates` completes objects on
+    update too. `started_by_hand` returns the errors of an update that needs the right to start waiting pods or jobs.
     """
 
     resource: Resource

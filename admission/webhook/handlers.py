@@ -36,10 +36,10 @@ class RunFunction(Protocol):
 class Handlers:
     """The functions that answer requests.
 
-    `ready` reports whether the lookups have synced; `owners` reads owners that the lookups do not hold, and
-    `permissions` asks what a request's user may do. `clients` lists the
-    common names that a client certificate must have one of; empty accepts every client that TLS accepts. `report` receives
-    each request that was answered with a warning about an unmanaged kind.
+    `ready` reports whether the lookups have synced; `owners` reads owners that the lookups do not hold, and `permissions` asks
+    what a request's user may do. `clients` lists common names, of which a client certificate must have one; if it is empty,
+    every client that TLS accepts is accepted. `report` receives each request that was answered with a warning about an
+    unmanaged kind.
     """
 
     lookups: Lookups

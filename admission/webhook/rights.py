@@ -1,8 +1,8 @@
-"""Which right a request takes beyond those that the API server checks. Pure; handlers.py asks whether its user has it.
+"""The right that a request needs beyond those that the API server checks. Pure; handlers.py asks whether its user has it.
 
-An object that names a controller is created by that controller, which may update the owner's status. A user that starts what
-waits may update Workloads (starts.py). For the owners of kinds that JobKinds declare no right is asked: such a kind may have
-no status of its own.
+An object that names an owner is created by the owner's controller, which may update the owner's status. A user who starts
+waiting pods or jobs must be allowed to update Workloads (starts.py). Owners of kinds that JobKinds declare need no right: such
+a kind may have no status of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STARTS: Final = Right(WORKLOADS)
 def required_right(
     path: str, request: Request, claimed: ControllerRef | None, lookups: Lookups, rules: ReviewRules
 ) -> Right | None:
-    """Returns the right that the request takes, or None; `claimed` is the owner that is read for it."""
+    """Returns the right that the request needs, or None; `claimed` is the owner that it names."""
     if claimed is not None:
         return _right_of_controller(claimed)
     if path not in PATHS or request.operation != UPDATE:

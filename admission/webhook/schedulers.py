@@ -2,8 +2,8 @@
 
 The stock scheduler must be able to bind admitted pods. Pods and templates written for another supported system may name that
 system's scheduler, which does not run here, so the webhook names the stock scheduler instead. Settings add such names
-(`taken_over`), and name schedulers that do run beside the stock one (`kept`), which the webhook leaves unchanged. Any other
-name is refused: such a pod would hold quota and never run.
+(`taken_over`), and name schedulers that run in addition to the stock one (`kept`), which the webhook leaves unchanged. Any
+other name is refused: such a pod would hold quota and never run.
 """
 
 from __future__ import annotations

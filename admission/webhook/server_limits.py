@@ -1,4 +1,4 @@
-"""What clients of the webhook may use, and the refusal of a request that goes beyond. server.py keeps to it."""
+"""Limits on what clients of the webhook may use, and the error of a request that exceeds one. server.py enforces them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Rules that StatefulSet and LeaderWorkerSet share: marking of their pod templates, and immutable fields.
 
-The set is not suspended; its pods are gated. If a set names a queue, the webhook writes to its templates the queue and the
-priority class, that a controller above the pods admits them, and that the group serves with some of its pods missing. The
-controller names a pod's group later (controllers/pods/sets.py): the Workload's name depends on the set's uid, and a template
-that changed with the number of pods would restart all of them. Group names in a template (copied from another set) are removed.
-Templates that name a gang of another dialect keep it and get only the queue.
+The set is not suspended; its pods are gated. If a set names a queue, the webhook writes into its templates the queue, the
+priority class, and annotations that say that a controller above the pods admits them and that the group may serve while some of
+its pods are missing. The controller names a pod's group later (controllers/pods/sets.py): the Workload's name depends on the
+set's uid, and a template that changed with the number of pods would restart all of them. Group names in a template (copied from
+another set) are removed. Templates that name a gang of another dialect keep it and get only the queue.
 
 The queue is immutable once a pod is ready. The requests of its pods are immutable while it has pods. Pure; statefulset.py
 and leaderworkerset.py call it.

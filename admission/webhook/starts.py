@@ -1,7 +1,7 @@
 """Updates by which a user would start pods that wait, or get more of them than were admitted. Pure; endpoints.py calls it.
 
-Stowage alone starts what is queued. A user who removes a gate or unsuspends a job would have pods run beside the quota: they
-are ended, but only after the grace period that their own template gives. So would a user whose running job gets more pods.
+Stowage alone starts what is queued. A user who removes a gate or unsuspends a job would run pods outside the quota: Stowage
+ends them, but only after the grace period in their own template. The same is true of a user who gives a running job more pods.
 
 The rule holds where every pod and job is queued (reserved_queues.is_queued_anyway). Elsewhere a user may leave the queue, and
 Kueue's rules hold: what was started is stopped again. A user who may update Workloads decides about admission anyway and may

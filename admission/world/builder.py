@@ -81,7 +81,7 @@ class Builder:
 
     def add_jobs(self, found: Iterable[Document]) -> list[str]:
         """Adds jobs and pods, pending from `now` on, to a built world. Returns the keys of their Workloads in order."""
-        self._given.sort(found, beside=True)
+        self._given.sort(found, keep_stored=True)
         known = set(self._world.about)
         for document in self._given.others():
             self._given.fault(document, "only jobs and pods can be added")

@@ -38,7 +38,7 @@ from api.meta import object_key, parse_time, rfc3339
 GROUPS: Final = (POD_GROUPS, SIGS_POD_GROUPS)
 _OTHERS: Final = frozenset((*GROUPS, *MAKERS, WORKLOADS, PODS))
 
-_IGNORED_KINDS: Final = frozenset(("Kustomization",))  # stored beside manifests, but not part of a cluster
+_IGNORED_KINDS: Final = frozenset(("Kustomization",))  # often next to manifests, but not part of a cluster
 _READ: Final = frozenset((*KINDS, *elastic.KINDS))
 
 
@@ -56,10 +56,10 @@ class InputObjects:
         self._addable_kinds = addable_kinds()
         self._names: set[tuple[Resource, str]] = set()
 
-    def sort(self, found: Iterable[Document], *, beside: bool = False) -> None:
+    def sort(self, found: Iterable[Document], *, keep_stored: bool = False) -> None:
         """Sorts these objects. JobKinds come first, because they determine the kinds of other objects.
 
-        With `beside`, the objects to which jobs refer are added to those that are cached already.
+        With `keep_stored`, the objects to which jobs refer are added to those that are cached already.
         """
         found = list(found)
         for document in found:
@@ -69,7 +69,7 @@ class InputObjects:
                 except InvalidObject as bad:
                     self.fault(document, f"{bad.field}: {bad.given!r}: {bad.allowed}")
         self._addable_kinds = addable_kinds()
-        keep_referenced(REFERENCED_KINDS, [document.object for document in found], beside=beside)
+        keep_referenced(REFERENCED_KINDS, [document.object for document in found], keep_stored=keep_stored)
         ignored = _IGNORED_KINDS | {kind.kind for kind in REFERENCED_KINDS}
         for document in found:
             if (

@@ -1,4 +1,4 @@
-"""Composes the Workloads of pods that no node has: single pods, pod groups, and gangs, each admitted as a unit.
+"""Composes the Workloads of pods that are not bound to a node: single pods, pod groups, and gangs, each admitted as a unit.
 
 Uses the webhook's defaults and rules, the controller's decoding of pods and its plan for the unit. Of that plan only created
 Workloads count, or the reason why there are none. A unit arrives with its last pod. Called by builder.py.

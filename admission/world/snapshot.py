@@ -1,4 +1,4 @@
-"""A snapshot: the complete input of the engine's next decision as one JSON document, from which it decides the same.
+"""A snapshot: the complete input of the engine's next decision as one JSON document, from which it makes the same decision.
 
 It holds the engine's input values (not the API objects), the options, the time, and past decisions that still matter:
 inadmissible workloads and their queueing hints; preemptors, their victims and reservations; the nodes that hold capacity for

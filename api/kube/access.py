@@ -3,8 +3,8 @@
 `Access`: whether a token may read a page of a process. The process needs the role `system:auth-delegator` (the component
 config/metricsauth), and a reader of the page a role with `nonResourceURLs: [/metrics]` and the verb `get`. health.py uses it.
 
-`Identities`: whose a token is (the dashboard). `Permissions`: whether a user may do something with a resource: the webhook asks
-about the users of reviews, admission.visibility and the dashboard about those of their APIs; their roles let them.
+`Identities`: the user of a token (the dashboard). `Permissions`: whether a user may do something with a resource: the webhook
+asks about the users of reviews, admission.visibility and the dashboard about those of their APIs. Their roles permit that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Computes a document from the process's data in a forked copy of it, so that the event loop runs on meanwhile.
+"""Computes a document from the process's data in a forked copy of it, so that the event loop keeps running.
 
-The copy sees all data as of one moment, whatever changes later, and what it changes stays its own. The loop stands still only
-for the fork itself, some milliseconds for each 100 MiB of the process. The copy uses up to as much memory again, since it
-touches most objects; where memory is short, the kernel ends it before the process. health.py serves such documents.
+The copy sees all data as of one moment, and its own changes do not affect the process. Only the fork itself blocks the loop,
+some milliseconds for each 100 MiB of the process. The copy uses up to as much memory again, since it touches most objects;
+where memory is short, the kernel ends it before the process. health.py serves such documents.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ PERIOD: Final = 0.05
 _LONG: Final = 1.0
 """Seconds from which the log reports a blocked loop. A loop blocked for longer than the Lease lasts loses leadership."""
 _COUNTED: Final = 20
-"""Turns until the tasks are counted again."""
+"""Checks between two counts of the tasks."""
 
 
 def held(delay: float, cpu: float) -> float:

@@ -117,7 +117,6 @@ class LeaderElection:
         finally:
             # Stop the work first, while still renewing, so that its last writes succeed. Limit the wait: work that does not end
             # would prevent all other processes from leading.
-            # that does not end would keep everybody else from leading.
             await _stop(work, self.settings.renew_deadline)
             await _stop(renewing)
             await _stop(work)

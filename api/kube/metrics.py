@@ -1,4 +1,4 @@
-"""Prometheus metrics of API access, in the default registry. The modules beside it set them; health.py serves them."""
+"""Prometheus metrics of API access, in the default registry. Other modules of this package set them; health.py serves them."""
 
 from __future__ import annotations
 

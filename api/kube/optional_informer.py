@@ -1,7 +1,7 @@
 """An informer of a kind that may not be installed: the controller runs without it, and watches it once it is served.
 
-A kind that is served no more (its CRD was deleted, or serves another version) is asked for again. Meanwhile the objects stay as
-they were: those of a deleted CRD are deleted before it, and those of a version that is not served exist.
+If a kind is no longer served (its CRD was deleted, or serves another version), the informer checks for it again. Until then the
+objects stay as they were: those of a deleted CRD were deleted before it, and those of another version still exist.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class OptionalInformer(Informer[dict[str, Any]]):
         if self.served:
             log.warning("kind no longer served", extra={"resource": self.resource.plural})
         self.served, self.last_error = False, error
-        self._heard.set(0)  # nothing is to be heard of it
+        self._heard.set(0)  # the watch delivers nothing
         self._version, self._failures = "", max(self._failures, 1)
 
     async def _show(self, items: dict[str, dict[str, Any]]) -> None:

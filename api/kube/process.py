@@ -38,7 +38,7 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class Process:
     """State of a process, passed to `main`, which sets `ready`. `stopping` is set by the first signal.
 
-    `pages` maps names to pages that are served beside health and metrics; `may_read` authorizes readers if enabled.
+    `pages` maps names to pages that are served in addition to health and metrics; `may_read` authorizes readers if enabled.
     """
 
     settings: ProcessSettings

@@ -13,7 +13,7 @@ from prometheus_client import Histogram
 from api.kube.clock import Clock
 
 _MOST: Final = 1024
-"""Writes that wait for their event. A watch that is further behind is told by stowage_informer_last_event_timestamp_seconds."""
+"""Most writes that wait for their event; stowage_informer_last_event_timestamp_seconds shows a watch that is further behind."""
 
 
 class OwnWrites:

@@ -250,7 +250,7 @@ class ActiveReason:
 
 
 class ElasticQuotaReason:
-    """Reasons of ElasticQuotas: of Active=False, which else is that of the ClusterQueue; the last two of Overcommitted."""
+    """Reasons of ElasticQuotas: of Active=False, which otherwise is that of the ClusterQueue; the last two of Overcommitted."""
 
     SECOND_IN_NAMESPACE: Final = "SecondInNamespace"
     """The namespace has an older ElasticQuota, which alone is in use."""

@@ -159,7 +159,7 @@ class ControlPlane:
         self.authority = Authority(self.folder / "pki")
         self.authority.signing_key("service-accounts")
         self.authority.serving("apiserver", "kube-apiserver", _ALL_ADDRESSES)
-        # Another CA than that of users: who is in a group by a certificate must not be able to name a user in a header.
+        # A different CA from that of users: a client certificate of a user must not allow naming another user in a header.
         Authority(self.folder / "pki" / "front-proxy").client("client", "front-proxy-client")
         admin = self.authority.client("admin", "admin", _MASTERS)
         self._write_kubeconfig("admin", kubeconfig.certificate_user(admin))

@@ -47,7 +47,8 @@ class CrdKind:
     selectable: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     """Categories: `kubectl get CATEGORY` lists all kinds in it, of any group. kubectl looks for a category before a name, so a
-    category of a name that two groups have lists the kinds of both."""
+    category whose name is a kind in two groups lists the objects of both.
+    """
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""`stowage doctor` on a real control plane: a healthy site has no fault; each fault is named alone, and its command mends it.
+"""`stowage doctor` on a real control plane: a healthy site has no fault; each fault is named alone, and its command fixes it.
 
 config/default is installed by kustomize. The three processes run outside, under their ServiceAccounts; `Kubelet` does with
 them what the Deployments say.

@@ -66,7 +66,7 @@ def test_each_alert_has_a_page_and_no_page_is_left_over() -> None:
         text = (PROJECT / page).read_text()
         assert text.startswith(f"# {alert}\n")
         assert "## Find the cause" in text
-        assert "## Mend it" in text
+        assert "## Fix it" in text
         assert f"[{alert}](runbooks/{alert}.md)" in (PROJECT / "docs" / "monitoring.md").read_text()
 
 

@@ -141,7 +141,7 @@ async def test_bad_input(corner: Corner, row: InvalidRow) -> None:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_circle_of_cohorts_that_is_broken_lets_its_queue_admit_again(corner: Corner) -> None:
     ring = next(row for row in TABLE if row.id == "cohort-cycle")
-    play = _Play(corner.site, InvalidRow("mended", ring.where, ring.steps, ring.answers))
+    play = _Play(corner.site, InvalidRow("fixed", ring.where, ring.steps, ring.answers))
     for step in (*ring.steps, ChangeStep(COHORTS, {"spec": {"parentName": None}})):
         await play.do(step)
     await play.check(RunsStep(2))

@@ -114,7 +114,7 @@ def _capacity(view: View, quota: _Quota) -> str:
 
 
 def _without_its_own(view: View, queue: Obj, own: list[_Quota]) -> Iterator[Finding]:
-    """A queue with waiting workloads whose own quota others borrow, and that may not take it back."""
+    """A queue with waiting workloads that may not reclaim its own quota, which others borrow."""
     if not status_of(queue).get("pendingWorkloads"):
         return
     used = _usage(queue, "total")
@@ -151,7 +151,7 @@ def _cycles(view: View) -> Iterator[Finding]:
                 "patch", "cohort", name_of(cohort), "--type=merge", "-p", '{"spec":{"parentName":null}}'
             )
             yield Finding(f"Cohort {name_of(cohort)}", f"is not in use: {said.get('message')}", command)
-            return  # one link less opens the cycle for all
+            return  # removing one link opens the cycle for all
 
 
 CHECKS: Final = (

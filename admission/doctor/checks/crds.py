@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: there, with the versions and fields of this release."""
+"""CustomResourceDefinitions: present, with the versions and fields of this release."""
 
 from __future__ import annotations
 

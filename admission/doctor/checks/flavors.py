@@ -13,7 +13,7 @@ from api.kube.resources import CLUSTER_QUEUES, NODES, RESOURCE_FLAVORS, TOPOLOGI
 from api.names import STOWAGE
 
 FLAVOR_LABEL: Final = f"{STOWAGE}/flavor"
-"""On nodes, by a command of `stowage doctor`: the one ResourceFlavor that shall select them, of several that did."""
+"""On nodes, by a command of `stowage doctor`: the one ResourceFlavor that selects them, if several did."""
 CONTROL_PLANE: Final = "node-role.kubernetes.io/control-plane"
 """On nodes of the control plane: `stowage doctor` offers them to no flavor."""
 _MOST_NODES: Final = 100
@@ -28,7 +28,7 @@ def _without_nodes(view: View) -> Iterator[Finding]:
 
 
 def _labelled(view: View, wanted: dict[str, str]) -> str:
-    """Returns the command that labels the nodes of no flavor."""
+    """Returns the command that labels nodes that no flavor selects."""
     taken = {name_of(node) for name, nodes in view.nodes_of.items() if name in view.used_flavors for node in nodes}
     free = [name_of(node) for node in view.of(NODES) if name_of(node) not in taken and not _is_control_plane(node)]
     pairs = [f"{key}={value}" for key, value in sorted(wanted.items())]

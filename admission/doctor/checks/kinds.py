@@ -13,7 +13,7 @@ from api.names import ACTIVE, QUEUE_NAME_LABEL
 
 
 def unmanaged(view: View) -> Iterator[Finding]:
-    """Yields the objects that name a queue to no effect."""
+    """Yields the objects that name a queue without effect."""
     for one in view.unmanaged:
         where = ("-n", one.namespace) if one.namespace else ()
         kind = f"{one.resource.plural}.{one.resource.group}"

@@ -30,7 +30,7 @@ def is_down(view: View, name: str) -> bool:
 
 
 def restart(view: View, name: str) -> str:
-    """Returns the command that starts a process's pods anew."""
+    """Returns the command that restarts a process's pods."""
     return view.command("-n", view.namespace, "rollout", "restart", f"deployment/{name}")
 
 
@@ -55,7 +55,7 @@ def _deployments(view: View) -> Iterator[Finding]:
 def _leases(view: View) -> Iterator[Finding]:
     for name in _LED:
         if is_down(view, name):
-            continue  # the Deployment is named
+            continue  # the check of the Deployment names it
         lease = view.named(LEASES, name, view.namespace)
         if lease is None:
             yield Finding(f"Lease {name}", "is missing: no process has led so far", restart(view, name))

@@ -34,7 +34,7 @@ def _missing(queue: Obj, flavors: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _mend(view: View, queue: Obj, at: str, missing: str) -> str:
-    """Returns the patch to the flavor of the most similar name that the queue does not name, or that drops this one."""
+    """Returns the patch that replaces the flavor by that of the most similar name that the queue lacks, or else removes it."""
     named = [str(quota["name"]) for quota in flavor_quotas(queue)]
     free = [name_of(each) for each in view.of(RESOURCE_FLAVORS) if name_of(each) not in named]
     if close := difflib.get_close_matches(missing, free, 1, 0.0):
@@ -47,7 +47,7 @@ def _mend(view: View, queue: Obj, at: str, missing: str) -> str:
 
 
 def _with_flavor(view: View, queue: Obj, flavors: Sequence[str]) -> str:
-    """Returns the patch that gives the queue what the nodes of the first unused flavor (else of the first) have."""
+    """Returns the patch that gives the queue the capacity of the first unused flavor's nodes, or else of the first flavor's."""
     if not flavors:
         return "# create a flavor: stowage topology init prints flavors for the nodes of the cluster"
     chosen = next((name for name in flavors if name not in view.used_flavors), flavors[0])

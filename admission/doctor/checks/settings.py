@@ -1,4 +1,4 @@
-"""Settings of the installed processes: valid, and in accord with each other, with rights and with the objects."""
+"""Settings of the installed processes: valid, and consistent with each other, with rights and with objects."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _lease(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
 
 
 def _rights(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
-    """Settings that need a component of rights."""
+    """Settings that need a component with further rights."""
     refused, expected = set(view.refused), view.expected
     retention = settings.object_retention_policies.workloads.after_deactivated_by_kueue
     needs = (
@@ -96,7 +96,7 @@ def _rights(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
 
 
 def _objects(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
-    """Settings that deprive objects of their effect."""
+    """Settings under which objects have no effect."""
     flavors = [name_of(each) for each in view.of(RESOURCE_FLAVORS) if view.levels(each)]
     if flavors and not settings.feature_gates.topology_aware_scheduling:
         what = f"is false, so the topologies of ResourceFlavors have no effect: {listed(flavors)}"
@@ -105,7 +105,7 @@ def _objects(view: View, settings: AdmissionSettings) -> Iterator[Finding]:
 
 
 def _set(view: View, variables: Mapping[str, str]) -> str:
-    """Returns the command that sets variables, which take precedence over the file; the pods start anew."""
+    """Returns the command that sets variables, which take precedence over the file; the pods restart."""
     both = [f"deployment/{name}" for name in (WEBHOOK, CONTROLLER)]
     given = [f"{_PREFIX}{name}={value}" for name, value in variables.items()]
     return view.command("-n", view.namespace, "set", "env", *both, *given)

@@ -1,4 +1,4 @@
-"""Webhook configurations: there, complete, trusted, and answered."""
+"""Webhook configurations: present, complete, trusted, and answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads that nothing ends any more."""
+"""Workloads that no controller will ever end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from api.meta import parse_time
 from api.names import ADMITTED, FINISHED, QUOTA_RESERVED
 
 _STUCK: Final = 300.0
-"""Seconds from the deletion after which finalizers are taken to be left."""
+"""Seconds after the deletion from which remaining finalizers count as stuck."""
 
 
 def _found(view: View) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def _held(workload: Obj) -> str:
 
 
 def _orphaned(view: View, workload: Obj) -> str | None:
-    """Returns what became of the workload's owner; None while it is there, or if there never was one."""
+    """Returns what became of the workload's owner; None while it exists, or if there never was one."""
     owners = workload["metadata"].get("ownerReferences") or ()
     gone = [_gone(view, owner) for owner in owners]
     return gone[0] if gone and all(gone) else None

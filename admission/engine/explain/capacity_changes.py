@@ -157,7 +157,7 @@ def _level(resolved: ResolvedRequest, depth: int, *, by_host: bool) -> int:
 
 
 def _guess(like: Node, daemons: tuple[tuple[str, int], ...], resolved: ResolvedRequest, holds: int) -> tuple[int, int]:
-    """Returns how many such nodes may be needed beside the `holds` pods that fit, and how many suffice by themselves.
+    """Returns how many such nodes may be needed in addition to the `holds` pods that fit, and how many suffice by themselves.
 
     If the latter do not suffice, no larger number does.
     """
@@ -167,7 +167,7 @@ def _guess(like: Node, daemons: tuple[tuple[str, int], ...], resolved: ResolvedR
 
 
 def _each(node: Node, daemons: tuple[tuple[str, int], ...], resolved: ResolvedRequest) -> int:
-    """Returns how many pods such a node holds beside its daemons."""
+    """Returns how many pods such a node holds in addition to its daemons."""
     taken, offers = dict(daemons), node.allocatable
     fits = (
         (offers.get(name, 0) - taken.get(name, 0)) // amount for name, amount in resolved.request.items() if amount > 0

@@ -51,9 +51,10 @@ def explain(
 ) -> Explanation:
     """Returns the explanation at `now`, in epoch seconds; `ahead` holds the keys of workloads ahead of it in its queue.
 
-    `budget` is the number of placements that may be tried for remedies, 0 for none. `inputs` is what else binds the workload,
-    None for nothing. `checks` names the admission checks that an admitted workload waits for, with their messages. `pause` is
-    called between two placements; the ledger may change meanwhile, and each remedy holds on the ledger on which it was tried.
+    `budget` is the number of placements that may be tried for remedies, 0 for none. `inputs` has the claims of other workloads
+    and the rules that bind the workload, None if there are none. `checks` names the admission checks that an admitted workload
+    waits for, with their messages. `pause` is called between two placements; the ledger may change meanwhile, and each remedy
+    holds on the ledger on which it was tried.
     """
     found = Explanation(workload.key, workload.cluster_queue, Verdict.BLOCKED, Reason.PENDING_EVALUATION, "")
     if (admission := ledger.admission(workload.key)) is not None:
@@ -205,7 +206,7 @@ class _WaitExplanation:
         return replace(found, remedies=ranked(dict.fromkeys(held)), taken=tuple(taken))
 
     def _raised_beside_kept(self, trials: Trials) -> list[Remedy]:
-        """Returns the smallest increase of quota that admits the workload beside the kept quota."""
+        """Returns the smallest increase of quota that admits the workload although quota is kept."""
         needed = attempt(self._ledger, self._workload, self._now).usage
         by = {fr: amount for fr, amount in needed.items() if amount > 0}
         if not by or not self._admitted_after(trials, Remedy(raised(trials, by))):
@@ -328,7 +329,7 @@ class _FlavorViews:
         return placement_requests(self._workload, self._queue, found, self._ledger.flavors, self._now)
 
     def _pod_sets(self, flavor: str, requests: Sequence[PlacementRequest]) -> Iterator[PodSetView]:
-        """Yields a view of each group that was not placed, beside the groups that were."""
+        """Yields a view of each group that was not placed, with the groups that were placed."""
         result = place(self._ledger, requests)
         if result.fits:
             return

@@ -58,8 +58,8 @@ class SparkPods:
     def written(self, job: Job, entry: DeclaredPodSet, template: Mapping[str, Any]) -> Job:
         """Writes labels, annotations, node selector, tolerations and scheduling gates of the template into the role's fields.
 
-        Removes the application's shared node selector: the operator rejects it beside a role's node selector, which already
-        includes all of its entries.
+        Removes the application's shared node selector: the operator rejects it together with a role's node selector, which
+        already includes all of its entries.
         """
         role = entry.name
         given = value_at(job, ("spec", role, "template")) or {}
@@ -135,15 +135,15 @@ def _memory(job: Job, role: str, given: Mapping[str, Any], conf: Mapping[str, An
     overhead = given.get("memoryOverhead") or conf.get(f"spark.{role}.memoryOverhead")
     kind = str(value_at(job, ("spec", "type")) or "").lower()
     if overhead is not None:
-        beside = _bytes(job, overhead_at, overhead)
+        non_heap = _bytes(job, overhead_at, overhead)
     else:
-        beside = max(int(heap // _MIB * _factor(job, role, conf, kind)) * _MIB, _LEAST_OVERHEAD)
+        non_heap = max(int(heap // _MIB * _factor(job, role, conf, kind)) * _MIB, _LEAST_OVERHEAD)
     if role == "executor":
         if kind == "python" and (more := conf.get("spark.executor.pyspark.memory")):
-            beside += _bytes(job, "spec.sparkConf", more)
+            non_heap += _bytes(job, "spec.sparkConf", more)
         if str(conf.get("spark.memory.offHeap.enabled")).lower() == "true":
-            beside += _bytes(job, "spec.sparkConf", conf.get("spark.memory.offHeap.size") or "0b", unit="b")
-    return heap + beside
+            non_heap += _bytes(job, "spec.sparkConf", conf.get("spark.memory.offHeap.size") or "0b", unit="b")
+    return heap + non_heap
 
 
 def _factor(job: Job, role: str, conf: Mapping[str, Any], kind: str) -> Fraction:

@@ -22,7 +22,7 @@ SCHEMA: Obj = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["
 
 
 def _whole() -> Obj:
-    """A JobKind in which each field that can stand beside the others is set."""
+    """A JobKind in which all fields that may be set together are set."""
     made = copy.deepcopy(GOOD)
     spec = made["spec"]
     spec |= {

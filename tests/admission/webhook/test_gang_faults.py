@@ -18,7 +18,7 @@ NAME = "must be a DNS subdomain: at most 253 of a-z, 0-9, '-' and '.', a letter 
 MINIMUM = "must be a whole number from 1 to 2147483647"
 GROUPS = 'must be a JSON list of gangs, such as ["default/gang-a","default/gang-b"]'
 POLICY = "must be one of only-waiting, waiting-and-running, waiting-running-succeed, once-satisfied"
-LONELY = f"must be only beside the name of a gang ({names.GANG_NAME})"
+LONELY = f"must be only together with the name of a gang ({names.GANG_NAME})"
 MANY = json.dumps([f"ns/g{index}" for index in range(65)])
 
 LABELS, ANNOTATIONS = "labels", "annotations"
