@@ -5,13 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 COMPILED := $(VENV)/.compiled
 export STOWAGE_CONFORMANCE ?= ../shared/conformance
-# Whatever the shell says: without bytecode each worker compiles all tests, and each process of a scenario the product, anew.
+# Whatever the shell says: without bytecode each worker would compile all tests, and each process of a scenario the product, again.
 unexport PYTHONDONTWRITEBYTECODE
 # What config/default runs; the name and tag are declared there alone.
 IMAGE = $(shell awk '$$2 == "name:" {name = $$3} $$1 == "newName:" {name = $$2} $$1 == "newTag:" {tag = $$2} END {print name ":" tag}' config/manager/kustomization.yaml)
 # How many tests run at once. Those that start processes wait more than they compute.
 WORKERS ?= 8
-# Those that mostly compute, beside a minute of timeouts: two workers more than cores. Each collects all tests (3 seconds of a core).
+# Those that mostly compute, apart from a minute of timeouts: two workers more than cores. Each collects all tests (3 seconds of a core).
 FAST_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Each worker of `make e2e` has a real control plane of its own.
 E2E_WORKERS ?= 4
@@ -22,7 +22,7 @@ PARALLEL = -n $(WORKERS) $(DEALT)
 .PHONY: board chart kinds demo test test-fast test-long check format controlplane e2e e2e-kinds e2e-page page bench image lock crds reference docs clean
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
-# where Python may not write bytecode, each start of a process would compile it anew.
+# where Python may not write bytecode, each start of a process would compile it again.
 $(STAMP): requirements.lock hack/bootstrap.lock pyproject.toml
 	@echo "making $(VENV) (a few seconds, up to a minute the first time)"
 	@$(PYTHON) -m venv $(VENV)
@@ -86,29 +86,29 @@ e2e-page: $(COMPILED)     ## the dashboard's page in a headless Chromium; fetche
 bench: $(STAMP)           ## prints figures; nothing here passes or fails
 	@$(BIN)/python -m tests.bench
 
-crds: $(STAMP)            ## writes config/crd anew from the types
+crds: $(STAMP)            ## writes config/crd from the types
 	@$(BIN)/python -m hack.crds
 
 kinds: $(STAMP)           ## writes what config/ says of declared job kinds
 	@$(BIN)/python -m hack.kinds
 
-board: $(STAMP)           ## writes the Grafana board anew
+board: $(STAMP)           ## writes the Grafana board
 	@$(BIN)/python -m hack.board
 
-chart: $(STAMP)           ## writes the Helm chart anew from config/
+chart: $(STAMP)           ## writes the Helm chart from config/
 	@$(BIN)/python -m hack.chart
 
 page: $(STAMP)            ## builds the dashboard's page into admission/dashboard/static; needs Node 20.19 or later
 	@cd admission/dashboard/page && npm ci --silent && npm run --silent build
 	@$(BIN)/python -m hack.page
 
-reference: $(STAMP)       ## writes docs/reference anew from the code
+reference: $(STAMP)       ## writes docs/reference from the code
 	@$(BIN)/python -m hack.reference
 
 docs: $(STAMP)            ## builds the documentation into site/; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-lock: $(STAMP)            ## resolves the dependencies anew
+lock: $(STAMP)            ## resolves the dependencies again
 	@$(BIN)/python -m hack.lock
 
 image:                    ## builds the image that config/default runs; needs a container engine
