@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,8 +70,11 @@ class Dashboard:
         while self.cluster.missing() is not None:  # noqa: ASYNC110  many informers make it complete
             await asyncio.sleep(COALESCED)
         while True:
+            first = not self._begun
             try:
                 await self.renew()
+                if first:
+                    gc.freeze()  # full garbage collections, which hold the loop, look only at what has come since
             except Exception:  # what cannot be shown must not end the process that shows the rest
                 log.exception("changes could not be shown")
                 await asyncio.sleep(_BRIEF)

@@ -79,7 +79,10 @@ class FlavorTree:
         self.resources = [capacity.columns.names[column] for column in self.columns]
         self.sums = {kind: [0] * len(self.columns) for kind in KINDS}
         self.unusable = [0] * len(self.columns)
-        for key, (path, shown_as, nodes) in sorted(units.items(), key=lambda unit: (unit[1][0], unit[1][1])):
+        ordered = sorted(units.items(), key=lambda unit: (unit[1][0], unit[1][1]))
+        for number, (key, (path, shown_as, nodes)) in enumerate(ordered):
+            if number % _STEP == 0:
+                yield
             self._add(key, path, shown_as, nodes)
 
     def _place(self, node: EngineNode) -> tuple[tuple[str, ...], Row, str]:

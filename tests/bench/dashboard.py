@@ -1,0 +1,70 @@
+"""The dashboard at 15,000 hosts: CPU time of its first answers and of a change, and the longest step that holds the loop.
+
+`python -m tests.bench.dashboard [--hosts N]`; the process's own time, without the network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import time
+
+from admission.dashboard.cluster import of_objects
+from admission.dashboard.dashboard import Dashboard, Facts
+from admission.dashboard.viewer import LocalUser, Sight
+from tests.admission.dashboard.small_cluster import SmallCluster
+
+
+async def _longest_step(gaps: list[float]) -> None:
+    while True:
+        began = time.perf_counter()
+        await asyncio.sleep(0)
+        gaps.append(time.perf_counter() - began)
+
+
+async def measure(hosts: int) -> None:
+    """Prints one line for each figure."""
+    cluster, viewer = SmallCluster(), LocalUser()
+    for number in range(hosts):
+        cluster.node(f"h{number:05d}", f"r{number // 16:04d}")
+    for number in range(0, hosts, 10):
+        cluster.run("team", "lq", f"job-{number}", f"h{number:05d}", 4)
+    dashboard = Dashboard(of_objects(cluster.objects, cluster.world.state), Facts("0", "bench"))
+    began = time.process_time()
+    await dashboard.renew()
+    gc.freeze()  # as the process does then
+    print(f"read the structure: {time.process_time() - began:.3f} s")
+    for text in ("first tree", "the same again"):
+        began = time.process_time()
+        size = len(await dashboard.tree(viewer, "tas"))
+        print(f"{text}: {(time.process_time() - began) * 1000:.1f} ms, {size / 1024:.0f} KiB")
+    began = time.process_time()
+    rows = len((await dashboard.workloads(viewer, {}))["items"])
+    print(f"list of {rows} workloads: {(time.process_time() - began) * 1000:.1f} ms")
+    with dashboard.clients.joined() as queue:
+        cluster.run("team", "lq", "late", "h00001", 2)
+        began = time.process_time()
+        await dashboard.renew()
+        batch = queue.get_nowait()
+        size = len(batch.encoded(Sight())) if batch is not None else 0
+        print(f"event of a change: {(time.process_time() - began) * 1000:.1f} ms, {size} bytes")
+    gaps: list[float] = []
+    watching = asyncio.create_task(_longest_step(gaps))
+    cluster.node("new", "r0000")
+    await asyncio.sleep(0)
+    gaps.clear()
+    await dashboard.renew()
+    watching.cancel()
+    print(f"longest step while a new node's tree is read: {max(gaps) * 1000:.0f} ms")
+
+
+def main() -> None:
+    """Reads the arguments and measures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=15_000)
+    asyncio.run(measure(parser.parse_args().hosts))
+
+
+if __name__ == "__main__":
+    main()
