@@ -174,9 +174,9 @@ def kinds_command(seconds: float = 60.0) -> None:
 
 
 @app.command("page")
-def page_command(sizes: str = "1000,15000") -> None:
+def page_command(sizes: str = "1000,15000", live: bool = False) -> None:
     """The dashboard's page in a headless Chromium: its size, first picture, events, frames of a zoom."""
-    page.run(sizes)
+    page.run(sizes, live=live)
 
 
 @app.callback(invoke_without_command=True)

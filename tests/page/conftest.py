@@ -29,29 +29,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @dataclass
-class Opened:
-    """A page in the browser, what serves it, and what went wrong in it."""
+class Watched:
+    """A page in the browser, and what went wrong in it."""
 
     page: Any
-    url: str
-    stand_in: StandIn
     errors: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
-
-    async def go(self, route: str) -> None:
-        """Opens a route of the page, for example `queues`."""
-        await self.page.goto(f"{self.url}/#/{route}")
 
     async def text(self, selector: str = "main") -> str:
         """Returns the text that is seen."""
         return str(await self.page.inner_text(selector))
 
 
+@dataclass
+class Opened(Watched):
+    """The page of a stand-in."""
+
+    url: str = ""
+    stand_in: StandIn = field(default_factory=lambda: StandIn(MadeCluster(0)))
+
+    async def go(self, route: str) -> None:
+        """Opens a route of the page, for example `queues`."""
+        await self.page.goto(f"{self.url}/#/{route}")
+
+
+Watcher = Callable[..., Awaitable[Watched]]
 Opener = Callable[..., Awaitable[Opened]]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any]:
+async def browser() -> AsyncIterator[Any]:
     """One browser for all tests, with a profile of its own."""
     chromium = shutil.which("chromium")
     if chromium is None:
@@ -64,7 +71,24 @@ async def browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Any
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def opened(browser: Any) -> AsyncIterator[Opener]:
+async def watching(browser: Any) -> AsyncIterator[Watcher]:
+    """Opens empty pages: `await watching(scheme="dark", window={...})`."""
+    async with AsyncExitStack() as stack:
+
+        async def opening(window: dict[str, int] = WINDOW, scheme: str = "light") -> Watched:
+            context = await browser.new_context(viewport=window, color_scheme=scheme)
+            stack.push_async_callback(context.close)
+            found = Watched(await context.new_page())
+            found.page.on("pageerror", lambda error: found.errors.append(str(error)))
+            found.page.on("console", lambda line: found.errors.append(line.text) if line.type == "error" else None)
+            found.page.on("request", lambda request: found.requests.append(request.url))
+            return found
+
+        yield opening
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def opened(watching: Watcher) -> AsyncIterator[Opener]:
     """Opens pages of stand-ins: `await opened(cluster, token=..., scheme="dark", window={...})`."""
     async with AsyncExitStack() as stack:
 
@@ -73,13 +97,7 @@ async def opened(browser: Any) -> AsyncIterator[Opener]:
         ) -> Opened:
             stand_in = StandIn(cluster, **how)
             url = await stack.enter_async_context(serving(stand_in))
-            context = await browser.new_context(viewport=window, color_scheme=scheme)
-            stack.push_async_callback(context.close)
-            page = await context.new_page()
-            found = Opened(page, url, stand_in)
-            page.on("pageerror", lambda error: found.errors.append(str(error)))
-            page.on("console", lambda line: found.errors.append(line.text) if line.type == "error" else None)
-            page.on("request", lambda request: found.requests.append(request.url))
-            return found
+            watched = await watching(window, scheme)
+            return Opened(watched.page, watched.errors, watched.requests, url, stand_in)
 
         yield opening

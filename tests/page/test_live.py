@@ -1,0 +1,122 @@
+"""The page of a dashboard beside running processes, on the embedded API server and on the real control plane.
+
+The dashboard is the one of `stowage dashboard`: it serves this machine's user what the kubeconfig may read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from admission.dashboard.app import serving_locally
+from admission.settings import AdmissionSettings
+from api.kube.resources import NODES
+from api.names import REQUIRE_TOPOLOGY
+from hack.controlplane.fixtures import cluster, control_plane_tools
+from hack.controlplane.options import ClusterOptions
+from tests.page.conftest import Watcher
+from tests.scenarios.site import RACK, Site
+from tests.scenarios.stage import Stage, embedded, real
+
+__all__ = ["cluster", "control_plane_tools"]
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+CONTROL_PLANE = ClusterOptions()
+SMALL = {"b1": {"r1": 2, "r2": 2}, "b2": {"r1": 2}}
+SECONDS = 20_000
+"""Milliseconds that a change may take from a user's write to the screen: the controller decides in between."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=["embedded", "real"])
+async def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """The processes, on one stage after the other."""
+    folder = tmp_path_factory.mktemp("live")
+    opening = embedded(folder) if request.param == "embedded" else real(request.getfixturevalue("cluster"), folder)
+    async with opening as found:
+        yield found
+
+
+@dataclass
+class Shown:
+    """A site, and the page that shows its cluster."""
+
+    site: Site
+    page: Any
+    url: str
+
+    async def go(self, route: str) -> None:
+        """Opens a route of the page."""
+        await self.page.goto(f"{self.url}#/{route}")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def shown(request: pytest.FixtureRequest, stage: Stage, watching: Watcher) -> AsyncIterator[Shown]:
+    """A site of six hosts that no other test has, and a page."""
+    site = Site(stage.kube, request.node.originalname.removeprefix("test_").replace("_", "-")[:20].strip("-"))
+    await site.open(SMALL)
+    async with serving_locally(stage.kube, AdmissionSettings()) as (url, _):
+        watched = await watching()
+        yield Shown(site, watched.page, url)
+        assert watched.errors == []
+
+
+async def test_a_job_is_followed_from_its_wait_to_its_places(shown: Shown) -> None:
+    site, page = shown.site, shown.page
+    await shown.go(f"topology/{site.name}")
+    await page.get_by_text("6 hosts").first.wait_for(timeout=SECONDS)
+    await site.submit(site.job("wide", 9, {REQUIRE_TOPOLOGY: RACK}))
+    await site.waits("wide", "TopologyPlacementFailed", "allows to fit only 8 out of 9 pod(s)")
+    await page.get_by_role("link", name="Waiting").click()
+    row = page.locator(".waiting tbody tr", has_text=f"{site.name}/")
+    await row.get_by_text("TopologyPlacementFailed").wait_for(timeout=SECONDS)
+    await row.get_by_role("link").click()
+    await page.get_by_text("What would admit it").wait_for(timeout=SECONDS)
+    assert "allows to fit only 8 out of 9 pod(s)" in await page.inner_text("main")
+    assert "8 pods instead of 9" in await page.inner_text("main")
+    await site.add_nodes({"b1": {"r3": 3}})
+    await page.get_by_text("9 pods on 3 hosts").wait_for(timeout=SECONDS)
+    await shown.go(f"topology/{site.name}")
+    await page.locator(".side").get_by_text(f"{site.name}/job-wide").wait_for(timeout=SECONDS)
+    await page.locator(".side").get_by_role("button", name="b1").click()
+    await page.locator(".side").get_by_role("button", name="r3").click()
+    assert "12" in await page.inner_text(".side")
+
+
+async def test_a_node_that_fails_turns_red_and_says_why(shown: Shown) -> None:
+    site, page = shown.site, shown.page
+    await shown.go(f"topology/{site.name}?at=b2")
+    await page.locator(".side").get_by_text("2 hosts").first.wait_for(timeout=SECONDS)
+    await site.change(NODES, f"{site.name}-b2-r1-0", {"spec": {"unschedulable": True}}, cluster=True)
+    await page.locator(".side").get_by_text("1 cordoned").wait_for(timeout=SECONDS)
+
+
+async def test_what_if_is_answered_and_creates_nothing(shown: Shown) -> None:
+    site, page = shown.site, shown.page
+    await shown.go("what-if")
+    await page.get_by_label("LocalQueue").select_option(f"{site.name}/lq", timeout=SECONDS)
+    await page.get_by_label("Pods", exact=True).fill("8")
+    await page.get_by_label("memory of each pod").fill("")
+    await page.get_by_label("Devices of each pod").fill("1")
+    await page.get_by_label("Topology").select_option("required")
+    await page.get_by_label("Level").select_option(label="rack")
+    await page.get_by_role("button", name="Ask").click()
+    await page.get_by_text("8 pods on 2 hosts").wait_for(timeout=SECONDS)
+    await page.get_by_label("Pods", exact=True).fill("9")
+    await page.get_by_role("button", name="Ask").click()
+    await page.get_by_text("8 pods instead of 9").first.wait_for(timeout=SECONDS)
+    assert await site.workload_of("what-if") is None
+
+
+async def test_the_queue_shows_what_its_job_uses(shown: Shown) -> None:
+    site, page = shown.site, shown.page
+    await site.submit(site.job("eight", 8))
+    await site.admitted("eight")
+    await shown.go("queues")
+    article = page.get_by_role("article", name=f"ClusterQueue {site.name}")
+    await article.get_by_text("1 runs").wait_for(timeout=SECONDS)
+    cells = await article.locator("tr", has_text="nvidia.com/gpu").locator("td").all_inner_texts()
+    assert cells[2:7] == ["8", "1,000", "–", "–", "–"]
