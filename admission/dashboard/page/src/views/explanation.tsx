@@ -2,6 +2,7 @@
 
 import type { ComponentChildren, JSX } from 'preact';
 import type { Explanation, FlavorView, LevelView, QuotaView, Taker } from '../api/wire';
+import { Domained } from '../parts';
 import { link } from '../route';
 import { halves, momentText, untilText } from '../text';
 import { short } from '../tree/canvas';
@@ -109,7 +110,7 @@ export function Flavor({ view }: { view: FlavorView }): JSX.Element {
 function Quota({ quota, users }: { quota: QuotaView; users: boolean }): JSX.Element {
   return (
     <tr>
-      <td class="name">{quota.resource}</td>
+      <td><Domained name={quota.resource} /></td>
       <td class="num">{quota.asked}</td>
       <td class="num">{quota.available}</td>
       <td class="num">{quota.most}</td>
