@@ -7,6 +7,7 @@ start in place of the finished one. It reads and writes through the API server o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from admission.cli.story import (
     manifest,
     story,
 )
+from admission.dashboard.app import serving_locally
+from admission.settings import AdmissionSettings
 from api.errors import StowageError
 from api.fake.workers.kubelet import RUN_FOR
 from api.kube.client import Kube, PatchKind
@@ -53,15 +56,25 @@ class StoryResult:
 
 
 async def play(
-    console: Console, jobs: Sequence[StoryJob] | None = None, *, deadline: float = 60.0, pace: float = 0.0
+    console: Console,
+    jobs: Sequence[StoryJob] | None = None,
+    *,
+    deadline: float = 60.0,
+    pace: float = 0.0,
+    page: bool = False,
 ) -> StoryResult:
     """Runs the whole demo and returns its result. `pace` is a pause in seconds after each job.
+
+    With `page` it serves the dashboard meanwhile, and does not return until it is interrupted.
 
     Raises StoryFailed after `deadline` seconds, and ProcessFailed if a process does not become ready.
     """
     with tempfile.TemporaryDirectory(prefix="stowage-demo-") as folder, Display(console) as display:
         display.say("starting the embedded API server, its workers, and webhook, controller and ungater")
-        async with embedded(Path(folder)) as cluster:
+        async with embedded(Path(folder)) as cluster, contextlib.AsyncExitStack() as stack:
+            if page:
+                address, _ = await stack.enter_async_context(serving_locally(cluster.kube, AdmissionSettings()))
+                display.say(f"the page: {address}")
             player = StoryPlayer(cluster.kube, display, pace)
             try:
                 async with asyncio.timeout(deadline):
@@ -69,6 +82,9 @@ async def play(
             except TimeoutError:
                 why = f"not within {deadline:.0f} s: {player.awaited}\n{_logs(cluster.processes)}"
                 raise StoryFailed(why) from None
+            if page:
+                display.say(f"the cluster stays until Ctrl-C: {address}")
+                await asyncio.Event().wait()
         display.finish(outcome.final)
         return outcome
 
@@ -145,11 +161,11 @@ def _logs(processes: StowageProcesses) -> str:
     return "\n".join(f"--- {name}\n" + "\n".join(lines) for name, lines in tails)
 
 
-def run(deadline: float, pace: float) -> int:
+def run(deadline: float, pace: float, *, page: bool = False) -> int:
     """Runs the command and returns its exit code: 0 if every job reached its expected state."""
     console = Console()
     try:
-        outcome = asyncio.run(play(console, deadline=deadline, pace=pace))
+        outcome = asyncio.run(play(console, deadline=deadline, pace=pace, page=page))
     except (StoryFailed, StowageError, ProcessFailed) as failed:
         Console(stderr=True).print(f"the demo failed: {failed}", style="red", markup=False, soft_wrap=True)
         return 1

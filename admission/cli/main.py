@@ -46,9 +46,12 @@ def stowage() -> None:
 def demo(
     deadline: Annotated[float, typer.Option(min=1, help="Seconds within which every job must reach its state.")] = 60.0,
     pace: Annotated[float, typer.Option(min=0, help="Pause in seconds after each job.")] = 1.0,
+    page: Annotated[
+        bool, typer.Option("--page", help="Serve the dashboard's page, and keep the cluster until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Run a small datacenter on an embedded API server: jobs that require racks, and one that waits with a reason."""
-    raise typer.Exit(demo_command.run(deadline, pace))
+    raise typer.Exit(demo_command.run(deadline, pace, page=page))
 
 
 def seconds(text: str | float) -> float:
