@@ -30,8 +30,6 @@ from admission.cli.story import (
     manifest,
     story,
 )
-from admission.dashboard.app import serving_locally
-from admission.settings import AdmissionSettings
 from api.errors import StowageError
 from api.fake.workers.kubelet import RUN_FOR
 from api.kube.client import Kube, PatchKind
@@ -73,6 +71,10 @@ async def play(
         display.say("starting the embedded API server, its workers, and webhook, controller and ungater")
         async with embedded(Path(folder)) as cluster, contextlib.AsyncExitStack() as stack:
             if page:
+                # Imported late: every command imports this module, and few serve a page.
+                from admission.dashboard.app import serving_locally
+                from admission.settings import AdmissionSettings
+
                 address, _ = await stack.enter_async_context(serving_locally(cluster.kube, AdmissionSettings()))
                 display.say(f"the page: {address}")
             player = StoryPlayer(cluster.kube, display, pace)
