@@ -76,7 +76,7 @@ async def test_a_new_user_finds_in_three_clicks_why_a_job_waits(opened: Opener) 
     await found.go("")
     await found.page.get_by_role("link", name="Waiting").click()
     await found.page.locator(WAITS).first.get_by_role("link").click()
-    await found.page.get_by_text("rack b01/r023 holds 12 of 16 pods").wait_for()
+    await found.page.locator(".lead", has_text="rack b01/r023 holds 12 of 16 pods").wait_for()
     assert "required cloud.example.com/topology-block" in await found.text()
 
 
