@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 from admission.assembly import ProcessPart, Run, Shared, deciding, dialects, gangs, living, plain_pods, whole_jobs
 from admission.controllers.cluster_view import make_views
@@ -21,9 +23,12 @@ from admission.visibility import app as visibility
 from admission.world.snapshot import capture
 from api.kube.access import Access
 from api.kube.client import Kube
+from api.kube.decode import identity
 from api.kube.events import EventRecorder
+from api.kube.informer import Informer
 from api.kube.leader import LeaderElection
 from api.kube.process import Process
+from api.kube.store import Change, ChangeType
 
 CONTROLLER = "controller"
 _AUDIT_PERIOD = 60.0
@@ -44,7 +49,7 @@ async def run_controller(process: Process, settings: AdmissionSettings) -> None:
         if settings.controller.snapshots:
             process.pages["snapshot"] = parts.snapshot
         async with asyncio.TaskGroup() as group:
-            for informer in (*parts.views.all(), *(one for part in parts.parts for one in part.informers)):
+            for informer in parts.informers:
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
             if settings.visibility_server.enabled:
                 serving = visibility.run(kube, settings, parts.views, parts.queues)
@@ -76,6 +81,14 @@ class _Controller:
             pods.part,
             dialects(shared, known, decides),
         )
+        for informer in self.informers:
+            if not informer.selects_by_field:
+                informer.add_handler(partial(_tell_deletion, recorder))
+
+    @property
+    def informers(self) -> tuple[Informer[Any], ...]:
+        """All informers of the process."""
+        return (*self.views.all(), *(one for part in self.parts for one in part.informers))
 
     def missing(self) -> str | None:
         """Returns why the process is not ready, or None."""
@@ -115,6 +128,11 @@ class _Controller:
         while True:
             await asyncio.sleep(_AUDIT_PERIOD)
             await audited(self._decides.ledger)
+
+
+def _tell_deletion(recorder: EventRecorder, change: Change[Any]) -> None:
+    if change.type is ChangeType.DELETED:
+        recorder.object_gone(identity(change.object).uid)
 
 
 async def _awaited(run: Callable[[], Awaitable[None]]) -> None:

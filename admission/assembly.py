@@ -64,6 +64,7 @@ from api.kube.events import EventRecorder
 from api.kube.informer import Informer
 from api.kube.optional_informer import OptionalInformer
 from api.kube.resources import CONFIG_MAPS, ELASTIC_QUOTAS, POD_GROUPS, PODS, SIGS_ELASTIC_QUOTAS, SIGS_POD_GROUPS
+from api.kube.store import ChangeType
 from api.names import QUEUE_NAME_LABEL, SAKKARA_GROUP, SAKKARA_GROUP_NAME
 from api.sakkara import ConfigMap
 
@@ -236,7 +237,9 @@ def whole_jobs(shared: Shared, sets: SetController) -> ProcessPart:
         referenced=referenced,
         workers=settings.controller.job_workers,
     )
-    views.namespaces.add_handler(lambda change: jobs.namespace_changed(change.key))
+    views.namespaces.add_handler(
+        lambda change: jobs.namespace_changed(change.key, exists=change.type is not ChangeType.DELETED)
+    )
     kinds = JobKindController(shared.writer, shared.job_kinds, jobs, sets, shared.labels, time.time)
     return ProcessPart(
         (*informers.values(), *referenced.values(), shared.job_kinds.informer),
@@ -288,7 +291,9 @@ def plain_pods(shared: Shared, known: GangParts) -> PodParts:
         kind.framework: OptionalInformer(shared.kube, kind.resource, label_selector=QUEUE_NAME_LABEL) for kind in SETS
     }
     sets = SetController(shared.context, of_kind, known.pods, at_once=section.writes)
-    views.namespaces.add_handler(lambda change: pods.namespace_changed(change.key))
+    views.namespaces.add_handler(
+        lambda change: pods.namespace_changed(change.key, exists=change.type is not ChangeType.DELETED)
+    )
     views.namespaces.add_handler(lambda change: sets.namespace_changed(change.key))
     pod_groups = PodGroupController(shared.writer, known.pods, known.pod_groups, views.workloads)
     part = ProcessPart(

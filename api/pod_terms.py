@@ -100,7 +100,7 @@ class SpreadTerm:
     taints: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodFacts:
     """A pod as terms see it, and its own terms: required anti-affinity (`apart`), required affinity (`together`), and the
     spread constraints of a pod that is not placed yet (`even`).

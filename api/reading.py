@@ -1,15 +1,16 @@
 """Decodes Workloads, sharing equal parts to save memory and time.
 
 Specs of similar jobs are equal byte for byte, and a Workload arrives many times with the same spec and a new status; each
-distinct spec is decoded and stored once. Values are frozen, so sharing is invisible to callers. metadata.managedFields, a
-third of a Workload's memory, is dropped, because nothing reads or writes it. Finished Workloads may stay for ever and are
-rarely read: the bookkeeping that pydantic adds to each value, half of their remaining memory, is shared among them. Informers
-and writers of Workloads call it.
+distinct spec is decoded once, and stored while a Workload has it. Values are frozen, so sharing is invisible to callers.
+metadata.managedFields, a third of a Workload's memory, is dropped, because nothing reads or writes it. Finished Workloads may
+stay for ever and are rarely read: the bookkeeping that pydantic adds to each value, half of their remaining memory, is shared
+among them. Informers and writers of Workloads call it.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 from cachetools import LRUCache
@@ -19,8 +20,8 @@ from api.meta import KubeModel, ObjectMeta, is_true
 from api.names import FINISHED
 from api.workloads import Workload, WorkloadSpec, WorkloadStatus
 
-# Most distinct specs that are cached; a larger cache only costs memory.
-_SPECS: Final = 4096
+# Most distinct sets of field names that are shared; few occur.
+_NAMES: Final = 4096
 _MANAGED: Final = "managedFields"
 _NOTHING: Final[dict[str, Any]] = {}
 
@@ -36,8 +37,9 @@ class WorkloadReader:
 
     def __init__(self) -> None:
         self._split = msgspec.json.Decoder(_Parts).decode
-        self._specs: LRUCache[bytes, WorkloadSpec] = LRUCache(_SPECS)
-        self._named: dict[frozenset[str], set[str]] = {}
+        # A spec is kept for as long as a Workload has it.
+        self._specs: WeakValueDictionary[bytes, WorkloadSpec] = WeakValueDictionary()
+        self._named: LRUCache[frozenset[str], set[str]] = LRUCache(_NAMES)
 
     def __call__(self, data: bytes) -> Workload:
         try:

@@ -8,20 +8,22 @@ from typing import Any
 
 import msgspec
 
+from api.kube import owned_series
 from api.kube.access import Access
 from api.kube.client import Kube
 from api.kube.environment import BAD_SETTINGS, faults
 from api.kube.informer import Informer
 from api.kube.lazy_informer import LazyInformer
 from api.kube.leader import LeaderElection
+from api.kube.owned_series import Living, OwnerKind
 from api.kube.process import Process, serve
-from api.kube.resources import CLAIMS, NODES, PODS, WORKLOADS
+from api.kube.resources import CLAIMS, CLUSTER_QUEUES, NODES, PODS, WORKLOADS
 from api.names import OPENED_LABEL, PODSET_LABEL
 from api.pods import PENDING_PODS, Node, Pod
 from api.reading import read_workload
 from ungater.adoption import UNLABELLED, Adoption
 from ungater.controller import Ungater
-from ungater.own_claims import ClaimName
+from ungater.named import Named
 from ungater.settings import UngaterSettings
 
 NAME = "ungater"
@@ -34,7 +36,8 @@ async def run(process: Process, settings: UngaterSettings) -> None:
         # Pods created without the gate (controller.openTemplates) need no work and would be most of the events.
         pods = Informer(kube, PODS, Pod, label_selector=f"{PODSET_LABEL},!{OPENED_LABEL}")
         nodes = Informer(kube, NODES, Node)
-        claims = LazyInformer(kube, CLAIMS, msgspec.json.Decoder(ClaimName).decode)
+        claims = LazyInformer(kube, CLAIMS, msgspec.json.Decoder(Named).decode)
+        queues = Informer(kube, CLUSTER_QUEUES, msgspec.json.Decoder(Named).decode)
         unlabelled = Informer(kube, PODS, Pod, label_selector=UNLABELLED, field_selector=PENDING_PODS)
         informers: tuple[Informer[Any], ...] = (workloads, pods, nodes, unlabelled, claims)
         election = LeaderElection(kube, settings.leader_settings(NAME))
@@ -57,10 +60,17 @@ async def run(process: Process, settings: UngaterSettings) -> None:
                 work.create_task(adoption.run(), name="adoption")
 
         async with asyncio.TaskGroup() as group:
-            for informer in informers:
+            # The queues are no condition for the rest: only the removal of their series depends on them.
+            for informer in (*informers, queues):
                 group.create_task(informer.run(), name=f"informer {informer.resource.plural}")
+            group.create_task(owned_series.keep(lambda: _living(queues)), name="series")
             leading = election.run(lead) if settings.lease.enabled else election.run_alone(lead)
             group.create_task(leading, name="ungater")
+
+
+def _living(queues: Informer[Named]) -> Living:
+    """Returns the ClusterQueues whose series are kept; nothing, which keeps all, before the first list."""
+    return {OwnerKind.CLUSTER_QUEUE: queues.objects} if queues.has_synced else {}
 
 
 def main() -> int:

@@ -17,11 +17,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from api.errors import ApiError, Invalid, InvalidObject, NotFound, NotLeader, ServerError, StowageError, Unreachable
-from api.kube import owned_series, tracing
+from api.kube import tracing
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.lazy_informer import LazyInformer
-from api.kube.owned_series import Living, OwnerKind
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
@@ -31,15 +30,14 @@ from api.pods import Node, Pod
 from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
 from ungater.metrics import GATE_REMOVAL, OPENINGS
-from ungater.own_claims import ClaimName, OwnClaims
+from ungater.named import Named
+from ungater.own_claims import OwnClaims
 from ungater.patches import opening_patch, sending_patch
 from ungater.plan import GateChange, awaits_rank, expected_pods, may_open, plan, slice_key, slice_of, workload_key
 from ungater.settings import UngaterSection
 
 log = logging.getLogger(__name__)
 
-_UNUSED = 10
-"""Minutes without an admitted Workload after which a ClusterQueue's series are removed."""
 _REFUSED = 10.0
 """Seconds until a gate is tried again after the API server refused its patch."""
 _BY_WORKLOAD = "workload"
@@ -58,7 +56,7 @@ class Ungater:
         workloads: Informer[Workload],
         pods: Informer[Pod],
         nodes: Informer[Node],
-        claims: LazyInformer[ClaimName],
+        claims: LazyInformer[Named],
         settings: UngaterSection,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -79,14 +77,7 @@ class Ungater:
 
     async def run(self) -> None:
         """Opens gates until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._reconciler.run(), name="openings")
-            group.create_task(owned_series.keep(self._living, _UNUSED), name="series")
-
-    def _living(self) -> Living:
-        """Returns the ClusterQueues of admitted Workloads, because the ungater does not watch queues."""
-        admissions = (workload.status.admission for workload in self._workloads.objects.values())
-        return {OwnerKind.CLUSTER_QUEUE: {admission.cluster_queue for admission in admissions if admission}}
+        await self._reconciler.run()
 
     # ---- events
 

@@ -12,34 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from api.kube.lazy_informer import LazyInformer
 from api.kube.store import Change, ChangeType
 from api.meta import parse_time
 from api.pods import Pod
+from ungater.named import Named
 
 PATIENCE: Final = 10.0
 """Seconds after the pod's creation for which its gate waits for its claims."""
 
 
-class _Meta(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
-class ClaimName(msgspec.Struct, frozen=True, gc=False):
-    """The identity of a PersistentVolumeClaim."""
-
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
 class OwnClaims:
     """Knows which pods wait for their claims. `came` is called with the Workload's key once an awaited claim exists."""
 
-    def __init__(self, claims: LazyInformer[ClaimName], came: Callable[[str], None]) -> None:
+    def __init__(self, claims: LazyInformer[Named], came: Callable[[str], None]) -> None:
         self._claims, self._came = claims, came
         self._awaited: dict[str, str] = {}
         claims.add_handler(self._claim_changed)
@@ -63,6 +49,6 @@ class OwnClaims:
         for name in pod.own_claims:
             self._awaited.pop(name, None)
 
-    def _claim_changed(self, change: Change[ClaimName]) -> None:
+    def _claim_changed(self, change: Change[Named]) -> None:
         if change.type is not ChangeType.DELETED and (key := self._awaited.pop(change.key, None)) is not None:
             self._came(key)

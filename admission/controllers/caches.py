@@ -8,6 +8,7 @@ expected until the informer shows it, so that no second one is created meanwhile
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import takewhile
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from cachetools import LRUCache
@@ -108,7 +109,11 @@ class ExpectedWorkloads:
 
     def expect(self, job: str, workload: str) -> None:
         """Records that the job's Workload was created."""
-        self._until[job] = (workload, self._clock() + self._patience)
+        now = self._clock()
+        for old in list(takewhile(lambda old: self._until[old][1] <= now, self._until)):
+            del self._until[old]
+        self._until.pop(job, None)  # the oldest first
+        self._until[job] = (workload, now + self._patience)
 
     def remaining(self, job: str) -> float | None:
         """Returns the remaining seconds to wait for the job's Workload, or None if none is expected."""

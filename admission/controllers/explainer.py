@@ -90,6 +90,7 @@ class Explainer:
     def forget(self, key: str) -> None:
         """Drops a workload that no longer waits."""
         self._reported.pop(key, None)
+        self.reconciler.queue.drop_plan(key)
 
     async def _explain(self, key: str) -> None:
         workload, pending = self._views.workloads.objects.get(key), self._queues.workload(key)
@@ -126,7 +127,8 @@ class Explainer:
                 self.forget(workload.key)
                 return
             self._recorder.record(ref_to(WORKLOADS, workload), "Normal", "Explanation", text)
-        self._reported[workload.key] = (found.reason, self._now())
+        if workload.key in self._views.workloads.objects:
+            self._reported[workload.key] = (found.reason, self._now())
 
 
 def code_of(found: Explanation) -> str:

@@ -158,6 +158,9 @@ class Feed:
             self._set_cluster_queue(change.object)
             return
         self._cluster_queues.pop(change.key, None)
+        namespace = change.object.metadata.labels.get(ELASTIC_QUOTA_LABEL, "")
+        if change.key == queue_name(namespace):
+            self._views.outside.forget(namespace)
         self._state.apply(model.ObjectRemoved(model.RemovedKind.CLUSTER_QUEUE, change.key))
         self._refresh_queue(change.key)
 

@@ -150,7 +150,10 @@ class NodeController:
                     # No controller replaces its pod, so another assignment would stay unused.
                     found = replace(found, failed=False)
                 await self._settle(workload, host, found)
-        return self._again(name) if affected and host.may_have_failed else None
+        if affected and host.may_have_failed:
+            return self._again(name)
+        self._looks.pop(name, None)
+        return None
 
     def _again(self, name: str) -> float | None:
         self._looks[name] = left = self._looks.get(name, 0) - 1

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from sys import intern
 from typing import Final
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import msgspec
 from cachetools import LRUCache
@@ -54,7 +55,8 @@ class PodReader:
     def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(Pod).decode
         self._labels: LRUCache[tuple[str, str], tuple[str, str]] = LRUCache(_SHAPES)
-        self._facts: LRUCache[PodFacts, PodFacts] = LRUCache(_SHAPES)
+        # Facts are kept for as long as a pod has them.
+        self._facts: WeakKeyDictionary[PodFacts, ReferenceType[PodFacts]] = WeakKeyDictionary()
         self._terms: LRUCache[tuple[PodTerm, ...], tuple[PodTerm, ...]] = LRUCache(_SHAPES)
         self._exclusive: LRUCache[tuple[str, ...], Mapping[str, int]] = LRUCache(_SHAPES)
         self._shapes: LRUCache[tuple[tuple[str, int], ...], Mapping[str, int]] = LRUCache(_SHAPES)
@@ -83,13 +85,14 @@ class PodReader:
 
     def _shared_facts(self, facts: PodFacts) -> PodFacts:
         """Shares parts of the facts, since pods of one owner differ in few labels."""
-        known = self._facts.get(facts)
+        facts = replace(facts, together=()) if facts.together else facts
+        of_known = self._facts.get(facts)
+        known = of_known() if of_known is not None else None
         if known is None:
             labels = tuple(self._labels.setdefault(pair, pair) for pair in facts.labels)
             apart = self._terms.setdefault(facts.apart, facts.apart)
-            known = self._facts[facts] = replace(
-                facts, namespace=intern(facts.namespace), labels=labels, apart=apart, together=()
-            )
+            known = replace(facts, namespace=intern(facts.namespace), labels=labels, apart=apart)
+            self._facts[known] = ref(known)
         return known
 
 

@@ -7,8 +7,9 @@ the totals once per period, while thousands of Workloads may come and go, and wr
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from admission.controllers.conditions import NOT_EVALUATED
 from admission.engine.reasons import Reason
@@ -77,6 +78,9 @@ class QueueTotals:
             _add(self.used, part.amounts, sign)
 
 
+_EMPTY: Final = QueueTotals()
+
+
 class QueueTotalsIndex:
     """The totals of all queues; must receive every change of a Workload."""
 
@@ -112,9 +116,11 @@ class QueueTotalsIndex:
         local.add(part, sign)
         local.finished += sign if part.finished else 0
         if part.why is not None:
-            local.unadmitted[part.why] += sign
+            _add(local.unadmitted, ((part.why, 1),), sign)
+        _drop_if_empty(self._local, part.queue)
         if part.holder is not None:
             self._cluster[part.holder].add(part, sign)
+            _drop_if_empty(self._cluster, part.holder)
 
 
 def usage(
@@ -181,7 +187,13 @@ def _amounts(workload: Workload) -> Iterator[tuple[tuple[str, str], int]]:
             yield (psa.flavors.get(resource, ""), resource), amount if left == count else amount // count * left
 
 
-def _add(totals: Counter[tuple[str, str]], amounts: Amounts, sign: int) -> None:
+def _drop_if_empty(by_queue: defaultdict[str, QueueTotals], name: str) -> None:
+    """Queues without Workloads are not kept: tenants create and delete them."""
+    if by_queue[name] == _EMPTY:
+        del by_queue[name]
+
+
+def _add(totals: Counter[tuple[str, str]], amounts: Iterable[tuple[tuple[str, str], int]], sign: int) -> None:
     for key, amount in amounts:
         totals[key] += sign * amount
         if not totals[key]:

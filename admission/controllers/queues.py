@@ -134,6 +134,9 @@ class QueueController:
             self._cluster_queues.add_after(change.key, self._patience())
         else:
             self._queue_changed(change.key)
+            for queue in (change.object, change.old):
+                for cohort in cohorts_above(queue.spec.cohort_name, self._views.cohorts.objects) if queue else ():
+                    self._cohorts.add_after(cohort, self._patience())
 
     def _queue_changed(self, name: str) -> None:
         self._cluster_queues.add(name)
@@ -153,7 +156,7 @@ class QueueController:
         if only_status(change):
             self._cohorts.add_after(change.key, self._patience())
             return
-        for name in self._views.cohorts.objects:
+        for name in {change.key, *self._views.cohorts.objects}:
             self._cohorts.add(name)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:

@@ -66,6 +66,13 @@ class UnreservedUsage:
         found = self._reported[namespace] = self._sum(namespace)
         return found
 
+    def forget(self, namespace: str) -> None:
+        """Stops summing reservations of a namespace that has no elastic quota any more."""
+        if self._reserved.pop(namespace, None) is not None:
+            self._reported.pop(namespace, None)
+            for key in [key for key in self._by_workload if key.partition("/")[0] == namespace]:
+                del self._by_workload[key]
+
     def add_handler(self, fn: Callable[[str], None]) -> None:
         """Calls `fn` with each namespace whose sums changed."""
         self._handlers.append(fn)

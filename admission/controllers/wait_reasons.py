@@ -88,6 +88,7 @@ class WaitReporter:
         """Drops a workload that no longer waits."""
         self._waits.pop(key, None)
         self._written.pop(key, None)
+        self.reconciler.queue.drop_plan(key)
         if self._explainer is not None:
             self._explainer.forget(key)
 
@@ -120,7 +121,8 @@ class WaitReporter:
         except NotFound:
             self.forget(key)
             return
-        self._written[key] = self._now()
+        if key in self._views.workloads.objects:
+            self._written[key] = self._now()
         self._views.workloads.observe(answer)
         reason = written_reason(wait.reason)
         if _reason(workload) != reason:

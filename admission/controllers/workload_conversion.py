@@ -7,8 +7,9 @@ objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and the slices o
 
 from __future__ import annotations
 
+from weakref import ReferenceType, ref
+
 import msgspec
-from cachetools import LRUCache
 
 from admission.controllers.admission_context import blocker
 from admission.controllers.cluster_view import BY_NAMESPACE, ClusterView
@@ -22,16 +23,14 @@ from api.meta import is_true
 from api.names import QUOTA_RESERVED
 from api.workloads import Workload, WorkloadSpec
 
-# The number of specs whose conversion is cached, about one per kind of job; each takes as much memory as a Workload.
-_SPECS = 4096
-
 
 class WorkloadConversion:
     """Converts Workloads; `rules` and `by_eviction` are arguments of `convert.workload`."""
 
     def __init__(self, views: ClusterView, slices: SliceIndex, rules: ResourceRules, *, by_eviction: bool) -> None:
         self._views, self._slices, self._rules, self._by_eviction = views, slices, rules, by_eviction
-        self._converted: LRUCache[int, tuple[WorkloadSpec, tuple[model.PodSet, ...]]] = LRUCache(_SPECS)
+        # By id of the spec, and for as long as a Workload has it.
+        self._converted: dict[int, tuple[ReferenceType[WorkloadSpec], tuple[model.PodSet, ...]]] = {}
 
     def converted(self, workload: Workload) -> model.Workload:
         """Returns the Workload as the engine's value, with the reason why it must not be considered, if any. Raises
@@ -60,9 +59,10 @@ class WorkloadConversion:
         spec = workload.spec
         if not convert.same_for_all(spec):
             return convert.pod_sets(workload, self._rules)
-        kept = self._converted.get(id(spec))
-        if kept is None or kept[0] is not spec:
-            kept = self._converted[id(spec)] = (spec, convert.pod_sets(workload, self._rules))
+        kept = self._converted.get(key := id(spec))
+        if kept is None:
+            of_spec = ref(spec, lambda _: self._converted.pop(key, None))
+            kept = self._converted[key] = (of_spec, convert.pod_sets(workload, self._rules))
         return kept[1]
 
     def _limits(self, workload: Workload) -> list[Limit]:

@@ -98,6 +98,20 @@ class Journal:
                 self._undo.append(partial(members.discard, member))
             members.add(member)
 
+    def file(self, index: MutableMapping[K, set[V]], at: K, member: V) -> None:
+        """Adds the member to the set at `at`, and records the inverse."""
+        if at not in index:
+            self.put(index, at, set())
+        self.add(index[at], member)
+
+    def unfile(self, index: MutableMapping[K, set[V]], at: K, member: V) -> None:
+        """Removes the member from the set at `at`, and the set if it is empty then; records the inverse."""
+        members = index.get(at)
+        if members is not None:
+            self.discard(members, member)
+            if not members:
+                self.drop(index, at)
+
     def discard(self, members: MutableSet[K], member: K) -> None:
         """Removes the member from the set if it is present, and record the inverse."""
         if member in members:

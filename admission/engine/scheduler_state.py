@@ -127,6 +127,8 @@ class SchedulerState:
                 return False
             case RemovedKind.FLAVOR | RemovedKind.COHORT:
                 self.ledger.apply(gone)
+                if gone.kind is RemovedKind.FLAVOR:
+                    self._generations.pop(gone.key, None)
                 return self.requeue_all()
             case RemovedKind.POD | RemovedKind.NAMESPACE:
                 self.ledger.apply(gone)

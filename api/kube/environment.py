@@ -69,7 +69,7 @@ class TracingSection(Section):
     endpoint: str = Field(
         "",
         pattern="^(https?://.+)?$",
-        description="URL of an OpenTelemetry collector (OTLP, HTTP), such as `http://collector:4318/v1/traces`; empty: none",
+        description="URL of an OpenTelemetry collector (OTLP, HTTP): `http://collector.example:4318/v1/traces`; empty: none",
     )
     sampling: float = Field(1.0, ge=0, le=1, description="share of the new objects that are traced")
 

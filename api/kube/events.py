@@ -1,7 +1,8 @@
 """Records Kubernetes Events, which `kubectl describe` shows, as best effort; callers never wait.
 
 `record` queues an event and one task sends the queue. A repeated event on the same object increments the count of the existing
-Event. If the API server is slow the queue fills up, and further events are counted and dropped.
+Event. If the API server is slow the queue fills up, and further events are counted and dropped. Events of an object that is
+deleted while they wait are dropped once they are late, so that they never delay those of living objects for long.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ NORMAL, WARNING = "Normal", "Warning"
 
 # How long, and how many, sent Events are remembered so that repetitions increment their count.
 _REMEMBERED_SECONDS, _REMEMBERED = 600.0, 4096
+# How long (seconds) an event waits to be sent after its object is gone; one that explains a deletion is sent soon after it.
+_PATIENCE = 60.0
 # An Event's name is that of its object plus a unique suffix; names have at most 253 characters.
 _NAME_LIMIT = 220
 
@@ -93,6 +96,7 @@ class _PendingEvent:
     first: float
     last: float
     count: int = 1
+    gone: bool = False
 
 
 @dataclass(slots=True)
@@ -119,6 +123,7 @@ class EventRecorder:
         self._kube = kube.tuned(attempts=2, timeout=min(10.0, kube.settings.timeout), concurrency=1)
         self._component, self._limit, self._now = component, limit, now
         self._filed: dict[_EventKey, _PendingEvent] = {}
+        self._by_uid: dict[str, set[_EventKey]] = {}
         self._sent: TTLCache[_EventKey, _SentEvent] = TTLCache(_REMEMBERED, _REMEMBERED_SECONDS, timer=clock.now)
         self._wake = asyncio.Event()
         self._numbers = itertools.count(int(now() * 1_000_000))
@@ -141,7 +146,13 @@ class EventRecorder:
             metrics.EVENTS_DROPPED.labels(self._component, "full").inc()
         else:
             self._filed[sentence] = _PendingEvent(ref, self._now(), self._now())
+            self._by_uid.setdefault(ref.uid, set()).add(sentence)
             self._wake.set()
+
+    def object_gone(self, uid: str) -> None:
+        """Tells that the object is deleted: its waiting events are dropped if they are not sent soon."""
+        for sentence in self._by_uid.get(uid, ()) if uid else ():
+            self._filed[sentence].gone = True
 
     async def run(self) -> None:
         """Sends events, oldest first, until cancelled."""
@@ -153,8 +164,11 @@ class EventRecorder:
         """Sends all waiting events; those that the server refuses are counted and dropped."""
         self._wake.clear()
         while self._filed:
-            sentence = next(iter(self._filed))
-            filed = self._filed.pop(sentence)
+            sentence, filed = self._next()
+            if filed.gone and self._now() - filed.last > _PATIENCE:
+                metrics.EVENTS_DROPPED.labels(self._component, "gone").inc()
+                await asyncio.sleep(0)
+                continue
             try:
                 await self._send(sentence, filed)
             except StowageError as error:
@@ -162,6 +176,14 @@ class EventRecorder:
                 log.info("event lost", extra={"object": filed.ref.name, "reason": sentence.reason, "error": str(error)})
             else:
                 metrics.EVENTS_SENT.labels(self._component).inc()
+
+    def _next(self) -> tuple[_EventKey, _PendingEvent]:
+        sentence = next(iter(self._filed))
+        same_object = self._by_uid[sentence.uid]
+        same_object.discard(sentence)
+        if not same_object:
+            del self._by_uid[sentence.uid]
+        return sentence, self._filed.pop(sentence)
 
     async def _send(self, sentence: _EventKey, filed: _PendingEvent) -> None:
         sent = self._sent.get(sentence)

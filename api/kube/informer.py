@@ -115,6 +115,11 @@ class Informer(Generic[T]):
         """Reports whether a process may be ready without waiting for this informer."""
         return self.has_synced
 
+    @property
+    def selects_by_field(self) -> bool:
+        """Reports whether objects leave the copy, as DELETED, while they still exist: their fields change often."""
+        return bool(self._selection["field_selector"])
+
     def add_handler(self, fn: Callable[[Change[T]], None]) -> None:
         """Adds a handler, called synchronously and in order. It receives known objects as ADDED at once."""
         self._store.add_handler(fn)

@@ -43,24 +43,18 @@ class OwnedSeries(Generic[M]):
         self.kind = next(kind for kind in OwnerKind if set(kind.value) <= set(labels))
         self._places = [labels.index(label) for label in self.kind.value]
         self._series: dict[str, set[tuple[str, ...]]] = {}
-        self._missed: dict[str, int] = {}
         _ALL.append(self)
 
     def labels(self, *values: str) -> M:
         """Returns the series with these label values."""
-        owner = self._owner(values)
-        self._series.setdefault(owner, set()).add(values)
-        self._missed.pop(owner, None)
+        self._series.setdefault(self._owner(values), set()).add(values)
         return self.metric.labels(*values)
 
-    def keep_only(self, living: Collection[str], patience: int = 0) -> None:
-        """Removes the series of owners that are missing from `living` now and were in the `patience` calls before."""
+    def keep_only(self, living: Collection[str]) -> None:
+        """Removes the series of owners that are missing from `living`."""
         for owner in [owner for owner in self._series if owner not in living]:
-            self._missed[owner] = missed = self._missed.get(owner, 0) + 1
-            if missed > patience:
-                for values in self._series.pop(owner):
-                    self.metric.remove(*values)
-                del self._missed[owner]
+            for values in self._series.pop(owner):
+                self.metric.remove(*values)
 
     def _owner(self, values: Sequence[str]) -> str:
         names = [values[place] for place in self._places]
@@ -75,15 +69,15 @@ def owned(make: Callable[..., M], name: str, text: str, labels: Sequence[str], *
     return OwnedSeries(make(name, text, labels, **options), labels)
 
 
-def keep_only(living: Living, patience: int = 0) -> None:
+def keep_only(living: Living) -> None:
     """Removes series of missing owners from all metrics, for the kinds of owners in `living`."""
     for one in _ALL:
         if one.kind in living:
-            one.keep_only(living[one.kind], patience)
+            one.keep_only(living[one.kind])
 
 
-async def keep(living: Callable[[], Living], patience: int = 0) -> None:
+async def keep(living: Callable[[], Living]) -> None:
     """Removes series every `PERIOD` seconds until cancelled."""
     while True:
         await asyncio.sleep(PERIOD)
-        keep_only(living(), patience)
+        keep_only(living())

@@ -56,9 +56,7 @@ class Queue:
 
     def add(self, key: str, *, urgent: bool = False) -> None:
         """Queues the key now and drops its schedule. An urgent key precedes others, even if it waits already."""
-        plan = self._plans.pop(key, None)
-        if plan is not None:
-            plan[1].cancel()
+        self.drop_plan(key)
         if urgent and key in self._held:
             self._hurried.add(key)
         elif urgent and key in self._ready:
@@ -82,6 +80,12 @@ class Queue:
         if plan is not None:
             plan[1].cancel()
         self._plans[key] = (due, self._clock.call_later(seconds, lambda: self.add(key)))
+
+    def drop_plan(self, key: str) -> None:
+        """Forgets when the key is scheduled; it still waits if it is due."""
+        plan = self._plans.pop(key, None)
+        if plan is not None:
+            plan[1].cancel()
 
     async def take(self) -> str:
         """Waits for a key and returns it, urgent and longest-waiting first; the caller holds it until `done`."""

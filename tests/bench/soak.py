@@ -3,8 +3,9 @@
     python -m tests.bench soak [--minutes 60] [--jobs 20000]
 
 Queues are made, run their jobs and are deleted with their nodes and namespaces (tests/scenarios/churn.py). Prints what each
-process holds at each tenth of the time, the slope of each figure over the last nine tenths, what is left once the last queue is
-gone beside what there was before the first, and for how long pods and Workloads outlived their deleted jobs.
+process holds at each tenth of the time, before the first queue, and when all are gone after half of the jobs and after the
+last; the slope of each figure per 1,000 jobs over the second half; and how long pods and Workloads outlived their deleted
+jobs.
 The API server and its workers run in this process, on the same cores.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import os
 import tempfile
 import time
@@ -30,7 +32,7 @@ from tests.scenarios.churn import Churn, Kept
 _PARTS: Final = 60
 """Samples; every sixth is printed."""
 _SETTLED: Final = 2.2 * owned_series.PERIOD
-"""Seconds until a process has let go of what has ended; the ungater keeps series of queues for ten minutes."""
+"""Seconds until a process has let go of what has ended."""
 _FIRST: Final = 50
 """Jobs before the first sample: what is made once is made then."""
 
@@ -49,9 +51,13 @@ async def _soak(folder: Path, minutes: float, jobs: int) -> None:
         before, began = await _kept(cluster), time.monotonic()
         _print("before", churn.cycles, before)
         churn.interval = minutes * 60 / jobs
-        samples: list[tuple[float, dict[str, Kept]]] = []
+        samples: list[tuple[int, dict[str, Kept]]] = []
         sampling = asyncio.create_task(_sample(cluster, churn, samples, minutes * 60 / _PARTS))
-        await churn.run(jobs, began + minutes * 60)
+        await churn.run(jobs // 2, began + minutes * 30)
+        await asyncio.sleep(_SETTLED)
+        middle, halved, half = await _kept(cluster), time.monotonic(), len(samples)
+        _print("middle", churn.cycles, middle)
+        await churn.run(jobs // 2, halved + minutes * 30)
         took = time.monotonic() - began
         sampling.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -60,7 +66,8 @@ async def _soak(folder: Path, minutes: float, jobs: int) -> None:
         after = await _kept(cluster)
         _print("after", churn.cycles, after)
         for name in before:
-            print(f"SUMMARY soak {name}: {_slopes(name, samples)}; {_left(before[name], after[name])}", flush=True)
+            left = f"left: {_left(before[name], middle[name])} after half, {_left(before[name], after[name])} after all"
+            print(f"SUMMARY soak {name}: {_slopes(name, samples[half:])}; {left}", flush=True)
         waits = sorted(churn.lingered)
         print(
             f"SUMMARY soak: {churn.cycles} jobs of {churn.queues} queues in {took / 60:.1f} minutes; pods and Workloads were "
@@ -75,13 +82,13 @@ async def _kept(cluster: EmbeddedCluster) -> dict[str, Kept]:
 
 
 async def _sample(
-    cluster: EmbeddedCluster, churn: Churn, samples: list[tuple[float, dict[str, Kept]]], period: float
+    cluster: EmbeddedCluster, churn: Churn, samples: list[tuple[int, dict[str, Kept]]], period: float
 ) -> None:
     began = time.monotonic()
-    for number in range(_PARTS):
+    for number in itertools.count():
         await asyncio.sleep(max(0.0, began + period * number - time.monotonic()))
         kept = await _kept(cluster)
-        samples.append((time.monotonic() - began, kept))
+        samples.append((churn.cycles, kept))
         if number % (_PARTS // 10) == 0:
             _print(f"{(time.monotonic() - began) / 60:.1f} min", churn.cycles, kept)
 
@@ -95,14 +102,14 @@ def _print(when: str, cycles: int, kept: dict[str, Kept]) -> None:
         )
 
 
-def _slopes(name: str, samples: Sequence[tuple[float, dict[str, Kept]]]) -> str:
-    """Of each figure, an hour, by least squares over all but the first tenth."""
-    used = samples[len(samples) // 10 :]
-    hours = [at / 3600 for at, _ in used]
-    return ", ".join(
-        f"{field} {_slope(hours, [getattr(kept[name], field) for _, kept in used]):+.1f}/h"
+def _slopes(name: str, samples: Sequence[tuple[int, dict[str, Kept]]]) -> str:
+    """Of each figure, per 1,000 jobs, by least squares."""
+    thousands = [cycles / 1000 for cycles, _ in samples]
+    slopes = (
+        f"{field} {_slope(thousands, [getattr(kept[name], field) for _, kept in samples]):+.2f}"
         for field in ("resident", "descriptors", "tasks", "series")
     )
+    return f"per 1,000 jobs of the second half {', '.join(slopes)}"
 
 
 def _slope(x: Sequence[float], y: Sequence[float]) -> float:
@@ -113,4 +120,4 @@ def _slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 def _left(before: Kept, after: Kept) -> str:
     fields = [field.name for field in dataclasses.fields(Kept) if field.name != "cpu"]
-    return "left: " + ", ".join(f"{getattr(after, f) - getattr(before, f):+g} {f}" for f in fields)
+    return ", ".join(f"{getattr(after, f) - getattr(before, f):+g} {f}" for f in fields)

@@ -107,6 +107,7 @@ ALLOWED = [
     *_each(CONTROLLER, (*READ, "patch"), "configmaps", namespace="a"),
     *_each(CONTROLLER, ("create", "patch"), "events", namespace="a"),
     *_each(UNGATER, READ[1:], "persistentvolumeclaims"),
+    *_each(UNGATER, READ[1:], "clusterqueues", group=KUEUE),
     *_each(UNGATER, READ, "workloads", group=KUEUE),
     *_each(UNGATER, (*READ, "patch"), "pods", namespace="a"),
     *_each(UNGATER, READ, "nodes"),

@@ -14,7 +14,7 @@ from api.pods import Node, Pod
 from api.workloads import Workload
 from tests.builders import pod, workload
 from ungater.controller import Ungater
-from ungater.own_claims import ClaimName
+from ungater.named import Named
 from ungater.settings import UngaterSection
 
 PODS = ("p-0", "p-1", "p-2")
@@ -45,7 +45,7 @@ async def until(check: Any) -> None:
 def started(kube: Any) -> asyncio.Task[None]:
     """Returns the task of an ungater that has an admitted workload of three gated pods."""
     pods, workloads, nodes = Store[Pod]("pods"), Store[Workload]("workloads"), Store[Node]("nodes")
-    views: dict[str, Any] = {"workloads": workloads, "pods": pods, "nodes": nodes, "claims": Store[ClaimName]("claims")}
+    views: dict[str, Any] = {"workloads": workloads, "pods": pods, "nodes": nodes, "claims": Store[Named]("claims")}
     ungater = Ungater(kube, **views, settings=UngaterSection())
     for name in PODS:
         pods.upsert(pod(name))

@@ -10,13 +10,14 @@ from api.kube.store import Store
 from api.meta import parse_time
 from api.pods import Pod
 from tests.builders import pod
-from ungater.own_claims import PATIENCE, ClaimName, OwnClaims
+from ungater.named import Named
+from ungater.own_claims import PATIENCE, OwnClaims
 
 AT = "2026-01-01T00:00:00Z"
 THEN = parse_time(AT) or 0.0
 
 
-class Claims(Store[ClaimName]):
+class Claims(Store[Named]):
     """The watched claims; `asked` tells whether anybody needs them."""
 
     asked = False
@@ -26,7 +27,7 @@ class Claims(Store[ClaimName]):
 
     def come(self, name: str) -> None:
         body = {"metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1"}}
-        self.upsert(msgspec.convert(body, ClaimName))
+        self.upsert(msgspec.convert(body, Named))
 
 
 def made() -> tuple[Claims, OwnClaims, list[str]]:

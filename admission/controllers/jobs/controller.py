@@ -254,12 +254,13 @@ class JobController:
                 self._last_fingerprints.pop(key, None)
                 self.queue.add(key)
 
-    def namespace_changed(self, name: str) -> None:
+    def namespace_changed(self, name: str, *, exists: bool = True) -> None:
         """Requeues a namespace's jobs if its creation or new labels changed whether Stowage manages it."""
-        managed = self._options.namespace_managed(name)
-        if self._managed.get(name) is managed:
+        managed, before = self._options.namespace_managed(name), self._managed.pop(name, None)
+        if exists:
+            self._managed[name] = managed
+        if managed is before:
             return
-        self._managed[name] = managed
         for framework, view in self._jobs.items():
             for key, job in view.objects.items():
                 if job["metadata"].get("namespace") == name:
@@ -279,6 +280,8 @@ class JobController:
         copy = self._jobs[framework].objects.get(name)
         owned = self._workloads.by_index(BY_JOB, key)
         if copy is None:
+            self._last_fingerprints.pop(key, None)
+            self._missing_classes.discard(key)
             return await self._orphans.release(key, owned)
         job = self._latest_jobs.of(key, copy)
         uid = job["metadata"].get("uid", "")

@@ -224,12 +224,13 @@ class PodController:
             for key in waiting:
                 self.queue.add(key)
 
-    def namespace_changed(self, name: str) -> None:
+    def namespace_changed(self, name: str, *, exists: bool = True) -> None:
         """Requeues a namespace's pods if its creation or new labels changed whether Stowage manages it."""
-        managed = self._options.namespace_managed(name)
-        if self._managed.get(name) is managed:
+        managed, before = self._options.namespace_managed(name), self._managed.pop(name, None)
+        if exists:
+            self._managed[name] = managed
+        if managed is before:
             return
-        self._managed[name] = managed
         for key in {unit_key(pod) for pod in self._pods.objects.values()} - {None}:
             if key is not None and namespace_of(key) == name:
                 self.queue.add(key)
@@ -241,11 +242,20 @@ class PodController:
         if not self._pods.has_synced:
             return _UNLISTED  # until then, a pod missing from the view may still exist
         pods, workloads, strays = self._members_and_workloads(key)
+        if not pods:
+            self._forget(key)
         again = await self._plan_without_pods(key, strays)
         if pods:
             mine = await self._with_pods(key, pods, workloads)
             again = min((seconds for seconds in (again, mine) if seconds is not None), default=None)
         return again
+
+    def _forget(self, key: str) -> None:
+        """Drops the memory of a unit whose pods are gone."""
+        self._reported_events.pop(key, None)
+        self._gang_messages.forget(key)
+        self._held_up.discard(key)
+        self._missing_classes.discard(key)
 
     def _members_and_workloads(self, key: str) -> tuple[list[QueuedPod], list[Workload], list[Workload]]:
         """Returns the unit's pods, its Workloads, and Workloads whose pods do not exist."""
@@ -354,8 +364,6 @@ class PodController:
         if not workloads:
             self._missing.pop(key, None)
             return None
-        self._reported_events.pop(key, None)
-        self._gang_messages.forget(key)
         since = self._missing.setdefault(key, self._wall())
         staying = [w for w in workloads if not w.metadata.deletion_timestamp]
         if staying and self._wall() - since < ORPHAN_GRACE:

@@ -182,6 +182,8 @@ class SetController:
         pods = self._pods.by_index(BY_SET, key)
         strays = await self._without_set(key, [w for w in owned if owner_uid(w) != uid or obj is None], pods)
         if obj is None:
+            self._reported_events.pop(key, None)
+            self._missing_classes.discard(key)
             return strays
         mine = [w for w in owned if owner_uid(w) == uid]
         again = await self._with_set(key, obj, mine, pods)
@@ -223,7 +225,6 @@ class SetController:
         if not workloads:
             self._missing.pop(key, None)
             return None
-        self._reported_events.pop(key, None)
         since = self._missing.setdefault(key, self._wall())
         if self._wall() - since < ORPHAN_GRACE:
             return ORPHAN_GRACE

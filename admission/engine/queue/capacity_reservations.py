@@ -34,6 +34,7 @@ class ReservationIndex:
 
     def make(self, item: PendingWorkload, reservation: CapacityReservation) -> None:
         """Stores the reservation of a workload."""
+        self.evaluated(item)
         item.reservation, item.lapsed = reservation, False
         for name in _ending(item, reservation):
             self._ends.setdefault(name, set()).add(item.workload.key)
@@ -42,6 +43,7 @@ class ReservationIndex:
 
     def forget(self, item: PendingWorkload) -> bool:
         """Removes the workload's reservation; True if it had one."""
+        self.evaluated(item)
         if item.reservation is None:
             return False
         for name in _ending(item, item.reservation):
@@ -95,15 +97,14 @@ class ReservationIndex:
         item.lapsed = True
         self._returning.setdefault(item.workload.cluster_queue, set()).add(item.workload.key)
 
+    def evaluated(self, item: PendingWorkload) -> None:
+        """Records that a workload whose reservation ended was evaluated, or has left."""
+        _discard(self._returning, item.workload.cluster_queue, item.workload.key)
+
     def returned(self, queue: str) -> Workload | None:
         """Returns the first active workload of the queue whose reservation ended."""
-        if not self._returning.get(queue):
-            return None
-        found = {
-            key: item for key in self._returning[queue] if (item := self._items.get(key)) is not None and item.lapsed
-        }
-        self._returning[queue] = set(found)
-        ready = [item.workload for item in found.values() if item.group is not None and item.group.refused is None]
+        found = [self._items[key] for key in self._returning.get(queue, ())]
+        ready = [item.workload for item in found if item.group is not None and item.group.refused is None]
         return min(ready, key=order_of, default=None)
 
     def count(self, queue: str) -> int:

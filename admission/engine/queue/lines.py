@@ -43,10 +43,32 @@ class QueueLines:
         self.ready: set[str] = set()
         self.refused: set[str] = set()
         self._freed: Counter[str] = Counter()
+        self._freed_before = 0
 
     def set_flavors(self, queue: str, flavors: frozenset[str]) -> None:
         """Records the flavors of which the queue has quota now."""
+        before = self._flavors.by_queue.get(queue, frozenset())
         self._flavors.put(queue, flavors)
+        self._forget_freed(before)
+
+    def drop_flavors(self, queue: str) -> None:
+        """Forgets the flavors of a removed queue."""
+        before = self._flavors.by_queue.get(queue, frozenset())
+        self._flavors.drop(queue)
+        self._forget_freed(before)
+
+    def _forget_freed(self, flavors: Collection[str]) -> None:
+        """Adds up the counts of those flavors that no queue has any more, so that `changes` never falls."""
+        for flavor in flavors:
+            if not self._flavors.of((flavor,)):
+                self._freed_before += self._freed.pop(flavor, 0)
+
+    def forget_unknown(self, name: str) -> None:
+        """Drops the line of a queue without pending workloads, unless the queue exists."""
+        if name not in self._flavors:
+            self.by_queue.pop(name, None)
+            self.ready.discard(name)
+            self.refused.discard(name)
 
     def line(self, name: str) -> QueueLine:
         """Returns the line of the queue, which is empty for an unknown queue."""
@@ -130,7 +152,7 @@ class QueueLines:
 
     def capacity_freed(self, flavors: Collection[str], beside: Beside) -> None:
         """Requeues workloads after the nodes of these flavors may have gained free capacity."""
-        self._freed.update(flavors)
+        self._freed.update(flavor for flavor in flavors if self._flavors.of((flavor,)))
         for name in tuple(self.refused):
             if not (line := self.by_queue[name]).waits_for_capacity:
                 self.refused.discard(name)
@@ -141,7 +163,8 @@ class QueueLines:
 
     def changes(self, name: str) -> int:
         """Returns a number that grows when workloads of the queue are requeued, or node capacity of its flavors is freed."""
-        return self.line(name).requeues + sum(self._freed[flavor] for flavor in self._flavors.by_queue.get(name, ()))
+        freed = sum(self._freed[flavor] for flavor in self._flavors.by_queue.get(name, ()))
+        return self.line(name).requeues + freed + self._freed_before
 
     def queues_of(self, flavors: Iterable[str]) -> set[str]:
         """Returns the queues with quota of any of these flavors: freed capacity of a flavor could help them."""
@@ -193,18 +216,26 @@ class FlavorQueues:
         self.by_queue: dict[str, frozenset[str]] = {}
         self._queues: dict[str, set[str]] = {}
 
+    def __contains__(self, queue: str) -> bool:
+        return queue in self.by_queue
+
     def put(self, queue: str, flavors: frozenset[str]) -> None:
-        """Records the flavors of the queue; an empty set for a removed queue."""
-        old = self.by_queue.get(queue, frozenset())
-        for flavor in old - flavors:
-            self._queues[flavor].discard(queue)
-        for flavor in flavors - old:
+        """Records the flavors of the queue."""
+        self.drop(queue)
+        for flavor in flavors:
             self._queues.setdefault(flavor, set()).add(queue)
         self.by_queue[queue] = flavors
 
     def has(self, queue: str, flavors: Collection[str]) -> bool:
         """Reports whether the queue has any of these flavors."""
         return not self.by_queue.get(queue, frozenset()).isdisjoint(flavors)
+
+    def drop(self, queue: str) -> None:
+        """Forgets a removed queue."""
+        for flavor in self.by_queue.pop(queue, ()):
+            self._queues[flavor].discard(queue)
+            if not self._queues[flavor]:
+                del self._queues[flavor]
 
     def of(self, flavors: Iterable[str]) -> set[str]:
         """Returns the queues that have any of these flavors."""

@@ -79,8 +79,10 @@ class PendingQueues:
 
     def drop_queue(self, name: str) -> None:
         """Forgets a queue's strategy and flavors; its workloads stay until the shell moves or removes them."""
-        self.lines.set_flavors(name, frozenset())
+        self.lines.drop_flavors(name)
         self.lines.line(name).strict = False
+        if name not in self._counts:
+            self.lines.forget_unknown(name)
 
     def put(self, workload: Workload) -> None:
         """Adds or update a workload. One with an admission is not pending and is removed.
@@ -102,6 +104,7 @@ class PendingQueues:
         self.remove(workload.key)
         item = self._items[workload.key] = PendingWorkload(workload)
         self._counts[workload.cluster_queue] += 1
+        self.lines.line(workload.cluster_queue)  # each queue with pending workloads has one
         if workload.blocked is not None:
             self._notices.add(workload, Reason(workload.blocked[0]), workload.blocked[1])
         elif workload.not_before == inf:
@@ -120,7 +123,6 @@ class PendingQueues:
         if item is None:
             return
         name = item.workload.cluster_queue
-        self._counts[name] -= 1
         if self._reservations.forget(item):
             self.lines.requeue(tuple(self.lines.by_queue))  # its reservation is free again, as in requeue_others
         if item.group is not None:
@@ -136,6 +138,10 @@ class PendingQueues:
             )  # its reservation is free, and its queue has another head
         if unforeseen:
             self.lines.requeue((name,))  # those behind it may be given a reservation now
+        self._counts[name] -= 1
+        if not self._counts[name]:
+            del self._counts[name]
+            self.lines.forget_unknown(name)
 
     # ---- heads, refusals and reservations of a cycle
 
@@ -295,6 +301,7 @@ class PendingQueues:
         """Reports whether the workload's capacity reservation ended and was not renewed; True only once."""
         item = self._items[key]
         lapsed, item.lapsed = item.lapsed, False
+        self._reservations.evaluated(item)
         return lapsed
 
     def tried(self, key: str) -> Mapping[tuple[str, str], int]:

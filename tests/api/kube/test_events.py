@@ -117,6 +117,30 @@ async def test_what_does_not_fit_is_counted_and_callers_do_not_wait(script: Scri
     assert [body["count"] for _, _, body in sent(script)] == [2, 1]
 
 
+async def test_late_events_of_an_object_that_is_gone_make_way_for_those_of_others(
+    script: Script, tmp_path: Path
+) -> None:
+    before, now = dropped("gone"), 1_000.0
+    script.then(*[answer({})] * 3)
+    async with scripted(script, tmp_path) as kube:
+        recorder = EventRecorder(kube, "stowage", now=lambda: now)
+        other = ObjectRef("v1", "Pod", "q", "team", "u-2", "5")
+        for ref in (REF, other):
+            recorder.record(ref, NORMAL, "Early", "waits for its turn")
+        now += 61
+        recorder.record(REF, NORMAL, "Ended", "tells why it went")
+        recorder.object_gone("u-1")
+        recorder.object_gone("u-3")
+        await recorder.flush()
+        assert recorder.waiting == 0
+        recorder.record(REF, NORMAL, "Late", "recorded after the deletion")
+        now += 61
+        await recorder.flush()
+    told = [(body["involvedObject"]["name"], body["reason"]) for _, _, body in sent(script)]
+    assert told == [("q", "Early"), ("p", "Ended"), ("p", "Late")]
+    assert dropped("gone") == before + 1
+
+
 async def test_a_refusal_loses_one_event_only(script: Script, tmp_path: Path) -> None:
     before = dropped("Forbidden")
     script.then(status(403, "Forbidden", "namespace is terminating"), answer({}))

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from prometheus_client import Counter, Histogram, generate_latest
 
-from api.kube.owned_series import OwnedSeries, OwnerKind, keep_only, owned
+from api.kube.owned_series import OwnerKind, keep_only, owned
 
 _numbers = itertools.count()
 
@@ -64,16 +64,3 @@ def test_kinds_that_are_not_seen_keep_theirs(name: str) -> None:
     counter.labels("all").inc()
     keep_only({OwnerKind.CLUSTER_QUEUE: ()})
     assert len(_lines(name)) == 1
-
-
-def test_with_patience_only_what_was_missing_for_so_long_goes(name: str) -> None:
-    counter: OwnedSeries[Counter] = owned(Counter, name, "text", ("cluster_queue",))
-    counter.labels("idle").inc()
-    counter.keep_only((), patience=2)
-    counter.keep_only((), patience=2)
-    counter.labels("idle").inc()  # it is used again
-    counter.keep_only((), patience=2)
-    counter.keep_only((), patience=2)
-    assert len(_lines(name)) == 1
-    counter.keep_only((), patience=2)
-    assert _lines(name) == []

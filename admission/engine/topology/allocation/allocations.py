@@ -55,7 +55,7 @@ class Allocations:
                 self._placed.watch(borne=True)
                 break
         self._journal.put(self.by_workload, workload.key, allocation)
-        self._journal.add(self.by_queue.setdefault(admission.cluster_queue, set()), workload.key)
+        self._journal.file(self.by_queue, admission.cluster_queue, workload.key)
         self._shift(allocation, +1)
         for pod in sorted(self._pods_of.get(workload.key, ())):
             self._unsettle(pod)
@@ -101,7 +101,7 @@ class Allocations:
         for pod in pods:
             self._unsettle(pod)
         self._journal.drop(self.by_workload, key)
-        self._journal.discard(self.by_queue[allocation.admission.cluster_queue], key)
+        self._journal.unfile(self.by_queue, allocation.admission.cluster_queue, key)
         for pod in pods:
             self._settle(pod)
         self._shift(allocation, -1)
@@ -206,8 +206,8 @@ class Allocations:
         self.drop_pod(pod.key)
         self._journal.put(self.pods, pod.key, pod)
         if pod.workload is not None:
-            self._journal.add(self._pods_of.setdefault(pod.workload, set()), pod.key)
-        self._journal.add(self._pods_on.setdefault(pod.node, set()), pod.key)
+            self._journal.file(self._pods_of, pod.workload, pod.key)
+        self._journal.file(self._pods_on, pod.node, pod.key)
         self._settle(pod.key)
 
     def drop_pod(self, key: str) -> None:
@@ -218,17 +218,12 @@ class Allocations:
         slot = self.slot_of.get(key)
         self._unsettle(key)
         if pod.workload is not None:
-            self._leave(self._pods_of, pod.workload, key)
-        self._leave(self._pods_on, pod.node, key)
+            self._journal.unfile(self._pods_of, pod.workload, key)
+        self._journal.unfile(self._pods_on, pod.node, key)
         self._journal.drop(self.pods, key)
         if slot is not None:
             self._refill(slot)
         self.assumed.place_unplaced_on(pod.node)
-
-    def _leave(self, index: dict[str, set[str]], at: str, key: str) -> None:
-        self._journal.discard(index[at], key)
-        if not index[at] and not self._journal.recording:
-            del index[at]
 
     def _refill(self, slot: Slot) -> None:
         """After a covered pod ended, cover an excess pod of the entry, or else hold capacity for an unbound pod."""
@@ -286,9 +281,8 @@ class Allocations:
     def _mark_surplus(self, pod: BoundPod, apart: bool) -> None:
         """Records whether the pod, or what it uses beyond its entry, is charged on its node."""
         if pod.workload is not None:
-            (self._journal.add if apart else self._journal.discard)(
-                self._with_surplus.setdefault(pod.workload, set()), pod.key
-            )
+            mark = self._journal.file if apart else self._journal.unfile
+            mark(self._with_surplus, pod.workload, pod.key)
 
     def surplus(self, entry: EntryUsage, pod: BoundPod) -> Vector:
         """Returns the usage of the pod beyond the amounts that its entry counts for one pod."""

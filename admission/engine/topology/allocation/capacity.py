@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from typing import Final, NamedTuple, TypeVar
 
 from admission.engine.journal import Journal
@@ -80,6 +80,8 @@ class Capacity:
         self._usage_tables: dict[str, UsageTables] = {}
         self._shared = UsageTables()
         self._generations: dict[str, int] = {}
+        # Shared by all flavors, so that a flavor that is removed and made again never has a number that it had before.
+        self._numbers = count(1)
         self._offered: dict[Vector, Vector] = {}
         self._touched: list[Touched] = []
         self.base_generation = self.openings = 0
@@ -103,7 +105,7 @@ class Capacity:
         return self._generations.get(flavor, 0)
 
     def _capacity_freed(self, flavor: str) -> None:
-        self._journal.put(self._generations, flavor, self.generation(flavor) + 1)
+        self._journal.put(self._generations, flavor, next(self._numbers))
 
     def _all_capacity_freed(self) -> None:
         self.openings += 1
@@ -125,6 +127,8 @@ class Capacity:
         self._base_changed()
         if shape is None:
             self._journal.drop(self.trees, name)
+            self._journal.drop(self._generations, name)
+            self._forget_unused_tables(name)
         elif old is None or old.shape != shape:
             self._journal.put(self.trees, name, self._rebuilt(name, shape))
             return True
@@ -147,6 +151,14 @@ class Capacity:
             )
             self._usage_tables[flavor] = own
         return own
+
+    def _forget_unused_tables(self, flavor: str) -> None:
+        """Drops the usage tables of a removed flavor once no admission is charged there."""
+        own = self._usage_tables.get(flavor)
+        if flavor in self.trees or own is None or own.domains:
+            return
+        if self._options.overlapping_flavors or not (own.hosts or own.nodes):
+            self._journal.drop(self._usage_tables, flavor)
 
     # ---- nodes and foreign pods
 
@@ -262,6 +274,7 @@ class Capacity:
         add_usage(table, usage_key(spot), vector)
         for touched in self._touched:
             touched.spots.add((id(table), usage_key(spot)))
+        self._forget_unused_tables(spot.flavor)
         for flavor, tree, row in self._rows(spot):
             tree.shift_used(row, vector)
             if freed:
