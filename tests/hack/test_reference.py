@@ -121,8 +121,8 @@ WRITTEN = [
     *(page for page in sorted((PROJECT / "docs").rglob("*.md")) if page.parent != FOLDER),
 ]
 OURS = re.compile(r"(?<![\w./-])((?:kueue\.x-k8s\.io|stowage\.dev|gang\.scheduling\.koordinator\.sh)/[A-Za-z0-9-]+)")
-NOT_KEYS = re.compile(r".*/(v\d\w*|manager|metrics)")
-"""API versions, the manager of a TrainJob's patches, and a label of namespaces that config/network alone reads."""
+NOT_KEYS = re.compile(r".*/(v\d\w*|manager|metrics|dashboard)")
+"""API versions, the manager of a TrainJob's patches, and labels of namespaces that NetworkPolicies alone read."""
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(PROJECT)))

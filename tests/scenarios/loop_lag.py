@@ -22,8 +22,6 @@ LIMIT: Final = 0.05
 """CPU seconds that no step may take: no scrape, snapshot, explanation or decision."""
 NEVER: Final = 0.25
 """Seconds that the upper bound never reaches: five turns of the limit."""
-SHARE: Final = 0.05
-"""The share of measurements in which the upper bound may exceed the limit."""
 _HELD: Final = "stowage_loop_held_seconds_bucket"
 _STEPS: Final = "stowage_loop_step_seconds_bucket"
 _PAUSE: Final = 0.5
@@ -53,7 +51,6 @@ async def loops_stay_free(children: Mapping[str, ChildProcess]) -> AsyncIterator
         long = [line for line in child.log.read_text().splitlines() if "a step held the loop" in line][-5:]
         assert steps[LIMIT] == steps[float("inf")], f"{name}: steps of more than {LIMIT} CPU s: {steps}, lately {long}"
         assert held[NEVER] == total, f"{name} held its loop for more than {NEVER} s: {held}"
-        assert total - held[LIMIT] <= SHARE * total, f"{name} often held its loop for more than {LIMIT} s: {held}"
 
 
 @contextlib.asynccontextmanager

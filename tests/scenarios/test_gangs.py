@@ -393,7 +393,7 @@ async def test_a_job_whose_gang_goes_back_again_and_again_spends_nothing_of_its_
     [
         pytest.param({GANG_NAME: "A_b"}, {}, GANG_NAME, "DNS subdomain", id="coscheduling name"),
         pytest.param({GANG_NAME: "a", GANG_MINIMUM: "0"}, {}, GANG_MINIMUM, "whole number", id="coscheduling minimum"),
-        pytest.param({GANG_MINIMUM: "2"}, {}, GANG_MINIMUM, "beside the name", id="minimum of no gang"),
+        pytest.param({GANG_MINIMUM: "2"}, {}, GANG_MINIMUM, "only together with the name", id="minimum of no gang"),
         pytest.param({SIGS_GANG_NAME: "A_b"}, {}, SIGS_GANG_NAME, "DNS subdomain", id="older name"),
         pytest.param(
             {SIGS_GANG: "a", SIGS_GANG_MINIMUM: "x"}, {}, SIGS_GANG_MINIMUM, "whole number", id="older minimum"

@@ -98,7 +98,7 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: PodGang | None) ->
         pytest.param(
             labels(**{GANG: "a", MINIMUM: "99999999999"}), MINIMUM, "99999999999", "2147483647", id="minimum too large"
         ),
-        pytest.param(labels(**{MINIMUM: "2"}), MINIMUM, "2", "beside the name", id="minimum of no gang"),
+        pytest.param(labels(**{MINIMUM: "2"}), MINIMUM, "2", "only together with the name", id="minimum of no gang"),
         pytest.param(
             labels(**{GANG: "a", SIGS: "b"}),
             SIGS,
@@ -137,7 +137,7 @@ def test_a_pod_names_its_gang(metadata: dict[str, Any], gang: PodGang | None) ->
             noted(**{f"{KOORDINATOR}/groups": TWO}),
             f"{KOORDINATOR}/groups",
             TWO,
-            "beside the name",
+            "only together with the name",
             id="groups alone",
         ),
     ],
