@@ -129,7 +129,7 @@ def test_what_it_calls_impossible_is_so_however_it_is_tried(make: Make) -> None:
 
 
 def test_a_remedy_that_would_evict_instead_is_not_named() -> None:
-    """With quota for 4 more pods and a minimum of 2, the cycle evicts the other workload and starts 3 pods, not 2."""
+    """Issue 16, F3: with quota for 4 more pods and a minimum of 2, the cycle evicts the other and starts 3 pods, not 2."""
     pods = PodSet("main", 4, {"cpu": 2 * CPU}, min_count=3, topology=TopologyRequest(preferred=RACK))
     mine = Workload(W, "uid", "ns/q", "q", (pods,), priority=1, queued=9)
     evicting = replace(queue(tas=2), preemption=PreemptionPolicy(within_cluster_queue="LowerPriority"))
