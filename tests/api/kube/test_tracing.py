@@ -92,6 +92,7 @@ async def test_a_root_says_in_its_context_whether_it_is_sampled(found: Collector
     assert span.attributes["stowage.name"] == "n" * 256, "texts of users are cut"
 
 
+@pytest.mark.stage
 def test_a_collector_that_never_answers_holds_nothing_up() -> None:
     """The process goes on, and ends a second after it is told to."""
     program = (
@@ -121,6 +122,7 @@ async def test_spans_arrive_while_the_process_runs(found: Collector) -> None:
         await eventually("the span", arrived)
 
 
+@pytest.mark.stage
 def test_without_an_endpoint_nothing_is_loaded() -> None:
     program = (
         "import asyncio, sys, admission.app, admission.webhook.app, ungater.app\n"
