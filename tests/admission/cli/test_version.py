@@ -36,6 +36,7 @@ def test_a_cluster_that_does_not_answer_is_told_after_the_version(tmp_path: Path
     assert done.stderr.startswith("no version: the cluster does not answer")
 
 
+@pytest.mark.stage
 async def test_the_images_in_the_cluster_are_told(tmp_path: Path) -> None:
     async with FakeServer() as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
@@ -53,6 +54,7 @@ async def test_the_images_in_the_cluster_are_told(tmp_path: Path) -> None:
     assert found["stowage-system/stowage-webhook"] == "registry.example.com/stowage:0.2.0"
 
 
+@pytest.mark.stage
 @pytest.mark.parametrize(
     ("words", "found"),
     [

@@ -62,6 +62,7 @@ assert gone() is None
 }
 
 
+@pytest.mark.stage
 @pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
 def test_collections(case: str) -> None:
     ran = subprocess.run(
