@@ -111,7 +111,7 @@ class OwnCertificates:
         await self._publish_to_crds(state)
         await self._publish_to_services(services, state)
         if state.serving is not None:
-            await self._tls.load(state.serving)
+            self._tls.load(state.serving)
 
     async def _configurations(self) -> list[Configuration]:
         named = ((MUTATING_WEBHOOKS, self._place.mutating), (VALIDATING_WEBHOOKS, self._place.validating))
@@ -222,7 +222,7 @@ class MountedCertificates:
 
     async def once(self) -> None:
         """Loads the pair. Raises ssl.SSLError for a half-replaced pair, which the next pass loads whole."""
-        await self._tls.load(await asyncio.to_thread(self._read))
+        self._tls.load(await asyncio.to_thread(self._read))
 
     def _read(self) -> ServingCertificate:
         return ServingCertificate((self._folder / "tls.crt").read_bytes(), (self._folder / "tls.key").read_bytes())

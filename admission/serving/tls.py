@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import ssl
 import tempfile
 from pathlib import Path
@@ -22,12 +20,17 @@ class Serving:
             self.context.load_verify_locations(clients)
             self.context.verify_mode = ssl.CERT_REQUIRED
 
-    async def load(self, pair: ServingCertificate) -> None:
-        """Uses `pair` from the next handshake on. Raises ssl.SSLError and keeps the old pair if key and certificate differ."""
+    def load(self, pair: ServingCertificate) -> None:
+        """Uses `pair` from the next handshake on. Raises ssl.SSLError and keeps the old pair if key and certificate differ.
+
+        The ssl module loads only from files, so the pair is in a private temporary one for a moment.
+        """
         if pair == self.pair:
             return
-        with contextlib.ExitStack() as cleanup:
-            path = await asyncio.to_thread(_written, pair, cleanup)
+        # In no thread: a cancelled wait for it would leave the key's file behind.
+        with tempfile.TemporaryDirectory(prefix="stowage-") as folder:
+            path = Path(folder) / "serving.pem"
+            path.write_bytes(pair.certificate + b"\n" + pair.key)
             _context().load_cert_chain(path)
             self.context.load_cert_chain(path)
         self.pair = pair
@@ -37,11 +40,3 @@ def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
-
-
-def _written(pair: ServingCertificate, cleanup: contextlib.ExitStack) -> Path:
-    """Writes the pair to a private temporary file, which `cleanup` removes: the ssl module loads only from files."""
-    folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="stowage-")))
-    path = folder / "serving.pem"
-    path.write_bytes(pair.certificate + b"\n" + pair.key)
-    return path

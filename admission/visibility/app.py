@@ -76,7 +76,7 @@ async def _follow_trust(kube: Kube, tls: FrontProxyTls, listening: Listening) ->
     failures = 0
     while True:
         try:
-            if await tls.use(await fetch_trust(kube)):
+            if tls.use(await fetch_trust(kube)):
                 listening.end_connections()
                 log.info("the proxy's CA was read", extra={"names": sorted(tls.trust.names)})
             failures = 0

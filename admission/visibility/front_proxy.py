@@ -113,7 +113,7 @@ class FrontProxyTls(Serving):
         super().__init__()
         self.trust = Trust()
 
-    async def use(self, trust: Trust) -> bool:
+    def use(self, trust: Trust) -> bool:
         """Verifies certificates by `trust` from the next handshake on; True if that is a change.
 
         A CA cannot be removed from a context, so another CA needs a new context. Raises ssl.SSLError for an invalid CA, and
@@ -130,10 +130,7 @@ class FrontProxyTls(Serving):
             successor.context.options |= ssl.OP_NO_TICKET
             successor.context.num_tickets = 0
             if self.pair is not None:
-                await successor.load(self.pair)
+                successor.load(self.pair)
             self.context = successor.context
-            latest, self.pair = self.pair, successor.pair
-            if latest is not None:
-                await self.load(latest)  # another task may have loaded it meanwhile
         self.trust = trust
         return True

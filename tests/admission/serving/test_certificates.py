@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gc
+import tempfile
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -142,3 +144,21 @@ async def test_rotation_with_two_replicas_never_fails_a_client(kube: Kube) -> No
         assert max(seen) == 2
         assert seen[-1] == 1
         assert len(pairs) == 2
+
+
+async def test_a_load_that_is_cancelled_leaves_no_key_behind(
+    kube: Kube, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ssl module reads keys from files alone, and a process may end at any moment."""
+    folder = tmp_path / "files"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    await OwnCertificates(kube, PLACE, Serving(), LIFE).once()
+    for turns in range(40):
+        task = asyncio.create_task(OwnCertificates(kube, PLACE, Serving(), LIFE).once())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        gc.collect()
+    assert not list(folder.iterdir())

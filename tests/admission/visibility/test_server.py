@@ -109,9 +109,9 @@ class Running:
 async def running(folder: Path, world: World | None = None, names: frozenset[str] = NAMES) -> AsyncIterator[Running]:
     world, tls = world or World(), FrontProxyTls()
     pair, authority = issue((HOST,), time.time(), 3600.0)
-    await tls.load(pair)
+    tls.load(pair)
     proxy, stranger = Authority(folder / "proxy"), Authority(folder / "stranger")
-    await tls.use(Trust(proxy.certificate.read_text(), names))
+    tls.use(Trust(proxy.certificate.read_text(), names))
     server = VisibilityServer(world.queues(), world.allowed, lambda: tls.trust)
     async with serving(server, tls, HOST, 0) as listening:
         yield Running(listening, tls, authority, proxy, stranger)
@@ -213,7 +213,7 @@ async def test_a_replaced_ca_ends_the_old_ones_connections(tmp_path: Path) -> No
             async with session.get(url, headers=ALICE, ssl=server.client(old)) as response:
                 assert response.status == 200
                 await response.read()
-            assert await server.tls.use(replace(server.tls.trust, authority=server.stranger.certificate.read_text()))
+            assert server.tls.use(replace(server.tls.trust, authority=server.stranger.certificate.read_text()))
             server.listening.end_connections()
             with pytest.raises(aiohttp.ClientError):
                 async with session.get(url, headers=ALICE, ssl=server.client(old)):
@@ -224,7 +224,7 @@ async def test_a_replaced_ca_ends_the_old_ones_connections(tmp_path: Path) -> No
 async def test_an_invalid_ca_keeps_the_present_one(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         with pytest.raises(OSError, match=r"PEM|ASN1|cadata|certificate"):
-            await server.tls.use(Trust("no certificate"))
+            server.tls.use(Trust("no certificate"))
         assert (await server.get())[0] == 200
 
 

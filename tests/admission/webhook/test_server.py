@@ -52,7 +52,7 @@ async def running(
 ) -> AsyncIterator[tuple[int, bytes, Serving]]:
     tls = Serving(clients)
     pair, authority = issue((HOST, "localhost"), time.time(), 3600.0)
-    await tls.load(pair)
+    tls.load(pair)
     async with serving(handlers or Handlers(Lookups(), ReviewRules()), tls, HOST, 0, limits) as port:
         yield port, authority, tls
 
@@ -125,7 +125,7 @@ async def test_a_new_certificate_serves_new_connections_and_old_ones_go_on() -> 
             async with session.get(f"https://{HOST}:{port}/healthz") as response:
                 assert response.status == 200
             pair, new = issue((HOST,), time.time(), 3600.0)
-            await tls.load(pair)
+            tls.load(pair)
             async with session.get(f"https://{HOST}:{port}/healthz") as response:
                 assert response.status == 200
         assert (await asked(port, new))[0] == 200
@@ -137,7 +137,7 @@ async def test_a_certificate_that_does_not_fit_its_key_is_not_taken() -> None:
     async with running() as (port, authority, tls):
         one, two = (issue((HOST,), time.time(), 60.0)[0] for _ in range(2))
         with pytest.raises(ssl.SSLError):
-            await tls.load(ServingCertificate(one.certificate, two.key))
+            tls.load(ServingCertificate(one.certificate, two.key))
         assert (await asked(port, authority))[0] == 200
 
 
