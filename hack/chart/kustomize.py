@@ -101,9 +101,9 @@ def _merged(old: Any, new: Any) -> Any:
     return new
 
 
-def generated() -> Iterator[tuple[str, str, Path]]:
-    """Yields the files of generated ConfigMaps of components: folder, name and key of the ConfigMap, path."""
+def generated() -> Iterator[tuple[str, Object, Path]]:
+    """Yields the files of generated ConfigMaps of components: folder, entry of its configMapGenerator, path."""
     for folder in components():
         for one in kustomization(folder).get("configMapGenerator", ()):
             for entry in one["files"]:
-                yield folder, one["name"], CONFIG / folder / entry.split("=")[1]
+                yield folder, one, CONFIG / folder / entry.split("=")[1]

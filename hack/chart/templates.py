@@ -34,17 +34,18 @@ def templates() -> dict[str, str]:
     folders = [*(folder for folder in kustomize.bases() if folder not in LEFT_OUT), *kustomize.components()]
     found = {f"templates/{path}": text for folder in folders for path, text in _of_folder(folder)}
     found["templates/manager/settings.yaml"] = _released(rendered(_settings()))
-    for folder, name, file in kustomize.generated():
+    for folder, made, file in kustomize.generated():
         found[f"files/{file.name}"] = file.read_text()
-        found[f"templates/{folder}/{name}.yaml"] = _when(folder, _released(rendered(_config_map(name, file.name))))
+        text = rendered(
+            _map(made["name"], made["options"]["labels"], {file.name: f'{TEXT}.Files.Get "files/{file.name}"'})
+        )
+        found[f"templates/{folder}/{made['name']}.yaml"] = _conditional(_of_component(folder), _released(text))
     return found
 
 
 def _of_folder(folder: str) -> Iterator[tuple[str, str]]:
     for declared in kustomize.objects(folder):
-        condition = _condition(declared)
-        text = _released(rendered(_templated(declared)))
-        text = text if condition is None else f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
+        text = _conditional(_condition(declared), _released(rendered(_templated(declared))))
         yield f"{folder}/{declared.kind.lower()}-{declared.name}.yaml", text
 
 
@@ -63,8 +64,8 @@ def _of_component(folder: str) -> str:
     return WHEN[folder]
 
 
-def _when(folder: str, text: str) -> str:
-    return f"{{{{- if {_of_component(folder)} }}}}\n{text}{{{{- end }}}}\n"
+def _conditional(condition: str | None, text: str) -> str:
+    return text if condition is None else f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
 
 
 def _released(text: str) -> str:
@@ -74,7 +75,7 @@ def _released(text: str) -> str:
 def _templated(declared: Declared) -> Object:
     obj = declared.obj
     for folder in kustomize.components():
-        obj = _either(obj, kustomize.patched(folder, Declared(declared.folder, declared.obj)), declared.obj, folder)
+        obj = _either(obj, kustomize.patched(folder, declared), declared.obj, folder)
     if declared.kind == "Deployment":
         _process(obj, declared.name.removeprefix("stowage-"))
     if declared.kind == "CustomResourceDefinition":
@@ -92,14 +93,14 @@ def _either(current: Any, patched: Any, base: Any, folder: str) -> Any:
     if patched == base:
         return current
     condition = _of_component(folder)
-    if isinstance(base, Mapping):
+    if isinstance(base, Mapping) and base.keys() <= patched.keys():
         found = dict(current)
         for key, value in base.items():
             found[key] = _either(current[key], patched[key], value, folder)
         if added := {key: value for key, value in patched.items() if key not in base}:
             found |= {f"{LINE}if {condition}": None, **added, f"{LINE}end # {condition}": None}
         return found
-    if isinstance(base, list):
+    if isinstance(base, list) and len(base) <= len(patched):
         kept = [_either(now, then, item, folder) for now, then, item in zip(current, patched, base, strict=False)]
         if added := patched[len(base) :]:
             return [*kept, *current[len(base) :], f"{LINE}if {condition}", *added, f"{LINE}end"]
@@ -168,16 +169,6 @@ def _networks(obj: Object) -> None:
 def _settings() -> Object:
     data = {file: f"{TEXT}toYaml .Values.{value}" for file, value in SETTINGS.items()}
     return _map("stowage-config", {}, data)
-
-
-def _config_map(name: str, file: str) -> Object:
-    (made,) = (
-        one
-        for folder in kustomize.components()
-        for one in kustomize.kustomization(folder).get("configMapGenerator", ())
-        if one["name"] == name
-    )
-    return _map(name, made["options"]["labels"], {file: f'{TEXT}.Files.Get "files/{file}"'})
 
 
 def _map(name: str, labels: Mapping[str, str], data: Object) -> Object:
