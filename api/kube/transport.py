@@ -15,8 +15,9 @@ from urllib.parse import urlencode
 
 import aiohttp
 import yarl
+from aiohttp.abc import AbstractStreamWriter
 
-from api.errors import ApiError, Unauthorized, Unreachable
+from api.errors import ApiError, NotLeader, Unauthorized, Unreachable
 from api.kube import metrics, retry, stream
 from api.kube.backoff import TokenBucket
 from api.kube.clock import SYSTEM
@@ -27,7 +28,7 @@ from api.kube.settings import ClientSettings
 _CONNECTING = 0.8
 
 Fence = Callable[[], None]
-"""Called right before a write is sent; raises NotLeader to prevent it."""
+"""Called before a write connects and again when its first byte is about to leave; raises NotLeader to prevent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,28 @@ class ApiRequest:
 
     def __str__(self) -> str:
         return f"{self.verb} {self.path}"
+
+
+class _FencedBody(aiohttp.BytesPayload):
+    """A body that calls the fence when its first byte is about to leave.
+
+    A new connection takes several turns of the loop, and a process may be paused for any time between them: a fence that is
+    called only before the connection lets a write of a former leader out after the pause. aiohttp sends the headers with the
+    body's first bytes, so nothing of a refused request is sent.
+    """
+
+    def __init__(self, body: bytes, fence: Fence) -> None:
+        super().__init__(body)
+        self._fence = fence
+        self.refused: NotLeader | None = None
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        try:
+            self._fence()
+        except NotLeader as refused:
+            self.refused = refused
+            raise
+        await super().write_with_length(writer, content_length)
 
 
 class Transport:
@@ -123,14 +146,17 @@ class Transport:
             await self._bucket.take()
             if call.fence is not None:
                 call.fence()
+            body = call.body if call.body is None or call.fence is None else _FencedBody(call.body, call.fence)
             started = time.perf_counter()
             try:
                 async with (
                     asyncio.timeout(self.settings.timeout),
-                    self._request(call, token, self._connecting) as response,
+                    self._request(call, token, self._connecting, body) as response,
                 ):
                     data: bytes = await response.read()
             except (aiohttp.ClientError, OSError) as error:
+                if isinstance(body, _FencedBody) and body.refused is not None:
+                    raise body.refused from error
                 _count(call, 0)
                 raise _unreachable(call, error, self.settings.timeout) from error
         metrics.REQUEST_SECONDS.labels(call.verb, call.resource).observe(time.perf_counter() - started)
@@ -139,7 +165,13 @@ class Transport:
             raise stream.answer_error(response.status, response.headers, data)
         return data
 
-    def _request(self, call: ApiRequest, token: str | None, timeout: aiohttp.ClientTimeout) -> Any:
+    def _request(
+        self,
+        call: ApiRequest,
+        token: str | None,
+        timeout: aiohttp.ClientTimeout,
+        body: bytes | aiohttp.Payload | None = None,
+    ) -> Any:
         headers = dict(self._headers)
         if token:
             headers["Authorization"] = token
@@ -149,7 +181,7 @@ class Transport:
         return self.connection.session.request(
             call.method,
             yarl.URL(self.connection.host + call.path + query, encoded=True),
-            data=call.body,
+            data=body,
             headers=headers,
             timeout=timeout,
             allow_redirects=False,

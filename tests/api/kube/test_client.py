@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import socket
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -237,19 +239,42 @@ async def test_writes_are_fenced_and_reads_are_not(script: Script, tmp_path: Pat
     assert [r.method for r in script.requests] == ["GET", "POST"]
 
 
-async def test_the_fence_is_asked_again_before_a_repetition(script: Script, tmp_path: Path) -> None:
-    asked: list[int] = []
+def open_for(times: int) -> Callable[[], None]:
+    """A fence that lets so many questions pass and then refuses."""
+    questions = itertools.count(1)
 
     def fence() -> None:
-        asked.append(1)
-        if len(asked) == 2:
+        if next(questions) > times:
             raise NotLeader("lost meanwhile")
 
+    return fence
+
+
+async def test_the_fence_is_asked_again_before_a_repetition(script: Script, tmp_path: Path) -> None:
     script.then(status(429, "Busy"), answer({}))
     async with scripted(script, tmp_path) as kube:
-        with pytest.raises(NotLeader):
-            await creating(kube.fenced(fence))
+        with pytest.raises(NotLeader):  # asked twice for each attempt: before connecting and before the first byte
+            await creating(kube.fenced(open_for(2)))
     assert len(script.requests) == 1
+
+
+@pytest.mark.parametrize("connected", [False, True], ids=["new connection", "open connection"])
+@pytest.mark.parametrize("write", [creating, replacing_a_version, merging_a_version, deleting_one])
+async def test_nothing_leaves_when_the_lease_ran_out_while_connecting(
+    script: Script, tmp_path: Path, write: Callable[[Kube], Awaitable[object]], connected: bool
+) -> None:
+    """A process paused between the fence and its first byte wrote after another one had taken over (found by a crash test)."""
+    script.then(*[answer({})] * 2)
+    arrived = 1 if connected else 0
+    async with scripted(script, tmp_path) as kube:
+        if connected:
+            await reading(kube)
+        with pytest.raises(NotLeader, match="lost meanwhile"):
+            await write(kube.fenced(open_for(1)))
+        await settle()
+        assert len(script.requests) == arrived, "not even its headers left"
+        await write(kube.fenced(open_for(2)))
+    assert len(script.requests) == arrived + 1
 
 
 @pytest.mark.parametrize("kind", list(PatchKind))
