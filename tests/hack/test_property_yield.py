@@ -22,6 +22,7 @@ def test_without_examples():
 """
 
 
+@pytest.mark.stage
 def test_each_new_branch_is_counted_with_its_example(tmp_path: Path) -> None:
     file = tmp_path / "test_drawn.py"
     file.write_text(PROPERTY)
