@@ -26,7 +26,7 @@ from admission.dashboard.static_files import StaticFile, load
 from admission.dashboard.stream import Batch, TooManyClients, event
 from admission.dashboard.viewer import LocalUser, Sight, Viewer
 from admission.serving.connection_limits import cut
-from admission.serving.connections import finished
+from admission.serving.connections import finished, send
 from api.errors import StowageError
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class DashboardServer:
             response.headers.update(HEADERS)
             if request.can_read_body and not request.content.at_eof():
                 response.force_close()
-            await _send(request, response)
+            await send(request, response, _SENT_WITHIN)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -256,17 +256,6 @@ def _refused(refusal: Refused) -> web.Response:
         headers["Retry-After"] = "2"
     body = msgspec.json.encode({"error": refusal.error, "message": str(refusal)})
     return web.Response(status=refusal.status, body=body, content_type="application/json", headers=headers)
-
-
-async def _send(request: web.BaseRequest, response: web.StreamResponse) -> None:
-    try:
-        async with asyncio.timeout(_SENT_WITHIN):
-            await response.prepare(request)
-            await response.write_eof()
-    except TimeoutError:
-        cut(request.transport)
-    except ConnectionError:
-        log.debug("the client closed the connection before the response")
 
 
 async def _write(response: web.StreamResponse, piece: bytes) -> None:

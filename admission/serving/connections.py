@@ -1,12 +1,13 @@
 """An HTTPS server for untrusted clients: bounds the number of its connections and the duration of each step.
 
-`listening` serves while its block runs. A handler calls `finished` once it has read the request whole.
+`listening` serves while its block runs. A handler calls `finished` once it has read the request whole, and `send` for its answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
 from admission.serving.connection_limits import ConnectionLimits, OldestFirstLimit, address, cut
 from admission.serving.handshakes import Handshakes
+
+log = logging.getLogger(__name__)
 
 _GRACE: Final = 5.0
 # Longer than the API server keeps an idle connection (90 s), so that no request meets a connection that is being closed.
@@ -124,6 +127,18 @@ def finished(request: web.BaseRequest) -> None:
     """Records that the request has been read whole, so that its connection may be kept."""
     if isinstance(request.protocol, _Connection):
         request.protocol.finished()
+
+
+async def send(request: web.BaseRequest, response: web.StreamResponse, within: float) -> None:
+    """Sends a whole response. Cuts the connection if the client has not read it within so many seconds."""
+    try:
+        async with asyncio.timeout(within):
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        cut(request.transport)
+    except ConnectionError:
+        log.debug("the client closed the connection before the response")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ import msgspec
 from aiohttp import web
 
 from admission.engine.model import Workload
-from admission.serving.connection_limits import ConnectionLimits, cut
-from admission.serving.connections import Connections, Listening, finished, listening
+from admission.serving.connection_limits import ConnectionLimits
+from admission.serving.connections import Connections, Listening, finished, listening, send
 from admission.visibility.api_documents import GROUP, VERSIONS, documents
 from admission.visibility.front_proxy import FrontProxyTls, Trust
 from admission.visibility.pending import LocalQueueName, in_line, page, summary
@@ -120,7 +120,7 @@ class VisibilityServer:
             response = _status(Refused(500, "internal error", reason="InternalError"))
         if request.can_read_body:
             response.force_close()  # a GET has no use for a body, so it is left unread
-        await _send(request, response)
+        await send(request, response, _SENT_WITHIN)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> bytes:
@@ -203,17 +203,6 @@ def _status(refusal: Refused) -> web.Response:
     return web.Response(
         status=refusal.status, body=msgspec.json.encode(body), content_type="application/json", headers=headers
     )
-
-
-async def _send(request: web.BaseRequest, response: web.Response) -> None:
-    try:
-        async with asyncio.timeout(_SENT_WITHIN):
-            await response.prepare(request)
-            await response.write_eof()
-    except TimeoutError:
-        cut(request.transport)
-    except ConnectionError:
-        log.debug("the client closed the connection before the response")
 
 
 @contextlib.asynccontextmanager

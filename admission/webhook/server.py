@@ -26,7 +26,7 @@ import msgspec
 from aiohttp import web
 
 from admission.serving.connection_limits import OldestFirstLimit, address, cut
-from admission.serving.connections import Connections, finished, listening
+from admission.serving.connections import Connections, finished, listening, send
 from admission.serving.tls import Serving
 from admission.webhook.endpoints import PATHS
 from admission.webhook.handlers import Handlers
@@ -158,13 +158,7 @@ class _Listener:
         if long:
             self._sending.enter(request.protocol, address(request.transport), lambda: cut(request.transport))
         try:
-            async with asyncio.timeout(self.limits.whole):
-                await response.prepare(request)
-                await response.write_eof()
-        except TimeoutError:
-            cut(request.transport)
-        except ConnectionError:
-            log.debug("the client closed the connection before the response")
+            await send(request, response, self.limits.whole)
         finally:
             if long:
                 self._sending.leave(request.protocol)
