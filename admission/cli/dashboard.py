@@ -17,6 +17,7 @@ from admission.dashboard.app import serving_locally
 from admission.dashboard.dashboard import Dashboard
 from admission.settings import AdmissionSettings
 from api.errors import StowageError
+from api.kube.lag import watch_loop
 
 NOT_SERVED = 2
 _PATIENCE = 5.0
@@ -53,7 +54,9 @@ async def _serve(arguments: DashboardArguments, settings: AdmissionSettings, out
         out.print(f"{address} (Ctrl-C ends it)", markup=False, highlight=False)
         if arguments.open_page:
             await asyncio.to_thread(webbrowser.open, address)
-        await _tell(dashboard, out)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch_loop(), name="loop lag")  # also collects garbage in short passes
+            await _tell(dashboard, out)
 
 
 async def _tell(dashboard: Dashboard, out: Console) -> None:

@@ -1,4 +1,4 @@
-"""What can be asked: each method answers for one viewer and checks what they may see. routes.py and tools.py call it.
+"""What can be asked: each method answers for one viewer and checks what they may see. routes.py calls it.
 
 `run` follows the cluster and publishes changes.
 """
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,11 +69,8 @@ class Dashboard:
         while self.cluster.missing() is not None:  # noqa: ASYNC110  many informers make it complete
             await asyncio.sleep(COALESCED)
         while True:
-            first = not self._begun
             try:
                 await self.renew()
-                if first:
-                    gc.freeze()  # full garbage collections, which hold the loop, look only at what has come since
             except Exception:  # what cannot be shown must not end the process that shows the rest
                 log.exception("changes could not be shown")
                 await asyncio.sleep(_BRIEF)

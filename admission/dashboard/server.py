@@ -23,7 +23,7 @@ from admission.dashboard.dashboard import Dashboard, Refused
 from admission.dashboard.openapi import document
 from admission.dashboard.routes import EVENTS, PREFIX, Asked, Route, matched
 from admission.dashboard.static_files import StaticFile, load
-from admission.dashboard.stream import Batch, TooManyClients, event
+from admission.dashboard.stream import MOST_OF_ONE, Batch, TooManyClients, TooManyOfOne, event
 from admission.dashboard.viewer import LocalUser, Sight, Viewer
 from admission.serving.connection_limits import cut
 from admission.serving.connections import finished, send
@@ -171,10 +171,13 @@ class DashboardServer:
         response = web.StreamResponse(headers={**HEADERS, "Cache-Control": "no-store"})
         response.content_type = "text/event-stream"
         try:
-            with self._dashboard.clients.joined() as queue:
+            with self._dashboard.clients.joined(viewer.name) as queue:
                 await response.prepare(request)
                 await _write(response, event("hello", {"version": self._dashboard.trees.version}))
                 await self._follow(request, response, sight, queue)
+        except TooManyOfOne:
+            text = f"{viewer.name} follows the changes {MOST_OF_ONE} times already; close a page"
+            raise Refused(429, "TooManyRequests", text) from None
         except TooManyClients:
             raise Refused(503, "Unavailable", "too many pages follow the changes") from None
         except (ConnectionError, TimeoutError):

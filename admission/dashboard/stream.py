@@ -6,6 +6,7 @@ A client that does not read is dropped, and asks for everything again when it re
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,6 +17,8 @@ from admission.dashboard.trees import shown
 from admission.dashboard.viewer import Sight
 
 MOST_CLIENTS: Final = 256
+MOST_OF_ONE: Final = 16
+"""Streams of one viewer, so that none takes those of all others."""
 _QUEUED: Final = 64
 """Batches that wait for a client."""
 _PART: Final = 500
@@ -23,7 +26,11 @@ _PART: Final = 500
 
 
 class TooManyClients(Exception):
-    """No more streams are served."""
+    """No more streams are served to anybody."""
+
+
+class TooManyOfOne(Exception):
+    """No more streams are served to this viewer."""
 
 
 class Batch:
@@ -83,6 +90,7 @@ class Clients:
 
     def __init__(self) -> None:
         self._queues: set[asyncio.Queue[Batch | None]] = set()
+        self._of: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._queues)
@@ -99,13 +107,22 @@ class Clients:
                 queue.put_nowait(None)
 
     @contextmanager
-    def joined(self) -> Iterator[asyncio.Queue[Batch | None]]:
-        """Yields the queue of a new client; None in it ends the stream. Raises TooManyClients."""
-        if len(self._queues) >= MOST_CLIENTS:
+    def joined(self, viewer: str) -> Iterator[asyncio.Queue[Batch | None]]:
+        """Yields the queue of a new client; None in it ends the stream. Raises TooManyOfOne and TooManyClients.
+
+        A client that was dropped counts until its connection has ended.
+        """
+        if self._of[viewer] >= MOST_OF_ONE:
+            raise TooManyOfOne
+        if self._of.total() >= MOST_CLIENTS:
             raise TooManyClients
         queue: asyncio.Queue[Batch | None] = asyncio.Queue(_QUEUED)
         self._queues.add(queue)
+        self._of[viewer] += 1
         try:
             yield queue
         finally:
             self._queues.discard(queue)
+            self._of[viewer] -= 1
+            if not self._of[viewer]:
+                del self._of[viewer]

@@ -42,7 +42,7 @@ async def measure(hosts: int) -> None:
     began = time.process_time()
     rows = len((await dashboard.workloads(viewer, {}))["items"])
     print(f"list of {rows} workloads: {(time.process_time() - began) * 1000:.1f} ms")
-    with dashboard.clients.joined() as queue:
+    with dashboard.clients.joined("bench") as queue:
         cluster.run("team", "lq", "late", "h00001", 2)
         began = time.process_time()
         await dashboard.renew()

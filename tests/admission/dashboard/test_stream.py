@@ -1,0 +1,110 @@
+"""The stream of changes towards clients that read slowly, or that come in great number. Issue 20, line 4."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+
+from admission.dashboard import server
+from admission.dashboard.routes import EVENTS
+from admission.dashboard.stream import MOST_CLIENTS, MOST_OF_ONE, Batch, Clients, TooManyClients
+from tests.admission.dashboard.small_cluster import Served, served
+
+LARGE = [{"namespace": "team", "name": "x", "message": "m" * 500_000}]
+
+
+def batch(workloads: list[dict[str, Any]] | None = None) -> Batch:
+    return Batch({}, [], workloads or [], [], queues=True)
+
+
+async def count(found: Served, wanted: int) -> None:
+    """Waits until so many streams are open."""
+    async with asyncio.timeout(20):
+        while len(found.dashboard.clients) != wanted:  # noqa: ASYNC110  nothing tells
+            await asyncio.sleep(0.01)
+
+
+async def queues_event(reads: aiohttp.ClientResponse) -> None:
+    """Reads on to the last event of a batch."""
+    while await reads.content.readline() != b"event: queues\n":
+        pass
+
+
+def test_a_client_that_does_not_read_is_dropped_alone() -> None:
+    clients = Clients()
+    with clients.joined("slow") as slow, clients.joined("fast") as fast:
+        for _ in range(200):
+            clients.publish(one := batch())
+            assert fast.get_nowait() is one
+        assert slow.get_nowait() is None
+        assert (slow.empty(), len(clients)) == (True, 1)
+
+
+async def test_a_connection_that_takes_nothing_is_cut_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_SENT_WITHIN", 0.3)
+    async with served() as found, asyncio.timeout(30), stream(found, "tenant") as reads:
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await asyncio.to_thread(slow.connect, ("127.0.0.1", urlsplit(found.base).port))
+            slow.sendall(f"GET {EVENTS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin\r\n\r\n".encode())
+            await count(found, 2)
+            for _ in range(30):  # more than the kernel buffers, fewer than the server does
+                found.dashboard.clients.publish(batch(LARGE))
+                await queues_event(reads)
+            await count(found, 1)
+            found.dashboard.clients.publish(batch())
+            await queues_event(reads)
+            slow.settimeout(10)
+            got = b""
+            with contextlib.suppress(ConnectionResetError):
+                while part := await asyncio.to_thread(slow.recv, 1 << 16):
+                    got = got[-8:] + part
+            assert not got.endswith(b"0\r\n\r\n")  # not an end that looks like a whole answer
+
+
+async def test_a_client_that_fell_behind_is_told_to_start_again() -> None:
+    """It reads again, too late: the stream ends, so that the page asks for everything anew."""
+    async with served() as found, asyncio.timeout(30), stream(found, "admin") as reads:
+        for _ in range(100):
+            found.dashboard.clients.publish(batch(LARGE))
+        assert len(found.dashboard.clients) == 0
+        assert not [line async for line in reads.content if line == b"event: queues\n"]
+
+
+async def test_one_user_cannot_take_the_streams_of_all() -> None:
+    async with served() as found, asyncio.timeout(30), contextlib.AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(stream(found, "tenant")) for _ in range(MOST_OF_ONE)]
+        status, body = await found.ask(EVENTS, "tenant")
+        assert (status, json.loads(body)["error"]) == (429, "TooManyRequests")
+        assert f"tenant follows the changes {MOST_OF_ONE} times already" in json.loads(body)["message"]
+        await stack.enter_async_context(stream(found, "admin"))
+        streams[0].close()
+        await count(found, MOST_OF_ONE)
+        await stack.enter_async_context(stream(found, "tenant"))
+
+
+def test_all_users_together_have_a_limit_too() -> None:
+    clients = Clients()
+    with contextlib.ExitStack() as stack:
+        for number in range(MOST_CLIENTS):
+            stack.enter_context(clients.joined(f"user-{number}"))
+        with pytest.raises(TooManyClients), clients.joined("another"):
+            pass
+
+
+@contextlib.asynccontextmanager
+async def stream(found: Served, token: str) -> AsyncIterator[aiohttp.ClientResponse]:
+    """Opens a stream; yields its response after the hello."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with found.session.get(found.base + EVENTS, headers=headers, read_bufsize=1 << 22) as response:
+        assert response.status == 200
+        assert await response.content.readline() == b"event: hello\n"
+        yield response
