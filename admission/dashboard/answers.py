@@ -223,7 +223,10 @@ class Queues(Answer):
 
 
 class WorkloadRow(Answer):
-    """A Workload. `reason` and `message` are those of the condition that says its state; `position` counts from 1."""
+    """A Workload. `reason` and `message` are those of the condition that says its state; `position` counts from 1.
+
+    `hint` is what the controller wrote to the condition stowage.dev/Explanation of a Workload that waits; empty before it did.
+    """
 
     namespace: str
     name: str
@@ -235,6 +238,7 @@ class WorkloadRow(Answer):
     state: Literal["Pending", "Reserved", "Admitted", "Evicted", "Finished"]
     reason: str
     message: str
+    hint: str
     since: str | None
     created: str | None
     position: int | None
@@ -257,15 +261,6 @@ class Condition(Answer):
     reason: str
     message: str
     last_transition_time: str | None
-
-
-class WorkloadEvent(Answer):
-    """An event about a Workload."""
-
-    time: str | None
-    type: str
-    reason: str
-    message: str
 
 
 class PodEntry(Answer):
@@ -294,7 +289,6 @@ class WorkloadDetail(WorkloadRow):
 
     explanation: Explanation | None
     conditions: list[Condition]
-    events: list[WorkloadEvent]
     pod_list: list[PodEntry]
     places: list[Place]
 

@@ -180,13 +180,10 @@ class Dashboard:
         state = query.get("state", "")
         if state and state not in STATES:
             raise Refused(400, "BadRequest", f"state is one of {', '.join(STATES)}")
-        found = [row for row in await self._rows(sight) if _selected(row, query, state)]
+        found = await self.rows.selected(lambda row: _selected(row, query, state) and sight.sees(row["namespace"]))
         page = found[offset : offset + limit]
         after = offset + len(page)
         return {"items": page, "total": len(found), "next": after if after < len(found) else None}
-
-    async def _rows(self, sight: Sight) -> list[Row]:
-        return [row for row in await self.rows.all() if sight.sees(row["namespace"])]
 
     async def workload(self, viewer: Viewer, namespace: str, name: str) -> dict[str, Any]:
         """Returns answers.WorkloadDetail."""
@@ -213,7 +210,6 @@ class Dashboard:
             **row,
             "explanation": explanation,
             "conditions": conditions,
-            "events": [],
             "podList": self._pods(key) if sight.sees_pods(namespace) else [],
             "places": self._places(key),
         }
@@ -277,7 +273,7 @@ class Dashboard:
     async def forecast(self, viewer: Viewer) -> dict[str, Any]:
         """Returns answers.Forecast."""
         sight = await self.sight(viewer)
-        known = [row for row in await self._rows(sight) if row["expectedStart"]]
+        known = await self.rows.selected(lambda row: bool(row["expectedStart"]) and sight.sees(row["namespace"]))
         names = ("namespace", "name", "clusterQueue", "position", "expectedStart")
         items = [{name: row[name] for name in names} for row in known]
         return {"items": sorted(items, key=lambda item: (item["expectedStart"], item["namespace"], item["name"]))}

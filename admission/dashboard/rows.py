@@ -1,4 +1,4 @@
-"""Workloads as rows of a list, kept as they change, and their positions in the queues. Pure but for the step of sorting.
+"""Workloads as rows of a list, kept sorted as they change, and their positions in the queues. Pure but for the step of sorting.
 
 A row is what the Workload's spec and status say; nothing is computed anew here.
 """
@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from admission.dashboard.cluster import Cluster
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.cluster_queue import order_of
 from admission.visibility.pending import NOT_IN_LINE
+from api.kube.turns import Turns
 from api.meta import find_condition, is_true
-from api.names import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED
+from api.names import ADMITTED, EVICTED, EXPLANATION, FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
 
 PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE = (
@@ -31,7 +32,7 @@ _EXPECTED: Final = re.compile(r"expected to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:
 _LONGEST: Final = 32768
 _FRESH: Final = 1.0
 """Seconds for which positions are kept: sorting thousands of workloads takes milliseconds."""
-_STEP: Final = 500
+_STEP: Final = 100
 Row = dict[str, Any]
 
 
@@ -43,16 +44,19 @@ class Rows:
         self._rows: dict[str, Row] = {}
         self._positions: dict[str, int] = {}
         self._sorted_at = -_FRESH
-        self._sorting = asyncio.Lock()
+        self._sorting, self._listing = asyncio.Lock(), asyncio.Lock()
+        self._version, self._listed = 0, (-1, list[Row]())
 
     def forget(self, keys: Iterable[str]) -> None:
         """Forgets the rows of workloads that changed; they are made again when they are asked for."""
         for key in keys:
             self._rows.pop(key, None)
+            self._version += 1
 
     def queues_changed(self) -> None:
         """Makes all rows anew: each names the ClusterQueue of its LocalQueue."""
         self._rows.clear()
+        self._version += 1
 
     def of(self, key: str) -> Row | None:
         """Returns the row of a Workload, None if there is none."""
@@ -66,15 +70,38 @@ class Rows:
         return row
 
     async def all(self) -> list[Row]:
-        """Returns the rows of all Workloads, those that wait first, in the order of their queues."""
+        """Returns the rows of all Workloads, those that wait first, in the order of their queues. Read only.
+
+        They are sorted again only if a Workload or a position has changed since.
+        """
         await self.sort()
+        async with self._listing:
+            version, found = self._listed
+            if version != self._version:
+                version = self._version
+                found = await asyncio.to_thread(sorted, await self._made_anew(), key=_order)
+                self._listed = version, found
+        return found
+
+    async def selected(self, wanted: Callable[[Row], bool]) -> list[Row]:
+        """Returns those of all rows that are wanted, in their order."""
         found: list[Row] = []
-        for number, key in enumerate(list(self._cluster.view.workloads.objects), 1):
-            if (row := self.of(key)) is not None:
+        turns = Turns()
+        for number, row in enumerate(await self.all()):
+            if wanted(row):
                 found.append(row)
             if number % _STEP == 0:
-                await asyncio.sleep(0)
-        return await asyncio.to_thread(sorted, found, key=_order)
+                await turns.give_way()
+        return found
+
+    async def _made_anew(self) -> list[Row]:
+        found: list[Row] = []
+        turns = Turns()
+        for key in list(self._cluster.view.workloads.objects):
+            if (row := self.of(key)) is not None:
+                found.append(row)
+            await turns.give_way()
+        return found
 
     async def sort(self) -> None:
         """Brings the positions up to date."""
@@ -82,7 +109,10 @@ class Rows:
             if time.monotonic() - self._sorted_at < _FRESH:
                 return
             waiting = list(self._cluster.state.queues.workloads())
-            self._positions = await asyncio.to_thread(_positions, waiting)
+            positions = await asyncio.to_thread(_positions, waiting)
+            if positions != self._positions:
+                self._positions = positions
+                self._version += 1
             self._sorted_at = time.monotonic()
 
     def _made(self, workload: Workload) -> Row:
@@ -108,6 +138,7 @@ class Rows:
             "state": state,
             "reason": reason,
             "message": message,
+            "hint": _hint(workload) if state == PENDING else "",
             "since": since,
             "created": meta.creation_timestamp,
             "position": None,
@@ -127,6 +158,12 @@ def _state(workload: Workload) -> tuple[str, str | None]:
     if is_true(conditions, QUOTA_RESERVED):
         return RESERVED, ADMITTED if find_condition(conditions, ADMITTED) else QUOTA_RESERVED
     return PENDING, QUOTA_RESERVED if find_condition(conditions, QUOTA_RESERVED) else None
+
+
+def _hint(workload: Workload) -> str:
+    """Returns the first line of what the controller explained, empty before it did."""
+    told = find_condition(workload.status.conditions, EXPLANATION)
+    return told.message[:_LONGEST].partition("\n")[0] if told is not None and told.status == "True" else ""
 
 
 def _order(row: Row) -> tuple[int, str, int, str, str]:

@@ -249,7 +249,6 @@ class MadeCluster:
                 {"type": "QuotaReserved", "status": "False" if waits else "True", "reason": row["reason"], **moment},
                 *([] if waits else [{"type": "Admitted", "status": "True", "reason": "Admitted", **moment}]),
             ],
-            "events": [{"time": NOW, "type": "Normal", "reason": row["reason"], "message": row["message"]}],
             "podList": [
                 {"name": f"{row['name']}-{place}", "host": self.names[host], "phase": "Running", "podSet": "main"}
                 for place, host in enumerate(hosts)

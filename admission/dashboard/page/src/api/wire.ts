@@ -68,8 +68,8 @@ export interface WorkloadRow {
   state: string;
   reason: string;
   message: string;
-  /** The first line of its explanation, once the controller has written one. */
-  hint?: string;
+  /** The first line of its explanation; empty until the controller has written one. */
+  hint: string;
   since: string | null;
   created: string | null;
   position: number | null;
@@ -87,13 +87,6 @@ export interface Condition {
   reason: string;
   message: string;
   lastTransitionTime: string | null;
-}
-
-export interface WorkloadEvent {
-  time: string | null;
-  type: string;
-  reason: string;
-  message: string;
 }
 
 export interface PlacedPods {
@@ -181,7 +174,6 @@ export interface Explanation {
 export interface WorkloadDetail extends WorkloadRow {
   explanation: Explanation | null;
   conditions: Condition[];
-  events: WorkloadEvent[];
   podList: PodEntry[];
   places: PlacedPods[];
 }

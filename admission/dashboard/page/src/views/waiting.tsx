@@ -25,7 +25,7 @@ const ORDER: Record<Column, (a: WorkloadRow, b: WorkloadRow) => number> = {
 const listed = (rows: readonly WorkloadRow[], of: (row: WorkloadRow) => string): string[] => [...new Set(rows.map(of))].filter((one) => one !== '').sort(byName);
 
 function Hint({ row }: { row: WorkloadRow }): JSX.Element {
-  const [why, remedy] = halves(row.hint ?? '');
+  const [why, remedy] = halves(row.hint);
   return (
     <>
       <div class="clamp soft" title={row.message}>{why || row.message}</div>
@@ -47,7 +47,7 @@ export function WaitingView(): JSX.Element {
   const back = query.get('order') === 'down';
   const rows = (all ?? []).filter((row) =>
     (namespace === '' || row.namespace === namespace) && (queue === '' || row.clusterQueue === queue) && (reason === '' || row.reason === reason)
-    && (text === '' || `${keyOf(row)} ${row.job} ${row.message} ${row.hint ?? ''}`.toLowerCase().includes(text)));
+    && (text === '' || `${keyOf(row)} ${row.job} ${row.message} ${row.hint}`.toLowerCase().includes(text)));
   rows.sort((a, b) => (back ? -1 : 1) * (ORDER[sort](a, b) || byName(keyOf(a), keyOf(b))));
   const [shown, more] = useFirst(rows.length, 100);
   if (all === null) return <div class="sheet"><Waiting error={error} again={again} what="the workloads" /></div>;

@@ -83,10 +83,9 @@ function Detail({ data, now, again }: { data: WorkloadDetail; now: number; again
 }
 
 function History({ data }: { data: WorkloadDetail }): JSX.Element {
-  const entries = [
-    ...data.conditions.map((one) => ({ time: one.lastTransitionTime, title: one.type, good: one.status === 'True', status: one.status, reason: one.reason, message: one.message })),
-    ...data.events.map((one) => ({ time: one.time, title: one.reason, good: one.type !== 'Warning', status: '', reason: '', message: one.message })),
-  ].sort((a, b) => (a.time === b.time ? 0 : (a.time ?? '') < (b.time ?? '') ? 1 : -1));
+  const entries = data.conditions.map((one) => (
+    { time: one.lastTransitionTime, title: one.type, good: one.status === 'True', status: one.status, reason: one.reason, message: one.message }
+  )).sort((a, b) => (a.time === b.time ? 0 : (a.time ?? '') < (b.time ?? '') ? 1 : -1));
   const [shown, more] = useFirst(entries.length, 30);
   return (
     <section class="card">
