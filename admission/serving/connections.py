@@ -1,6 +1,6 @@
 """An HTTPS server for untrusted clients: bounds the number of its connections and the duration of each step.
 
-`listening` serves while its block runs. A handler calls `finished` once it has read the request whole, and `send` for its answer.
+`listening` serves while its block runs. A handler calls `finished` once it has read the request whole, and `send` to answer.
 """
 
 from __future__ import annotations
