@@ -13,7 +13,7 @@ are used. The ledger is unchanged after the cycle. Called by cycle.py.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -32,6 +32,10 @@ FURTHEST: Final = sys.maxsize
 """No workload borrows further."""
 
 
+_Due = tuple[int, Order, Workload, Admission]
+"""What is charged from a place in the order of the cycle on: its owner's level and order, the workload, its admission."""
+
+
 def starting_together(workload: Workload) -> tuple[str, ...]:
     """Returns the keys of the workloads that start together with this one, its own included."""
     together = () if workload.gang is None else workload.gang.together
@@ -46,7 +50,8 @@ class Reservations:
         self.projected_quota = ProjectedQuota(ledger)
         self._held: dict[str, Admission] = {}
         self._names: dict[str, list[str]] = {}
-        self._due: list[tuple[int, Order, Workload, Admission]] = []
+        self._due: list[_Due] = []
+        self._early: list[_Due] = []
         self._own: list[tuple[Workload, CapacityReservation]] = []
         self._trees: set[str] = set()
         for workload, reservation in (*queues.capacity_reservations(), *self._of_preemptors()):
@@ -119,20 +124,37 @@ class Reservations:
         """Charges the reservations of owners that come before this place in the order."""
         while self._due and self._due[-1][:2] < (level, order):
             self._keep_next()
+        self._early = [each for each in self._early if each[:2] >= (level, order)]
 
     def keep_from(self, other: Workload) -> None:
-        """Charges the reservations whose capacity `other` may not use."""
+        """Charges the reservations whose capacity `other` may not use, and releases those charged early for another head only.
+
+        A workload between the two in the order may use that capacity: a reservation charged for one head binds only that head
+        until its owner's place is reached.
+        """
         if not self._own:
             return
-        barring = [owner.key for owner, reservation in self._own if self.bars(owner, reservation, other)]
-        if not barring:
-            return
+        barring = {owner.key for owner, reservation in self._own if self.bars(owner, reservation, other)}
         names = {name for key in barring for name in self._names.get(key, ())}
-        self._own = [each for each in self._own if each[0].key not in barring]
-        due, self._due = self._due, [each for each in self._due if each[2].key not in names]
-        for _, _, workload, admission in reversed(due):
-            if workload.key in names:
-                self._keep(workload, admission)
+        self._release_early(names)
+        if not names:
+            return
+        early = [each for each in self._due if each[2].key in names]
+        self._due = [each for each in self._due if each[2].key not in names]
+        for _, _, workload, admission in reversed(early):
+            self._keep(workload, admission)
+        self._early += early
+
+    def _release_early(self, but: Collection[str]) -> None:
+        """Releases what was charged before its owner's place in the order, except for the workloads of these names."""
+        released = [each for each in self._early if each[2].key not in but]
+        if not released:
+            return
+        self._early = [each for each in self._early if each[2].key in but]
+        for _, _, workload, _ in released:
+            self._release(workload.key)
+        self._due += released
+        self._sort()
 
     def bars(self, owner: Workload, reservation: CapacityReservation, other: Workload) -> bool:
         """Reports whether `other` may not use the capacity of the owner's reservation, even if `other` comes first in the
@@ -189,11 +211,16 @@ class Reservations:
         Its victims still leave.
         """
         names = self._names.pop(key, ())
-        self._due = [each for each in self._due if each[2].key not in names] if names else self._due
+        if names:
+            self._due = [each for each in self._due if each[2].key not in names]
+            self._early = [each for each in self._early if each[2].key not in names]
         for name in names:
-            if (admission := self._held.pop(name, None)) is not None:
-                self._ledger.unhold(name)
-                self.projected_quota.take(admission, -1)
+            self._release(name)
+
+    def _release(self, name: str) -> None:
+        if (admission := self._held.pop(name, None)) is not None:
+            self._ledger.unhold(name)
+            self.projected_quota.take(admission, -1)
 
     def restore(self, workload: Workload) -> None:
         """Charges the reservation again: the turn of its owner ended without a decision, and other heads are evaluated first.

@@ -38,14 +38,16 @@ def ends(of: SchedulerState, key: str) -> list[tuple[str, str]]:
     return decide(of)
 
 
-def with_reservation(strategy: QueueingStrategy = BEST) -> SchedulerState:
+def with_reservation(
+    strategy: QueueingStrategy = BEST, cohort: str | None = None, *, queued: int = 0
+) -> SchedulerState:
     """Eight cpus, of which one of low priority has four, three betters one each, and one is free; five are promised."""
     of = SchedulerState(Ledger(), PendingQueues())
     of.apply(replace(racks(), topology=None, levels=()))
-    of.apply(evicting(queue(strategy=strategy, tas=8)))
+    of.apply(evicting(queue(strategy=strategy, cohort=cohort, tas=8)))
     for each in (runs("low", 4, 0), *(runs(f"better{n}", 1, 9) for n in range(3))):
         of.apply(each)
-    of.apply(topologies("high", 5, 5))
+    of.apply(topologies("high", 5, 5, queued=queued))
     assert decide(of) == [("Preempt", "high")]
     return of
 
@@ -68,6 +70,24 @@ def test_it_is_evaluated_again_when_its_last_victim_has_left_and_another_took_it
     assert decide(of) == [("Admit", "higher")]
     assert ends(of, "low") == [("Wait", "high")]
     assert ends(of, "higher") == [("Admit", "high")]
+
+
+def beside_another_queue(*waiting: Workload) -> SchedulerState:
+    """The same in a cohort: then a second queue comes, with one cpu that can be lent, and these workloads."""
+    of = with_reservation(cohort="c", queued=5)
+    of.apply(evicting(queue("other", cohort="c", tas=1)))
+    assert decide(of) == [("Wait", "high")]
+    for one in waiting:
+        of.apply(one)
+    return of
+
+
+def test_a_reservation_that_binds_one_head_early_does_not_bind_the_next_one() -> None:
+    """Issue 16, F1: it stood against the head of another queue, and then also against one that may use its capacity."""
+    of = beside_another_queue(workload("barred", to="other", priority=9), topologies("earlier", 1, 5, queued=3))
+    assert decide(of) == [("Admit", "barred"), ("Admit", "earlier")]
+    assert ends(of, "low") == [("Wait", "high")]
+    assert ends(of, "better0") == [("Admit", "high")]
 
 
 @strategies
