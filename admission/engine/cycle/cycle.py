@@ -114,7 +114,7 @@ class _Cycle:
         self._preemptions = preemptions
         self._no_preemption = NoPreemption(ledger.quota)
         self._nominator = Nominator(ledger, preemptions, now, thorough=True)
-        self._reservations = Reservations(ledger, queues)
+        self._reservations = Reservations(ledger, queues, fair=fair)
         self._kept = KeptQuota(ledger, queues, fair=fair)
         reserved = self._reservations.concerns
         self._order: HeadOrder = FairOrder(ledger, self._find_flavors) if fair else ClassicalOrder(ledger, reserved)
@@ -122,8 +122,6 @@ class _Cycle:
         self._backfill = Backfill(ledger, queues, now, fair=fair)
         steps = self._order, self._reservations, self._kept, self._backfill
         self._outcomes = Outcomes(ledger, queues, now, *steps, startable=startable, fair=fair)
-        if fair:
-            self._reservations.keep_all()
         delays = self._backfill.delays
         groups = GangGroups(
             ledger, queues, now, self._cannot_evaluate, self._reservations, delays, preemptions, fair=fair

@@ -45,8 +45,8 @@ def starting_together(workload: Workload) -> tuple[str, ...]:
 class Reservations:
     """The reservations of one cycle. `projected_quota` is the quota after the victims of all reservations have left."""
 
-    def __init__(self, ledger: Ledger, queues: PendingQueues) -> None:
-        self._ledger, self._queues = ledger, queues
+    def __init__(self, ledger: Ledger, queues: PendingQueues, *, fair: bool = False) -> None:
+        self._ledger, self._queues, self._fair = ledger, queues, fair
         self.projected_quota = ProjectedQuota(ledger)
         self._held: dict[str, Admission] = {}
         self._names: dict[str, list[str]] = {}
@@ -58,6 +58,8 @@ class Reservations:
             self.projected_quota.leave(reservation.victims)
             self._enter(workload, reservation)
         self._sort()
+        if fair:
+            self.keep_all()
 
     def _enter(self, workload: Workload, reservation: CapacityReservation) -> None:
         self._trees.add(self._ledger.quota.tree_of(workload.cluster_queue))
@@ -185,19 +187,16 @@ class Reservations:
     ) -> None:
         """Reserves `found` for the pending workload of this key, and `others` for the workloads that start with it.
 
-        The reservation lasts until `victims` have left. `hint` is the quota that would let the owner start earlier. `evicted`
-        are the victims that the owner itself evicts, at `now` (epoch seconds).
+        It binds the heads that come after its owner in the order, and those that it bars: an owner whose earlier reservation
+        ended is evaluated before its place. The reservation lasts until `victims` have left. `hint` is the quota that would let
+        the owner start earlier. `evicted` are the victims that the owner itself evicts, at `now` (epoch seconds).
         """
         self.projected_quota.leave(victims)
-        admission = found.admission()
         beside = tuple((other.workload.key, other.admission()) for other in others)
-        self._queues.reserve_capacity(
-            key, CapacityReservation(admission, victims, found.assignment.level, beside, hint, evicted, now)
-        )
-        self._names[key] = [found.workload.key, *(_beside(other.workload).key for other in others)]
-        self._keep(found.workload, admission)
-        for other in others:
-            self._keep(_beside(other.workload), other.admission())
+        level = found.assignment.level
+        reservation = CapacityReservation(found.admission(), victims, level, beside, hint, evicted, now)
+        self._queues.reserve_capacity(key, reservation)
+        self._enter_anew(found.workload, self._queues.preemptors.get(key, reservation))
 
     def _keep(self, workload: Workload, admission: Admission) -> None:
         places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
@@ -230,9 +229,14 @@ class Reservations:
         """
         reservation = self._queues.preemptors.get(workload.key)
         if reservation is not None and reservation.victims and workload.key not in self._names:
-            self._own = [each for each in self._own if each[0].key != workload.key]
-            self._enter(workload, reservation)
-            self._sort()
+            self._enter_anew(workload, reservation)
+
+    def _enter_anew(self, workload: Workload, reservation: CapacityReservation) -> None:
+        self._own = [each for each in self._own if each[0].key != workload.key]
+        self._enter(workload, reservation)
+        self._sort()
+        if self._fair:
+            self.keep_all()
 
     @contextmanager
     def afterwards(self, queue: str | None = None, *, nodes: bool = True) -> Iterator[None]:
