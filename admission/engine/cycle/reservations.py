@@ -52,7 +52,7 @@ class Reservations:
         self._names: dict[str, list[str]] = {}
         self._due: list[_Due] = []
         self._early: list[_Due] = []
-        self._own: list[tuple[Workload, CapacityReservation]] = []
+        self._own: dict[str, tuple[Workload, CapacityReservation]] = {}
         self._trees: set[str] = set()
         for workload, reservation in (*queues.capacity_reservations(), *self._of_preemptors()):
             self.projected_quota.leave(reservation.victims)
@@ -64,7 +64,7 @@ class Reservations:
     def _enter(self, workload: Workload, reservation: CapacityReservation) -> None:
         self._trees.add(self._ledger.quota.tree_of(workload.cluster_queue))
         if reservation.evicted:
-            self._own.append((workload, reservation))
+            self._own[workload.key] = workload, reservation
         beside = [(one, got) for key, got in reservation.beside if (one := self._queues.workload(key)) is not None]
         order = max(order_of(one) for one in (workload, *(one for one, _ in beside)))
         self._due.append((reservation.level, order, workload, reservation.admission))
@@ -125,8 +125,11 @@ class Reservations:
     def keep_until(self, level: int, order: Order) -> None:
         """Charges the reservations of owners that come before this place in the order."""
         while self._due and self._due[-1][:2] < (level, order):
-            self._keep_next()
-        self._early = [each for each in self._early if each[:2] >= (level, order)]
+            self._own.pop(self._keep_next().key, None)
+        if self._early:
+            for passed in [each for each in self._early if each[:2] < (level, order)]:
+                self._early.remove(passed)
+                self._own.pop(passed[2].key, None)
 
     def keep_from(self, other: Workload) -> None:
         """Charges the reservations whose capacity `other` may not use, and releases those charged early for another head only.
@@ -136,7 +139,7 @@ class Reservations:
         """
         if not self._own:
             return
-        barring = {owner.key for owner, reservation in self._own if self.bars(owner, reservation, other)}
+        barring = [owner.key for owner, reservation in self._own.values() if self.bars(owner, reservation, other)]
         names = {name for key in barring for name in self._names.get(key, ())}
         self._release_early(names)
         if not names:
@@ -170,10 +173,12 @@ class Reservations:
         """Charges every reservation. Under fair sharing each owner had the smallest share when its reservation was made."""
         while self._due:
             self._keep_next()
+        self._own.clear()
 
-    def _keep_next(self) -> None:
+    def _keep_next(self) -> Workload:
         *_, workload, admission = self._due.pop()
         self._keep(workload, admission)
+        return workload
 
     def make(
         self,
@@ -209,6 +214,7 @@ class Reservations:
 
         Its victims still leave.
         """
+        self._own.pop(key, None)
         names = self._names.pop(key, ())
         if names:
             self._due = [each for each in self._due if each[2].key not in names]
@@ -232,7 +238,7 @@ class Reservations:
             self._enter_anew(workload, reservation)
 
     def _enter_anew(self, workload: Workload, reservation: CapacityReservation) -> None:
-        self._own = [each for each in self._own if each[0].key != workload.key]
+        self._own.pop(workload.key, None)
         self._enter(workload, reservation)
         self._sort()
         if self._fair:
