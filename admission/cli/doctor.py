@@ -115,6 +115,7 @@ def _verdict(arguments: DoctorArguments, report: Report) -> str:
     number = sum(len(found) for _, found in report.findings)
     looked = f"{len(report.passed)} checks passed"
     if arguments.preflight:
-        verdict = "not ready to migrate" if number else "ready to migrate"
-        return f"{verdict}: {looked}, {number} findings"
+        ready = "not known whether ready" if report.unread else "ready"
+        verdict = "not ready" if number else ready
+        return f"{verdict} to migrate: {looked}, {number} findings"
     return f"{looked}, {number} findings" if number or report.unread else f"nothing is wrong: {looked}"

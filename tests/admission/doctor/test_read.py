@@ -137,20 +137,20 @@ async def test_owners_of_workloads_are_read_by_kind(kube: Kube) -> None:
     assert not view.of(WORKLOADS)[0]["spec"], "its pod templates are not kept"
 
 
-async def test_a_kind_that_the_user_may_not_read_is_told_and_its_checks_do_not_pass(tmp_path: Path) -> None:
-    async def refuse(request: web.Request) -> web.StreamResponse | None:
-        if request.path.startswith("/api/v1/nodes"):
-            status = {
-                "kind": "Status",
-                "status": "Failure",
-                "reason": "Forbidden",
-                "code": 403,
-                "message": "no nodes for you",
-            }
-            return web.json_response(status, status=403)
-        return None
+def refusing(plural: str) -> FakeSettings:
+    """A server that lets nobody read these objects."""
 
-    async with FakeServer(replace(FakeSettings(), intercept=refuse)) as server:
+    async def refuse(request: web.Request) -> web.StreamResponse | None:
+        if not request.path.endswith(f"/{plural}") or request.method != "GET":
+            return None
+        status = {"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}
+        return web.json_response({**status, "message": f"no {plural} for you"}, status=403)
+
+    return replace(FakeSettings(), intercept=refuse)
+
+
+async def test_a_kind_that_the_user_may_not_read_is_told_and_its_checks_do_not_pass(tmp_path: Path) -> None:
+    async with FakeServer(refusing("nodes")) as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, attempts=1)) as kube:
             report = examined(await looked(kube), ALL)
@@ -247,6 +247,18 @@ async def test_a_usual_kueue_is_ready_to_migrate(server: FakeServer, kube: Kube,
     done = await asyncio.to_thread(doctor, "--preflight", "--kubeconfig", server.kubeconfig(tmp_path / "kubeconfig"))
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("ready to migrate: ")
+
+
+async def test_preflight_that_could_not_read_everything_does_not_say_ready(tmp_path: Path) -> None:
+    """Issue 20, build 2: the verdict is about all that a migration depends on."""
+    async with FakeServer(refusing("workloads")) as server:
+        kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
+        async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig, attempts=1)) as kube:
+            await kueue(kube, USUAL)
+        done = await asyncio.to_thread(doctor, "--preflight", "--kubeconfig", kubeconfig)
+    assert done.exit_code == 2
+    assert "kueue-kinds: not looked at: " in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("not known whether ready to migrate: ")
 
 
 async def test_preflight_names_what_stands_in_the_way(server: FakeServer, kube: Kube, tmp_path: Path) -> None:
