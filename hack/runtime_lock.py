@@ -1,7 +1,7 @@
-"""`python -m hack.runtime_lock requirements.lock`: prints the part of the lock that the three processes need.
+"""`python -m hack.runtime_lock requirements.lock`: prints the part of the lock that the processes in the image need.
 
-Follows the requirements of the installed `stowage`, without extras that nothing requests. The image is built from the result,
-so that it contains no test tools. Run it where the whole lock is installed.
+Follows the requirements of the installed `stowage` with the extras in EXTRAS, and no others that nothing requests. The image
+is built from the result, so that it contains no test tools. Run it where the whole lock is installed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+EXTRAS = ("mcp",)
+"""Those that the image has: the dashboard serves MCP."""
 _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==")
 
 
 def closure(project: str) -> set[str]:
     """Returns the names of all required packages without `project`. Raises PackageNotFoundError if one is not installed."""
     found: set[tuple[str, str]] = set()
-    todo = [(project, "")]
+    todo = [(project, extra) for extra in ("", *EXTRAS)]
     while todo:
         one = todo.pop()
         if one not in found:

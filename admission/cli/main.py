@@ -192,6 +192,15 @@ def dashboard(
     raise typer.Exit(command.run(arguments, AdmissionSettings()))
 
 
+@app.command()
+def mcp(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
+    """Serve the dashboard's answers as MCP tools on stdin and stdout, for an assistant that starts this. Only reads."""
+    from admission.cli import mcp as command
+    from admission.settings import AdmissionSettings
+
+    raise typer.Exit(command.run(command.McpArguments(kubeconfig, context), AdmissionSettings()))
+
+
 @app.command("support-bundle")
 def support_bundle(
     output: Annotated[Path, typer.Option("--output", "-o", help="The archive to write (.tgz).")],

@@ -1,6 +1,7 @@
 """Assembles the dashboard: as a process of a cluster with tokens and TLS, or for this machine's user on localhost.
 
-`run_dashboard` is `python -m admission dashboard`; `serving_locally` is for `stowage dashboard` and `stowage demo --page`.
+`run_dashboard` is `python -m admission dashboard`; `serving_locally` is for `stowage dashboard` and `stowage demo --page`,
+`following` for `stowage mcp`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 from admission.dashboard.cluster import Connected, connected
 from admission.dashboard.dashboard import Dashboard, Facts
+from admission.dashboard.mcp_endpoint import Endpoint, paths
 from admission.dashboard.server import Authenticate, DashboardServer, plain_listening
 from admission.dashboard.viewer import TokenUser, Viewer
 from admission.serving.certificate_authority import Lifetimes
@@ -44,7 +46,8 @@ async def run_dashboard(process: Process, settings: AdmissionSettings) -> None:
         found = connected(kube, settings)
         dashboard = Dashboard(found.cluster, Facts(version("stowage"), section.cluster_name, "token"))
         process.may_read, process.ready = Access(kube).may_read, dashboard.missing
-        server = DashboardServer(dashboard, authenticating(kube))
+        tools = Endpoint(dashboard)
+        server = DashboardServer(dashboard, authenticating(kube), paths(tools))
         if section.certificates == "Files":
             certificates: MountedCertificates | OwnCertificates = MountedCertificates(section.certificate_dir, tls)
         else:
@@ -54,6 +57,7 @@ async def run_dashboard(process: Process, settings: AdmissionSettings) -> None:
             certificates = OwnCertificates(kube, locations, tls, Lifetimes(lifetime, renew_before=lifetime / 3))
         async with asyncio.TaskGroup() as group:
             follow(group, found, dashboard)
+            group.create_task(tools.run(), name="tools")
             kept = keep(certificates, interval=section.certificate_period, loaded=loaded.set)
             group.create_task(kept, name="certificates")
             await loaded.wait()
@@ -82,6 +86,20 @@ def follow(group: asyncio.TaskGroup, found: Connected, dashboard: Dashboard) -> 
 
 
 @contextlib.asynccontextmanager
+async def following(kube: Kube, settings: AdmissionSettings, cluster: str = "") -> AsyncIterator[Dashboard]:
+    """Yields the dashboard of what `kube` may read, kept current while the block runs, for this machine's user."""
+    found = connected(kube, settings)
+    dashboard = Dashboard(found.cluster, Facts(version("stowage"), cluster))
+    async with asyncio.TaskGroup() as group:
+        tasks = follow(group, found, dashboard)
+        try:
+            yield dashboard
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+@contextlib.asynccontextmanager
 async def serving_locally(
     kube: Kube, settings: AdmissionSettings, port: int = 0, cluster: str = ""
 ) -> AsyncIterator[tuple[str, Dashboard]]:
@@ -89,13 +107,12 @@ async def serving_locally(
 
     What is shown is what `kube` may read. Raises OSError if the port is taken.
     """
-    found = connected(kube, settings)
-    dashboard = Dashboard(found.cluster, Facts(version("stowage"), cluster))
-    async with asyncio.TaskGroup() as group:
-        tasks = follow(group, found, dashboard)
+    async with following(kube, settings, cluster) as dashboard, asyncio.TaskGroup() as group:
+        tools = Endpoint(dashboard)
+        running = group.create_task(tools.run(), name="tools")
         try:
-            async with plain_listening(DashboardServer(dashboard), LOCALHOST, port) as bound:
+            server = DashboardServer(dashboard, extra=paths(tools))
+            async with plain_listening(server, LOCALHOST, port) as bound:
                 yield f"http://{LOCALHOST}:{bound}/", dashboard
         finally:
-            for task in tasks:
-                task.cancel()
+            running.cancel()

@@ -56,11 +56,7 @@ def document(version: str) -> dict[str, Any]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    inside = [
-        {"name": part.strip("{}"), "in": "path", "required": True, "schema": _TEXT}
-        for part in route.parts
-        if part.startswith("{")
-    ]
+    inside = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in route.names]
     query = [
         {"name": each.name, "in": "query", "description": each.text, "schema": _NUMBER if each.number else _TEXT}
         for each in route.query

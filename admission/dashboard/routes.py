@@ -1,6 +1,7 @@
 """The routes of the HTTP API, each declared once: its path, its models, and the call that answers it.
 
-The server dispatches by this table, openapi.py describes it, and the tests of access go through it, so that none is forgotten.
+The server dispatches by this table, openapi.py describes it, tools.py makes a tool of each, and the tests of access go
+through it, so that none is forgotten.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from admission.dashboard import answers
-from admission.dashboard.dashboard import Dashboard
+from admission.dashboard.dashboard import Dashboard, Refused
 from admission.dashboard.viewer import Viewer
 
 PREFIX: Final = "/api/v1/"
@@ -22,11 +23,12 @@ EVENTS: Final = f"{PREFIX}events"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of the query; `number` says that it is a non-negative integer."""
+    """A parameter of the query; `number` says that it is a non-negative integer, `of_tool` what a tool takes by default."""
 
     name: str
     text: str
     number: bool = False
+    of_tool: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ Call = Callable[[Dashboard, Viewer, Asked], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route below PREFIX. `rights` says in words what the asker must be allowed."""
+    """A route below PREFIX. `rights` says in words what the asker must be allowed; `tool` whether it is a tool as well."""
 
     path: str
     name: str
@@ -55,6 +57,12 @@ class Route:
     method: str = "GET"
     query: tuple[Parameter, ...] = ()
     body: type[BaseModel] | None = None
+    tool: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        """The names in the path."""
+        return [part.strip("{}") for part in self.parts if part.startswith("{")]
 
     @property
     def parts(self) -> list[str]:
@@ -73,7 +81,9 @@ _LISTED: Final = (
     Parameter("clusterQueue", "Only Workloads of this ClusterQueue."),
     Parameter("state", "Only Workloads in this state: Pending, Reserved, Admitted, Evicted or Finished."),
     Parameter("reason", "Only Workloads whose condition has this reason."),
-    Parameter("limit", "Most Workloads to return, 10000 by default and 100000 at most.", number=True),
+    Parameter(
+        "limit", "Most Workloads to return, 100000 at most; by default 10000, 50 by a tool.", number=True, of_tool=50
+    ),
     Parameter("offset", "The first Workload to return, from 0.", number=True),
 )
 _ANY: Final = "none: what the asker may not see is left out"
@@ -97,6 +107,7 @@ ROUTES: Final = (
         _NODES,
         answers.Tree,
         lambda dashboard, viewer, asked: dashboard.tree(viewer, asked.path["flavor"]),
+        tool=False,  # columns for a picture, megabytes of them
     ),
     Route(
         "hosts/{name}",
@@ -175,6 +186,16 @@ ROUTES: Final = (
         query=(Parameter("q", "The text."),),
     ),
 )
+
+
+def checked(model: type[BaseModel], value: Any, whole: str) -> dict[str, Any]:
+    """Returns a value that was sent, by Python names. Raises Refused, which names the first bad field, or `whole`."""
+    try:
+        return model.model_validate(value).model_dump()
+    except ValidationError as bad:
+        first = bad.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part)[:64] for part in first["loc"][:8])
+        raise Refused(400, "BadRequest", f"{where or whole}: {first['msg']}") from None
 
 
 def matched(raw_path: str) -> tuple[list[Route], dict[str, str]]:

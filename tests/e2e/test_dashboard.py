@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import ssl
@@ -13,9 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import httpx2
+import mcp_types as types
 import pytest
 import pytest_asyncio
 import yaml
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from admission.cli.install import CONFIG
 from admission.cli.ports import free_port
@@ -56,6 +62,12 @@ def job(team: str) -> str:
     return yaml.safe_dump({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
 
 
+def unverified() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
 @dataclass
 class Served:
     """The dashboard's port, and a token for each account."""
@@ -64,15 +76,23 @@ class Served:
     tokens: dict[str, str]
 
     async def ask(self, path: str, account: str = "team-a", body: Any = None) -> tuple[int, Any]:
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         headers = {"Authorization": f"Bearer {self.tokens.get(account, account)}"}
         url = f"https://127.0.0.1:{self.port}/api/v1/{path}"
         async with (
             aiohttp.ClientSession() as session,
-            session.request("POST" if body else "GET", url, json=body, headers=headers, ssl=context) as response,
+            session.request("POST" if body else "GET", url, json=body, headers=headers, ssl=unverified()) as response,
         ):
             return response.status, json.loads(await response.read())
+
+    @contextlib.asynccontextmanager
+    async def assistant(self, account: str) -> AsyncIterator[Client]:
+        """Yields a client of MCP with the account's token."""
+        headers = {"Authorization": f"Bearer {self.tokens.get(account, account)}"}
+        async with (
+            httpx2.AsyncClient(headers=headers, verify=unverified(), trust_env=False, timeout=60) as http,
+            Client(streamable_http_client(f"https://127.0.0.1:{self.port}/mcp", http_client=http)) as one,
+        ):
+            yield one
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -153,3 +173,32 @@ async def test_what_if_is_answered_for_the_own_namespace(served: Served) -> None
     assert status == 200
     assert found["items"][0]["explanation"]["verdict"] != "Fits"
     assert (await served.ask("what-if", body={"job": {**form, "namespace": "team-b"}}))[0] == 403
+
+
+@in_loop
+@pytest.mark.parametrize("team", TEAMS)
+async def test_an_assistants_tools_have_the_rights_of_its_token(served: Served, team: str) -> None:
+    """Issue 20, line 4: MCP by the official client, with TokenReview and SubjectAccessReview of a real API server."""
+    (other,) = {*TEAMS} - {team}
+    async with served.assistant(team) as one:
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("workloads", {}),
+            ("search", {"q": "job"}),
+            ("forecast", {}),
+            ("queues", {}),
+            ("occupancy", {}),
+            ("explain", {"namespace": other, "name": f"job-job-of-{other}"}),
+        ]
+        found = {name: await one.call_tool(name, arguments) for name, arguments in asked}
+    texts = {name: str(each.model_dump()) for name, each in found.items()}
+    assert all(f"job-of-{other}" not in text for text in texts.values())
+    assert all(f"job-of-{team}" in texts[name] for name in ("workloads", "search"))
+    refused = {name for name, each in found.items() if isinstance(each, types.CallToolResult) and each.is_error}
+    assert refused == ({"explain"} if team == "team-b" else {"explain", "queues", "occupancy"})
+
+
+@in_loop
+async def test_an_assistant_without_a_token_that_the_cluster_accepts_is_refused(served: Served) -> None:
+    with pytest.raises((httpx2.HTTPStatusError, MCPError, ExceptionGroup)):
+        async with served.assistant("made-up"):
+            pass

@@ -313,7 +313,7 @@ def test_runtime_lock_is_a_part_of_the_lock_without_test_tools() -> None:
     with (PROJECT / "requirements.lock").open() as lock:
         pinned = dict(runtime_lock.entries(lock))
     needed = runtime_lock.closure("stowage")
-    assert {"aiohttp", "pydantic", "pydantic-core", "numpy", "uvloop"} <= needed
+    assert {"aiohttp", "pydantic", "pydantic-core", "numpy", "uvloop", "mcp"} <= needed
     assert not {"pytest", "mypy", "ruff", "hypothesis", "hatchling"} & needed
     assert needed <= pinned.keys()
     assert all("--hash=sha256:" in pinned[name] for name in needed)

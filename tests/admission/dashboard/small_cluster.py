@@ -15,6 +15,7 @@ import msgspec
 
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
+from admission.dashboard.mcp_endpoint import Endpoint, paths
 from admission.dashboard.server import DashboardServer, plain_listening
 from admission.dashboard.viewer import TokenUser, Viewer
 from admission.world.objects import Objects
@@ -33,6 +34,7 @@ from api.kube.resources import (
 )
 from api.names import HOSTNAME_LABEL
 from tests.builders import condition, pod, workload
+from tests.tasks import running
 
 BLOCK, RACK = "cloud.example.com/block", "cloud.example.com/rack"
 LEVELS = (BLOCK, RACK, HOSTNAME_LABEL)
@@ -172,6 +174,11 @@ async def served(*, tokens: bool = True) -> AsyncIterator[Served]:
         of_objects(cluster.objects, cluster.world.state), Facts("0", "made-up", "token" if tokens else "none")
     )
     await dashboard.renew()
-    server = DashboardServer(dashboard, authenticated if tokens else None)
-    async with plain_listening(server, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
+    tools = Endpoint(dashboard)
+    server = DashboardServer(dashboard, authenticated if tokens else None, paths(tools))
+    async with (
+        running(tools.run()),
+        plain_listening(server, "127.0.0.1", 0) as port,
+        aiohttp.ClientSession() as session,
+    ):
         yield Served(cluster, dashboard, session, f"http://127.0.0.1:{port}")
