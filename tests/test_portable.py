@@ -22,6 +22,7 @@ PUBLIC = {
     "www.apache.org",
     "www.w3.org",
     "json-schema.org",
+    "modelcontextprotocol.io",
     "...",
 }
 RESERVED = (".example", ".svc")

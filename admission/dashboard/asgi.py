@@ -1,6 +1,6 @@
 """Answers a request of aiohttp by an ASGI application, as the SDK of the Model Context Protocol is one. Whole bodies only.
 
-https://asgi.readthedocs.io/en/latest/specs/www.html
+The keys of scope and messages are those of ASGI's specification for HTTP, version 2.3.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from admission.dashboard import tools
+from admission.dashboard import mcp_endpoint, tools
 from admission.dashboard.mcp_endpoint import PATH
 from admission.dashboard.routes import ROUTES
 from admission.dashboard.tools import TOOLS
@@ -146,16 +146,29 @@ async def test_without_a_token_that_the_cluster_accepts_nothing_is_answered(toke
                 pass
 
 
-async def test_a_token_is_asked_for_at_each_call() -> None:
+@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
+async def test_a_token_is_asked_for_at_each_call(version: str) -> None:
     """Whoever has a connection of another has none of their rights."""
     async with served() as found:
         for token, hidden in (("admin", True), ("tenant", False), ("admin", True)):
-            asked = message("tools/call", name="workloads", arguments={})
-            status, body = await found.ask(PATH, token, method="POST", body=asked, headers=HEADERS)
+            headers, sent = asked(version, "workloads", {})
+            status, body = await found.ask(PATH, token, method="POST", body=sent, headers=headers)
             assert (status, HIDDEN.encode() in body) == (200, hidden)
 
 
 HEADERS = {"Accept": "application/json, text/event-stream"}
+VERSIONS = ["2025-06-18", "2026-07-28"]
+"""Revisions with and without a handshake."""
+
+
+def asked(version: str, tool: str, arguments: Any) -> tuple[dict[str, str], dict[str, Any]]:
+    """Returns headers and body of a call, as clients of that revision send it."""
+    body = message("tools/call", name=tool, arguments=arguments)
+    headers = {**HEADERS, "MCP-Protocol-Version": version}
+    if version != VERSIONS[0]:
+        body["params"]["_meta"] = {types.PROTOCOL_VERSION_META_KEY: version, types.CLIENT_CAPABILITIES_META_KEY: {}}
+        headers |= {"Mcp-Method": "tools/call", "Mcp-Name": tool}
+    return headers, body
 
 
 def message(method: str, **params: Any) -> dict[str, Any]:
@@ -245,6 +258,39 @@ async def test_localhost_answers_this_machine_alone(method: str, headers: dict[s
             assert HIDDEN in (await call(one, "workloads"))[1]
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_call_whose_client_left_ends(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else clients that come and go would fill the process with questions that nobody waits for."""
+    async with served() as found, asyncio.timeout(30):
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def forever(viewer: Any) -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        monkeypatch.setattr(found.dashboard, "occupancy", forever)
+        headers, sent = asked(version, "occupancy", {})
+        asking = asyncio.create_task(found.ask(PATH, "tenant", method="POST", body=sent, headers=headers))
+        await begun.wait()
+        asking.cancel()
+        await ended.wait()
+
+
+async def test_an_sdk_that_cannot_be_used_breaks_its_path_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(dashboard: Any) -> Any:
+        raise ImportError("no such module")
+
+    monkeypatch.setattr(mcp_endpoint, "_manager", broken)
+    async with served() as found, asyncio.timeout(30):
+        for _ in range(2):
+            status, body = await found.ask(PATH, "tenant", method="POST", body=message("ping"), headers=HEADERS)
+            assert (status, json.loads(body)["error"]) == (503, "Unavailable")
+        assert (await found.get("session"))["user"] == "admin"
+
+
 TEXTS = st.text(max_size=40) | st.sampled_from(["team", "hidden-ns", "later", "tas", "n1", "..", "%2f", "\x00"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
@@ -253,12 +299,12 @@ VALUES = st.recursive(
 )
 NAMES = sorted({name for tool in TOOLS.values() for name in tool.input_schema()["properties"]})
 CALLS = st.tuples(
-    st.sampled_from(sorted(TOOLS)) | TEXTS,
+    st.sampled_from(sorted(TOOLS)) | st.sampled_from(["tree", "", "what-if", "../session"]),
     VALUES
     | st.dictionaries(st.sampled_from(NAMES) | TEXTS, VALUES, max_size=3)
     | st.sampled_from([*ARGUMENTS.values()]),
     st.sampled_from(["tenant", "stranger"]),
-    st.sampled_from([{}, {"MCP-Protocol-Version": "2025-06-18"}, {"MCP-Protocol-Version": "2026-07-28"}]),
+    st.sampled_from(VERSIONS),
 )
 
 
@@ -266,11 +312,8 @@ CALLS = st.tuples(
 @given(calls=st.lists(CALLS, min_size=5, max_size=5), bodies=st.lists(VALUES | st.binary(max_size=60), max_size=3))
 async def test_no_message_makes_the_server_fail(calls: list[Any], bodies: list[Any]) -> None:
     async with served() as found:
-        asked = [
-            (token, HEADERS | headers, message("tools/call", name=name, arguments=arguments))
-            for name, arguments, token, headers in calls
-        ]
-        for token, headers, body in [*asked, *(("tenant", HEADERS, body) for body in bodies)]:
+        messages = [(token, *asked(version, name, arguments)) for name, arguments, token, version in calls]
+        for token, headers, body in [*messages, *(("tenant", HEADERS, body) for body in bodies)]:
             sent = body if isinstance(body, bytes) else json.dumps(body).encode()
             all_headers = {**headers, "Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             async with found.session.post(found.base + PATH, data=sent, headers=all_headers) as response:
