@@ -30,6 +30,11 @@ class Replicas:
         """Where the API server finds the webhooks."""
         return f"https://127.0.0.1:{self._port}"
 
+    @property
+    def ready(self) -> frozenset[int]:
+        """The ports of those that have answered their last probe."""
+        return frozenset(self._ready)
+
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """Until the block ends."""
