@@ -296,6 +296,10 @@ class Ledger:
         """Returns the keys under which capacity is held for others, such as spare hosts."""
         return frozenset(self._held)
 
+    def spare_holds(self) -> Iterator[Workload]:
+        """Yields what is held as spare hosts of workloads and flavors, with its admission, by key."""
+        yield from (w for key in sorted(self._held) if key.endswith(_SPARE) and (w := self.workload(key)) is not None)
+
     def footprint(self, key: str) -> Footprint:
         """Returns the amounts that `simulate_removal` would free for the workload under this key."""
         return footprint(self._capacity, taken(self._allocations, self._capacity, key))
@@ -324,7 +328,7 @@ class Ledger:
         """Yields all events on which the ledger depends, by kind and name. Applied to an empty ledger they give an equal one.
 
         A workload comes with the admission that the ledger has for it. Holds are not included: each cycle makes its own, and
-        holds spare hosts again.
+        holds missing spare hosts.
         """
         yield from (self.flavors[name] for name in sorted(self.flavors))
         yield from self.quota.specs()
@@ -335,7 +339,10 @@ class Ledger:
         yield from self._allocations.inputs()
 
     def assumed_pods(self) -> dict[Slot, dict[str, int]]:
-        """Returns the capacity held for admitted pods that are not bound yet, by node. No other state depends on history."""
+        """Returns the capacity held for admitted pods that are not bound yet, by node.
+
+        Besides this, only which hosts are spare (`spare_holds`) depends on history.
+        """
         return self._allocations.assumed_pods()
 
     def set_assumed_pods(self, pods: Mapping[Slot, Mapping[str, int]]) -> None:

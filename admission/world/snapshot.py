@@ -2,9 +2,9 @@
 
 It holds the engine's input values (not the API objects), the options, the time, and past decisions that still matter:
 inadmissible workloads and their queueing hints; preemptors, their victims and reservations; the nodes that hold capacity for
-admitted pods that are not bound yet; failed nodes of workloads; workloads whose pods are not ready. Equal states give equal
-bytes, and loading and capturing a snapshot reproduces it. Each object is one line, so that snapshots can be compared with
-diff. Maps keep their order, because messages may depend on it.
+admitted pods that are not bound yet; spare hosts; failed nodes of workloads; workloads whose pods are not ready. Equal states
+give equal bytes, and loading and capturing a snapshot reproduces it. Each object is one line, so that snapshots can be
+compared with diff. Maps keep their order, because messages may depend on it.
 
 Called by `stowage snapshot`, by the controller's page /snapshot (admission/app.py), and by `stowage simulate`.
 """
@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from admission.engine.cycle import spare_hosts
 from admission.engine.model import (
     BoundPod,
     ClusterQueue,
@@ -38,6 +39,7 @@ from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.scheduler_state import SchedulerState
 from admission.world.snapshot_records import (
     CohortRecord,
+    FlavorSparesRecord,
     HeldCapacityRecord,
     InadmissibleRecord,
     KeptRecord,
@@ -46,8 +48,10 @@ from admission.world.snapshot_records import (
     StartRecord,
     cohort_of,
     cohort_record,
+    flavor_spares_records,
     hint_of,
     hint_record,
+    hold_spares,
     reservation_of,
     reservation_record,
     start_record,
@@ -65,9 +69,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot; the module's docstring says what it contains.
 
     `at` is in epoch seconds. `workloads` are admitted, `pending` wait. `evictions` has the latest eviction of each pair of
-    workloads. `unforeseen` names heads of queues with backfill whose start is unknown. `failed` maps running workloads to
-    failed nodes that are to be replaced. With `one_by_one`, a workload is admitted only when the pods of all others are
-    ready; `unready` names workloads whose pods are not.
+    workloads. `spares` holds the spare hosts of workloads and flavors; `spares_settled` names workloads that lack some,
+    while no capacity has become free since. `unforeseen` names heads of queues with backfill whose start is unknown.
+    `failed` maps running workloads to failed nodes that are to be replaced. With `one_by_one`, a workload is admitted only
+    when the pods of all others are ready; `unready` names workloads whose pods are not.
     """
 
     format: str = FORMAT
@@ -94,6 +99,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[KeptRecord, ...] = ()
     evictions: tuple[EvictedPair, ...] = ()
     rooms: tuple[HeldCapacityRecord, ...] = ()
+    spares: tuple[Workload, ...] = ()
+    flavor_spares: tuple[FlavorSparesRecord, ...] = ()
+    spares_settled: tuple[str, ...] = ()
     failed: dict[str, tuple[str, ...]] = {}
     one_by_one: bool = False
     unready: tuple[str, ...] = ()
@@ -188,6 +196,9 @@ def capture(
         ),
         evictions=state.queues.evictions.pairs(),
         rooms=tuple(HeldCapacityRecord(*slot, nodes) for slot, nodes in rooms),
+        spares=tuple(map(_finite, state.ledger.spare_holds())),
+        flavor_spares=flavor_spares_records(state.ledger),
+        spares_settled=tuple(spare_hosts.settled(state.ledger)),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
         unready=tuple(sorted(unready or ())),
@@ -217,6 +228,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
     for event in _events(snapshot):
         world.apply(event)
     world.ledger.set_assumed_pods({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
+    hold_spares(world.ledger, map(_endless, snapshot.spares), snapshot.flavor_spares, snapshot.spares_settled)
     for workload in snapshot.pending:
         world.apply(_endless(workload))
     world.queues.due(snapshot.at)  # a workload may have been refused again after its backoff ended

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import overload
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, overload
 
 import msgspec
 
-from admission.engine.model import Admission, Cohort, FlavorResource, Quota, Workload
+from admission.engine.cycle import spare_hosts
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, Cohort, FlavorResource, Quota, SpareRule, Workload
 from admission.engine.queue.pending import CapacityReservation, StartReservation
 from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.reasons import Reason
+from admission.engine.topology.flavor_spares import FlavorSpares
+from admission.engine.topology.tree.tree_spec import Values
+
+_UNSETTLED: Final = -1
+"""A generation that no ledger has."""
 
 
 class CohortQuota(msgspec.Struct, frozen=True):
@@ -101,6 +110,49 @@ class HeldCapacityRecord(msgspec.Struct, frozen=True):
     pod_set: str
     domain: tuple[str, ...]
     nodes: dict[str, int]
+
+
+class FlavorSparesRecord(msgspec.Struct, frozen=True):
+    """The spare hosts of a flavor by domain (engine/topology/flavor_spares.py).
+
+    `settled`: no host has become free since there were too few.
+    """
+
+    flavor: str
+    rule: SpareRule
+    held: tuple[tuple[Values, tuple[str, ...]], ...]
+    wanted: int
+    nodes: int
+    settled: bool
+
+
+def flavor_spares_records(ledger: Ledger) -> tuple[FlavorSparesRecord, ...]:
+    """Returns the records of all flavors that have a rule for spare hosts, by name."""
+    return tuple(
+        FlavorSparesRecord(
+            name,
+            found.rule,
+            tuple(sorted(found.held.items())),
+            found.wanted,
+            found.nodes,
+            found.generation == ledger.generation(name),
+        )
+        for name, found in sorted(ledger.flavor_spares.items())
+    )
+
+
+def hold_spares(
+    ledger: Ledger, holds: Iterable[Workload], flavors: Iterable[FlavorSparesRecord], settled: Iterable[str]
+) -> None:
+    """Holds the spare hosts of a snapshot in a ledger that has everything else of it."""
+    for one in holds:
+        if one.admission is not None:
+            ledger.hold(replace(one, admission=None), one.admission)
+    for each in flavors:
+        generation = ledger.generation(each.flavor) if each.settled else _UNSETTLED
+        found = FlavorSpares(each.rule, dict(each.held), each.wanted, each.nodes, generation)
+        ledger.journal.put(ledger.flavor_spares, each.flavor, found)
+    spare_hosts.settle(ledger, settled)
 
 
 @overload

@@ -10,15 +10,18 @@ Called by `decide` and by the second pass.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from admission.engine.decision import PlacementResult
 from admission.engine.ledger import Ledger, flavor_spare_key
 from admission.engine.model import (
     Admission,
     Assignment,
     DomainCount,
     FlavorResource,
+    PlacementRequest,
     PodSet,
     PodSetAdmission,
     SpareRule,
@@ -72,6 +75,29 @@ def release_near(ledger: Ledger, admission: Admission) -> list[str]:
                 ledger.unhold(key)
                 hosts += state.held[domain]
     return hosts
+
+
+def told(ledger: Ledger, requests: Sequence[PlacementRequest], result: PlacementResult) -> PlacementResult:
+    """Returns a result in which each failure says how many hosts of its flavor are held.
+
+    It claims nothing about what would fit on them: that would cost a placement for each refusal.
+    """
+    flavors = {request.pod_set.name: request.flavor for request in requests}
+    held = {name: count for name in set(flavors.values()) if (count := _count(ledger, name))}
+    if not held:
+        return result
+    failures = {
+        name: replace(why, message=f"{why.message}. Spare hosts held for flavor {flavors[name]}: {held[flavors[name]]}")
+        if flavors[name] in held
+        else why
+        for name, why in result.failures.items()
+    }
+    return replace(result, failures=failures)
+
+
+def _count(ledger: Ledger, flavor: str) -> int:
+    state = ledger.flavor_spares.get(flavor)
+    return 0 if state is None else state.count
 
 
 def usage(ledger: Ledger, queue: str) -> dict[FlavorResource, int]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
 
-from admission.engine.cycle import spare_hosts
+from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.decision import NoPlacement, PlacementResult
 from admission.engine.flavors.assign import FlavorAssignment, Mode, NoPreemption, PreemptionOracle
@@ -74,7 +74,10 @@ def flavors_of(
 
 def place(ledger: Ledger, requests: Sequence[PlacementRequest], *, empty: bool = False) -> PlacementResult:
     """Domains for all requests together. Without requests the result is empty. `empty`: place on nodes without workloads."""
-    return ledger.placement.place(requests, simulate_empty=empty) if requests else _NOTHING_TO_PLACE
+    if not requests:
+        return _NOTHING_TO_PLACE
+    result = ledger.placement.place(requests, simulate_empty=empty)
+    return result if empty or result.fits else flavor_spares.told(ledger, requests, result)
 
 
 def refusals(requests: Sequence[PlacementRequest], failures: Mapping[str, NoPlacement]) -> Refused:

@@ -1,13 +1,14 @@
 """Spare hosts of running workloads: held when a workload starts, used when one of its nodes fails, renewed by each cycle.
 
-Nothing runs on a spare host, so which one it is need not be remembered: a restarted controller holds those that it finds,
-before it admits anything. The ledger counts them like an admission that nobody can evict, on nodes and in quota. Which
-hosts they can be: topology/spares.py. Called by the cycle, the second pass and `decide`.
+Nothing runs on a spare host, so which one it is need not survive a restart: a restarted controller holds those that it finds,
+before it admits anything. A snapshot names them, because explanations depend on which hosts are free. The ledger counts them
+like an admission that nobody can evict, on nodes and in quota. Which hosts they can be: topology/spares.py. Called by the
+cycle, the second pass and `decide`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from admission.engine.cycle.nomination import Nomination
@@ -101,6 +102,18 @@ def _is_short(ledger: Ledger, key: str) -> bool:
         return True
     now = held(ledger, key)
     return len(now.names) < now.wanted and ledger.spare_host_owners[key] != _generation(ledger, key)
+
+
+def settled(ledger: Ledger) -> list[str]:
+    """Returns the workloads that lack spare hosts for which no host is looked for until capacity may have become free."""
+    return sorted(key for key, seen in ledger.spare_host_owners.items() if seen and seen == _generation(ledger, key))
+
+
+def settle(ledger: Ledger, keys: Iterable[str]) -> None:
+    """Looks for no spare hosts of these workloads until capacity may have become free."""
+    for key in keys:
+        if key in ledger.spare_host_owners:
+            ledger.journal.put(ledger.spare_host_owners, key, _generation(ledger, key))
 
 
 def _generation(ledger: Ledger, key: str) -> int:

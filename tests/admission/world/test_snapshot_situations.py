@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from admission.engine.cycle import spare_hosts
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.decision import Admit, Evict, Preempt, Wait
 from admission.engine.model import (
@@ -26,6 +27,7 @@ from admission.engine.model import (
     PreemptionPolicy,
     Quota,
     RemovedKind,
+    SpareRule,
     TopologyRequest,
     Workload,
 )
@@ -85,10 +87,10 @@ def decided(reports: list[CycleReport], kind: type) -> set[str]:
     return {decision.workload for report in reports for decision in report.decisions if isinstance(decision, kind)}
 
 
-def world(*events: Event, now: float = NOW) -> World:
+def world(*events: Event, now: float = NOW, rule: SpareRule | None = None) -> World:
     """Two racks of two hosts of four CPUs, and these."""
     made = World(now=now)
-    for event in (racks(), *(host(f"n{i}", f"r{i // 2}", 4) for i in range(4)), *events):
+    for event in (replace(racks(), spare=rule), *(host(f"n{i}", f"r{i // 2}", 4) for i in range(4)), *events):
         made.apply(event)
     return made
 
@@ -258,6 +260,43 @@ def test_a_node_that_has_failed_under_a_workload(pods: int, kind: type) -> None:
     assert not made.failed
 
 
+def test_a_spare_host_of_a_flavor_that_the_past_has_chosen() -> None:
+    """Issue 19, 2: another host of the rack became idle since, and by name it would come first."""
+    rule = SpareRule(1, 2, RACK)
+    made = world(
+        queue(tas=100), workload("early", 2, 4, topology=IN_A_RACK), workload("late", 2, 4, topology=IN_A_RACK)
+    )
+    made.cycle()
+    made.apply(replace(racks(), spare=rule))
+    made.apply(ObjectRemoved(RemovedKind.WORKLOAD, "early"))
+    made.apply(workload("one", 1, 4, topology=IN_A_RACK))
+    made.cycle()
+    held = made.ledger.flavor_spares["tas"].hosts()
+    assert len(held) == 1
+    [got] = made.ledger.admissions["one"].pod_sets
+    assert got.assignment is not None
+    [taken] = {domain.values[-1] for domain in got.assignment.domains}
+    assert copied(made).ledger.flavor_spares["tas"].hosts() == held
+    made.apply(ObjectRemoved(RemovedKind.WORKLOAD, "one"))
+    assert taken not in held
+    goes_on_alike(made, workload("whole", 2, 4, topology=IN_A_RACK), ObjectRemoved(RemovedKind.WORKLOAD, "late"))
+
+
+@pytest.mark.parametrize("free", [True, False], ids=["held", "lacking"])
+def test_a_spare_host_of_a_workload(free: bool) -> None:
+    made = world(queue(tas=100), workload("gang", 1, 4, topology=SPARED))
+    [decision] = made.cycle().decisions
+    assert isinstance(decision, Admit)
+    if not free:
+        [spare] = spare_hosts.held(made.ledger, "gang").names
+        made.apply(ObjectRemoved(RemovedKind.NODE, spare))
+        made.cycle()
+    held = spare_hosts.held(made.ledger, "gang")
+    assert bool(held.names) == free
+    assert spare_hosts.held(copied(made).ledger, "gang") == held
+    goes_on_alike(made, workload("other", 1, 4, topology=IN_A_RACK), workload("wide", 2, 4, topology=IN_A_RACK))
+
+
 def test_elastic_quotas_take_back_what_was_borrowed() -> None:
     elastic = PreemptionPolicy(reclaim_within_cohort="Any", within_cluster_queue="LowerPriority", elastic=True)
     queues = [
@@ -311,7 +350,8 @@ def queues_of(strategy: object, *, backfill: bool, elastic: bool) -> list[Event]
     ]
 
 
-topologies = st.sampled_from([None, IN_A_RACK, TopologyRequest(preferred=RACK), TopologyRequest(required=HOST)])
+SPARED = TopologyRequest(required=RACK, spare_hosts=1)
+topologies = st.sampled_from([None, IN_A_RACK, TopologyRequest(preferred=RACK), TopologyRequest(required=HOST), SPARED])
 workloads = st.builds(
     lambda n, pods, cpus, to, topology, priority, queued, limit, group: replace(
         workload(f"w{n}", pods, cpus, to=to, topology=topology, priority=priority, queued=float(queued)),
@@ -349,14 +389,22 @@ stories = {
     "backfill": st.booleans(),
     "elastic": st.booleans(),
     "fair": st.booleans(),
+    "rule": st.sampled_from([None, SpareRule(1, 2, RACK), SpareRule(1, 2, RACK, "b")]),
     "budget": st.sampled_from([1, 3, 64]),
 }
 
 
 def any_history(
-    before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
+    before: Story,
+    after: Story,
+    strategy: object,
+    backfill: bool,
+    elastic: bool,
+    fair: bool,
+    rule: SpareRule | None,
+    budget: int,
 ) -> None:
-    made = world(*queues_of(strategy, backfill=backfill, elastic=elastic))
+    made = world(*queues_of(strategy, backfill=backfill, elastic=elastic), rule=rule)
     made.budget, made.sharing = budget, FairSharingRules() if fair else None
     for step in before:
         if step is None:
@@ -370,15 +418,29 @@ def any_history(
 @given(**stories)
 @settings(max_examples=quick(20), deadline=None)
 def test_any_history_goes_on_alike(
-    before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
+    before: Story,
+    after: Story,
+    strategy: object,
+    backfill: bool,
+    elastic: bool,
+    fair: bool,
+    rule: SpareRule | None,
+    budget: int,
 ) -> None:
-    any_history(before, after, strategy, backfill, elastic, fair, budget)
+    any_history(before, after, strategy, backfill, elastic, fair, rule, budget)
 
 
 @pytest.mark.long
 @given(**stories)
 @settings(max_examples=5000, deadline=None)
 def test_every_history_goes_on_alike(
-    before: Story, after: Story, strategy: object, backfill: bool, elastic: bool, fair: bool, budget: int
+    before: Story,
+    after: Story,
+    strategy: object,
+    backfill: bool,
+    elastic: bool,
+    fair: bool,
+    rule: SpareRule | None,
+    budget: int,
 ) -> None:
-    any_history(before, after, strategy, backfill, elastic, fair, budget)
+    any_history(before, after, strategy, backfill, elastic, fair, rule, budget)
