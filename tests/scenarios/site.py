@@ -100,13 +100,13 @@ class Site:
         levels: Sequence[str] = (BLOCK, RACK, HOSTNAME_LABEL),
         **queue: Any,
     ) -> None:
-        """Namespace, nodes, flavor (with a Topology object or inline levels) and queues."""
+        """Namespace, nodes, flavor (with a Topology object, inline levels or none) and queues."""
         await self.make(NAMESPACES, {"metadata": {"name": self.name}})
         await self.add_nodes(tree)
         spec: dict[str, Any] = {"nodeLabels": {GROUP: self.name}}
         if inline:
             spec["topology"] = {"levels": list(levels)}
-        else:
+        elif levels:
             labels = [{"nodeLabel": label} for label in levels]
             await self.make(TOPOLOGIES, {"metadata": {"name": self.name}, "spec": {"levels": labels}})
             spec["topologyName"] = self.name

@@ -6,7 +6,7 @@ use is read from the tree at the end, in one step. Reads the capacity, changes n
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -76,6 +76,23 @@ class _Base:
     unusable: Mapping[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Domains:
+    """The domains of a level: `ids` are their slots, of `size`; `slots` has the slot of each row."""
+
+    name: str
+    size: int
+    ids: Ints
+    paths: Sequence[Values]
+    slots: Ints
+
+    def total(self, of_rows: Ints) -> Ints:
+        """Returns the sum of each domain's rows."""
+        sums = np.zeros(self.size, dtype=np.int64)
+        np.add.at(sums, self.slots, of_rows)
+        return sums[self.ids]
+
+
 class CapacityFigures:
     """Computes the figures of flavors, and remembers what changes seldom."""
 
@@ -102,11 +119,11 @@ class CapacityFigures:
                 return None
             self._bases[flavor] = base
         amounts = _amounts(self._capacity, base, _by_cell(held, flavor), _by_cell(reserved, flavor))
-        pods = _pods(base, amounts)
+        pods, domains = _pods(base, amounts), list(_domains(tree))
         yield
         names = self._capacity.columns.names
         unusable = {names[column]: amount for column, amount in base.unusable.items()}
-        return _figures(tree, amounts, pods, unusable)
+        return _figures(domains, amounts, pods, unusable)
 
     def forget(self, flavor: str) -> None:
         """Forgets a flavor that no longer exists."""
@@ -216,30 +233,34 @@ def _pods(base: _Base, amounts: Mapping[str, Mapping[State, Ints]]) -> dict[str,
     return shapes
 
 
-def _figures(
-    tree: Tree,
-    amounts: Mapping[str, Mapping[State, Ints]],
-    pods: Mapping[str, Ints],
-    unusable: Mapping[str, int],
-) -> FlavorFigures:
-    levels = []
+def _domains(tree: Tree) -> Iterator[_Domains]:
+    """Yields the levels, lowest first, with the slot at that level of each row.
+
+    Copies, since nodes may come and go before they are used.
+    """
     slots = np.arange(tree.rows.size, dtype=np.int64)
     if tree.rows is not tree.levels[-1]:
         slots = tree.rows.parent[slots]
     for number in range(tree.depth - 1, -1, -1):
         level = tree.levels[number]
         ids = level.ids()
-
-        def total(of_rows: Ints, slots: Ints = slots, size: int = level.size, ids: Ints = ids) -> Ints:
-            sums = np.zeros(size, dtype=np.int64)
-            np.add.at(sums, slots, of_rows)
-            return sums[ids]
-
-        by_resource = {name: {state: total(each) for state, each in states.items()} for name, states in amounts.items()}
-        gangs = {shape: int(total(each).max(initial=0)) for shape, each in pods.items()}
-        paths = [level.paths[slot] for slot in ids.tolist()]
-        levels.append(LevelFigures(tree.shape.levels[number], paths, by_resource, gangs))
+        yield _Domains(tree.shape.levels[number], level.size, ids, [level.paths[slot] for slot in ids.tolist()], slots)
         slots = level.parent[slots]
+
+
+def _figures(
+    domains: Sequence[_Domains],
+    amounts: Mapping[str, Mapping[State, Ints]],
+    pods: Mapping[str, Ints],
+    unusable: Mapping[str, int],
+) -> FlavorFigures:
+    levels = []
+    for level in domains:
+        by_resource = {
+            name: {state: level.total(each) for state, each in states.items()} for name, states in amounts.items()
+        }
+        gangs = {shape: int(level.total(each).max(initial=0)) for shape, each in pods.items()}
+        levels.append(LevelFigures(level.name, level.paths, by_resource, gangs))
     totals = {
         name: {**{state: int(each.sum()) for state, each in states.items()}, State.UNUSABLE: unusable.get(name, 0)}
         for name, states in amounts.items()

@@ -160,6 +160,23 @@ def test_a_spare_host_may_be_given_back_while_the_figures_are_collected(sheet: S
     assert sheet.total() == {"free": 14, "held": 2}
 
 
+@pytest.mark.parametrize("moment", range(4))
+def test_a_node_may_come_while_the_figures_are_computed(sheet: Sheet, moment: int) -> None:
+    """Issue 19, must be shown 2: a storm logged an error when a node came between the sums of hosts and those of racks."""
+    sheet.renew()
+    sheet.ledger.apply(host("a3", "a"))
+    steps = sheet.gauges.renewed(FLAVOR)
+    for _ in range(moment):
+        next(steps)
+    sheet.ledger.apply(host("c1", "c"))
+    for _ in steps:
+        pass
+    sheet.renew()
+    assert sheet.domain(RACK, "a") == {"free": 12}
+    assert sheet.domain(RACK, "c") == {"free": 4}
+    assert sheet.total() == {"free": 24}
+
+
 def test_a_domain_that_goes_or_moves_keeps_no_series(sheet: Sheet) -> None:
     sheet.renew()
     sheet.ledger.apply(ObjectRemoved(RemovedKind.NODE, "b2"))
