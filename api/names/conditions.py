@@ -199,6 +199,8 @@ class PodsHeldReason:
 
     UNLIKE_PODS: Final = "PodGroupInconsistent"
     """Pods of the group contradict each other or their Workload."""
+    GROUP_FINISHED: Final = "PodGroupFinished"
+    """Pods were created after the group's Workload had finished."""
     PODS_WAIT: Final = "PodsWait"
     """The message says what the pods wait for."""
 

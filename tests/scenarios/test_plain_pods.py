@@ -22,6 +22,7 @@ from api.names import (
     POD_GROUP_INDEX_LABEL,
     POD_GROUP_NAME,
     POD_GROUP_TOTAL_COUNT,
+    PODS_HELD,
     QUEUE_NAME_LABEL,
     REQUIRED_TOPOLOGY,
     RETRIABLE_IN_GROUP,
@@ -195,6 +196,45 @@ async def test_a_group_goes_to_two_hosts_of_a_rack_and_a_replacement_takes_the_s
 
 async def _free(here: Site, name: str) -> bool:
     return not (await state(here, name))["metadata"].get("finalizers")
+
+
+async def test_a_pod_that_comes_after_its_group_has_finished_says_why_it_waits(site: MakeSite) -> None:
+    """Issue 16, C: nobody may replace the failed pod of this group, and one who tries it is told."""
+    here = site("pod-group-ended")
+    await here.open({"b1": {"r1": 1}})
+    fixed = {RETRIABLE_IN_GROUP: "false"}
+    await here.make(PODS, a_member(here, "once", 0, 1, more=fixed))
+    await bound(here, "once-0")
+    await here.kube.patch(
+        PODS, "once-0", {"status": {"phase": "Failed"}}, here.name, kind=PatchKind.MERGE, subresource="status"
+    )
+
+    async def held() -> str:
+        ended = await workload(here, "once")
+        found = find_condition(ended.status.conditions, PODS_HELD) if ended else None
+        return found.reason if found else ""
+
+    async def finished() -> bool:
+        ended = await workload(here, "once")
+        return ended is not None and is_true(ended.status.conditions, FINISHED)
+
+    await eventually("the group has finished", finished)
+    assert not await held()
+    await here.make(PODS, a_member(here, "once", 0, 1, name="again", more=fixed))
+
+    async def told() -> bool:
+        events = (await here.kube.list(EVENTS, here.name)).items
+        about = [one["message"] for one in events if one["involvedObject"].get("name") == "again"]
+        return any("its Workload has finished (Pods succeeded: 0/1.)" in message for message in about)
+
+    await eventually("the new pod says why it waits", told)
+
+    async def said() -> bool:
+        return await held() == "PodGroupFinished"
+
+    await eventually("the Workload says that it holds a pod", said)
+    await here.kube.delete(PODS, "once-0", here.name)
+    await bound(here, "again")  # the Workload has gone with the pods that owned it
 
 
 async def test_an_evicted_group_is_ended_gives_its_place_and_comes_back_with_new_pods(site: MakeSite) -> None:

@@ -33,7 +33,7 @@ from admission.controllers.pods.compose import adopt, composed, ending_with, is_
 from admission.controllers.pods.replacements import with_replacements
 from admission.controllers.pods.set_slices import is_elastic, startable
 from admission.controllers.pods.start import beyond, starts
-from admission.controllers.pods.workload_updates import corrected, followed, uncomposed, unlike
+from admission.controllers.pods.workload_updates import corrected, followed, released_at_end, uncomposed, unlike
 from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import MAIN, PodUnit, SortedMembers, TooFewPods, UnlikePods, sort_out, youngest
 from admission.integrations.podset import PodSetConflict
@@ -130,9 +130,11 @@ class _PodGroupPlanner:
     # ---- the end
 
     def _ended(self, workloads: Sequence[Workload], reason: str, message: str) -> PodGroupPlan:
-        """Finishes the Workload and releases the pods; once both are done, the Workload loses its finalizer."""
-        released = self._release(self._unit.pods)
-        result = NOTHING
+        """Finishes the Workload and releases the pods; once both are done, the Workload loses its finalizer.
+
+        Pods that came too late get an event: as in Kueue they stay gated, since a finished Workload starts no more pods.
+        """
+        released, result = released_at_end(self._unit.pods, workloads, message), NOTHING
         for workload in workloads:
             event = PlannedEvent("FinishedWorkload", f"Workload '{workload.key}' is declared finished")
             if not is_true(workload.status.conditions, names.FINISHED) and not workload.metadata.deletion_timestamp:

@@ -13,15 +13,14 @@ from admission.controllers.actions import PatchWorkload, PlannedEvent, SetStatus
 from admission.controllers.conditions import MESSAGE_LIMIT, with_condition, without
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.workload import PriorityClassMissing, spec_patch
-from admission.controllers.pods.actions import NOTHING, PodGroupPlan
+from admission.controllers.pods.actions import NOTHING, PodGroupPlan, ReleasePod
 from admission.controllers.pods.compose import priority_label, spec_of
+from admission.integrations.pod import QueuedPod
 from admission.integrations.podgroup import PodUnit, TooFewPods, UnlikePods
 from api import names
 from api.errors import InvalidObject
 from api.meta import find_condition, is_true
 from api.workloads import Workload
-
-"""Stowage's own event on a group from which no Workload can be composed; Kueue only logs it."""
 
 
 def unlike(error: InvalidObject) -> PodGroupPlan:
@@ -39,19 +38,42 @@ def uncomposed(error: InvalidObject | PriorityClassMissing) -> PodGroupPlan:
     return PodGroupPlan(events=(PlannedEvent(reason, str(error), "Warning"),), note=str(error))
 
 
+def released_at_end(pods: Sequence[QueuedPod], workloads: Sequence[Workload], message: str) -> PodGroupPlan:
+    """Releases the pods of a unit whose Workloads have finished, or finish now with this message.
+
+    Pods that came too late get an event, since as in Kueue they stay gated.
+    """
+    late = {pod.key for pod in pods if pod.gated and not pod.deleted and not pod.terminated}
+    found = (find_condition(workload.status.conditions, names.FINISHED) for workload in workloads)
+    why = next((each.message for each in found if each is not None and each.message), message)
+    note = (
+        f"its Workload has finished{f' ({why})' if why else ''} and starts no more pods; delete the pods that have "
+        "ended, and the Workload if it stays, or create this pod in another group"
+    )
+    events = (PlannedEvent(names.PodsHeldReason.GROUP_FINISHED, note, "Warning"),)
+    actions = tuple(ReleasePod(pod, events if pod.key in late else ()) for pod in pods if pod.held)
+    return PodGroupPlan(actions, note=note if late else "")
+
+
 def with_reason(made: PodGroupPlan, workloads: Sequence[Workload], now: float) -> PodGroupPlan:
     """Adds to the plan that the only Workload's status states why pods are held, unless the plan writes that Workload.
 
-    While a gang has no quota, QuotaReserved=False states the reason instead.
+    While a gang has no quota, QuotaReserved=False states the reason instead. A finished Workload holds only pods that came too
+    late for it.
     """
     if len(workloads) != 1 or any(getattr(action, "workload", None) is not None for action in made.actions):
         return made
     (workload,) = workloads
     state, status = workload.status.conditions, workload.status
-    if is_true(state, names.FINISHED) or workload.metadata.deletion_timestamp:
+    if workload.metadata.deletion_timestamp:
         return made
-    reason = next((event.reason for event in made.events if event.message in made.note), names.PodsHeldReason.PODS_WAIT)
+    finished, reasons = is_true(state, names.FINISHED), names.PodsHeldReason
+    waits = reasons.GROUP_FINISHED if finished else reasons.PODS_WAIT
+    reason = next((event.reason for event in made.events if event.message in made.note), waits)
     old = find_condition(state, names.PODS_HELD)
+    about = (reason if made.note else "", old.reason if old else "")
+    if finished and reasons.GROUP_FINISHED not in about:
+        return made
     if not made.note or (reason == names.ReplacementReason.GANG_WAITING and not is_true(state, names.QUOTA_RESERVED)):
         return made if old is None else made.then(SetStatus(workload, without(status, names.PODS_HELD)))
     if old is not None and (old.reason, old.message) == (reason, made.note[:MESSAGE_LIMIT]):

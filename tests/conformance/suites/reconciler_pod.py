@@ -210,7 +210,7 @@ class PodReconciliation:
         self.events += [
             {"key": f"ns/{name}", "eventType": e.type, "reason": e.reason, "message": e.message}
             for e in events
-            if e.reason != PodsHeldReason.UNLIKE_PODS
+            if e.reason not in (PodsHeldReason.UNLIKE_PODS, PodsHeldReason.GROUP_FINISHED)  # Kueue says neither
         ]
 
 

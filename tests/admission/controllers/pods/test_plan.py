@@ -377,6 +377,31 @@ def test_the_workload_says_which_pod_is_held_though_it_has_quota_until_that_pod_
     assert held(told.model_copy(update={"status": said.status})) is None
 
 
+def test_pods_of_a_group_that_has_finished_say_why_they_wait() -> None:
+    """Issue 16, C: a group with `retriable-in-group: "false"` has finished, and then gets new pods, which stay gated."""
+    about: dict[str, Any] = {"group": "g", "total": 2, "annotations": {names.RETRIABLE_IN_GROUP: "false"}}
+    old = [wire(name, phase="Failed", gated=False, **about) for name in "ab"]
+    started = admitted(created(unit(*(wire(name, **about) for name in "ab"))))
+    (ends, *_) = plan(unit(*old), [started], AROUND, NOW).actions
+    assert isinstance(ends, SetStatus)
+    finished = started.model_copy(update={"status": ends.status})
+    made = plan(unit(*old, wire("c", **about)), [finished], AROUND, NOW)
+    why = (
+        "its Workload has finished (Pods succeeded: 0/2.) and starts no more pods; delete the pods that have ended, and "
+        "the Workload if it stays, or create this pod in another group"
+    )
+    said = [(action.pod.metadata.name, action.events) for action in made.actions if isinstance(action, ReleasePod)]
+    assert said == [("a", ()), ("b", ()), ("c", (PlannedEvent("PodGroupFinished", why, "Warning"),))]
+    *_, status = with_reason(made, [finished], NOW).actions
+    assert isinstance(status, SetStatus)
+    told = finished.model_copy(update={"status": status.status})
+    assert held(told) == ("PodGroupFinished", why)
+    gone = plan(unit(*old), [told], AROUND, NOW)
+    *_, status = with_reason(gone, [told], NOW).actions
+    assert isinstance(status, SetStatus)
+    assert held(told.model_copy(update={"status": status.status})) is None
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
