@@ -14,7 +14,7 @@ from admission.engine.queue.queueing_hints import QueueingHint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.scheduler_state import SchedulerState
 from tests.admission.engine.builders import BEST, CPU, STRICT, host, queue, racks, workload
-from tests.admission.engine.cycle.evicting_cluster import evicting, settle
+from tests.admission.engine.cycle.evicting_cluster import RECLAIM, evicting, settle
 
 strategies = pytest.mark.parametrize("strategy", [BEST, STRICT], ids=str)
 
@@ -173,3 +173,35 @@ def test_a_workload_that_waits_for_a_reservation_is_evaluated_when_its_owner_sta
     of.apply(host("two-0", "two-r", 4, "two"))
     assert decide(of) == [("Admit", "high"), ("Wait", "small")], "the victim leaves all the same"
     assert ends(of, "low") == [("Admit", "small")]
+
+
+def test_a_reservation_that_bars_one_head_does_not_bar_the_next_one_that_comes_before_its_owner() -> None:
+    """Issue 16, F1: "other" comes first because it borrows nothing, and may not use what is reserved for "later".
+
+    "earlier" is again in the StrictFIFO queue of "later", before it.
+    """
+    of = SchedulerState(Ledger(), PendingQueues())
+    of.apply(replace(racks(), topology=None, levels=()))
+    of.apply(evicting(queue("q", strategy=STRICT, cohort="c", tas=2), replace(RECLAIM, borrow_policy="LowerPriority")))
+    of.apply(queue("other", cohort="c", tas=4))
+    of.apply(runs("low", 4, 0))
+    of.apply(topologies("later", 5, 5, queued=1))
+    assert decide(of) == [("Preempt", "later")]
+    of.apply(topologies("earlier", 2, 5))
+    of.apply(replace(topologies("other", 3, 0), cluster_queue="other"))
+    assert decide(of) == [("Wait", "other"), ("Admit", "earlier")]
+
+
+def test_a_reservation_that_is_renewed_does_not_bar_a_workload_that_comes_before_its_owner() -> None:
+    """Issue 16, F1: a preemptor whose reservation ended has its turn before "higher", which was queued since."""
+    of = with_reservation()
+    of.apply(evicting(queue(tas=10)))
+    of.apply(topologies("higher", 3, 7, queued=1))
+    assert decide(of) == [("Wait", "high"), ("Admit", "higher")]
+
+
+def test_a_reservation_that_is_renewed_bars_the_workloads_behind_its_owner() -> None:
+    of = with_reservation()
+    of.apply(evicting(queue(tas=10)))
+    of.apply(topologies("lower", 3, 1, queued=1))
+    assert decide(of) == [("Wait", "high"), ("Wait", "lower")]
