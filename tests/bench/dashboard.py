@@ -12,6 +12,7 @@ import time
 
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
+from admission.dashboard.tools import TOOLS
 from admission.dashboard.viewer import LocalUser, Sight
 from tests.admission.dashboard.small_cluster import SmallCluster
 
@@ -39,9 +40,14 @@ async def measure(hosts: int) -> None:
         began = time.process_time()
         size = len(await dashboard.tree(viewer, "tas"))
         print(f"{text}: {(time.process_time() - began) * 1000:.1f} ms, {size / 1024:.0f} KiB")
-    began = time.process_time()
-    rows = len((await dashboard.workloads(viewer, {}))["items"])
-    print(f"list of {rows} workloads: {(time.process_time() - began) * 1000:.1f} ms")
+    for text in ("list of the workloads", "the same again"):
+        began = time.process_time()
+        rows = len((await dashboard.workloads(viewer, {}))["items"])
+        print(f"{text}: {(time.process_time() - began) * 1000:.1f} ms, {rows} workloads")
+    for name in ("occupancy", "workloads"):
+        began = time.process_time()
+        size = len((await TOOLS[name].call(dashboard, viewer, {}))[1])
+        print(f"tool {name}: {(time.process_time() - began) * 1000:.1f} ms, {size} bytes")
     with dashboard.clients.joined("bench") as queue:
         cluster.run("team", "lq", "late", "h00001", 2)
         began = time.process_time()
