@@ -1,17 +1,17 @@
 """Rules and board on the metrics of running processes: each alert fires for its fault, alone; each expression has an answer.
 
 promtool is Prometheus' own checker and engine, built from its module. The processes run on the embedded server, where a test
-can break what it likes. A fault of an installation is injected there; what only a defect would cause is counted by the
-product's code in this process, and added to what the process in question answers (`Scrape.added`).
+can break what it likes: each fault is injected there, or into the processes. Three alerts tell of a defect in Stowage itself,
+which nothing from outside can bring about; the controller gets such a defect while it runs (defects.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import io
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import aiohttp
@@ -19,33 +19,35 @@ import pytest
 import pytest_asyncio
 import yaml
 from aiohttp import web
-from prometheus_client import REGISTRY, generate_latest
 
-from admission import metrics
-from admission.controllers.ledger_audit import audited
-from admission.engine.model import ObjectRemoved, RemovedKind
-from admission.webhook.metrics import count_review
 from api.fake.request import RequestTarget
 from api.fake.server import FakeSettings
-from api.kube import metrics as of_access
 from api.kube.client import PatchKind
-from api.kube.lag import watch_loop
-from api.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS
-from api.kube.watch_lag import OwnWrites
-from api.names import SPARE_HOSTS
+from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, NODES, PODS, RESOURCE_FLAVORS
+from api.names import REQUIRE_TOPOLOGY, SPARE_HOSTS
 from hack import board
 from hack.controlplane.fixtures import built
 from hack.controlplane.prometheus import RECIPE
-from tests.admission.controllers.test_capacity_gauges import FLAVOR, Sheet, host
-from tests.admission.engine.test_ledger import book, pod
-from tests.admission.engine.test_ledger import host as gpu_host
-from tests.api.kube.clock import ManualClock
+from tests.e2e import defects
+from tests.e2e.defects import Defects
 from tests.e2e.timeline import END, HEALTHY, Promtool, Scrape, Scrapes, answered, firing, input_series
+from tests.scenarios.failures import paused
 from tests.scenarios.site import RACK, Site, eventually
 from tests.scenarios.stage import Stage, embedded
+from tests.scenarios.test_node_failure import patient
+from tests.scenarios.test_unbound import foreign
 
 in_loop = pytest.mark.asyncio(loop_scope="module")
 RULES = Path(__file__).resolve().parents[2] / "config" / "prometheus" / "rules.yaml"
+LATE = 6.0
+"""Seconds; StowageWatchLag allows five."""
+MANY_VALUES = (
+    b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE","object":{"a":['
+    + b"{}," * 100_000
+    + b"{}]}}}"
+)
+"""A review that takes its thread some hundredths of a second."""
+JSON = {"Content-Type": "application/json"}
 HEARD = "stowage_informer_last_event_timestamp_seconds"
 CONTROLLER, UNGATER, WEBHOOK = "controller", "ungater", "webhook"
 
@@ -59,6 +61,12 @@ class Faults:
 
     refuse: Callable[[web.Request, bytes], int | None] = lambda request, body: None
     silent: str = ""
+    late: str = ""
+    malformed: str = ""
+
+    def end(self) -> None:
+        """Of all of them."""
+        self.refuse, self.silent, self.late, self.malformed = lambda request, body: None, "", "", ""
 
     async def intercept(self, request: web.Request) -> web.StreamResponse | None:
         ours = "stowage-" in request.headers.get("User-Agent", "")
@@ -69,23 +77,33 @@ class Faults:
         return web.json_response(body, status=status)
 
     async def on_send(self, request: web.Request, target: RequestTarget, data: bytes) -> bytes | None:
-        return None if target.kind.plural == self.silent else data
+        plural = target.kind.plural
+        if plural == self.late:
+            await asyncio.sleep(LATE)
+        if plural == self.malformed:
+            data = data.replace(b'"labels":{', b'"labels":7,"others":{')
+        return None if plural == self.silent else data
 
 
 @dataclass
 class Watched:
     """The installation: processes on an embedded server, a site with work, and two scrapes while all was well.
 
-    `points` are those of each case. All faults were injected before the first test, one after the other.
+    `more` is a site with four hosts, which each case leaves empty.
+    `points` are those of each case, or `failed` has why there are none. All faults were injected before the first test, one
+    after the other.
     """
 
     stage: Stage
     site: Site
+    more: Site
     faults: Faults
+    defects: Defects
     promtool: Promtool
     first: Scrapes = field(default_factory=dict)
     second: Scrapes = field(default_factory=dict)
     points: dict[str, Points] = field(default_factory=dict)
+    failed: dict[str, Exception] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
 
     async def scrape(self) -> dict[str, Scrape | None]:
@@ -126,6 +144,20 @@ class Watched:
 
         return await eventually(what, seen, 60)
 
+    async def grows(self, what: str, process: str, metric: str, by: float, since: Scrapes, **labels: str) -> Scrapes:
+        """The first scrape in which a series of the metric with these labels is that much more than in `since`."""
+
+        async def seen() -> Scrapes | None:
+            found = await self.scrape()
+            now, was = found[process], since[process]
+            for key, value in now.values.items() if now and was else ():
+                named = key[0] == metric and labels.items() <= dict(key[1]).items()
+                if named and was and value - was.values.get(key, 0.0) >= by:
+                    return found
+            return None
+
+        return await eventually(what, seen, 60)
+
 
 async def text_of(port: int) -> str:
     async with (
@@ -146,8 +178,13 @@ async def watched(promtool: Promtool, tmp_path_factory: pytest.TempPathFactory) 
     faults = Faults()
     settings = FakeSettings(intercept=faults.intercept, on_send=faults.on_send, bookmark_seconds=0.5)
     async with embedded(tmp_path_factory.mktemp("alerts"), None, settings) as stage:
-        made = Watched(stage, Site(stage.kube, "watched"), faults, promtool)
+        controller, found = stage.processes.children[CONTROLLER], Defects(stage.processes.folder / "defect")
+        await controller.stop()
+        controller.launch = found.start
+        await stage.processes.restart(CONTROLLER)
+        made = Watched(stage, Site(stage.kube, "watched"), Site(stage.kube, "more"), faults, found, promtool)
         await made.site.open({"b1": {"r1": 3}})
+        await made.more.open({"b1": {"r1": 4}})
         await made.site.submit(made.site.job("too-large", 1, gpus=5))
         await made.site.waits("too-large", "TopologyPlacementFailed", "")
         await made.site.submit(made.site.job("early", 1, gpus=4))
@@ -159,7 +196,13 @@ async def watched(promtool: Promtool, tmp_path_factory: pytest.TempPathFactory) 
         made.second = await made.scrape()
         made.texts = {name: await text_of(each.health_port) for name, each in stage.processes.children.items()}
         for name, case in CASES.items():
-            made.points[name] = await case.inject(made)
+            try:
+                made.points[name] = await case.inject(made)
+            except Exception as failed:  # noqa: BLE001 - the other faults are injected all the same
+                made.failed[name] = failed
+            finally:
+                faults.end()
+                found.turn_on("")
         yield made
 
 
@@ -217,21 +260,6 @@ async def test_nothing_fires_while_all_is_well(watched: Watched) -> None:
 Inject = Callable[[Watched], Awaitable[Points]]
 
 
-def counted(process: str, do: Callable[[], Awaitable[None] | None]) -> Inject:
-    """The fault is what `do` makes the product's own code count in this process."""
-
-    async def inject(watched: Watched) -> Points:
-        before = Scrape.of(generate_latest(REGISTRY).decode(), time.time())
-        if (doing := do()) is not None:
-            await doing
-        after = Scrape.of(generate_latest(REGISTRY).decode(), time.time())
-        scrape = watched.second[process]
-        assert scrape is not None
-        return watched.first, watched.second, {**watched.second, process: scrape.added(before, after)}
-
-    return inject
-
-
 def killed(process: str) -> Inject:
     """The process ends and does not come back."""
 
@@ -257,7 +285,7 @@ async def half_of_the_requests_fail(watched: Watched) -> Points:
     watched.faults.refuse = refuse
     await watched.site.submit(watched.site.job("hindered", 1))
     await watched.site.running("hindered", 1)
-    watched.faults.refuse = lambda request, body: None
+    watched.faults.end()
     await watched.until("503", CONTROLLER, "stowage_api_requests_total", bool, code="503")
     return before, before, await watched.heard_since(before)
 
@@ -273,7 +301,7 @@ async def admissions_are_refused(watched: Watched) -> Points:
     await watched.site.submit(watched.site.job("refused", 1))
     await watched.until("one failed", CONTROLLER, "stowage_admission_writes_total", bool, outcome="failed")
     found = await watched.heard_since(before)
-    watched.faults.refuse = lambda request, body: None
+    watched.faults.end()
     await watched.site.running("refused", 1)
     return before, before, found
 
@@ -319,86 +347,180 @@ async def no_host_is_left_to_spare(watched: Watched) -> Points:
 
 async def a_node_is_cordoned(watched: Watched) -> Points:
     """One of four."""
-    sheet, node = Sheet(), host("a1", "a")
-    sheet.ledger.apply(replace(node, usable=False))
-    points = await counted(CONTROLLER, sheet.renew)(watched)
-    sheet.ledger.apply(ObjectRemoved(RemovedKind.FLAVOR, FLAVOR))
-    sheet.renew()
-    return points
+    before = await watched.scrape()
+    name = f"{watched.more.name}-b1-r1-0"
+    await watched.stage.kube.patch(NODES, name, {"spec": {"unschedulable": True}}, kind=PatchKind.MERGE)
+    await watched.until(
+        "it counts", CONTROLLER, "stowage_flavor_capacity", bool, state="unusable", flavor=watched.more.name
+    )
+    found = await watched.heard_since(before)
+    await watched.stage.kube.patch(NODES, name, {"spec": {"unschedulable": None}}, kind=PatchKind.MERGE)
+    await watched.until(
+        "it counts no more", CONTROLLER, "stowage_flavor_capacity", lambda value: not value, state="unusable",
+        flavor=watched.more.name,
+    )  # fmt: skip
+    return before, before, found
 
 
-async def the_ledger_is_wrong() -> None:
-    ledger = book(gpu_host("n1"))
-    ledger.apply(pod("foreign", "n1"))
-    ledger._capacity.nodes["n1"].foreign.clear()
-    await audited(ledger, pause=0.0)
+async def too_many_large_reviews(watched: Watched) -> Points:
+    """Sixteen at once, of which eight may wait for their thread."""
+    before = await watched.scrape()
+    url = f"{watched.stage.processes.webhook_url}/mutate-batch-v1-job"
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=120)) as session:
+
+        async def post() -> None:
+            async with session.post(url, data=io.BytesIO(MANY_VALUES), headers=JSON, ssl=False) as response:
+                await response.read()
+
+        await asyncio.gather(*(post() for _ in range(16)))
+    await watched.grows("some are refused", WEBHOOK, "stowage_reviews_total", 1, before, outcome="busy")
+    return before, before, await watched.heard_since(before)
 
 
-async def the_loop_is_held() -> None:
-    """Twice as often in a minute as the alert allows."""
-    watching = asyncio.create_task(watch_loop())
-    for _ in range(8):
-        await asyncio.sleep(0.05)
-        until = time.process_time() + 0.3
-        while time.process_time() < until:
-            pass
-    await asyncio.sleep(0.1)
-    watching.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await watching
+async def no_job_can_be_patched(watched: Watched) -> Points:
+    """Sixteen jobs that are admitted and not started, each tried again and again."""
+    before = await watched.scrape()
+
+    def refuse(request: web.Request, body: bytes) -> int | None:
+        return 403 if request.method == "PATCH" and "/jobs/" in request.path else None
+
+    watched.faults.refuse = refuse
+    names = [f"unpatched-{n}" for n in range(16)]
+    for name in names:
+        await watched.more.submit(watched.more.job(name, 1))
+    await watched.grows("reconciles fail", CONTROLLER, "stowage_reconcile_errors_total", 30, before, queue="jobs")
+    found = await watched.heard_since(before)
+    watched.faults.end()
+    for name in names:
+        await watched.more.running(name, 1)
+        await watched.more.remove(JOBS, name)
+    return before, before, found
 
 
-async def the_watch_is_late() -> None:
-    clock = ManualClock()
-    writes = OwnWrites(of_access.WATCH_LAG.labels("workloads"), clock)
-    for number in range(50):
-        writes.written(str(number), "1")
-    await clock.advance(20)
-    for number in range(50):
-        writes.delivered(str(number), "1")
+async def an_object_is_malformed(watched: Watched) -> Points:
+    """A node whose labels are a number."""
+    before = await watched.scrape()
+    name = f"{watched.more.name}-b1-r1-0"
+    watched.faults.malformed = "nodes"
+    await watched.stage.kube.patch(NODES, name, {"metadata": {"annotations": {"a": "1"}}}, kind=PatchKind.MERGE)
+    for process in (CONTROLLER, UNGATER):
+        metric = "stowage_informer_undecodable_total"
+        await watched.grows(f"{process} leaves it out", process, metric, 1, before, resource="nodes")
+    watched.faults.malformed = ""
+    found = await watched.heard_since(before)
+    await watched.stage.kube.patch(NODES, name, {"metadata": {"annotations": {"a": "2"}}}, kind=PatchKind.MERGE)
+    return before, before, found
 
 
-def gates_open_late() -> None:
-    for _ in range(10):
-        of_access.GATE_REMOVAL.labels("kueue.x-k8s.io/topology", "watched", "false").observe(90)
+async def the_watch_is_late(watched: Watched) -> Points:
+    """Of Workloads, by more than the alert allows."""
+    before = await watched.scrape()
+    watched.faults.late = "workloads"
+    await watched.more.submit(watched.more.job("late", 1))
+    metric = "stowage_watch_lag_seconds_sum"
+    await watched.grows("a change came late", CONTROLLER, metric, LATE, before, resource="workloads")
+    found = await watched.heard_since(before)
+    watched.faults.late = ""
+    await watched.more.running("late", 1)
+    await watched.more.remove(JOBS, "late")
+    return before, before, found
 
 
-def reconciles_fail() -> None:
-    of_access.RECONCILE_ERRORS.labels("jobs", "Forbidden").inc(10)
+async def the_ungater_stands_still(watched: Watched) -> Points:
+    """For longer than the alert allows after a job was admitted; then it opens the gates."""
+    before = await watched.scrape()
+    more = watched.more
+    with paused(watched.stage.processes.children[UNGATER]):
+        await more.submit(more.job("gated", 4))
+        await more.admitted("gated")
+        admitted = time.monotonic()
+
+        async def half_a_minute_has_passed() -> bool:
+            return time.monotonic() > admitted + 32
+
+        await eventually("half a minute has passed", half_a_minute_has_passed)
+    await more.running("gated", 4)
+    await watched.until("it leads again", UNGATER, "stowage_leader", bool, lease="stowage-ungater")
+    found = await watched.heard_since(before)
+    await more.remove(JOBS, "gated")
+    return before, before, found
+
+
+async def a_foreign_pod_takes_the_place(watched: Watched) -> Points:
+    """Of a pod of a gang, which kube-scheduler then refuses."""
+    taken = Site(watched.stage.kube, "taken")
+    await taken.open({"b1": {"r1": 2}})
+    await taken.submit(patient(taken.job("gang", 2, {REQUIRE_TOPOLOGY: RACK}, gpus=4)))
+    lost, _ = await taken.running("gang", 2)
+    before = await watched.scrape()
+    await taken.make(PODS, foreign(taken, lost["spec"]["nodeName"]))  # it waits for the host already
+    await taken.kube.delete(PODS, lost["metadata"]["name"], taken.name, grace_seconds=0)
+    metric = "stowage_pods_unschedulable_after_gate_total"
+    await watched.grows("the pod is refused", CONTROLLER, metric, 1, before, cluster_queue=taken.name)
+    found = await watched.heard_since(before)
+    await taken.kube.delete(PODS, "foreign", taken.name, grace_seconds=0)
+    await taken.running("gang", 2)
+    return before, before, found
+
+
+def a_defect(name: str, seen: Callable[[Watched], Awaitable[object]]) -> Inject:
+    """The controller has it until its effect is seen."""
+
+    async def inject(watched: Watched) -> Points:
+        before = await watched.scrape()
+        watched.defects.turn_on(name)
+        await seen(watched)
+        return before, before, await watched.heard_since(before)
+
+    return inject
+
+
+async def a_workload_is_set_aside(watched: Watched) -> None:
+    await watched.more.submit(watched.more.job("undecidable", 1))
+    await watched.until("it is set aside", CONTROLLER, "stowage_undecided_total", bool)
+    await watched.more.remove(JOBS, "undecidable")
+
+
+async def eight_jobs_come_one_by_one(watched: Watched) -> None:
+    """Each takes a cycle at least."""
+    for n in range(8):
+        await watched.more.submit(watched.more.job(f"slow-{n}", 1))
+        await watched.more.running(f"slow-{n}", 1)
+    for n in range(8):
+        await watched.more.remove(JOBS, f"slow-{n}")
+
+
+async def an_audit_has_found_it(watched: Watched) -> None:
+    """A foreign pod runs, which the ledger loses."""
+    await watched.more.make(PODS, foreign(watched.more, f"{watched.more.name}-b1-r1-3"))
+    await watched.until("it is found", CONTROLLER, "stowage_ledger_differences", bool)
 
 
 @dataclass(frozen=True)
 class Case:
-    """`after`: the minute after the fault's begin in which the alert fires first."""
+    """`after`: the minute after the fault's begin in which the alert fires first, or the first two that are possible."""
 
     alert: str
     inject: Inject
     after: int
+    latest: int | None = None
 
 
 CASES = {
-    "reviews-fail": Case(
-        "StowageWebhookFailing", counted(WEBHOOK, lambda: count_review("/mutate-batch-v1-job", "failed")), 6
-    ),
-    "loop-held": Case("StowageLoopHeld", counted(CONTROLLER, the_loop_is_held), 11),
-    "ledger-wrong": Case("StowageLedgerDrift", counted(CONTROLLER, the_ledger_is_wrong), 0),
-    "undecided": Case("StowageUndecided", counted(CONTROLLER, metrics.UNDECIDED.inc), 0),
-    "reconciles-fail": Case("StowageReconcilesFailing", counted(CONTROLLER, reconciles_fail), 13),
+    "reviews-refused": Case("StowageWebhookFailing", too_many_large_reviews, 6),
+    "reconciles-fail": Case("StowageReconcilesFailing", no_job_can_be_patched, 11, 13),
     "requests-fail": Case("StowageRequestsFailing", half_of_the_requests_fail, 6),
     "admissions-refused": Case("StowageAdmissionsNotWritten", admissions_are_refused, 5),
     "watch-silent": Case("StowageWatchSilent", a_watch_is_silent, 12),
-    "watch-late": Case("StowageWatchLag", counted(CONTROLLER, the_watch_is_late), 5),
-    "unreadable": Case(
-        "StowageObjectsUnreadable",
-        counted(CONTROLLER, lambda: of_access.INFORMER_UNDECODABLE.labels("nodes").inc()),
-        0,
-    ),
-    "gates-late": Case("StowageGatesSlow", counted(UNGATER, gates_open_late), 5),
-    "pods-refused": Case(
-        "StowagePodsUnschedulable", counted(CONTROLLER, lambda: metrics.UNSCHEDULABLE.labels("watched").inc()), 5
-    ),
+    "watch-late": Case("StowageWatchLag", the_watch_is_late, 5),
+    "unreadable": Case("StowageObjectsUnreadable", an_object_is_malformed, 0),
+    "gates-late": Case("StowageGatesSlow", the_ungater_stands_still, 5),
+    "pods-refused": Case("StowagePodsUnschedulable", a_foreign_pod_takes_the_place, 5),
     "no-spare-host": Case("StowageSpareHostsLacking", no_host_is_left_to_spare, 30),
     "nodes-unusable": Case("StowageNodesUnusable", a_node_is_cordoned, 15),
+    "loop-held": Case("StowageLoopHeld", a_defect(defects.LOOP_HELD, eight_jobs_come_one_by_one), 11),
+    "undecided": Case("StowageUndecided", a_defect(defects.UNDECIDED, a_workload_is_set_aside), 0),
+    "ledger-wrong": Case("StowageLedgerDrift", a_defect(defects.LEDGER_WRONG, an_audit_has_found_it), 0),
     # what follows leaves traces: a queue that is deleted, and processes that do not come back
     "queue-inactive": Case("StowageClusterQueueInactive", a_queue_names_no_flavor, 15),
     "no-webhook": Case("StowageWebhookDown", killed(WEBHOOK), 2),
@@ -415,7 +537,10 @@ def test_each_alert_has_a_case() -> None:
 @in_loop
 @pytest.mark.parametrize("name", CASES)
 async def test_a_fault_fires_its_alert_alone(watched: Watched, name: str) -> None:
+    if name in watched.failed:
+        raise watched.failed[name]
     case, points = CASES[name], watched.points[name]
     first = HEALTHY + case.after
-    questions = [*([firing(first - 1)] if case.after else []), firing(first, case.alert), firing(END - 1, case.alert)]
+    latest = HEALTHY + (case.latest or case.after)
+    questions = [*([firing(first - 1)] if case.after else []), firing(latest, case.alert), firing(END - 1, case.alert)]
     assert not watched.promtool.failures(name, input_series(*points), questions)

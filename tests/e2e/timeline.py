@@ -48,16 +48,6 @@ class Scrape:
                     growing.add(key)
         return cls(values, frozenset(growing), at)
 
-    def added(self, before: Scrape, after: Scrape) -> Scrape:
-        """With what code in the test's process did between two scrapes of it: more of what grows, other values of gauges."""
-        values = dict(self.values)
-        for key, value in after.values.items():
-            if value != before.values.get(key, 0.0):
-                values[key] = (
-                    values.get(key, 0.0) + value - before.values.get(key, 0.0) if key in after.growing else value
-                )
-        return Scrape(values, self.growing | after.growing, self.at)
-
 
 Scrapes = Mapping[str, Scrape | None]
 """By process; None where it does not answer."""
