@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from admission.controllers.checks import named
 from admission.controllers.node_replacement import failed_nodes
 from admission.controllers.readiness import unready
+from admission.engine.cycle import spare_hosts
 from admission.world.world import WorkloadFacts, World
 from api import names
 from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
-from api.names import GANG_STARTED, UNSCHEDULABLE
+from api.names import GANG_STARTED, HOSTS_HELD, UNSCHEDULABLE
 from api.workloads import Workload
 
 
@@ -68,7 +69,10 @@ def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[
 
 
 def add_states(world: World, workloads: Iterable[Workload]) -> None:
-    """Adds which workloads lost a node, which have pods that are not ready, and which have pods that no node accepts."""
+    """Adds which workloads lost a node, which have pods that are not ready, and which have pods that no node accepts.
+
+    Spare hosts that a Workload names are held, as far as they have room: by itself the engine may choose others.
+    """
     for workload in workloads:
         condition = find_condition(workload.status.conditions, UNSCHEDULABLE)
         if condition is not None and condition.status == "True":
@@ -77,3 +81,6 @@ def add_states(world: World, workloads: Iterable[Workload]) -> None:
             world.failed[workload.key] = tuple(nodes)
         if unready(workload):
             world.unready.add(workload.key)
+        held = find_condition(workload.status.conditions, HOSTS_HELD)
+        if held is not None and workload.key in world.ledger.spare_host_owners:
+            spare_hosts.hold(world.ledger, workload.key, spare_hosts.named_hosts(held.message))

@@ -101,7 +101,7 @@ async def test_the_status_of_the_queue_counts_the_spare_host(site: MakeSite) -> 
     await eventually("the queue shows it", counted)
 
 
-async def test_a_snapshot_of_the_controller_has_the_spare_hosts_that_it_holds(
+async def test_explanations_name_the_spare_hosts_that_the_controller_holds(
     site: MakeSite, stage: Stage, tmp_path: Path
 ) -> None:
     """Issue 19, 2: held while another host was in use, which is idle now and comes first by name."""
@@ -130,6 +130,7 @@ async def test_a_snapshot_of_the_controller_has_the_spare_hosts_that_it_holds(
     out = Console(file=io.StringIO(), width=160)
     asked = command.ExplainArguments(gang.key, snapshot=saved)
     assert command.run(asked, WorldRules(), out) == 0
+    assert f"spare hosts, free of pods: main: {spare}" in await explain(here, "gang", as_json=False), "and without it"
     assert f"spare hosts, free of pods: main: {spare}" in out.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
 
 

@@ -8,13 +8,17 @@ cycle, the second pass and `decide`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from admission.engine.cycle.nomination import Nomination
 from admission.engine.cycle.placed_requests import placed_requests
 from admission.engine.ledger import Ledger, spare_key
 from admission.engine.model import Admission, Assignment, FlavorResource, PodSetAdmission, Workload
+from admission.engine.topology.replace import on_hosts
+
+_MOST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +67,25 @@ def usage(ledger: Ledger, key: str) -> Mapping[FlavorResource, int]:
     return {} if holds is None else holds.usage()
 
 
-def hold(ledger: Ledger, key: str) -> str:
-    """Holds as many of the workload's spare hosts as exist. Returns why there are fewer than requested, or an empty text."""
+def named_hosts(text: str) -> dict[str, list[str]]:
+    """Returns the hosts by pod set that a `HeldHosts.text` names, at most 100 of each (the most that may be requested)."""
+    parts = (part.partition(": ") for part in text.split("; "))
+    return {name: hosts.split(", ")[:_MOST] for name, _, hosts in parts if hosts}
+
+
+def hold(ledger: Ledger, key: str, among: Mapping[str, Collection[str]] | None = None) -> str:
+    """Holds as many of the workload's spare hosts as exist. Returns why there are fewer than requested, or an empty text.
+
+    `among`: by pod set, the only hosts to look at; None for all. `hold_missing` looks at the others.
+    """
     release(ledger, key)
     workload, admission = ledger.workload(key), ledger.admission(key)
     if workload is None or admission is None or workload.evicted or not requested_hosts(workload):
         return ""
-    found = ledger.placement.spare_hosts(list(placed_requests(ledger, workload, admission)))
+    requests = list(placed_requests(ledger, workload, admission))
+    if among is not None:
+        requests = [on_hosts(request, "In", among.get(request.pod_set.name, ())) for request in requests]
+    found = ledger.placement.spare_hosts(requests)
     holds = tuple(_spares(admission, found.held))
     if holds:
         pod_sets = tuple(
@@ -78,7 +94,11 @@ def hold(ledger: Ledger, key: str) -> str:
         own = replace(workload, key=spare_key(key), pod_sets=pod_sets, admission=None, gang=None)
         ledger.hold(own, Admission(admission.cluster_queue, holds))
     if key in ledger.spare_host_owners:
-        ledger.journal.put(ledger.spare_host_owners, key, 0 if found.shortage is None else _generation(ledger, key))
+        ledger.journal.put(
+            ledger.spare_host_owners,
+            key,
+            0 if found.shortage is None or among is not None else _generation(ledger, key),
+        )
     return "" if found.shortage is None else found.shortage.message
 
 
