@@ -96,8 +96,11 @@ class _Controller:
         return f"not listed yet: {', '.join(unlisted)}" if unlisted else None
 
     def snapshot(self) -> bytes:
-        """Returns a snapshot of the next decision's input. It is consistent, because a cycle runs without interruption."""
+        """Returns a snapshot of the next decision's input, in a copy of the process. It is consistent, because a cycle runs
+        without interruption.
+        """
         decides = self._decides
+        decides.feed.finish()
         readiness = decides.context.readiness
         unready = readiness.waited_for(decides.scheduler.admitting) if readiness else None
         return capture(

@@ -130,6 +130,7 @@ def deciding(shared: Shared) -> Deciding:
     by_eviction = settings.wait_for_pods_ready.requeuing_strategy.timestamp == "Eviction"
     feed = Feed(views, state, due.set, rules=settings.resources.rules(), by_eviction=by_eviction)
     feed.count_in_steps()
+    feed.refresh_in_steps()
     shared.job_kinds.on_change(feed.kinds_changed)
     readiness = _readiness(shared, state, due)
     explainer = Explainer(
@@ -179,6 +180,7 @@ def living(shared: Shared, decides: Deciding) -> ProcessPart:
         section.workload_workers,
         rules=lifecycle_rules(settings),
     )
+    decides.feed.on_validation_error(workloads.again)
     shared.job_kinds.on_change(workloads.kinds_changed)
     evictor, waiting = Evictor(writer, views, recorder), unbound_informer(shared.kube)
     failures = FailureRules(together=section.replace_nodes_together)

@@ -5,23 +5,24 @@ Changes without effect on the engine (a node's heartbeat, a status that Stowage 
 workload that it could help and requests a cycle. An object that cannot be converted is logged with name and field, and its last
 valid state stays in force; for a Workload, the status reports the validation error.
 
-The capacity of an evicted workload is free when its pods have left (`_lingers`). While an admission or an eviction is being
-written, the scheduler owns the Workload: older states that the watch still shows are ignored (`hold`, `let_go`).
+A change that concerns many waiting workloads converts them in rounds of short steps (affected.py), and a cycle decides between
+two rounds (`settled`). The capacity of an evicted workload is free when its pods have left (`_lingers`). While an admission or
+an eviction is being written, the scheduler owns the Workload: older states that the watch still shows are ignored (`hold`,
+`let_go`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_QUEUE, BY_REPLACED, ClusterView
+from admission.controllers.affected import AffectedWorkloads
+from admission.controllers.cluster_view import BY_REPLACED, ClusterView
 from admission.controllers.elastic.translation import queue_name
 from admission.controllers.in_steps import InSteps
 from admission.controllers.node_amounts import AmountsChanged
 from admission.controllers.projection import ProjectedPod
-from admission.controllers.resources import LimitRange
-from admission.controllers.runtime_classes import RuntimeClass
 from admission.controllers.sakkara_trees import TreesChanged
 from admission.controllers.slice_index import SliceIndex
 from admission.controllers.workload_conversion import WorkloadConversion
@@ -33,13 +34,15 @@ from api.kube.store import Change, ChangeType
 from api.meta import is_true
 from api.names import ELASTIC_QUOTA_LABEL, FINISHED, QUOTA_RESERVED
 from api.pods import Namespace, Node
-from api.queues import ClusterQueue, Cohort, LocalQueue
+from api.queues import ClusterQueue, Cohort
 from api.topology import ResourceFlavor, Topology
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
 
 _DELETED = ChangeType.DELETED
+_FEW = 16
+"""So many workloads that depend on another one are converted with it; more are converted in a round."""
 
 
 class Feed:
@@ -66,17 +69,15 @@ class Feed:
         self._slices = SliceIndex(views, state)
         self.conversion = WorkloadConversion(views, self._slices, rules, by_eviction=by_eviction)
         self._counting = InSteps()
+        self._affected = AffectedWorkloads(views, self._refresh_one, request_cycle)
+        self._tell_error: Callable[[str], None] = lambda key: None
         views.topologies.add_handler(self._topology_changed)
         views.trees.add_handler(self._trees_changed)
         views.flavors.add_handler(self._flavor_changed)
         views.cohorts.add_handler(self._cohort_changed)
         views.checks.add_handler(lambda _: self._requeue_all())
         views.cluster_queues.add_handler(self._cluster_queue_changed)
-        views.local_queues.add_handler(self._local_queue_changed)
         views.namespaces.add_handler(self._namespace_changed)
-        views.limit_ranges.add_handler(self._limits_changed)
-        views.runtime_classes.add_handler(self._runtime_changed)
-        views.volumes.add_handler(self._volumes_changed)
         views.devices.add_handler(self._amounts_changed)
         views.volumes.attachments.add_handler(self._amounts_changed)
         views.volumes.local.add_handler(self._amounts_changed)
@@ -88,6 +89,22 @@ class Feed:
     def validation_error(self, workload: Workload) -> str | None:
         """Returns the error that keeps the engine from accepting the Workload, or None."""
         return self._validation_errors.get(workload.key)
+
+    def on_validation_error(self, fn: Callable[[str], None]) -> None:
+        """Calls `fn` with the key of a Workload whose `validation_error` has changed."""
+        self._tell_error = fn
+
+    def refresh_in_steps(self) -> None:
+        """Converts many workloads in rounds of short steps, for a loop that others share: `settled` waits for them."""
+        self._affected.rounds.in_steps = True
+
+    async def settled(self) -> None:
+        """Waits until each change is handled for all workloads that it concerns; see Rounds.settled."""
+        await self._affected.rounds.settled()
+
+    def finish(self) -> None:
+        """Handles all changes now, for a copy of the process that reads the state."""
+        self._affected.rounds.finish()
 
     def count_in_steps(self) -> None:
         """Counts bound pods for pod terms in steps, for a loop that others share: workloads with pod terms wait until then."""
@@ -162,7 +179,7 @@ class Feed:
         if change.key == queue_name(namespace):
             self._views.outside.forget(namespace)
         self._state.apply(model.ObjectRemoved(model.RemovedKind.CLUSTER_QUEUE, change.key))
-        self._refresh_queue(change.key)
+        self._affected.by_cluster_queue(change.key)
 
     def _set_cluster_queue(self, queue: ClusterQueue) -> None:
         activity = self._views.activity(queue)
@@ -182,7 +199,7 @@ class Feed:
             return
         self._cluster_queues[queue.key] = new
         self._state.apply(new)
-        self._refresh_queue(queue.key)
+        self._affected.by_cluster_queue(queue.key)
         self._request_cycle()
 
     def _outside_changed(self, namespace: str) -> None:
@@ -191,10 +208,6 @@ class Feed:
         if queue is not None:
             self._set_cluster_queue(queue)
 
-    def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
-        if change.old is None or change.type is _DELETED or change.old.spec != change.object.spec:
-            self._refresh(self._views.workloads.by_index(BY_QUEUE, change.key))
-
     def _namespace_changed(self, change: Change[Namespace]) -> None:
         if change.type is _DELETED:
             self._apply(model.ObjectRemoved(model.RemovedKind.NAMESPACE, change.key))
@@ -202,43 +215,11 @@ class Feed:
         if change.old is not None and change.old.metadata.labels == change.object.metadata.labels:
             return
         self._apply(model.Namespace(change.key, change.object.metadata.labels))
-        self._refresh(
-            workload
-            for workload in self._views.workloads.objects.values()
-            # With quota, a workload no longer depends on the queue's namespace selector, and thousands may run.
-            if workload.metadata.namespace == change.key and not is_true(workload.status.conditions, QUOTA_RESERVED)
-        )
-
-    def _limits_changed(self, change: Change[LimitRange]) -> None:
-        if change.type is not _DELETED and change.old is not None and change.old.spec == change.object.spec:
-            return
-        namespace = change.object.metadata.namespace
-        self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.namespace == namespace)
-        self._request_cycle()
+        self._affected.by_namespace(change.key)
 
     def kinds_changed(self) -> None:
-        """Converts every workload with an owner again, after a change of the managed job kinds."""
-        self._refresh(w for w in self._views.workloads.objects.values() if w.metadata.owner_references)
-        self._request_cycle()
-
-    def _runtime_changed(self, change: Change[RuntimeClass]) -> None:
-        if change.type is not _DELETED and change.old is not None and change.old.given == change.object.given:
-            return
-        name = change.object.metadata.name
-        self._refresh(
-            workload
-            for workload in self._views.workloads.objects.values()
-            if any((p.template.get("spec") or {}).get("runtimeClassName") == name for p in workload.spec.pod_sets)
-        )
-        self._request_cycle()
-
-    def _volumes_changed(self, workloads: Iterable[Workload]) -> None:
-        self._refresh(workloads)
-        self._request_cycle()
-
-    def _refresh_queue(self, name: str) -> None:
-        for local in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name):
-            self._refresh(self._views.workloads.by_index(BY_QUEUE, local.key))
+        """Converts the workloads again after a change of the managed job kinds."""
+        self._affected.by_kinds()
 
     # ---- nodes and pods
 
@@ -291,7 +272,7 @@ class Feed:
         for seen in changed.pods:
             if seen.bound is not None:
                 self._apply(self._counted(seen, seen.bound))
-        self._refresh(changed.workloads)
+        self._affected.add(changed.workloads)
         self._request_cycle()
 
     def _apply(self, event: model.Event) -> None:
@@ -339,14 +320,22 @@ class Feed:
             self._take(change.object)
         self._refresh(self._slices.related_slices(change.object))
 
-    def _refresh(self, workloads: Iterable[Workload]) -> None:
+    def _refresh(self, workloads: Sequence[Workload]) -> None:
+        """Converts workloads that depend on another one, usually one or two."""
+        if len(workloads) > _FEW:
+            self._affected.add(workloads)
+            return
         for workload in workloads:
-            if workload.key not in self._held:
-                self._take(workload)
+            self._refresh_one(workload.key)
+
+    def _refresh_one(self, key: str) -> None:
+        workload = self._views.workloads.objects.get(key)
+        if workload is not None and key not in self._held:
+            self._take(workload)
 
     def _remove(self, key: str) -> None:
         """Removes the workload; the pods of its job count for the remaining slice."""
-        self._validation_errors.pop(key, None)
+        self._set_error(key, None)
         self._lingering.discard(key)
         pods = self._state.ledger.allocations.pods_of(key)
         seen = [found for pod in sorted(pods) if (found := self._views.pods.objects.get(pod)) is not None]
@@ -364,10 +353,10 @@ class Feed:
         try:
             taken = self.conversion.converted(workload)
         except InvalidObject as bad:
-            self._validation_errors[key] = str(bad)
+            self._set_error(key, str(bad))
             self._leave_out(workload)
             return
-        self._validation_errors.pop(key, None)
+        self._set_error(key, None)
         if taken.admission is None and self._lingers(key):
             self._lingering.add(key)
             return
@@ -376,6 +365,15 @@ class Feed:
         if taken.admission is not None:
             for pod in self._slices.pods_to_move(workload):
                 self._apply(pod)
+
+    def _set_error(self, key: str, error: str | None) -> None:
+        if self._validation_errors.get(key) == error:
+            return
+        if error is None:
+            del self._validation_errors[key]
+        else:
+            self._validation_errors[key] = error
+        self._tell_error(key)
 
     def _lingers(self, key: str) -> bool:
         """Reports whether pods of an evicted workload without quota still occupy usable nodes.

@@ -3,8 +3,8 @@
 It runs on the leader only. A cycle charges its admissions to the ledger at once; admission_writer.py writes each of them while
 the next cycle already runs. If a write fails, the feed restores the Workload as the watch shows it. If the outcome is unknown,
 the charge stays until the Workload has been read, so no capacity is given twice. pending_evictions.py writes evictions in the
-same way. Running workloads that lost a node, and elastic jobs that shrank, come before each cycle (node_replacement.py,
-kept_places.py).
+same way. A cycle never sees a change that is handled for some workloads only (`Feed.settled`). Running workloads that lost a
+node, and elastic jobs that shrank, come before each cycle (node_replacement.py, kept_places.py).
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ class Scheduler:
             context.cycle_due.set()
             while True:
                 await self._wait()
+                await context.feed.settled()
                 context.cycle_due.clear()
                 for decision in self._repairs.decisions(self._admitting):
                     self._repair(decision, writes)

@@ -15,6 +15,7 @@ from admission import metrics
 from admission.controllers import conditions, lifecycle, unsupported_fields
 from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_QUEUE, Views
 from admission.controllers.evictor import Evictor
+from admission.controllers.rounds import Rounds
 from admission.controllers.status import patch_status
 from admission.integrations.owners import is_ours
 from api.errors import Conflict, NotFound
@@ -56,6 +57,8 @@ class WorkloadController:
         self._evictor = Evictor(kube, views, recorder, now)
         self._reconciler = Reconciler("workloads", self._reconcile, workers=workers)
         self._revalued: set[str] = set()
+        self._rounds = Rounds("workloads", self.again, in_steps=True)
+        self._revaluing = Rounds("workloads", self._revalue_later, in_steps=True)
         views.workloads.add_handler(self._workload_changed)
         views.local_queues.add_handler(self._local_queue_changed)
         views.cluster_queues.add_handler(self._cluster_queue_changed)
@@ -94,24 +97,33 @@ class WorkloadController:
         """Queues the class's Workloads for its new value; Workloads of a deleted class keep theirs."""
         if change.type is ChangeType.DELETED or (change.old is not None and change.old.value == change.object.value):
             return
-        for workload in self._views.workloads.objects.values():
-            if _class_of(workload) == change.key and workload.spec.priority != change.object.value:
-                self._revalued.add(workload.key)
-                self._reconciler.add(workload.key)
+        name, value = change.key, change.object.value
+        self._revaluing.add_where(
+            name, self._views.workloads.objects, lambda w: _class_of(w) == name and w.spec.priority != value
+        )
+
+    def _revalue_later(self, key: str) -> None:
+        self._revalued.add(key)
+        self._reconciler.add(key)
 
     def _all_waiting(self) -> None:
-        self._add(w for w in self._views.workloads.objects.values() if not is_true(w.status.conditions, QUOTA_RESERVED))
+        self._scan("waiting", lambda w: not is_true(w.status.conditions, QUOTA_RESERVED))
 
     def _add(self, workloads: Iterable[Workload]) -> None:
-        for workload in workloads:
-            if not self._settled(workload):
-                self._reconciler.add(workload.key)
+        self._rounds.add(workload.key for workload in workloads)
+
+    def again(self, key: str) -> None:
+        """Reconciles the Workload again, unless nothing remains to be done."""
+        workload = self._views.workloads.objects.get(key)
+        if workload is not None and not self._settled(workload):
+            self._reconciler.add(key)
 
     def kinds_changed(self) -> None:
         """Reconciles every Workload with an owner, after a change of the managed job kinds."""
-        for workload in self._views.workloads.objects.values():
-            if workload.metadata.owner_references:
-                self._reconciler.add(workload.key)
+        self._scan("kinds", lambda w: bool(w.metadata.owner_references))
+
+    def _scan(self, name: str, concerned: Callable[[Workload], bool]) -> None:
+        self._rounds.add_where(name, self._views.workloads.objects, concerned)
 
     def _settled(self, workload: Workload) -> bool:
         """Reports whether nothing remains to be done: finished, kept forever, and not being deleted."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any, cast
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NoReturn, cast
 
 from admission import metrics
 from admission.controllers.cluster_view import Views
@@ -33,19 +35,53 @@ class RecordedRequests:
         self.reasons.pop(key, None)
 
 
+class DecidingCluster:
+    """A scheduler over the cluster that decides and writes nothing."""
+
+    def __init__(self, cluster: FullNode) -> None:
+        self.requests, self._decided = RecordedRequests(), asyncio.Event()
+        self.admitted: list[str] = []
+        world = cluster.world
+        view: Any = cluster.objects.view
+        context = SchedulerContext(
+            cluster.objects.feed, world.ledger, world.queues, asyncio.Event(), ControllerSection()
+        )
+        self.due = context.cycle_due
+        waits, recorder = cast("WaitReporter", self.requests), cast("EventRecorder", None)
+        kube, views = cast("Kube", self), cast("Views", view)
+        self.scheduler = Scheduler(kube, views, context, waits, recorder, lambda: world.now)
+        self.scheduler.after_cycle(self._decided.set)
+
+    async def patch(self, _: object, name: str, *__: object, **___: object) -> NoReturn:
+        """An admission that is never written."""
+        self.admitted.append(name)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def next_cycle(self) -> None:
+        self._decided.clear()
+        self.due.set()
+        await self._decided.wait()
+
+
+@asynccontextmanager
+async def deciding(cluster: FullNode) -> AsyncIterator[DecidingCluster]:
+    """Runs a scheduler meanwhile."""
+    found = DecidingCluster(cluster)
+    task = asyncio.create_task(found.scheduler.run())
+    try:
+        yield found
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
 async def told(cluster: FullNode) -> dict[str, WaitReason]:
     """What workloads are told by the first cycle that tells any."""
-    found, world = RecordedRequests(), cluster.world
-    view: Any = cluster.objects.view
-    context = SchedulerContext(cluster.objects.feed, world.ledger, world.queues, asyncio.Event(), ControllerSection())
-    waits, recorder = cast("WaitReporter", found), cast("EventRecorder", None)
-    scheduler = Scheduler(cast("Kube", None), cast("Views", view), context, waits, recorder, lambda: world.now)
-    task = asyncio.create_task(scheduler.run())
-    await asyncio.wait_for(found.some.wait(), 30)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-    return found.reasons
+    async with deciding(cluster) as found:
+        await asyncio.wait_for(found.requests.some.wait(), 30)
+    return found.requests.reasons
 
 
 async def test_repeated_preemptions_are_counted() -> None:

@@ -1,0 +1,79 @@
+"""Finds the workloads that a change of another object concerns, which may be thousands, and has them converted in rounds of
+short steps (rounds.py). Part of the feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from admission.controllers.cluster_view import BY_CLUSTER_QUEUE, BY_QUEUE, ClusterView
+from admission.controllers.resources import LimitRange
+from admission.controllers.rounds import Rounds
+from admission.controllers.runtime_classes import RuntimeClass, named
+from api.kube.store import Change, ChangeType
+from api.meta import is_true
+from api.names import FINISHED, QUOTA_RESERVED
+from api.queues import LocalQueue
+from api.workloads import Workload
+
+_DELETED = ChangeType.DELETED
+
+
+class AffectedWorkloads:
+    """`refresh` converts the Workload of a key; `request_cycle` is called after each round."""
+
+    def __init__(self, views: ClusterView, refresh: Callable[[str], None], request_cycle: Callable[[], None]) -> None:
+        self._views = views
+        self.rounds = Rounds("workloads", refresh, request_cycle)
+        views.local_queues.add_handler(self._local_queue_changed)
+        views.limit_ranges.add_handler(self._limits_changed)
+        views.runtime_classes.add_handler(self._runtime_changed)
+        views.volumes.add_handler(self.add)
+
+    def add(self, workloads: Iterable[Workload]) -> None:
+        """Has these Workloads converted."""
+        self.rounds.add(workload.key for workload in workloads)
+
+    def by_cluster_queue(self, name: str) -> None:
+        """Has the Workloads of a ClusterQueue converted."""
+        for local in self._views.local_queues.by_index(BY_CLUSTER_QUEUE, name):
+            self.add(self._views.workloads.by_index(BY_QUEUE, local.key))
+
+    def by_namespace(self, name: str) -> None:
+        """Has the Workloads converted that wait in a namespace with new labels.
+
+        With quota, a Workload no longer depends on the queue's namespace selector, and thousands may run.
+        """
+        self._scan(f"namespace {name}", lambda w: w.metadata.namespace == name and _waits(w))
+
+    def by_kinds(self) -> None:
+        """Has the Workloads with an owner converted, after a change of the managed job kinds."""
+        self._scan("kinds", lambda w: bool(w.metadata.owner_references))
+
+    def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
+        if change.old is None or change.type is _DELETED or change.old.spec != change.object.spec:
+            self.add(self._views.workloads.by_index(BY_QUEUE, change.key))
+
+    def _limits_changed(self, change: Change[LimitRange]) -> None:
+        if change.type is not _DELETED and change.old is not None and change.old.spec == change.object.spec:
+            return
+        namespace = change.object.metadata.namespace
+        self._scan(f"limits {namespace}", lambda w: w.metadata.namespace == namespace)
+
+    def _runtime_changed(self, change: Change[RuntimeClass]) -> None:
+        if change.type is not _DELETED and change.old is not None and change.old.given == change.object.given:
+            return
+        name = change.object.metadata.name
+        self._scan(f"runtime class {name}", lambda w: any(each == name for _, _, each in named(w)))
+
+    def _scan(self, name: str, concerned: Callable[[Workload], bool]) -> None:
+        """Has the unfinished Workloads converted that the change concerns."""
+        self.rounds.add_where(name, self._views.workloads.objects, lambda w: concerned(w) and not _finished(w))
+
+
+def _waits(workload: Workload) -> bool:
+    return not is_true(workload.status.conditions, QUOTA_RESERVED)
+
+
+def _finished(workload: Workload) -> bool:
+    return is_true(workload.status.conditions, FINISHED)
