@@ -107,9 +107,10 @@ def _listen(process: Process) -> None:
 
 
 async def _work(main: Main, process: Process) -> int:
+    # First of all: from then on no garbage collection looks at what was imported, which holds the loop for 100 ms.
+    watching = asyncio.create_task(watch_loop(), name="loop lag")
     work = asyncio.create_task(_call(main, process), name=process.settings.name)
     stopping = asyncio.create_task(process.stopping.wait(), name="stopping")
-    watching = asyncio.create_task(watch_loop(), name="loop lag")
     try:
         await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
         work.cancel()

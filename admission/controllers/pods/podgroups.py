@@ -171,10 +171,10 @@ class PodGroupController:
     async def reconcile(self, key: str) -> float | None:
         """Updates one PodGroup from its pods; returns the seconds until the next reconcile, or None."""
         pods, found = self._pods.by_index(BY_GROUP, key), self._groups.of(key)
-        if not pods:
-            return None if found is None else await self._without_pods(key, *found)
+        if not pods and found is not None:
+            return await self._without_pods(key, *found)
         self._single.pop(key, None)
-        if not is_gang(pods):
+        if not pods or not is_gang(pods):
             return None
         try:
             terms = self._groups.terms(key, pods)

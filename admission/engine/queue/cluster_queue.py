@@ -128,7 +128,7 @@ class QueueLine:
 
     `active`: a heap of the first member of each active class; outdated entries are dropped when they reach the top.
     `inadmissible_head`: order and reason of the refused head of a StrictFIFO queue; `inadmissible_head_hint`: its hint.
-    `requeues`: how often workloads were requeued, except for node capacity. `timed`: the time limit is part of the shape.
+    `timed`: the time limit is part of the shape.
     `aged`: older workloads may evict more. `beside_reservations`: capacity reservations of other workloads may keep some
     workloads inadmissible.
     """
@@ -140,7 +140,6 @@ class QueueLine:
     classes: dict[Hashable, EquivalenceClass] = field(default_factory=dict)
     active: list[tuple[Order, int, EquivalenceClass]] = field(default_factory=list)
     inadmissible_head: tuple[Order, Reason] | None = None
-    requeues: int = 0
     inadmissible_head_hint: QueueingHint | None = None
     _short: dict[tuple[FlavorResource, int | None], list[tuple[int, int, EquivalenceClass, QueueingHint]]] = field(
         default_factory=dict
@@ -223,7 +222,6 @@ class QueueLine:
 
     def requeue(self, capacity_only: bool) -> None:
         """Requeues all workloads; with `capacity_only` only those that more quota or capacity could help."""
-        self.requeues += 1
         if self.inadmissible_head is not None and (
             not capacity_only or self.inadmissible_head[1] in _CAPACITY_MAY_HELP
         ):
@@ -238,7 +236,6 @@ class QueueLine:
 
         `free` gives the quota that is free for the queue now.
         """
-        self.requeues += 1
         return self._requeue_satisfied(free, evicting=False)
 
     def quota_taken(self, free: Free) -> bool:

@@ -5,7 +5,6 @@ PendingQueues puts workloads into the lines; scheduler_state.py and cycle/ repor
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
@@ -42,26 +41,14 @@ class QueueLines:
         self.by_queue: dict[str, QueueLine] = {}
         self.ready: set[str] = set()
         self.refused: set[str] = set()
-        self._freed: Counter[str] = Counter()
-        self._freed_before = 0
 
     def set_flavors(self, queue: str, flavors: frozenset[str]) -> None:
         """Records the flavors of which the queue has quota now."""
-        before = self._flavors.by_queue.get(queue, frozenset())
         self._flavors.put(queue, flavors)
-        self._forget_freed(before)
 
     def drop_flavors(self, queue: str) -> None:
         """Forgets the flavors of a removed queue."""
-        before = self._flavors.by_queue.get(queue, frozenset())
         self._flavors.drop(queue)
-        self._forget_freed(before)
-
-    def _forget_freed(self, flavors: Collection[str]) -> None:
-        """Adds up the counts of those flavors that no queue has any more, so that `changes` never falls."""
-        for flavor in flavors:
-            if not self._flavors.of((flavor,)):
-                self._freed_before += self._freed.pop(flavor, 0)
 
     def forget_unknown(self, name: str) -> None:
         """Drops the line of a queue without pending workloads, unless the queue exists."""
@@ -152,7 +139,6 @@ class QueueLines:
 
     def capacity_freed(self, flavors: Collection[str], beside: Beside) -> None:
         """Requeues workloads after the nodes of these flavors may have gained free capacity."""
-        self._freed.update(flavor for flavor in flavors if self._flavors.of((flavor,)))
         for name in tuple(self.refused):
             if not (line := self.by_queue[name]).waits_for_capacity:
                 self.refused.discard(name)
@@ -160,11 +146,6 @@ class QueueLines:
                 self.ready.add(name)
         if self._reservations:
             self._end_reservations(self._reservations.end(self.queues_of(flavors), beside(())))
-
-    def changes(self, name: str) -> int:
-        """Returns a number that grows when workloads of the queue are requeued, or node capacity of its flavors is freed."""
-        freed = sum(self._freed[flavor] for flavor in self._flavors.by_queue.get(name, ()))
-        return self.line(name).requeues + freed + self._freed_before
 
     def queues_of(self, flavors: Iterable[str]) -> set[str]:
         """Returns the queues with quota of any of these flavors: freed capacity of a flavor could help them."""

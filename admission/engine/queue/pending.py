@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from admission.engine.model import Admission, Workload
@@ -72,7 +71,6 @@ class PendingWorkload:
 
     workload: Workload
     group: EquivalenceClass | None = None
-    tried: tuple[int, Mapping[tuple[str, str], int]] | None = None
     reservation: CapacityReservation | None = None
     lapsed: bool = False
 

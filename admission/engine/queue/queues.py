@@ -16,7 +16,7 @@ lines.py decides which change requeues which workloads, and cluster_queue.py ord
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
@@ -303,21 +303,6 @@ class PendingQueues:
         lapsed, item.lapsed = item.lapsed, False
         self._reservations.evaluated(item)
         return lapsed
-
-    def tried(self, key: str) -> Mapping[tuple[str, str], int]:
-        """Returns where the workload's last flavor search ended (`FlavorAssignment.tried`); empty if its queue was requeued
-        since.
-        """
-        item = self._items.get(key)
-        if item is None or item.tried is None:
-            return {}
-        requeues, tried = item.tried
-        return tried if requeues == self.lines.changes(item.workload.cluster_queue) else {}
-
-    def remember(self, key: str, tried: Mapping[tuple[str, str], int]) -> None:
-        """Stores where the workload's flavor search ended; empty: it starts at the first flavor again."""
-        item = self._items[key]
-        item.tried = (self.lines.changes(item.workload.cluster_queue), tried) if tried else None
 
     def take_notices(self) -> list[NotEvaluated]:
         """Returns the notices for workloads that were not evaluated, in order; each is returned once."""

@@ -98,6 +98,14 @@ async def test_a_signal_ends_it_in_order(number: signal.Signals) -> None:
         assert await it.process.stdout.read() == b"cleaned\n"
 
 
+async def test_no_collection_looks_at_what_was_imported_while_the_parts_are_built() -> None:
+    """A pass over that holds the loop for 100 ms. Issue 19, 4."""
+    async with child("import gc; print(gc.get_freeze_count() > 1000, flush=True)") as it:
+        await it.line("ended")
+        assert it.process.stdout is not None
+        assert await it.process.stdout.read() == b"True\n"
+
+
 async def test_a_failure_is_logged_and_sets_the_exit_code() -> None:
     async with child('raise RuntimeError("a bug")') as it:
         assert "RuntimeError: a bug" in (await it.line("failed"))["exception"]

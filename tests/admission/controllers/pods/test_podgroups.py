@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from admission.controllers.pods.podgroups import PodGroups
+from admission.controllers.pods.pod_indexes import BY_GROUP, group_keys
+from admission.controllers.pods.podgroups import PodGroupController, PodGroups
+from api.kube.client import Kube
 from api.kube.resources import POD_GROUPS
 from api.kube.store import Store
+from api.names import GANG_MADE
 
 GROUP: dict[str, Any] = {
     "metadata": {"name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "1"},
@@ -16,7 +19,7 @@ GROUP: dict[str, Any] = {
 }
 
 
-class ObservedPodGroups(Store[dict[str, Any]]):
+class ObservedPodGroups(Store[Any]):
     """An informer that has listed."""
 
     has_synced = True
@@ -53,3 +56,17 @@ def test_gangs_are_looked_at_for_what_holds_and_not_for_a_status(change: dict[st
     assert told[-1:] == ["ns/g"]
     assert len(told) == (3 if says_else else 2)
     assert not groups.has("ns/g")
+
+
+async def test_a_podgroup_that_another_deletes_leaves_nothing_behind() -> None:
+    """It has no pods left, and goes with its namespace before the controller deletes it. Issue 19, 5."""
+    informer, pods, workloads = (ObservedPodGroups(name) for name in ("podgroups", "pods", "workloads"))
+    pods.add_index(BY_GROUP, group_keys)
+    controller = PodGroupController(
+        cast("Kube", None), pods, PodGroups({POD_GROUPS: informer}), workloads, wall=lambda: 100.0
+    )
+    informer.upsert({**GROUP, "metadata": {**GROUP["metadata"], "labels": {GANG_MADE: "true"}}})
+    assert await controller.reconcile("ns/g") is not None
+    informer.delete(informer.objects["ns/g"])
+    assert await controller.reconcile("ns/g") is None
+    assert controller._single == {}

@@ -19,8 +19,9 @@ conformance suites, where Kueue's answer is wanted to the letter; what it calls 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary, ref
 
 from admission.engine.cycle.kept_quota import keepable, limited
 from admission.engine.cycle.nominate import DEFERRED, OVERLAP, Nominator
@@ -33,6 +34,7 @@ from admission.engine.flavors.search import Scope, total_requests
 from admission.engine.ledger import Ledger
 from admission.engine.model import Admission, Assignment, ClusterQueue, DomainCount, StopPolicy, Workload
 from admission.engine.queue.cluster_queue import Order, order_of
+from admission.engine.queue.lines import Beside
 from admission.engine.queue.notices import NotEvaluated
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.reasons import Reason
@@ -66,6 +68,55 @@ class RoundReport:
     recomputed: Mapping[str, Mapping[str, int]]
 
 
+class _Searches:
+    """Where the last flavor search of each workload ended (`FlavorAssignment.tried`). After its queue is requeued, or capacity
+    of its flavors freed, the search starts at the first flavor again. Only Kueue's rounds go on where one ended.
+    """
+
+    def __init__(self, queues: PendingQueues) -> None:
+        self._ended: dict[str, tuple[int, Mapping[tuple[str, str], int]]] = {}
+        self._changes: Counter[str] = Counter()
+        self._queues, lines = ref(queues), queues.lines
+        requeue, quota_freed, capacity_freed = lines.requeue, lines.quota_freed, lines.capacity_freed
+
+        def requeued(names: Collection[str], *, capacity_only: bool = False) -> None:
+            self._changes.update(names)
+            requeue(names, capacity_only=capacity_only)
+
+        def less_used(names: Collection[str], beside: Beside, left: str = "") -> None:
+            self._changes.update(names)
+            quota_freed(names, beside, left)
+
+        def more_free(flavors: Collection[str], beside: Beside) -> None:
+            self._changes.update(lines.queues_of(flavors))
+            capacity_freed(flavors, beside)
+
+        vars(lines).update(requeue=requeued, quota_freed=less_used, capacity_freed=more_free)
+
+    def ended(self, workload: Workload) -> Mapping[tuple[str, str], int]:
+        """Empty: the search starts at the first flavor."""
+        changes, tried = self._ended.get(workload.key, (-1, {}))
+        return tried if changes == self._changes[workload.cluster_queue] else {}
+
+    def remember(self, key: str, tried: Mapping[tuple[str, str], int]) -> None:
+        """Empty: it starts at the first flavor again."""
+        queues = self._queues()
+        workload = queues.workload(key) if queues is not None else None
+        if tried and workload is not None:
+            self._ended[key] = (self._changes[workload.cluster_queue], tried)
+        else:
+            self._ended.pop(key, None)
+
+
+_known: WeakKeyDictionary[PendingQueues, _Searches] = WeakKeyDictionary()
+
+
+def _searches_of(queues: PendingQueues) -> _Searches:
+    if queues not in _known:
+        _known[queues] = _Searches(queues)
+    return _known[queues]
+
+
 def run_round(
     ledger: Ledger,
     queues: PendingQueues,
@@ -76,7 +127,9 @@ def run_round(
 ) -> RoundReport:
     """One round; `now` is epoch seconds. `failed`: the failed nodes (hostnames) of workloads that hold quota, by key."""
     queues.due(now)
-    turn = _Round(ledger, queues, Nominator(ledger, preemptions, now, partial=options.partial), options)
+    turn = _Round(
+        ledger, queues, Nominator(ledger, preemptions, now, partial=options.partial), options, _searches_of(queues)
+    )
     return turn.run(failed or {})
 
 
@@ -86,6 +139,7 @@ class _Round:
     _queues: PendingQueues
     _nominator: Nominator
     _options: RoundOptions
+    _searches: _Searches
     _evicted: set[str] = field(default_factory=set)
     _held: list[str] = field(default_factory=list)
     _decisions: list[Decision] = field(default_factory=list)
@@ -138,7 +192,7 @@ class _Round:
             asked = self._requested(workload)
             self._decisions.append(Wait(workload.key, Reason.MISCONFIGURED, workload.defect, stays, asked))
             return None
-        scope = Scope(tried=self._queues.tried(workload.key), fair=self._options.fair)
+        scope = Scope(tried=self._searches.ended(workload), fair=self._options.fair)
         return self._nominator.nominate(workload, queue, scope)
 
     def _queue_of(self, workload: Workload) -> ClusterQueue | None:
@@ -228,25 +282,25 @@ class _Round:
     def _preempt(self, entry: Nomination) -> Preempt:
         self._evicted.update(victim.workload for victim in entry.victims)
         self._hold(entry, entry.admission())
-        self._queues.remember(entry.workload.key, {})
+        self._searches.remember(entry.workload.key, {})
         message = f"{entry.assignment.message()}. Pending the preemption of {len(entry.victims)} workload(s)"
         return Preempt(entry.workload.key, entry.victims, message, self._requested(entry.workload))
 
     def _stay(self, entry: Nomination, reason: Reason, message: str) -> Wait:
         """It keeps its place in line; the next search begins at the first flavor again."""
-        self._queues.remember(entry.workload.key, {})
+        self._searches.remember(entry.workload.key, {})
         return Wait(entry.workload.key, reason, message, True, self._requested(entry.workload))
 
     def _sleep(self, entry: Nomination, reason: Reason) -> Wait:
         key, tried = entry.workload.key, entry.assignment.tried
-        self._queues.remember(key, tried)
+        self._searches.remember(key, tried)
         more = any(index >= 0 for index in tried.values())
         stays = True if more else self._queues.refuse(key, reason)
         return Wait(key, reason, entry.assignment.message(), stays, self._requested(entry.workload))
 
     def _gated(self, entry: Nomination) -> Wait:
         key = entry.workload.key
-        self._queues.remember(key, {})
+        self._searches.remember(key, {})
         stays = self._queues.refuse(key, Reason.ADMISSION_GATED)
         asked = self._requested(entry.workload)
         return Wait(key, Reason.ADMISSION_GATED, PREEMPTION_GATED, stays, asked, gated=True)
