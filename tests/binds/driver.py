@@ -176,7 +176,8 @@ class Driver:
         await eventually(f"pods and Workload of {gang.name} gone", gone)
 
     async def _gone(self, pod: str) -> None:
-        await self._kube.delete(PODS, pod, self.site.name, grace_seconds=0)
+        with suppress(NotFound):  # of a pod on no node, Kubernetes' garbage collector may come first
+            await self._kube.delete(PODS, pod, self.site.name, grace_seconds=0)
 
         async def gone() -> bool:
             try:
