@@ -1,0 +1,56 @@
+"""How often past intervals held, and how much wider the next ones must be.
+
+A forecast does not know which workloads arrive later, which nodes fail, and which placements a topology allows. So each
+workload that starts is compared with its first interval, and each end of later intervals moves: outwards by a large step after
+a start beyond it, inwards by a small step otherwise. The steps are such that neither end moves any more when the wanted part
+of the starts is inside (adaptive conformal inference, Gibbs and Candes 2021), whatever the reason of the misses was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import exp, isfinite
+from typing import Final
+
+CONFIDENCE: Final = 0.9
+"""The part of the starts that is to be inside of the interval."""
+_MISSES: Final = (1 - CONFIDENCE) / 2 * 0.8
+"""The part that may be beyond each end: a little less, since an end reacts after its misses."""
+_STEP: Final = 0.25
+_WIDEST: Final = 5.0
+_COUNTS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """`early` and `late` are logarithms of the factors of the ends; `held` of `seen` starts were in their interval."""
+
+    early: float = 0.0
+    late: float = 0.0
+    held: int = 0
+    seen: int = 0
+
+    def after(self, start: float, earliest: float, latest: float) -> Calibration:
+        """Returns the calibration after one more start. Times are in the same unit, of one clock."""
+        before, after = start < earliest, start > latest
+        seen, held = self.seen + 1, self.held + (not before and not after)
+        if seen > _COUNTS:
+            seen, held = seen // 2, held // 2
+        return replace(self, early=_moved(self.early, before), late=_moved(self.late, after), held=held, seen=seen)
+
+    def widened(self, earliest: float, latest: float) -> tuple[float, float]:
+        """Returns an interval (seconds from now) with its ends moved."""
+        return earliest * exp(-self.early), latest * exp(self.late)
+
+    @classmethod
+    def read(cls, early: object, late: object, held: object, seen: object) -> Calibration | None:
+        """Returns a calibration from values that were read; None if one is no such value."""
+        factors = [float(one) for one in (early, late) if type(one) in (int, float) and abs(one) <= _WIDEST]  # type: ignore[arg-type]
+        counts = [one for one in (held, seen) if type(one) is int and 0 <= one <= _COUNTS]
+        if len(factors) != 2 or len(counts) != 2 or counts[0] > counts[1] or not all(map(isfinite, factors)):
+            return None
+        return cls(max(0.0, factors[0]), max(0.0, factors[1]), *counts)
+
+
+def _moved(factor: float, missed: bool) -> float:
+    return min(_WIDEST, max(0.0, factor + _STEP * (missed - _MISSES)))

@@ -1,0 +1,210 @@
+"""Learned run times: how long workloads of one kind ran, as counts in buckets that grow by a fifth.
+
+A kind is a LocalQueue, the kind of the owner, and the workload's name with numbers and generated suffixes replaced
+(`name_pattern`). Few runs of a kind say little, so that an estimate falls back to all runs of the queue and owner, of the
+queue, and of everything. Everything is bounded: kinds (the one that was used longest ago is forgotten), counts (halved, so
+that recent runs weigh more), and the length of each text.
+
+Callers: starts.py, stored.py and the controller's store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from math import ceil, isfinite, log
+from typing import Final, NamedTuple
+
+LONGEST: Final = 10 * 365 * 86_400.0
+"""Seconds of the longest run that is learned; a longer one counts as this one."""
+LARGEST_COUNT: Final = 1024
+"""Runs of one kind from which all its counts are halved."""
+KINDS: Final = 512
+"""Kinds that are kept, unless the caller says otherwise."""
+ENOUGH: Final = 5
+"""Runs from which a kind is believed rather than a more general one."""
+
+_FEW: Final = 20
+"""Runs below which the next one may well be shorter or longer than all of them."""
+_GROWTH: Final = 1.2
+_BUCKETS: Final = ceil(log(LONGEST, _GROWTH)) + 1
+_TEXT: Final = 63
+_SUFFIXES: Final = (5, 8, 9, 10)
+_NUMBER = re.compile(r"[0-9]+")
+
+
+class RunKind(NamedTuple):
+    """What runs are compared by: LocalQueue (`namespace/name`), the owner's kind, the name pattern. Empty means any."""
+
+    queue: str = ""
+    owner: str = ""
+    name: str = ""
+
+    def and_wider(self) -> Iterator[RunKind]:
+        """Yields this kind and the more general ones, each once."""
+        yield from dict.fromkeys((self, RunKind(self.queue, self.owner), RunKind(self.queue), RunKind()))
+
+
+def run_kind(queue: str, owner: str, name: str) -> RunKind:
+    """Returns the kind of a workload with texts of bounded length."""
+    return RunKind(queue[: 2 * _TEXT], owner[:_TEXT], name_pattern(name))
+
+
+def name_pattern(name: str) -> str:
+    """Returns the name without generated suffixes and with `#` for each number: `job-train7-x1b2c` is `job-train#`."""
+    parts = name[: 4 * _TEXT].split("-")
+    while len(parts) > 1 and _generated(parts[-1]):
+        parts.pop()
+    return _NUMBER.sub("#", "-".join(parts))[:_TEXT]
+
+
+def _generated(part: str) -> bool:
+    """Reports whether a part of a name is a number, or a suffix as Kubernetes and the names of Workloads have them."""
+    return part.isdigit() or (len(part) in _SUFFIXES and any(map(str.isdigit, part)))
+
+
+@dataclass(slots=True)
+class RunCounts:
+    """The runs of one kind: counts by bucket, and the shortest and longest run in seconds."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+    least: float = LONGEST
+    most: float = 0.0
+
+    @property
+    def total(self) -> int:
+        """The number of runs."""
+        return sum(self.counts.values())
+
+    def add(self, seconds: float) -> None:
+        """Counts one run."""
+        bucket = bucket_of(seconds)
+        self.counts[bucket] = self.counts.get(bucket, 0) + 1
+        self.least, self.most = min(self.least, seconds), max(self.most, seconds)
+        if self.total > LARGEST_COUNT:
+            self.counts = {each: count // 2 for each, count in self.counts.items() if count > 1}
+
+
+def bucket_of(seconds: float) -> int:
+    """Returns the bucket of a run time: bucket n holds those up to 1.2 to the power of n seconds."""
+    return 0 if seconds <= 1 else min(_BUCKETS - 1, ceil(log(seconds, _GROWTH) - 1e-9))
+
+
+def is_bucket(number: object) -> bool:
+    """Reports whether a number that was read is a bucket."""
+    return type(number) is int and 0 <= number < _BUCKETS
+
+
+class RunTimes:
+    """The run times of all kinds."""
+
+    def __init__(self, limit: int = KINDS) -> None:
+        self._limit = max(1, limit)
+        self._kinds: dict[RunKind, RunCounts] = {}
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def items(self) -> Iterator[tuple[RunKind, RunCounts]]:
+        """Yields kinds and their runs; the one that was used longest ago comes first."""
+        yield from self._kinds.items()
+
+    def record(self, kind: RunKind, seconds: float) -> None:
+        """Counts a run for its kind and all wider ones. A time that is negative or no number is ignored."""
+        if not isfinite(seconds) or seconds < 0:
+            return
+        for each in kind.and_wider():
+            runs = self._kinds.pop(each, None) or RunCounts()
+            runs.add(min(seconds, LONGEST))
+            self.put(each, runs)
+
+    def put(self, kind: RunKind, runs: RunCounts) -> None:
+        """Sets the runs of a kind, and forgets what was used longest ago if there are too many kinds."""
+        self._kinds[kind] = runs
+        while len(self._kinds) > self._limit:
+            del self._kinds[next(iter(self._kinds))]
+
+    def estimate(self, kind: RunKind, limit: float | None = None) -> RunEstimate | None:
+        """Returns what is known about a run of this kind, None if nothing is.
+
+        `limit` is the workload's time limit in seconds: it never runs longer. Without learned runs it is taken to run up to
+        its limit.
+        """
+        found: RunCounts | None = None
+        for each in kind.and_wider():
+            runs = self._kinds.get(each)
+            if runs is not None and (found is None or found.total < ENOUGH):
+                found = runs
+        if found is not None:
+            return RunEstimate.of(found, limit)
+        return None if limit is None else RunEstimate.within(limit)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEstimate:
+    """The distribution of one workload's run time in seconds.
+
+    `ranges` are the buckets with runs, ascending; `shares` is the part of the runs up to the end of each, the last is 1. No
+    draw is below `least`, or above `most` and the `limit`. `wide`: few runs, so that the next may be shorter or longer than
+    all of them. `shared`: nothing but the limit is known, so that all such workloads of a replay use the same part of theirs.
+    """
+
+    ranges: tuple[tuple[float, float], ...]
+    shares: tuple[float, ...]
+    least: float
+    most: float
+    limit: float | None = None
+    wide: float = 0.0
+    shared: bool = False
+
+    @classmethod
+    def of(cls, runs: RunCounts, limit: float | None = None) -> RunEstimate:
+        """Returns the distribution of these runs."""
+        buckets, total = sorted(runs.counts), runs.total
+        sums = accumulate(runs.counts[bucket] for bucket in buckets)
+        shares = tuple([count / total for count in sums])
+        wide = 1 / (total + 1) if total < _FEW else 0.0
+        ranges = tuple([(_GROWTH ** (bucket - 1) if bucket else 0.0, _GROWTH**bucket) for bucket in buckets])
+        return cls(ranges, shares, runs.least, runs.most, limit, wide)
+
+    @classmethod
+    def within(cls, limit: float) -> RunEstimate:
+        """Returns the estimate for a workload of which only the time limit is known."""
+        most = max(0.0, limit)
+        return cls(((0.0, most),), (1.0,), 0.0, most, most, shared=True)
+
+    def draw(self, part: float, spent: float = 0.0) -> float:
+        """Returns the run time at `part` (0 to 1) of the runs that last longer than `spent` seconds.
+
+        One that has outlived all runs lasts up to twice as long as it has. The answer is at least `spent`, or the limit.
+        """
+        if spent > 0 and spent >= self.most:
+            seconds = spent * (1 + part)
+        else:
+            gone = self._share_below(spent) if spent > 0 else 0.0
+            seconds = max(spent, self._at(gone + part * (1 - gone)))
+        return seconds if self.limit is None else min(seconds, max(self.limit, 0.0))
+
+    def _at(self, share: float) -> float:
+        edge = self.wide / 2
+        if share < edge:
+            return self.least * (0.5 + 0.5 * share / edge)
+        if share > 1 - edge:
+            return self.most * (1 + (share - 1 + edge) / edge)
+        inner, before = (share - edge) / (1 - 2 * edge), 0.0
+        for (low, high), upto in zip(self.ranges, self.shares, strict=True):
+            if inner <= upto:
+                seconds = low + (high - low) * (inner - before) / (upto - before)
+                return min(max(seconds, self.least), self.most)
+            before = upto
+        return self.most
+
+    def _share_below(self, seconds: float) -> float:
+        before = 0.0
+        for (low, high), upto in zip(self.ranges, self.shares, strict=True):
+            if seconds < high:
+                return before + (upto - before) * max(0.0, (seconds - low) / (high - low))
+            before = upto
+        return before
