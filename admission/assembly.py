@@ -21,6 +21,7 @@ from admission.controllers.explainer import Explainer, ExplanationLimits
 from admission.controllers.fair_share_status import NO_SHARES, LedgerShares
 from admission.controllers.feed import Feed
 from admission.controllers.flavor_spares import FlavorSparesReporter
+from admission.controllers.forecaster import Forecaster, ForecastLimits
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller import JobController
@@ -147,8 +148,13 @@ def deciding(shared: Shared) -> Deciding:
     context = SchedulerContext(feed, ledger, queues, due, section, sharing, readiness)
     times = SolverTimes(views.workloads.objects.get)
     scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=times.spent)
+    forecasts: tuple[Run, ...] = ()
+    if section.forecasts:
+        limits = ForecastLimits(section.forecast_period, section.explain_after)
+        forecasts = (("forecasts", Forecaster(writer, views, ledger, queues, limits).run),)
     part = ProcessPart(
         runs=(
+            *forecasts,
             ("scheduler", scheduler.run),
             ("wait reasons", waits.reconciler.run),
             ("explanations", explainer.reconciler.run),

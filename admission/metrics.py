@@ -75,4 +75,9 @@ UNSCHEDULABLE = owned(
     "Pods that the scheduler found Unschedulable after their gate was opened.",
     ("cluster_queue",),
 )
+FORECAST_SECONDS = Histogram("stowage_forecast_seconds", "Seconds to forecast the starts of all waiting workloads.")
+FORECASTS_HELD = Gauge(
+    "stowage_forecast_held_ratio", "Part of the workloads that started within the interval that they were told first."
+)
+LEARNED_KINDS = Gauge("stowage_forecast_kinds", "Kinds of workloads with learned run times.")
 EXPLAIN_SECONDS = Histogram("stowage_explain_seconds", "Seconds to compute why a workload waits.", ("verdict",))

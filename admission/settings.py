@@ -100,6 +100,13 @@ class ControllerSection(Section):
     explain_period: float = Field(
         300.0, ge=0, description="seconds between two explanations of one workload while its reason is the same"
     )
+    forecasts: bool = Field(
+        False,
+        description="learn run times, and write to each waiting workload's status when it is expected to start",
+    )
+    forecast_period: float = Field(
+        60.0, gt=0, description="seconds between two forecasts of all waiting workloads; more if one takes long"
+    )
     events_per_second: float = Field(
         10.0, gt=0, description="events sent per second; events of a burst are delayed instead of slowing admission"
     )

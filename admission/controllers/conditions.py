@@ -17,6 +17,7 @@ from api.names import (
     BLOCKED_ON_PREEMPTION_GATES,
     DEACTIVATION_TARGET,
     EVICTED,
+    EXPECTED_START,
     EXPLANATION,
     FINISHED,
     GANG_BOUND,
@@ -86,11 +87,18 @@ def explained(status: WorkloadStatus, reason: str, message: str, now: float, gen
     return with_condition(status, EXPLANATION, True, reason, message, now, generation)
 
 
+def expected_start(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """Sets ExpectedStart=True; reserving quota removes the condition."""
+    return with_condition(status, EXPECTED_START, True, WorkloadStateReason.FORECAST, message, now, generation)
+
+
 def reserved(
     status: WorkloadStatus, admission: Admission, now: float, generation: int = 0, note: str = ""
 ) -> WorkloadStatus:
     """Reserves quota and turns off the conditions that opposed it, keeping their messages; `note` extends the message."""
-    kept = tuple(each for each in status.conditions if each.type not in (EXPLANATION, *_OF_ONE_ADMISSION))
+    kept = tuple(
+        each for each in status.conditions if each.type not in (EXPLANATION, EXPECTED_START, *_OF_ONE_ADMISSION)
+    )
     new = status.model_copy(update={"admission": admission, "conditions": kept})
     if status.resource_requests:
         new = new.model_copy(update={"resource_requests": ()})
@@ -304,7 +312,16 @@ def is_on_hold(status: WorkloadStatus) -> bool:
 def on_hold(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
     """Puts the workload on hold: quota is released, and no cycle considers the workload until `off_hold`."""
     new = status.model_copy(update={"admission": None, "reclaimable_pods": (), "resource_requests": ()})
-    new = without(new, WAITING_FOR_REPLACEMENT_PODS, EXPLANATION, PLACEMENT, UNSCHEDULABLE, LEVELS_KEPT, HOSTS_HELD)
+    new = without(
+        new,
+        WAITING_FOR_REPLACEMENT_PODS,
+        EXPLANATION,
+        EXPECTED_START,
+        PLACEMENT,
+        UNSCHEDULABLE,
+        LEVELS_KEPT,
+        HOSTS_HELD,
+    )
     new = with_condition(new, QUOTA_RESERVED, False, Reason.ON_HOLD, HOLD, now, generation)
     return synced_admitted(new, now, generation)
 

@@ -35,6 +35,8 @@ WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
 # ---- Stowage's conditions of Workloads
 EXPLANATION: Final = f"{STOWAGE}/Explanation"
 """On Workloads: why the workload waits, and what would admit it; the reason is one of "Why a workload waits"."""
+EXPECTED_START: Final = f"{STOWAGE}/ExpectedStart"
+"""On Workloads: when the waiting workload is expected to start, if `controller.forecasts` is on; gone once it has quota."""
 PLACEMENT: Final = f"{STOWAGE}/Placement"
 """On Workloads: the topology assignment in plain words."""
 GANG_BOUND: Final = f"{STOWAGE}/GangBound"
@@ -208,6 +210,8 @@ class PodsHeldReason:
 class WorkloadStateReason:
     """Reasons of Stowage's other conditions of Workloads, which have one reason for each value."""
 
+    FORECAST: Final = "Forecast"
+    """stowage.dev/ExpectedStart is True."""
     PLACED: Final = "Placed"
     """stowage.dev/Placement is True."""
     BOUND: Final = "Bound"

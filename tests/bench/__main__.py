@@ -12,6 +12,7 @@ from tests.bench import (
     exact,
     explain,
     failures,
+    forecast,
     gangs,
     holds,
     jobs,
@@ -137,6 +138,12 @@ def simulate_command(profile: str = "Exact", top: int = 0) -> None:
     simulate.main(["--profile", profile, "--top", str(top)])
 
 
+@app.command("forecast")
+def forecast_command(jobs: int = 3000, seed: int = 1) -> None:
+    """Calibration and cost of forecasts of starts."""
+    forecast.run(jobs, seed)
+
+
 @app.command("perfload")
 def perfload_command(fraction: float = 1.0, without_topology: bool = False, floor: bool = False, top: int = 0) -> None:
     """Kueue's performance load on the real API server."""
@@ -192,6 +199,7 @@ def everything(context: typer.Context) -> None:
         joint.run()
         explain.run()
         simulate.main([])
+        forecast.run()
         coldstart.run()
         coldstart.run("nodes")
         webhook.run()

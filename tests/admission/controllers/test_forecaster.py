@@ -1,0 +1,171 @@
+"""The expected start in a waiting Workload's status. Issue 21, 3."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from admission.controllers import conditions
+from admission.controllers.cluster_view import Views
+from admission.controllers.forecaster import Forecaster, ForecastLimits, wording
+from admission.engine.forecast.starts import StartForecast
+from admission.engine.model import Flavor
+from api.kube.client import Kube, PatchKind
+from api.kube.informer import Informer
+from api.kube.resources import WORKLOADS
+from api.meta import Condition, find_condition
+from api.names import EXPECTED_START
+from api.workloads import Admission, Workload, WorkloadStatus
+from tests.admission.controllers.installed_server import installed, small_workload
+from tests.admission.engine.builders import Cluster, queue, workload
+from tests.scenarios.site import eventually
+
+NOW = float(int(time.time()))
+LIMIT = 600.0
+
+
+@dataclass
+class _ForecasterViews:
+    """The part of the views that is looked through."""
+
+    workloads: Informer[Workload]
+
+
+@dataclass
+class ForecasterSetup:
+    """A full cluster: `ns/r` runs up to its limit and `ns/w` waits behind it."""
+
+    kube: Kube
+    cluster: Cluster
+    views: _ForecasterViews
+    forecaster: Forecaster
+    now: float = NOW
+
+    async def condition(self, name: str = "w") -> Condition | None:
+        """The expected start in the API server's copy."""
+        found = await self.kube.get(WORKLOADS, name, "ns", decode=Workload)
+        return find_condition(found.status.conditions, EXPECTED_START)
+
+    async def version(self) -> str | None:
+        """The resource version of `ns/w`."""
+        return (await self.kube.get(WORKLOADS, "w", "ns", decode=Workload)).metadata.resource_version
+
+
+def _cluster(limit: float | None = LIMIT) -> Cluster:
+    made = Cluster(Flavor("f"), queue(f=1), replace(workload("ns/r"), time_limit=limit))
+    made.cycle()
+    running = made.ledger.workload("ns/r")
+    assert running is not None
+    made.tell(replace(running, admitted=NOW), workload("ns/w", queued=NOW - 60))
+    return made
+
+
+@contextlib.asynccontextmanager
+async def site(folder: Path, *finished: dict[str, Any], limit: float | None = LIMIT) -> AsyncIterator[ForecasterSetup]:
+    """The API server has `ns/w` and the finished Workloads; the forecaster has seen them."""
+    async with installed(folder) as kube, contextlib.AsyncExitStack() as stack:
+        for each in (small_workload("w"), *finished):
+            made = await kube.create(WORKLOADS, each)
+            if "status" in each:
+                await kube.patch(
+                    WORKLOADS,
+                    made["metadata"]["name"],
+                    {"status": each["status"]},
+                    "ns",
+                    kind=PatchKind.MERGE,
+                    subresource="status",
+                )
+        views = _ForecasterViews(Informer(kube, WORKLOADS, Workload))
+        cluster = _cluster(limit)
+        here: list[ForecasterSetup] = []
+        limits = ForecastLimits(first=5.0)
+        forecaster = Forecaster(
+            kube, cast("Views", views), cluster.ledger, cluster.queues, limits, lambda: here[0].now if here else NOW
+        )
+        here.append(ForecasterSetup(kube, cluster, views, forecaster))
+        task = asyncio.create_task(views.workloads.run())
+        stack.callback(task.cancel)
+        await views.workloads.synced(60)
+        yield here[0]
+
+
+async def test_a_waiting_workload_is_told_once_and_again_only_when_it_moves(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        await here.forecaster.round()
+        told = await here.condition()
+        assert told is not None
+        assert told.message == wording(StartForecast(NOW, NOW + LIMIT, 0.9))
+        before = await here.version()
+        here.now = NOW + 30
+        await here.forecaster.round()
+        assert await here.version() == before
+        running = here.cluster.ledger.workload("ns/r")
+        assert running is not None
+        here.cluster.tell(replace(running, time_limit=5 * LIMIT))
+        await here.forecaster.round()
+        assert await here.version() != before
+
+
+async def test_one_that_has_just_come_is_not_told(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        here.cluster.tell(workload("ns/w", queued=NOW - 1))
+        await here.forecaster.round()
+        assert await here.condition() is None
+
+
+def _finished(name: str, seconds: float) -> dict[str, Any]:
+    def condition(kind: str, at: float) -> dict[str, Any]:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+        return {"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": when}
+
+    states = [condition("Admitted", NOW - 9000), condition("Finished", NOW - 9000 + seconds)]
+    return {**small_workload(name), "status": {"conditions": states}}
+
+
+async def test_after_a_restart_it_learns_from_those_that_have_finished(tmp_path: Path) -> None:
+    runs = [_finished(f"job-train-{n}", 300.0) for n in range(25)]
+    async with site(tmp_path, *runs, limit=None) as here:
+        await here.forecaster.round()
+        told = await eventually("the expected start", here.condition)
+        assert told.message == wording(StartForecast(NOW + 300, NOW + 300, 0.9))
+
+
+async def test_a_run_that_ended_before_it_began_teaches_nothing(tmp_path: Path) -> None:
+    async with site(tmp_path, _finished("job-train-1", -300.0), limit=None) as here:
+        await here.forecaster.round()
+        assert await here.condition() is None
+
+
+async def test_a_workload_that_is_gone_does_not_stop_the_others(tmp_path: Path) -> None:
+    async with site(tmp_path) as here:
+        here.cluster.tell(replace(workload("ns/gone", queued=NOW - 90), time_limit=60.0))
+        await here.forecaster.round()
+        assert await here.condition() is not None
+
+
+def test_quota_takes_the_expected_start_away() -> None:
+    told = conditions.expected_start(WorkloadStatus(), "soon", NOW)
+    reserved = conditions.reserved(told, Admission(cluster_queue="q", pod_set_assignments=()), NOW)
+    assert find_condition(told.conditions, EXPECTED_START) is not None
+    assert find_condition(reserved.conditions, EXPECTED_START) is None
+
+
+@pytest.mark.parametrize(
+    ("latest", "text"),
+    [
+        pytest.param(
+            60.0, "between 1970-01-01T00:00:01Z and 1970-01-01T00:01:00Z, with 90% confidence", id="an interval"
+        ),
+        pytest.param(None, "at 1970-01-01T00:00:01Z or later; no latest start is known", id="no latest"),
+        pytest.param(1e300, "between 1970-01-01T00:00:01Z and 9999-12-31T23:59:59Z, with 90% confidence", id="absurd"),
+    ],
+)
+def test_the_message(latest: float | None, text: str) -> None:
+    assert wording(StartForecast(1.5, latest, 0.9)) == f"expected to start {text}"
