@@ -6,6 +6,8 @@ draws a run time for every workload from its estimate; the first takes the media
 its first to its last start in all replays: of `n` replays it holds in (n - 1) / (n + 1) cases if run times are as learned,
 since the real start is as likely to be first or last as any other.
 
+Fewer replays than `REPLAYS`, where very many workloads wait, have a lower confidence.
+
 A replay knows no domains, no preemption and no later arrivals, and spends `_TRIALS` attempts after each end. So a workload
 that requires a domain gets no latest start, and calibration.py widens the rest by what was missed before. Draws come from the
 workload's key, so that equal inputs give equal forecasts. Callers: the controller and the benchmark.
@@ -13,11 +15,13 @@ workload's key, so that equal inputs give equal forecasts. Callers: the controll
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import insort
+from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import inf
+from operator import itemgetter
 from typing import Final
 from zlib import crc32
 
@@ -25,7 +29,7 @@ from admission.engine.forecast.calibration import CONFIDENCE, Calibration
 from admission.engine.forecast.inputs import ForecastInputs, Running, Usage, Waiting
 from admission.engine.forecast.run_times import RunEstimate
 from admission.engine.journal import Journal
-from admission.engine.model import ClusterQueue, QueueingStrategy
+from admission.engine.model import ClusterQueue, FlavorResource, QueueingStrategy
 from admission.engine.quota.tree import QuotaTree
 
 REPLAYS: Final = 21
@@ -33,7 +37,7 @@ REPLAYS: Final = 21
 _LEAST_REPLAYS: Final = 3
 _TRIALS: Final = 32
 _BUDGET: Final = 40_000
-"""Trials of all replays together, which bounds the processor time: about 20 microseconds each."""
+"""Questions to the quota of all replays together, which bounds the processor time."""
 _EXTREMES: Final = (1.0, 0.0)
 _MASK: Final = (1 << 64) - 1
 
@@ -119,9 +123,9 @@ class _Replays:
                 left = run.estimate.draw(self._part(run.key, number, run.estimate), spent) - spent
                 ends.append((max(0.0, left), run.key, run.queue, run.usage))
         heapify(ends)
-        lines: dict[str, dict[str, Waiting]] = defaultdict(dict)
+        lines: dict[str, _Line] = defaultdict(_Line)
         for one in self._inputs.waiting:
-            lines[self._trees[one.queue]][one.key] = one
+            lines[self._trees[one.queue]].put(one, self._shapes[one.key])
         later = sorted({one.not_before - now for one in self._inputs.waiting if one.not_before > now}, reverse=True)
         starts: dict[str, float] = {}
         at, changed = 0.0, set(lines)
@@ -140,7 +144,7 @@ class _Replays:
         self,
         ends: list[tuple[float, str, str, Usage]],
         later: list[float],
-        lines: dict[str, dict[str, Waiting]],
+        lines: dict[str, _Line],
     ) -> tuple[float, set[str]]:
         """Goes to the next moment and returns it, with the trees in which something may start."""
         self._pause()
@@ -156,44 +160,50 @@ class _Replays:
                 changed.add(self._trees[queue])
         return at, changed
 
-    def _admit(self, line: dict[str, Waiting], at: float) -> Iterator[tuple[Waiting, Usage]]:
+    def _admit(self, line: _Line, at: float) -> Iterator[tuple[Waiting, Usage]]:
         """Yields what starts now in a tree. Equal requests of a queue are tried once after each end."""
-        refused: set[int] = set()
         closed: set[str] = set()
-        tried, started = 0, []
-        for key, one in line.items():
-            if tried >= _TRIALS:
-                break
-            shape = self._shapes[key]
-            if one.queue in closed or shape in refused or one.not_before > self._inputs.now + at:
+        free: dict[tuple[str, FlavorResource], int] = {}
+        tried, position = 0, 0
+        while position < len(line.heads) and tried < _TRIALS:
+            one = line.heads[position][1]
+            if one.queue in closed or one.not_before > self._inputs.now + at:
+                position += 1
                 continue
             self._pause()
-            self.trials += 1
-            usage = self._fitting(one)
+            usage = self._fitting(one, free)
             if usage is None:
-                tried += 1
-                refused.add(shape)
+                tried, position = tried + 1, position + 1
                 if one.queue in self._strict:
                     closed.add(one.queue)
                 continue
             self._quota.add(one.queue, usage)
-            started.append(key)
+            free.clear()
+            line.take(position)
             yield one, usage
-        for key in started:
-            del line[key]
 
-    def _fitting(self, one: Waiting) -> Usage | None:
-        """Returns what the workload would use if it started now, None if quota does not suffice."""
+    def _fitting(self, one: Waiting, free: dict[tuple[str, FlavorResource], int]) -> Usage | None:
+        """Returns what the workload would use if it started now, None if quota does not suffice.
+
+        `free` keeps what was asked of the quota, until that changes.
+        """
         total: Usage = {}
         for part in one.choices:
             for usage in part:
                 sums = {pair: total.get(pair, 0) + amount for pair, amount in usage.items()}
-                if self._quota.fits(one.queue, sums):
+                if all(amount <= self._free(one.queue, pair, free) for pair, amount in sums.items()):
                     total.update(sums)
                     break
             else:
                 return None
         return total
+
+    def _free(self, queue: str, pair: FlavorResource, free: dict[tuple[str, FlavorResource], int]) -> int:
+        found = free.get((queue, pair))
+        if found is None:
+            self.trials += 1
+            found = free[queue, pair] = self._quota.available(queue, pair)
+        return found
 
     def _part(self, key: str, number: int, estimate: RunEstimate) -> float:
         """Returns a number between 0 and 1 that is different for each workload and replay (splitmix64).
@@ -212,5 +222,32 @@ class _Replays:
         return ((mixed ^ (mixed >> 31)) >> 11) / (1 << 53)
 
 
+class _Line:
+    """The waiting workloads of a tree. `heads` has the first of each shape, in order, with the shape."""
+
+    def __init__(self) -> None:
+        self.heads: list[tuple[tuple[int, float, str, str], Waiting, int]] = []
+        self._behind: dict[int, deque[Waiting]] = {}
+
+    def put(self, one: Waiting, shape: int) -> None:
+        """Appends a workload, which comes after all others in order."""
+        if shape in self._behind:
+            self._behind[shape].append(one)
+        else:
+            self._behind[shape] = deque()
+            self.heads.append((one.order, one, shape))
+
+    def take(self, position: int) -> None:
+        """Removes a head; the next of its shape takes its place in the order."""
+        _, _, shape = self.heads.pop(position)
+        if self._behind[shape]:
+            one = self._behind[shape].popleft()
+            insort(self.heads, (one.order, one, shape), key=itemgetter(0))
+
+
 def _shape(one: Waiting) -> Hashable:
-    return one.queue, tuple([tuple([frozenset(usage.items()) for usage in part]) for part in one.choices])
+    return (
+        one.queue,
+        one.not_before,
+        tuple([tuple([frozenset(usage.items()) for usage in part]) for part in one.choices]),
+    )
