@@ -36,7 +36,7 @@ REPLAYS: Final = 21
 """Replays for the wanted confidence, with one more on each side."""
 _LEAST_REPLAYS: Final = 3
 _TRIALS: Final = 32
-_BUDGET: Final = 40_000
+_BUDGET: Final = 32_000
 """Questions to the quota of all replays together, which bounds the processor time."""
 _EXTREMES: Final = (1.0, 0.0)
 _MASK: Final = (1 << 64) - 1
