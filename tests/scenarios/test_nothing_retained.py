@@ -6,10 +6,11 @@ The processes run as tasks of this one (in_process.py), so that the test can wal
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import pytest_asyncio
@@ -34,6 +35,7 @@ BOUNDED = (
     "_capacity.columns.",  # names of resources since the start
 )
 """Parts of the paths of containers that may grow."""
+_ROUNDS = 3
 _numbers = itertools.count()
 
 
@@ -52,9 +54,24 @@ async def test_objects_that_are_gone_leave_nothing_in_memory(cluster: tuple[Embe
     found, own = cluster
     await played(found.kube, f"round{next(_numbers)}")
     await _settled(own)
-    before, tasks = sizes(own.tasks.values()), _tasks()
-    name = f"round{next(_numbers)}"
-    await played(found.kube, name)
+    tasks, suspects = _tasks(), None
+    for _ in range(_ROUNDS):
+        name = f"round{next(_numbers)}"
+        more = await _retained(own, played(found.kube, name))
+        # What depends on the number of objects grows with each round; a cache that an explanation fills grows once.
+        suspects = more if suspects is None else {path: pair for path, pair in more.items() if path in suspects}
+        if not suspects:
+            break
+    assert not suspects, "\n".join(f"{path}: {was} -> {now}" for path, (was, now) in sorted(suspects.items()))
+    left = [line for line in generate_latest().decode().splitlines() if f'"{name}' in line]
+    assert left == [], "series of objects that are gone"
+    assert _tasks() - tasks == Counter(), "tasks that no one ends"
+
+
+async def _retained(own: OwnTasks, playing: Awaitable[None]) -> dict[str, tuple[int, int]]:
+    """The paths of the containers that are larger after this round than before it, with both sizes."""
+    before = sizes(own.tasks.values())
+    await playing
     more: dict[str, tuple[int, int]] = {}
 
     async def flat() -> bool:
@@ -63,15 +80,9 @@ async def test_objects_that_are_gone_leave_nothing_in_memory(cluster: tuple[Embe
         more = {path: pair for path, pair in grown(before, now).items() if not any(part in path for part in BOUNDED)}
         return not more
 
-    try:
-        await eventually("nothing has grown", flat, seconds=60)
-    except AssertionError:
-        raise AssertionError(
-            "\n".join(f"{path}: {was} -> {now}" for path, (was, now) in sorted(more.items()))
-        ) from None
-    left = [line for line in generate_latest().decode().splitlines() if f'"{name}' in line]
-    assert left == [], "series of objects that are gone"
-    assert _tasks() - tasks == Counter(), "tasks that no one ends"
+    with contextlib.suppress(AssertionError):
+        await eventually("nothing has grown", flat, seconds=30)
+    return more
 
 
 async def _settled(own: OwnTasks) -> None:

@@ -96,7 +96,7 @@ async def test_a_root_says_in_its_context_whether_it_is_sampled(found: Collector
 def test_a_collector_that_never_answers_holds_nothing_up() -> None:
     """The process goes on, and ends a second after it is told to."""
     program = (
-        "import asyncio, sys\n"
+        "import asyncio, sys, time\n"
         "from api.kube import tracing\n"
         "from api.kube.settings import TracingSettings\n"
         "from api.meta import ObjectMeta\n"
@@ -104,12 +104,17 @@ def test_a_collector_that_never_answers_holds_nothing_up() -> None:
         "    async with tracing.exporting(TracingSettings(sys.argv[1]), 'test'):\n"
         "        for number in range(10_000):\n"
         "            tracing.record('span', ObjectMeta(uid=str(number)), 0.0, 1.0, {})\n"
-        "asyncio.run(run())"
+        "        began = time.monotonic()\n"
+        "    return time.monotonic() - began\n"
+        "print(asyncio.run(run()))"
     )
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}/v1/traces"
         # The exporter itself would wait for ten seconds, and then try again.
-        subprocess.run([sys.executable, "-c", program, endpoint], check=True, timeout=8)
+        ran = subprocess.run(
+            [sys.executable, "-c", program, endpoint], check=True, timeout=120, stdout=subprocess.PIPE, text=True
+        )
+    assert float(ran.stdout) < 8
 
 
 async def test_spans_arrive_while_the_process_runs(found: Collector) -> None:
