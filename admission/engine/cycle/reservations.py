@@ -192,9 +192,10 @@ class Reservations:
     ) -> None:
         """Reserves `found` for the pending workload of this key, and `others` for the workloads that start with it.
 
-        It binds the heads that come after its owner in the order, and those that it bars: an owner whose earlier reservation
-        ended is evaluated before its place. The reservation lasts until `victims` have left. `hint` is the quota that would let
-        the owner start earlier. `evicted` are the victims that the owner itself evicts, at `now` (epoch seconds).
+        It binds all later heads of the cycle. But an owner whose earlier reservation ended is evaluated before the workloads of
+        its queue that precede it: then it binds the heads after its owner in the order, and those that it bars. It lasts until
+        `victims` have left. `hint` is the quota that would let the owner start earlier. `evicted` are the victims that the
+        owner itself evicts, at `now` (epoch seconds).
         """
         self.projected_quota.leave(victims)
         beside = tuple((other.workload.key, other.admission()) for other in others)
@@ -202,6 +203,18 @@ class Reservations:
         reservation = CapacityReservation(found.admission(), victims, level, beside, hint, evicted, now)
         self._queues.reserve_capacity(key, reservation)
         self._enter_anew(found.workload, self._queues.preemptors.get(key, reservation))
+        following = self._queues.head(found.workload.cluster_queue)
+        if following is None or order_of(found.workload) < order_of(following):
+            self._charge(key)
+
+    def _charge(self, key: str) -> None:
+        """Charges this reservation for the rest of the cycle."""
+        names = self._names[key]
+        due, self._due = self._due, [each for each in self._due if each[2].key not in names]
+        for *_, workload, admission in due:
+            if workload.key in names:
+                self._keep(workload, admission)
+        self._own.pop(key, None)
 
     def _keep(self, workload: Workload, admission: Admission) -> None:
         places = tuple(replace(pod_set, usage={}) for pod_set in admission.pod_sets)
