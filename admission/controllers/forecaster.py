@@ -4,7 +4,8 @@ It learns run times from Workloads that finish, and after a restart from those t
 `period` seconds it forecasts all waiting workloads (engine/forecast) in turns of the loop, and rests so that it takes
 at most a twentieth of it. The condition `stowage.dev/ExpectedStart` is written after a wait of `first` seconds, and again only
 when an end of the interval moved by a quarter of the time that is left, at least a minute; at most `_WRITES` Workloads per
-round, so that a change of the cluster is no burst of writes. Reserving quota removes it. No event, no decision depends on it.
+round, so that a change of the cluster is no burst of writes. Reserving quota removes it, and so does a forecast that finds no
+start. No event, no decision depends on it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from api.errors import StowageError
 from api.kube.client import Kube
 from api.kube.store import Change, ChangeType
 from api.meta import find_condition, is_true, parse_time
-from api.names import ADMITTED, FINISHED, QUOTA_RESERVED
+from api.names import ADMITTED, EXPECTED_START, FINISHED, QUOTA_RESERVED
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -95,10 +96,11 @@ class Forecaster:
             return turns.spent
         for key, one in found.items():
             self._first.setdefault(key, one)
+        untrue = [one.key for one in self._queues.workloads() if one.key not in found and self._is_told(one.key)]
         due = [key for key, one in found.items() if self._is_due(key, one, now)]
-        for key in due[:_WRITES]:
+        for key in [*untrue, *due][:_WRITES]:
             try:
-                await self._write(key, found[key])
+                await self._write(key, found.get(key))
             except (StowageError, TimeoutError) as failed:
                 # The next round tries again; a Workload that changed meanwhile is a conflict.
                 log.info("an expected start was not written", extra={"workload": key, "error": str(failed)})
@@ -158,14 +160,24 @@ class Forecaster:
         before = self._written.get(key)
         return before is None or _moved(before, one, now)
 
-    async def _write(self, key: str, one: StartForecast) -> None:
+    def _is_told(self, key: str) -> bool:
+        workload = self._views.workloads.objects.get(key)
+        return workload is not None and find_condition(workload.status.conditions, EXPECTED_START) is not None
+
+    async def _write(self, key: str, one: StartForecast | None) -> None:
+        """Writes a forecast; None removes the one before."""
         workload = self._views.workloads.objects.get(key)
         if workload is None or not _waits(workload):
             return
-        status = conditions.expected_start(workload.status, wording(one), self._now(), workload.metadata.generation)
+        status, generation = workload.status, workload.metadata.generation
+        if one is None:
+            self._written.pop(key, None)
+            status = conditions.without(status, EXPECTED_START)
+        else:
+            status = conditions.expected_start(status, wording(one), self._now(), generation)
         if status != workload.status:
             self._views.workloads.observe(await patch_status(self._kube, workload, status))
-        if key in self._views.workloads.objects:
+        if one is not None and key in self._views.workloads.objects:
             self._written[key] = one
 
 

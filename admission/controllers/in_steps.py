@@ -25,7 +25,7 @@ class InSteps:
 
     def _advance(self) -> None:
         self._next = None
-        loop = asyncio.get_running_loop() if _has_loop() else None
+        loop = asyncio.get_running_loop() if has_loop() else None
         until = time.perf_counter() + TURN
         for _ in self._work:
             if loop is not None and time.perf_counter() > until:
@@ -33,7 +33,8 @@ class InSteps:
                 return
 
 
-def _has_loop() -> bool:
+def has_loop() -> bool:
+    """Reports whether an event loop runs in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TypeVar
 
+from admission.controllers.in_steps import has_loop
 from api.kube import metrics
 from api.kube.turns import TURN
 
@@ -79,7 +80,7 @@ class Rounds:
                 pass
 
     def _start(self) -> None:
-        if not self.in_steps or not _has_loop():
+        if not self.in_steps or not has_loop():
             self.finish()
             self._ended()
         elif not self._busy:
@@ -129,11 +130,3 @@ def _keys_where(objects: Mapping[str, T], concerned: Callable[[T], bool]) -> Ite
     for key in tuple(objects):
         found = objects.get(key)
         yield key if found is not None and concerned(found) else None
-
-
-def _has_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

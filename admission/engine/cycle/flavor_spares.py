@@ -82,6 +82,8 @@ def told(ledger: Ledger, requests: Sequence[PlacementRequest], result: Placement
 
     It claims nothing about what would fit on them: that would cost a placement for each refusal.
     """
+    if not ledger.flavor_spares:
+        return result
     flavors = {request.pod_set.name: request.flavor for request in requests}
     held = {name: count for name in set(flavors.values()) if (count := _count(ledger, name))}
     if not held:

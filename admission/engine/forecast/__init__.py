@@ -1,7 +1,6 @@
 """When does a waiting workload start? Forecasts from run times, for all waiting workloads at once.
 
 run_times.py   learned run times of past workloads, by LocalQueue, owner and name pattern
-stored.py      the same as text, for a ConfigMap; what cannot be read is skipped and reported
 inputs.py      what a forecast needs of ledger and queues, as values
 starts.py      forecast: replays the queues with drawn run times; an interval for each workload
 calibration.py how often past intervals held, and how much wider the next ones must be

@@ -9,7 +9,7 @@ of the starts is inside (adaptive conformal inference, Gibbs and Candes 2021), w
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import exp, isfinite
+from math import exp
 from typing import Final
 
 CONFIDENCE: Final = 0.9
@@ -41,15 +41,6 @@ class Calibration:
     def widened(self, earliest: float, latest: float) -> tuple[float, float]:
         """Returns an interval (seconds from now) with its ends moved."""
         return earliest * exp(-self.early), latest * exp(self.late)
-
-    @classmethod
-    def read(cls, early: object, late: object, held: object, seen: object) -> Calibration | None:
-        """Returns a calibration from values that were read; None if one is no such value."""
-        factors = [float(one) for one in (early, late) if type(one) in (int, float) and abs(one) <= _WIDEST]  # type: ignore[arg-type]
-        counts = [one for one in (held, seen) if type(one) is int and 0 <= one <= _COUNTS]
-        if len(factors) != 2 or len(counts) != 2 or counts[0] > counts[1] or not all(map(isfinite, factors)):
-            return None
-        return cls(max(0.0, factors[0]), max(0.0, factors[1]), *counts)
 
 
 def _moved(factor: float, missed: bool) -> float:

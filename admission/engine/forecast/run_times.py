@@ -5,7 +5,7 @@ A kind is a LocalQueue, the kind of the owner, and the workload's name with numb
 queue, and of everything. Everything is bounded: kinds (the one that was used longest ago is forgotten), counts (halved, so
 that recent runs weigh more), and the length of each text.
 
-Callers: starts.py, stored.py and the controller's store.
+Callers: starts.py and the controller.
 """
 
 from __future__ import annotations
@@ -92,11 +92,6 @@ def bucket_of(seconds: float) -> int:
     return 0 if seconds <= 1 else min(_BUCKETS - 1, ceil(log(seconds, _GROWTH) - 1e-9))
 
 
-def is_bucket(number: object) -> bool:
-    """Reports whether a number that was read is a bucket."""
-    return type(number) is int and 0 <= number < _BUCKETS
-
-
 class RunTimes:
     """The run times of all kinds."""
 
@@ -107,10 +102,6 @@ class RunTimes:
     def __len__(self) -> int:
         return len(self._kinds)
 
-    def items(self) -> Iterator[tuple[RunKind, RunCounts]]:
-        """Yields kinds and their runs; the one that was used longest ago comes first."""
-        yield from self._kinds.items()
-
     def record(self, kind: RunKind, seconds: float) -> None:
         """Counts a run for its kind and all wider ones. A time that is negative or no number is ignored."""
         if not isfinite(seconds) or seconds < 0:
@@ -118,11 +109,7 @@ class RunTimes:
         for each in kind.and_wider():
             runs = self._kinds.pop(each, None) or RunCounts()
             runs.add(min(seconds, LONGEST))
-            self.put(each, runs)
-
-    def put(self, kind: RunKind, runs: RunCounts) -> None:
-        """Sets the runs of a kind, and forgets what was used longest ago if there are too many kinds."""
-        self._kinds[kind] = runs
+            self._kinds[each] = runs
         while len(self._kinds) > self._limit:
             del self._kinds[next(iter(self._kinds))]
 

@@ -113,6 +113,18 @@ async def test_a_waiting_workload_is_told_once_and_again_only_when_it_moves(tmp_
         assert await here.version() != before
 
 
+async def test_what_is_no_longer_expected_is_no_longer_told(tmp_path: Path) -> None:
+    """Also after a restart: the new process has written nothing yet."""
+    async with site(tmp_path) as here:
+        await here.forecaster.round()
+        assert await here.condition() is not None
+        running = here.cluster.ledger.workload("ns/r")
+        assert running is not None
+        here.cluster.tell(replace(running, time_limit=None))
+        await here.forecaster.round()
+        assert await here.condition() is None, "nothing is known of the workload ahead"
+
+
 async def test_one_that_has_just_come_is_not_told(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         here.cluster.tell(workload("ns/w", queued=NOW - 1))

@@ -148,7 +148,7 @@ async def test_without_a_token_that_the_cluster_accepts_nothing_is_answered(toke
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
 async def test_a_token_is_asked_for_at_each_call(version: str) -> None:
-    """Whoever has a connection of another has none of their rights."""
+    """A user on another one's connection has none of that one's rights."""
     async with served() as found:
         for token, hidden in (("admin", True), ("tenant", False), ("admin", True)):
             headers, sent = asked(version, "workloads", {})

@@ -90,17 +90,6 @@ def test_a_reservation_that_binds_one_head_early_does_not_bind_the_next_one() ->
     assert ends(of, "better0") == [("Admit", "high")]
 
 
-def test_a_reservation_renewed_before_its_turn_does_not_bind_an_earlier_workload() -> None:
-    """Issue 16, F1: a new queue in the cohort ended the reservation, its owner was evaluated first and reserved anew."""
-    of = with_reservation(cohort="c")
-    for event in (evicting(queue("other", cohort="c", tas=1)), workload("barred", to="other", priority=9)):
-        of.apply(event)
-    of.apply(topologies("higher", 1, 7, queued=1))
-    assert decide(of) == [("Admit", "barred"), ("Wait", "high"), ("Admit", "higher")]
-    assert ends(of, "low") == [("Wait", "high")]
-    assert ends(of, "better0") == [("Admit", "high")]
-
-
 @strategies
 def test_it_is_asked_again_when_its_victim_does_not_leave_after_all(strategy: QueueingStrategy) -> None:
     of = with_reservation(strategy)
