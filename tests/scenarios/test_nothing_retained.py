@@ -63,9 +63,12 @@ async def test_objects_that_are_gone_leave_nothing_in_memory(cluster: tuple[Embe
         if not suspects:
             break
     assert not suspects, "\n".join(f"{path}: {was} -> {now}" for path, (was, now) in sorted(suspects.items()))
-    left = [line for line in generate_latest().decode().splitlines() if f'"{name}' in line]
-    assert left == [], "series of objects that are gone"
+    await eventually("no series is left of objects that are gone", lambda: _forgotten(name))
     assert _tasks() - tasks == Counter(), "tasks that no one ends"
+
+
+async def _forgotten(name: str) -> bool:
+    return f'"{name}' not in generate_latest().decode()
 
 
 async def _retained(own: OwnTasks, playing: Awaitable[None]) -> dict[str, tuple[int, int]]:
