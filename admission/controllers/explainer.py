@@ -46,6 +46,8 @@ _BETWEEN_TURNS = 5.0
 """Seconds left to other work for each second of a turn."""
 _REST = 50.0
 """Seconds of rest for each second of explaining, which bounds the share of the loop to a fiftieth."""
+_INTERRUPTIONS = 3
+"""So often in a row what an explanation had read may disappear; oftener is a defect, and logged with its traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Explainer:
         self._recorder, self._patience, self._now = recorder, patience or ExplanationLimits(), now
         self._sharing, self._startable = sharing, startable
         self._reported: dict[str, tuple[str, float]] = {}
+        self._interrupted: dict[str, int] = {}
         self.reconciler = Reconciler("explanations", self._explain, workers=1)
 
     def waits(self, key: str, reason: str) -> None:
@@ -90,6 +93,7 @@ class Explainer:
     def forget(self, key: str) -> None:
         """Drops a workload that no longer waits."""
         self._reported.pop(key, None)
+        self._interrupted.pop(key, None)
         self.reconciler.queue.drop_plan(key)
 
     async def _explain(self, key: str) -> None:
@@ -102,12 +106,15 @@ class Explainer:
         turns = Turns(lambda pause: explaining(pause=pause), _TURN, _BETWEEN_TURNS)
         try:
             found = await turns.result()
+            self._interrupted.pop(key, None)
             metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(turns.spent)
             if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN) and self._queues.workload(key) is not None:
                 await self._write(workload, found)
-        except LookupError:
+        except LookupError as missing:
             # State that the explanation had read disappeared during a pause.
-            log.info("the explanation starts again", extra={"workload": key}, exc_info=True)
+            times = self._interrupted[key] = self._interrupted.get(key, 0) + 1
+            facts = {"workload": key, "missing": repr(missing)}
+            log.info("the explanation starts again", extra=facts, exc_info=times > _INTERRUPTIONS)
             self.reconciler.add_after(key, self._patience.first)
         except Exception:
             # Rest after any failure too, such as a failed write: an immediate retry would occupy the loop. A cancellation is

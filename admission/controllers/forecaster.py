@@ -45,6 +45,7 @@ _TURN: Final = 0.01
 _BETWEEN_TURNS: Final = 3.0
 _REST: Final = 20.0
 _WRITES: Final = 20
+_INTERRUPTIONS: Final = 3
 _MATERIAL: Final = 0.25
 _LEAST_MOVE: Final = 60.0
 
@@ -74,6 +75,7 @@ class Forecaster:
         self._times, self._calibration = RunTimes(), Calibration()
         self._first: dict[str, StartForecast] = {}
         self._written: dict[str, StartForecast] = {}
+        self._interrupted = 0
         views.workloads.add_handler(self._changed)
 
     async def run(self) -> None:
@@ -90,9 +92,12 @@ class Forecaster:
         turns = Turns(partial(self._forecast, now), _TURN, _BETWEEN_TURNS)
         try:
             found = await turns.result()
-        except LookupError:
-            # State that the forecast had read disappeared during a pause.
-            log.info("the forecast starts again in the next round", exc_info=True)
+            self._interrupted = 0
+        except LookupError as missing:
+            # State that the forecast had read disappeared during a pause. Again and again it does so by a defect alone.
+            self._interrupted += 1
+            facts, defect = {"missing": repr(missing)}, self._interrupted > _INTERRUPTIONS
+            log.info("the forecast starts again in the next round", extra=facts, exc_info=defect)
             return turns.spent
         for key, one in found.items():
             self._first.setdefault(key, one)

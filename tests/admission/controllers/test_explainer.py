@@ -157,6 +157,28 @@ async def test_it_rests_also_after_what_it_could_not_write(tmp_path: Path, monke
     assert next_ - began > rest * computed
 
 
+async def test_what_disappears_while_it_is_read_is_a_defect_only_if_it_does_so_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A node that was deleted between two turns left a traceback in the log, as a defect does."""
+    tries: list[int] = []
+
+    def failing(*given: Any, **named: Any) -> Explanation:
+        tries.append(1)
+        if len(tries) < 6:
+            raise KeyError("node-7")
+        return explain(*given, **named)
+
+    monkeypatch.setattr(explainer_module, "explain", failing)
+    with caplog.at_level("INFO", "admission.controllers.explainer"):
+        async with world(tmp_path, full_racks(), ExplanationLimits(first=0.0)) as here:
+            here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}))
+            await eventually("the explanation", here.condition)
+    logged = [record for record in caplog.records if "starts again" in record.message]
+    assert {record.__dict__["missing"] for record in logged} == {"KeyError('node-7')"}
+    assert [bool(record.exc_info) for record in logged] == [False, False, False, True, True]
+
+
 async def test_that_it_cannot_run_comes_with_the_reason_before_any_explanation(tmp_path: Path) -> None:
     async with world(tmp_path, rack_too_small(), ExplanationLimits(first=3600.0)) as here:
         here.reporter.waits(W, WaitReason("TopologyPlacementFailed", "no rack", {}, never=True))
