@@ -15,7 +15,7 @@ from typing import Any
 
 from admission.controllers.capacity_gauges import CapacityGauges
 from admission.controllers.cluster_view import Views
-from admission.controllers.elastic.controller import ElasticQuotaController
+from admission.controllers.elastic.quota_controller import ElasticQuotaController
 from admission.controllers.evictor import Evictor
 from admission.controllers.explainer import Explainer, ExplanationLimits
 from admission.controllers.fair_share_status import NO_SHARES, LedgerShares
@@ -24,16 +24,16 @@ from admission.controllers.flavor_spares import FlavorSparesReporter
 from admission.controllers.forecaster import Forecaster, ForecastLimits
 from admission.controllers.job_kinds import JobKindController
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.jobs.controller import JobController
 from admission.controllers.jobs.controller_context import ControllerContext
+from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.lifecycle_metrics import LifecycleMetrics
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, lifecycle_rules, shown
 from admission.controllers.pod_mover import PodMover
-from admission.controllers.pods.controller import PodController
 from admission.controllers.pods.freequeue import FreeQueueController
 from admission.controllers.pods.gang_groups import GangGroupController
+from admission.controllers.pods.pod_controller import PodController
 from admission.controllers.pods.podgroups import PodGroupController, PodGroups
 from admission.controllers.pods.sakkara_groups import SakkaraGroups
 from admission.controllers.pods.sets import SetController

@@ -1,1 +1,1 @@
-"""Opens the topology gate of admitted pods, in batches. `plan` is pure; `controller` sends its patches."""
+"""Opens the topology gate of admitted pods, in batches. `gate_plan` is pure; `gate_controller` sends its patches."""

@@ -18,7 +18,7 @@ from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
 from api.names import PODSET_LABEL, TOPOLOGY_PODSET
 from api.pods import Pod
-from ungater.plan import workload_key
+from ungater.gate_plan import workload_key
 
 log = logging.getLogger(__name__)
 

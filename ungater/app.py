@@ -22,7 +22,7 @@ from api.names import OPENED_LABEL, PODSET_LABEL
 from api.pods import PENDING_PODS, Node, Pod
 from api.reading import read_workload
 from ungater.adoption import UNLABELLED, Adoption
-from ungater.controller import Ungater
+from ungater.gate_controller import Ungater
 from ungater.named import Named
 from ungater.settings import UngaterSettings
 

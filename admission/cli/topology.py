@@ -20,8 +20,8 @@ from rich.console import Console
 from admission.cli.connection import connect, worded
 from admission.doctor.checks.flavors import CONTROL_PLANE
 from admission.doctor.report import plain
+from admission.levels.level_plan import MissingLabel, Plan, plan
 from admission.levels.oddities import LabelledNode
-from admission.levels.plan import MissingLabel, Plan, plan
 from admission.levels.tree import lines
 from admission.world.documents import documents
 from api.errors import StowageError

@@ -161,7 +161,7 @@ def owner_key(workload: Workload, frameworks: Mapping[tuple[str, str], str]) -> 
 
 
 def is_orphan(workload: Workload) -> bool:
-    """Reports whether a job's Workload has lost its owner; Workloads of sets are left to their pods (pods/plan.py)."""
+    """Reports whether a job's Workload has lost its owner; Workloads of sets are left to their pods (pods/pod_plan.py)."""
     meta = workload.metadata
     of_a_set = names.COMPONENT_INDEX in meta.annotations
     return names.JOB_UID_LABEL in meta.labels and not meta.owner_references and not of_a_set

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from admission.controllers.jobs.controller import JobController
+from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.pods.sets import SetController
 from admission.integrations.job_kinds import Adapter, JobKinds
 from admission.integrations.scaled import ScaledSet

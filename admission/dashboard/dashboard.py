@@ -20,7 +20,7 @@ from admission.dashboard.queues import queues
 from admission.dashboard.rows import FINISHED_STATE, PENDING, STATES, Row, Rows
 from admission.dashboard.stream import Batch, Clients
 from admission.dashboard.trees import Trees
-from admission.dashboard.viewer import Sight, Viewer, hide
+from admission.dashboard.viewer import Permissions, Viewer, hide
 from admission.world.documents import Document
 from api.errors import StowageError
 from api.kube.forked import ForkFailed
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 COALESCED: Final = 0.1
 """Seconds for which changes are gathered before they are published."""
 DEFAULT_LIMIT, MOST = 10_000, 100_000
-_SIGHT_SECONDS: Final = 10.0
+_PERMISSIONS_SECONDS: Final = 10.0
 _BRIEF: Final = 1.0
 
 
@@ -59,7 +59,7 @@ class Dashboard:
         self.cluster, self.facts = cluster, facts
         self.trees, self.rows, self.questions = Trees(cluster), Rows(cluster), Questions(cluster)
         self.clients = Clients()
-        self._sights: TTLCache[Viewer, Sight] = TTLCache(512, _SIGHT_SECONDS)
+        self._permissions: TTLCache[Viewer, Permissions] = TTLCache(512, _PERMISSIONS_SECONDS)
         self._begun = False
 
     # ---- following the cluster
@@ -104,33 +104,33 @@ class Dashboard:
 
     # ---- what a viewer may see
 
-    async def sight(self, viewer: Viewer) -> Sight:
+    async def permissions(self, viewer: Viewer) -> Permissions:
         """Returns what the viewer may see. Raises Refused if the API server does not say."""
         if (why := self.missing()) is not None:
             raise Refused(503, "NotReady", why)
-        found = self._sights.get(viewer)
+        found = self._permissions.get(viewer)
         if found is None:
             try:
-                found = await viewer.sight(self.cluster.view.namespaces.objects)
+                found = await viewer.permissions(self.cluster.view.namespaces.objects)
             except (StowageError, TimeoutError):
                 raise Refused(503, "Unavailable", "the API server does not say what you may see") from None
-            self._sights[viewer] = found
+            self._permissions[viewer] = found
         return found
 
-    async def _of_nodes(self, viewer: Viewer) -> Sight:
-        sight = await self.sight(viewer)
-        if not sight.nodes:
+    async def _of_nodes(self, viewer: Viewer) -> Permissions:
+        permissions = await self.permissions(viewer)
+        if not permissions.nodes:
             raise Refused(403, "Forbidden", f"{viewer.name} may not list nodes, which the topology shows")
-        return sight
+        return permissions
 
-    async def _of_namespace(self, viewer: Viewer, namespace: str) -> Sight:
-        sight = await self.sight(viewer)
-        if not sight.sees(namespace):
+    async def _of_namespace(self, viewer: Viewer, namespace: str) -> Permissions:
+        permissions = await self.permissions(viewer)
+        if not permissions.sees(namespace):
             raise Refused(403, "Forbidden", f"{viewer.name} may not list workloads.kueue.x-k8s.io in {namespace}")
-        return sight
+        return permissions
 
-    def _hidden(self, value: Any, sight: Sight, own: str = "") -> Any:
-        return hide(value, sight, self.cluster.view.namespaces.objects, own)
+    def _hidden(self, value: Any, permissions: Permissions, own: str = "") -> Any:
+        return hide(value, permissions, self.cluster.view.namespaces.objects, own)
 
     # ---- answers
 
@@ -147,16 +147,16 @@ class Dashboard:
 
     async def tree(self, viewer: Viewer, flavor: str) -> bytes:
         """Returns answers.Tree as JSON."""
-        sight = await self._of_nodes(viewer)
-        found = await self.trees.encoded(flavor, sight.sees, queues=sight.queues)
+        permissions = await self._of_nodes(viewer)
+        found = await self.trees.encoded(flavor, permissions.sees, queues=permissions.queues)
         if found is None:
             raise Refused(404, "NotFound", f"no flavor {flavor[:253]} with a topology")
         return found
 
     async def host(self, viewer: Viewer, name: str) -> dict[str, Any]:
         """Returns answers.HostAnswer."""
-        sight = await self._of_nodes(viewer)
-        items = host_items(self.trees, name, sight)
+        permissions = await self._of_nodes(viewer)
+        items = host_items(self.trees, name, permissions)
         if not items:
             raise Refused(404, "NotFound", f"no host {name[:253]} in a topology")
         return {"items": items}
@@ -168,26 +168,28 @@ class Dashboard:
 
     async def queues(self, viewer: Viewer) -> dict[str, Any]:
         """Returns answers.Queues."""
-        sight = await self.sight(viewer)
-        if not sight.queues:
+        permissions = await self.permissions(viewer)
+        if not permissions.queues:
             raise Refused(403, "Forbidden", f"{viewer.name} may not list clusterqueues.kueue.x-k8s.io")
-        return queues(self.cluster, sight.sees)
+        return queues(self.cluster, permissions.sees)
 
     async def workloads(self, viewer: Viewer, query: Mapping[str, str]) -> dict[str, Any]:
         """Returns answers.Workloads. Finished ones are left out unless `state` asks for them."""
-        sight = await self.sight(viewer)
+        permissions = await self.permissions(viewer)
         limit, offset = number(query, "limit", DEFAULT_LIMIT, MOST), number(query, "offset", 0, 2**31)
         state = query.get("state", "")
         if state and state not in STATES:
             raise Refused(400, "BadRequest", f"state is one of {', '.join(STATES)}")
-        found = await self.rows.selected(lambda row: _selected(row, query, state) and sight.sees(row["namespace"]))
+        found = await self.rows.selected(
+            lambda row: _selected(row, query, state) and permissions.sees(row["namespace"])
+        )
         page = found[offset : offset + limit]
         after = offset + len(page)
         return {"items": page, "total": len(found), "next": after if after < len(found) else None}
 
     async def workload(self, viewer: Viewer, namespace: str, name: str) -> dict[str, Any]:
         """Returns answers.WorkloadDetail."""
-        sight = await self._of_namespace(viewer, namespace)
+        permissions = await self._of_namespace(viewer, namespace)
         key = object_key(namespace, name)
         await self.rows.sort()
         row, workload = self.rows.of(key), self.cluster.view.workloads.objects.get(key)
@@ -195,7 +197,7 @@ class Dashboard:
             raise Refused(404, "NotFound", f"there is no Workload {key[:507]}")
         explanation = None
         if row["state"] == PENDING:
-            explanation = self._hidden(await self._answered(self.questions.explanation(key)), sight, namespace)
+            explanation = self._hidden(await self._answered(self.questions.explanation(key)), permissions, namespace)
         conditions = [
             {
                 "type": each.type,
@@ -210,7 +212,7 @@ class Dashboard:
             **row,
             "explanation": explanation,
             "conditions": conditions,
-            "podList": self._pods(key) if sight.sees_pods(namespace) else [],
+            "podList": self._pods(key) if permissions.sees_pods(namespace) else [],
             "places": self._places(key),
         }
 
@@ -232,17 +234,17 @@ class Dashboard:
 
     async def explain(self, viewer: Viewer, namespace: str, name: str) -> dict[str, Any]:
         """Returns the explanation of a Workload, waiting or admitted."""
-        sight = await self._of_namespace(viewer, namespace)
+        permissions = await self._of_namespace(viewer, namespace)
         found = await self._answered(self.questions.explanation(object_key(namespace, name)))
         if found is None:
             message = f"there is no Workload {object_key(namespace, name)[:507]} that waits or is admitted"
             raise Refused(404, "NotFound", message)
-        hidden: dict[str, Any] = self._hidden(found, sight, namespace)
+        hidden: dict[str, Any] = self._hidden(found, permissions, namespace)
         return hidden
 
     async def what_if(self, viewer: Viewer, question: Mapping[str, Any]) -> dict[str, Any]:
         """Returns answers.WhatIfAnswer for a question as answers.WhatIf has it, by Python names."""
-        await self.sight(viewer)
+        await self.permissions(viewer)
         text, form = question.get("yaml"), question.get("job")
         if (text is None) == (form is None):
             raise Refused(400, "BadRequest", "give either yaml or job")
@@ -252,8 +254,8 @@ class Dashboard:
             return {"items": [], "errors": [str(bad)]}
         for namespace in sorted({str(document.object["metadata"]["namespace"]) for document in documents}):
             await self._of_namespace(viewer, namespace[:63])
-        sight = await self.sight(viewer)
-        found: dict[str, Any] = self._hidden(await self._tried(documents), sight)
+        permissions = await self.permissions(viewer)
+        found: dict[str, Any] = self._hidden(await self._tried(documents), permissions)
         return found
 
     async def _tried(self, documents: list[Document]) -> dict[str, Any]:
@@ -272,16 +274,16 @@ class Dashboard:
 
     async def forecast(self, viewer: Viewer) -> dict[str, Any]:
         """Returns answers.Forecast."""
-        sight = await self.sight(viewer)
-        known = await self.rows.selected(lambda row: bool(row["expectedStart"]) and sight.sees(row["namespace"]))
+        permissions = await self.permissions(viewer)
+        known = await self.rows.selected(lambda row: bool(row["expectedStart"]) and permissions.sees(row["namespace"]))
         names = ("namespace", "name", "clusterQueue", "position", "expectedStart")
         items = [{name: row[name] for name in names} for row in known]
         return {"items": sorted(items, key=lambda item: (item["expectedStart"], item["namespace"], item["name"]))}
 
     async def search(self, viewer: Viewer, text: str) -> dict[str, Any]:
         """Returns answers.SearchResult."""
-        sight = await self.sight(viewer)
-        return {"items": await search(self.cluster, self.trees, text.strip().lower()[:253], sight)}
+        permissions = await self.permissions(viewer)
+        return {"items": await search(self.cluster, self.trees, text.strip().lower()[:253], permissions)}
 
 
 def _selected(row: Row, query: Mapping[str, str], state: str) -> bool:

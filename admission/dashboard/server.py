@@ -23,7 +23,7 @@ from admission.dashboard.openapi import document
 from admission.dashboard.routes import EVENTS, PREFIX, Asked, Route, checked, matched
 from admission.dashboard.static_files import StaticFile, load
 from admission.dashboard.stream import MOST_OF_ONE, Batch, TooManyClients, TooManyOfOne, event
-from admission.dashboard.viewer import LocalUser, Sight, Viewer
+from admission.dashboard.viewer import LocalUser, Permissions, Viewer
 from admission.serving.connection_limits import cut
 from admission.serving.connections import finished, send
 from api.errors import StowageError
@@ -166,14 +166,14 @@ class DashboardServer:
     # ---- changes
 
     async def _events(self, request: web.BaseRequest, viewer: Viewer) -> web.StreamResponse:
-        sight = await self._dashboard.sight(viewer)
+        permissions = await self._dashboard.permissions(viewer)
         response = web.StreamResponse(headers={**HEADERS, "Cache-Control": "no-store"})
         response.content_type = "text/event-stream"
         try:
             with self._dashboard.clients.joined(viewer.name) as queue:
                 await response.prepare(request)
                 await _write(response, event("hello", {"version": self._dashboard.trees.version}))
-                await self._follow(request, response, sight, queue)
+                await self._follow(request, response, permissions, queue)
         except TooManyOfOne:
             text = f"{viewer.name} follows the changes {MOST_OF_ONE} times already; close a page"
             raise Refused(429, "TooManyRequests", text) from None
@@ -186,7 +186,11 @@ class DashboardServer:
         return response
 
     async def _follow(
-        self, request: web.BaseRequest, response: web.StreamResponse, sight: Sight, queue: asyncio.Queue[Batch | None]
+        self,
+        request: web.BaseRequest,
+        response: web.StreamResponse,
+        permissions: Permissions,
+        queue: asyncio.Queue[Batch | None],
     ) -> None:
         """Sends batches until the client is too slow or leaves. Whose the token is, and what they may see, is asked again."""
         loop = asyncio.get_running_loop()
@@ -199,8 +203,8 @@ class DashboardServer:
             if batch is None and not silent:
                 return
             if loop.time() - asked >= _HEARTBEAT:
-                sight, asked = await self._dashboard.sight(await self._viewer(request)), loop.time()
-            if piece := _HERE if batch is None else batch.encoded(sight):
+                permissions, asked = await self._dashboard.permissions(await self._viewer(request)), loop.time()
+            if piece := _HERE if batch is None else batch.encoded(permissions):
                 await _write(response, piece)
 
 

@@ -1,4 +1,4 @@
-"""Changes for pages that look: one batch for all clients, encoded once for each sight, with a bounded queue per client.
+"""Changes for pages that look: one batch for all clients, encoded once per set of permissions, a bounded queue for each client.
 
 A client that does not read is dropped, and asks for everything again when it returns; the others never wait for it.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from admission.dashboard.trees import shown
-from admission.dashboard.viewer import Sight
+from admission.dashboard.viewer import Permissions
 
 MOST_CLIENTS: Final = 256
 MOST_OF_ONE: Final = 16
@@ -47,34 +47,34 @@ class Batch:
     ) -> None:
         self._trees, self._structure, self._workloads = trees, structure, workloads
         self._removed, self._queues = removed, queues
-        self._encoded: dict[Sight, bytes] = {}
+        self._encoded: dict[Permissions, bytes] = {}
 
-    def encoded(self, sight: Sight) -> bytes:
-        """Returns the events that a viewer with this sight gets; empty for none."""
-        found = self._encoded.get(sight)
+    def encoded(self, permissions: Permissions) -> bytes:
+        """Returns the events that a viewer with these permissions gets; empty for none."""
+        found = self._encoded.get(permissions)
         if found is None:
-            found = self._encoded[sight] = b"".join(event(name, data) for name, data in self._events(sight))
+            found = self._encoded[permissions] = b"".join(event(name, data) for name, data in self._events(permissions))
         return found
 
-    def _events(self, sight: Sight) -> Iterator[tuple[str, Any]]:
-        if sight.nodes:
+    def _events(self, permissions: Permissions) -> Iterator[tuple[str, Any]]:
+        if permissions.nodes:
             for flavor in self._structure:
                 yield "structure", {"flavor": flavor}
             for flavor, (version, entries) in self._trees.items():
-                hosts = [_seen(entry, sight) for entry in entries]
+                hosts = [_seen(entry, permissions) for entry in entries]
                 yield "topology", {"flavor": flavor, "version": version, "hosts": hosts}
-        changed = [row for row in self._workloads if sight.sees(row["namespace"])]
-        removed = [key for key in self._removed if sight.sees(key.partition("/")[0])]
+        changed = [row for row in self._workloads if permissions.sees(row["namespace"])]
+        removed = [key for key in self._removed if permissions.sees(key.partition("/")[0])]
         for first in range(0, max(len(changed), len(removed)), _PART):
             part = slice(first, first + _PART)
             yield "workloads", {"changed": changed[part], "removed": removed[part]}
-        if self._queues and sight.queues:
+        if self._queues and permissions.queues:
             yield "queues", {}
 
 
-def _seen(entry: dict[str, Any], sight: Sight) -> dict[str, Any]:
+def _seen(entry: dict[str, Any], permissions: Permissions) -> dict[str, Any]:
     runs = [
-        [*shown(key, queue, sight.sees, queues=sight.queues), pods, amounts]
+        [*shown(key, queue, permissions.sees, queues=permissions.queues), pods, amounts]
         for key, queue, pods, amounts in entry["runs"]
     ]
     return {**entry, "runs": runs}

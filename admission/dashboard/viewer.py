@@ -1,7 +1,7 @@
 """Who asks, and what they may see: nothing that kubectl would not show them.
 
 A `Viewer` answers for one request or one stream. In a cluster it asks the API server (TokenReview, SubjectAccessReview; both
-cached for a short time), on localhost the user's own kubeconfig has read everything already. `Sight` is what was found out:
+cached for a short time), on localhost the user's own kubeconfig has read everything already. `Permissions` holds the answer:
 the namespaces whose Workloads and pods the viewer may list, and whether nodes and ClusterQueues. `hide` takes the names of
 others' workloads out of the texts and values of an explanation.
 """
@@ -32,7 +32,7 @@ May = Callable[[Subject, Right, str], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Permissions:
     """What a viewer may see. `namespaces` None means all; `pods` likewise."""
 
     nodes: bool = True
@@ -56,7 +56,7 @@ class Viewer(Protocol):
     def name(self) -> str:
         """The user name."""
 
-    async def sight(self, namespaces: Iterable[str]) -> Sight:
+    async def permissions(self, namespaces: Iterable[str]) -> Permissions:
         """Returns what they may see of these namespaces. Raises ApiError and TimeoutError."""
 
 
@@ -66,9 +66,9 @@ class LocalUser:
 
     name: str = "you"
 
-    async def sight(self, namespaces: Iterable[str]) -> Sight:
-        """Returns sight of everything."""
-        return Sight()
+    async def permissions(self, namespaces: Iterable[str]) -> Permissions:
+        """Returns permissions of everything."""
+        return Permissions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class TokenUser:
         """The user name."""
         return self.subject.username
 
-    async def sight(self, namespaces: Iterable[str]) -> Sight:
+    async def permissions(self, namespaces: Iterable[str]) -> Permissions:
         """Asks for each right on the whole cluster first, and by namespace only without it."""
         asked = sorted(set(namespaces))[:MOST_NAMESPACES]
         nodes, queues, workloads, pods = await asyncio.gather(
@@ -92,7 +92,7 @@ class TokenUser:
             self._namespaces(LIST_WORKLOADS, asked),
             self._namespaces(LIST_PODS, asked),
         )
-        return Sight(nodes, queues, workloads, pods)
+        return Permissions(nodes, queues, workloads, pods)
 
     async def _namespaces(self, right: Right, namespaces: list[str]) -> frozenset[str] | None:
         if await self.may(self.subject, right, ""):
@@ -107,14 +107,14 @@ class TokenUser:
         return frozenset(name for name, may in zip(namespaces, answers, strict=True) if may)
 
 
-def hide(value: Any, sight: Sight, namespaces: Iterable[str], own: str = "") -> Any:
+def hide(value: Any, permissions: Permissions, namespaces: Iterable[str], own: str = "") -> Any:
     """Returns a JSON value without names `namespace/name` of namespaces that exist and are hidden, `own` excepted.
 
     An explanation also names pods; those of a namespace whose Workloads are visible, but not its pods, are hidden as well.
     """
-    if sight.namespaces is None and sight.pods is None:
+    if permissions.namespaces is None and permissions.pods is None:
         return value
-    hidden = {name for name in namespaces if not (sight.sees(name) and sight.sees_pods(name))}
+    hidden = {name for name in namespaces if not (permissions.sees(name) and permissions.sees_pods(name))}
 
     def shown(found: re.Match[str]) -> str:
         namespace, whole = found.group(1), found.group(0)

@@ -1,6 +1,6 @@
 """Ranks of pods in pod-set groups, for kinds whose controllers number the pods of each pod set on their own. Pure.
 
-The ungater numbers the pods of a group together, the smaller pod set first (ungater/plan.py). The annotation `pod-index-offset`
+The ungater numbers a group's pods together, the smaller pod set first (ungater/gate_plan.py). The annotation `pod-index-offset`
 says at which of these numbers a pod set starts; a start writes it to the template.
 """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from admission.levels.level_plan import Plan, PlannedFlavor
 from admission.levels.oddities import LabelledNode
-from admission.levels.plan import Plan, PlannedFlavor
 
 
 def lines(plan: Plan, most: int = 60) -> list[str]:

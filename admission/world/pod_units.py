@@ -18,8 +18,8 @@ from admission.controllers.pods import freequeue
 from admission.controllers.pods.actions import PodGroupPlan
 from admission.controllers.pods.gang import is_gang
 from admission.controllers.pods.gangs import plan_gang
-from admission.controllers.pods.plan import plan
 from admission.controllers.pods.pod_indexes import BY_POD, GROUP, pod_keys, unit_key
+from admission.controllers.pods.pod_plan import plan
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from admission.integrations.registry import KINDS

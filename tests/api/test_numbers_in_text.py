@@ -19,7 +19,7 @@ from api.quantity import parse
 from api.requests import parse_int32
 from api.sakkara import read_group
 from tests.builders import pod, workload
-from ungater.plan import plan
+from ungater.gate_plan import plan
 
 
 def _int32(text: str) -> int:

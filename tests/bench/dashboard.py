@@ -13,7 +13,7 @@ import time
 from admission.dashboard.cluster import of_objects
 from admission.dashboard.dashboard import Dashboard, Facts
 from admission.dashboard.tools import TOOLS
-from admission.dashboard.viewer import LocalUser, Sight
+from admission.dashboard.viewer import LocalUser, Permissions
 from tests.admission.dashboard.small_cluster import SmallCluster
 
 
@@ -53,7 +53,7 @@ async def measure(hosts: int) -> None:
         began = time.process_time()
         await dashboard.renew()
         batch = queue.get_nowait()
-        size = len(batch.encoded(Sight())) if batch is not None else 0
+        size = len(batch.encoded(Permissions())) if batch is not None else 0
         print(f"event of a change: {(time.process_time() - began) * 1000:.1f} ms, {size} bytes")
     gaps: list[float] = []
     watching = asyncio.create_task(_longest_step(gaps))

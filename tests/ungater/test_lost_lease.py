@@ -13,7 +13,7 @@ from api.kube.store import Store
 from api.pods import Node, Pod
 from api.workloads import Workload
 from tests.builders import pod, workload
-from ungater.controller import Ungater
+from ungater.gate_controller import Ungater
 from ungater.named import Named
 from ungater.settings import UngaterSection
 
@@ -82,7 +82,7 @@ class RefusingKube:
 async def test_a_pod_whose_patch_is_refused_and_that_stays_gated_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ungater.controller._REFUSED", 0.01)
+    monkeypatch.setattr("ungater.gate_controller._REFUSED", 0.01)
     kube = RefusingKube()
     task = started(kube)
     await until(lambda: sorted(set(kube.opened)) == list(PODS))

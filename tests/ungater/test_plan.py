@@ -23,7 +23,7 @@ from api.names import (
 )
 from api.pods import Gate, Pod
 from tests.builders import condition, pod, workload
-from ungater.plan import RANK_PATIENCE, GateChange, expected_pods, may_open, plan
+from ungater.gate_plan import RANK_PATIENCE, GateChange, expected_pods, may_open, plan
 
 BY_INDEX = {"podIndexLabel": JOB_COMPLETION_INDEX}
 

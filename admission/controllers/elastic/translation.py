@@ -1,4 +1,4 @@
-"""Translates an elastic quota into a queue of the cohort `elastic-quota`. Pure; controller.py writes the objects.
+"""Translates an elastic quota into a queue of the cohort `elastic-quota`. Pure; quota_controller.py writes the objects.
 
 Nominal quota is min, and the borrowing limit is max - min. So the cohort tree counts, lends and reclaims, and the engine's
 preemption chooses victims (by its policy `elastic`, which the queue's label selects). All queues of the cohort share:

@@ -1,4 +1,4 @@
-"""Resizes an elastic job (annotation `elastic-job`) while it has quota, by means of Workload slices. Pure; part of `plan`.
+"""Resizes an elastic job (annotation `elastic-job`) while it has quota, by means of Workload slices. Pure; part of `job_plan`.
 
 - When the job grows, the next slice, a further Workload, requests all pods and names the slice that has quota. The next slice
   gets as many pods as fit (engine/cycle/elastic.py); then the older slice is Finished. While it waits, the next slice follows

@@ -1,4 +1,4 @@
-"""What a plan depends on, so that an unchanged job is not planned again. Called by controller.py."""
+"""What a plan depends on, so that an unchanged job is not planned again. Called by job_controller.py."""
 
 from __future__ import annotations
 

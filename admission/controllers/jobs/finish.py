@@ -1,4 +1,4 @@
-"""Finishes Workloads, with or without their job, and reports admission check messages. Pure; part of `plan`."""
+"""Finishes Workloads, with or without their job, and reports admission check messages. Pure; part of `job_plan`."""
 
 from __future__ import annotations
 

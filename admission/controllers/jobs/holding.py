@@ -1,4 +1,4 @@
-"""Plans for jobs that cannot have pods: on hold, or with unreadable pod sets. Pure; part of `plan`."""
+"""Plans for jobs that cannot have pods: on hold, or with unreadable pod sets. Pure; part of `job_plan`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Workloads without a job: releases those that are being deleted, and finishes the others once the job is certainly gone.
 
 A job that the informer does not list may merely be newer than the informer's state, so the API server is asked before its
-Workload is finished. Called by controller.py.
+Workload is finished. Called by job_controller.py.
 """
 
 from __future__ import annotations

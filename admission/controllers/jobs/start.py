@@ -1,4 +1,4 @@
-"""Starts an admitted job, and detects running jobs that must restart or were overlooked. Pure; part of `plan`."""
+"""Starts an admitted job, and detects running jobs that must restart or were overlooked. Pure; part of `job_plan`."""
 
 from __future__ import annotations
 

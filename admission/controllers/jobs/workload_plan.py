@@ -1,4 +1,4 @@
-"""Plans the actions for a job and the one Workload that stands for it: start, stop, follow, release. Pure; part of `plan`."""
+"""Plans the actions for a job and its one Workload: start, stop, follow, release. Pure; `job_plan` calls it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Composes the Workload of a pod or group of pods, decides whether a Workload is theirs, and adds owners. Pure; part of
-`plan`.
+`pod_plan`.
 
 A group's Workload has the group's name, so only its marker or its owners distinguish it from an unrelated Workload. Every
 member is an owner, none the controller: the Workload is garbage collected after the last member. Of large groups only

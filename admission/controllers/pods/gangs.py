@@ -10,7 +10,7 @@
 
 A Sakkara group (sakkara_unit.py) has exactly its size: a surplus pod waits until a member fails or is deleted. The gang's
 Workloads carry its queue position and its gang group as annotations. Each late joiner is a unit of one pod, planned like any
-single pod (`plan`). Late joiners also own the gang's Workload, so that it stays while they run, and count toward the minimum.
+single pod (`pod_plan`). Late joiners also own the gang's Workload, so it stays while they run, and count toward the minimum.
 Without the gang's Workload they continue with their own; if the gang is evicted, late joiners that still wait become ordinary
 members.
 """
@@ -37,7 +37,7 @@ from admission.controllers.pods.gang import (
     stopped,
 )
 from admission.controllers.pods.gang_limit import BindLimit
-from admission.controllers.pods.plan import RULES, plan
+from admission.controllers.pods.pod_plan import RULES, plan
 from admission.controllers.pods.replacements import with_shortage
 from admission.controllers.pods.sakkara_unit import ExactUnit, unit_of
 from admission.integrations.gang import MatchPolicy

@@ -1,5 +1,5 @@
 """Maintains condition WaitingForReplacementPods, which tells whether a group's Workload is short of pods. Pure; part of
-`plan`.
+`pod_plan`.
 
 A Workload that waits for pods is not considered for admission. While pods of an evicted Workload are being stopped the
 condition stays unchanged, since their replacements are still to come.

@@ -3,7 +3,7 @@
 For each group that the set asks for, in this order:
 
     there is no Workload      -> create one
-    the Workload is deleted   -> once no pod of it runs, release it; its pods' group ends them (plan.py)
+    the Workload is deleted   -> once no pod of it runs, release it; its pods' group ends them (pod_plan.py)
     no pods are asked for     -> once none runs, release the quota and put the Workload on hold
     the Workload has quota    -> evicted and without pods: release the quota (with pods, their group does);
                                  fewer pods than admitted: reclaim theirs; more: delete the Workload and create it again

@@ -1,4 +1,4 @@
-"""Composes the strategic merge patch that starts a gated pod with everything that its admission adds. Pure; part of `plan`.
+"""Composes the strategic merge patch that starts a gated pod with everything that its admission adds. Pure; part of `pod_plan`.
 
 The patch names the gates to remove, so that other gates stay; selector, labels and annotations only gain entries, as the API
 server requires for gated pods. A pod whose pod set has a topology assignment keeps the topology gate for the ungater; any

@@ -1,4 +1,4 @@
-"""Updates a Workload when its gated pods change, and reports why no Workload can be composed. Pure; part of `plan`.
+"""Updates a Workload when its gated pods change, and reports why no Workload can be composed. Pure; part of `pod_plan`.
 
 The reason why pods are held is recorded as an event and, while it holds, in the Workload's status. Queue, priority class and
 time limit of waiting pods apply to their Workload; the class also later, while it has quota. A waiting Workload that does not

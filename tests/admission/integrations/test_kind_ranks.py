@@ -21,7 +21,7 @@ from api.pods import Pod
 from api.workloads import PodSet, Workload
 from tests.admission.integrations.samples import CRANES, Object, annotated, larger, merged, sample
 from tests.builders import condition, pod
-from ungater.plan import plan
+from ungater.gate_plan import plan
 
 KINDS = pytest.mark.parametrize("kind", [*ADAPTERS, CRANES], ids=lambda kind: kind.framework)
 GROUPED = {names.PODSET_GROUP_NAME: "together"}

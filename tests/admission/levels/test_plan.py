@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 
 from admission.cli.install import manifests
 from admission.cli.main import app
+from admission.levels.level_plan import Plan, plan
 from admission.levels.oddities import LabelledNode
-from admission.levels.plan import Plan, plan
 from admission.levels.sources import SOURCES
 from admission.levels.tree import lines
 from api.fake.server import FakeServer

@@ -18,7 +18,7 @@ from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchW
 from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.finish import plan_orphaned
-from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.job_plan import plan
 from admission.integrations.base import JobIntegration
 from admission.integrations.job import BatchJob
 from api.duration import seconds

@@ -16,8 +16,8 @@ from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchW
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import is_group_workload
-from admission.controllers.pods.plan import PodGroupOptions, plan, plan_gone
 from admission.controllers.pods.pod_indexes import unit_key
+from admission.controllers.pods.pod_plan import PodGroupOptions, plan, plan_gone
 from admission.integrations.pod import QueuedPodReader
 from admission.integrations.podgroup import PodUnit
 from api.duration import seconds

@@ -14,7 +14,7 @@ from api.names import ADMITTED, TOPOLOGY_GATE
 from api.pods import Pod
 from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
-from ungater.plan import GateChange, plan, workload_key
+from ungater.gate_plan import GateChange, plan, workload_key
 
 
 def run(case: dict[str, Any]) -> None:

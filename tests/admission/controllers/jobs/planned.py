@@ -11,7 +11,7 @@ from admission.controllers import conditions
 from admission.controllers.actions import PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import Action, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.workload import composed
 from admission.engine.reasons import Reason
 from admission.integrations.base import JobIntegration

@@ -10,7 +10,7 @@ import pytest
 from admission.controllers.caches import InformerView
 from admission.controllers.jobs.ancestors import JobAncestors
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.workload import composed
 from admission.integrations.registry import BY_FRAMEWORK
 from api.workloads import Workload

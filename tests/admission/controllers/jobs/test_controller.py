@@ -156,7 +156,7 @@ async def test_a_job_costs_four_writes_from_queue_to_end(here: JobCluster, kind:
 
 async def test_pods_that_end_one_by_one_are_reported_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     period = 0.5
-    monkeypatch.setattr("admission.controllers.jobs.controller.PROGRESS", period)
+    monkeypatch.setattr("admission.controllers.jobs.job_controller.PROGRESS", period)
     job = fresh(BATCH)
     job["spec"] |= {"parallelism": 30, "completions": 30}
     async with embedded(tmp_path) as here:

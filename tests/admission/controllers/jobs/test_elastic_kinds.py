@@ -10,7 +10,7 @@ import pytest
 from admission.controllers import conditions
 from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchWorkload
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.start import plan_start
 from admission.controllers.jobs.workload import composed
 from admission.integrations.declared import DeclaredJob

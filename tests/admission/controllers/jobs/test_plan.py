@@ -10,7 +10,7 @@ from admission.controllers import conditions
 from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
-from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.workload import composed
 from api import names
 from api.meta import OwnerReference, find_condition, rfc3339

@@ -10,7 +10,7 @@ import pytest
 from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.actions import JobPlan, PatchJob
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.pods_ready import with_pods_ready
 from api import names
 from api.meta import find_condition, is_true

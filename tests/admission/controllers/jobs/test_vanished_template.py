@@ -10,7 +10,7 @@ from admission.controllers import conditions
 from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.actions import JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
-from admission.controllers.jobs.plan import plan
+from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.workload import composed
 from admission.integrations.declared import DeclaredJob
 from admission.integrations.paths import without

@@ -15,8 +15,8 @@ from typing import Any
 
 from admission.controllers import conditions
 from admission.controllers.jobs.context import JobOptions
-from admission.controllers.jobs.controller import JobController
 from admission.controllers.jobs.controller_context import ControllerContext
+from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.status import patch_status
 from admission.integrations.base import JobIntegration
 from admission.integrations.registry import ADAPTERS, DECLARED

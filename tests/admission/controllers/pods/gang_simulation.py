@@ -21,8 +21,8 @@ from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGrou
 from admission.controllers.pods.gang import terms_of
 from admission.controllers.pods.gang_groups import with_verdict
 from admission.controllers.pods.gangs import plan_gang
-from admission.controllers.pods.plan import plan_gone
 from admission.controllers.pods.pod_indexes import pod_keys
+from admission.controllers.pods.pod_plan import plan_gone
 from admission.controllers.pods.podgroups import PodGroups
 from admission.engine import convert, convert_admissions, convert_queues, model
 from admission.engine.cycle.decide import decide

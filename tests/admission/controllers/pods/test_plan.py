@@ -13,7 +13,7 @@ from admission.controllers.actions import CreateWorkload, PatchWorkload, Planned
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.actions import AdoptWorkload, DeletePod, PodGroupPlan, ReleasePod, StartPod, StopPod
 from admission.controllers.pods.compose import MAX_OWNERS, adopt
-from admission.controllers.pods.plan import plan
+from admission.controllers.pods.pod_plan import plan
 from admission.controllers.pods.workload_updates import with_reason
 from admission.integrations.podgroup import PodUnit
 from api import names

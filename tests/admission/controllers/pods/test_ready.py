@@ -10,7 +10,7 @@ from admission.controllers import conditions
 from admission.controllers.actions import SetStatus
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.pods.gang import GangTerms, GangUnit
-from admission.controllers.pods.plan import plan
+from admission.controllers.pods.pod_plan import plan
 from admission.integrations.podgroup import PodUnit
 from api import names
 from api.meta import find_condition

@@ -1,4 +1,4 @@
-"""Assigns gated pods to domains: from a workload and its pods to pairs of pod and node labels. Pure; `controller` sends them.
+"""Assigns gated pods to domains: from a workload and its pods to pairs of pod and node labels. Pure.
 
 Two methods, as in Kueue:
 

@@ -1,6 +1,6 @@
 """The job controller: reconciles jobs of every registered kind with their Workloads.
 
-It watches, asks `plan` for the due actions and has them performed; it decides nothing itself. The reconciler's keys are jobs
+It watches, asks `job_plan` for the due actions and has them performed; it decides nothing. The reconciler's keys are jobs
 (`batch/job:ns/name`), and no key is reconciled by two workers at once. Readiness and ends of a running job's pods are
 collected for `PROGRESS` seconds, and a job that has not changed since its last empty plan is not planned again, so the many
 status updates of running jobs cost little. A write that conflicts with another client's change ends the pass; that change
@@ -36,9 +36,9 @@ from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.executor import Executor
 from admission.controllers.jobs.fingerprint import fingerprint_of
+from admission.controllers.jobs.job_plan import plan
 from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_leftover_pods
 from admission.controllers.jobs.orphans import OrphanedWorkloads
-from admission.controllers.jobs.plan import plan
 from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
 from admission.controllers.workload_writer import WorkloadWriter

@@ -1,6 +1,6 @@
 """The pod controller: reconciles single pods and groups of pods with their Workloads.
 
-It watches, asks `plan` for the due actions and has them performed; it decides nothing itself. The reconciler's keys are units
+It watches, asks `pod_plan` for the due actions and has them performed; it decides nothing. The reconciler's keys are units
 (`pod:ns/name`, `group:ns/name`), and no key is reconciled by two workers at once. Pods of a group are created one by one: an
 incomplete group is reconciled at most once per second, and later changes of its pods are collected for a time that grows with
 their number, so the cost of a group of n pods is O(n) instead of O(n^2). A gang of one pod takes one reconcile to create its
@@ -34,7 +34,6 @@ from admission.controllers.pods.executor import PodExecutor
 from admission.controllers.pods.gang import is_gang
 from admission.controllers.pods.gang_events import GangMessages, reason_of
 from admission.controllers.pods.gangs import plan_gang
-from admission.controllers.pods.plan import plan, plan_gone
 from admission.controllers.pods.pod_indexes import (
     BY_GROUP,
     BY_POD,
@@ -52,6 +51,7 @@ from admission.controllers.pods.pod_indexes import (
     slice_keys,
     unit_key,
 )
+from admission.controllers.pods.pod_plan import plan, plan_gone
 from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.predicates import is_creation, is_irrelevant, is_pod_progress
 from admission.controllers.pods.set_slices import acting

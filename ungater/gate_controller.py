@@ -1,7 +1,7 @@
 """Watches admitted Workloads and their pods, and opens topology gates in batches.
 
 A change of a Workload triggers a reconcile at once. A change of a pod triggers one after the batch period, counted from the
-first change, so that a burst of pods costs one reconcile, or at once when all pods of the assignments exist. `plan` assigns
+first change, so a burst of pods costs one reconcile, or at once when all pods of the assignments exist. `gate_plan` assigns
 pods to domains; this module holds the indexes, sends one patch per pod (a bounded number at a time) and tracks their outcome.
 
 Only the leader runs it. A reconcile may be repeated without harm, because it starts from the pods as observed.
@@ -29,11 +29,11 @@ from api.names import ADMITTED, HOSTNAME_LABEL, SAKKARA_RANK, TOPOLOGY_GATE
 from api.pods import Node, Pod
 from api.workloads import Workload
 from ungater.expectations import PENDING, Expectations
+from ungater.gate_plan import GateChange, awaits_rank, expected_pods, may_open, plan, slice_key, slice_of, workload_key
 from ungater.metrics import GATE_REMOVAL, OPENINGS
 from ungater.named import Named
 from ungater.own_claims import OwnClaims
 from ungater.patches import opening_patch, sending_patch
-from ungater.plan import GateChange, awaits_rank, expected_pods, may_open, plan, slice_key, slice_of, workload_key
 from ungater.settings import UngaterSection
 
 log = logging.getLogger(__name__)

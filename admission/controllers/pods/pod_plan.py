@@ -1,6 +1,6 @@
 """Computes the due actions for a pod or a group of pods from the pods and their Workload. Pure.
 
-The order of decisions is that of jobs (jobs/plan.py), for pods that cannot be suspended but only ended:
+The order of decisions is that of jobs (jobs/job_plan.py), for pods that cannot be suspended but only ended:
 
     the unit has ended              -> its Workload is Finished; the pods lose Stowage's finalizer
     there is no Workload            -> end running pods; once the group is complete, create a Workload
