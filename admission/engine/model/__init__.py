@@ -5,13 +5,14 @@ Invalid input raises `api.errors.InvalidObject` (or InvalidQuantity) with the fi
 State is in ledger.py and queue/, results are in decision.py. Import the types from this package, also those of `api` that the
 engine uses unchanged. Modules: `nodes`, `topology` (topology requests and assignments),
 `level_rule` (placement constraints), `queues` (with flavors and cohorts),
-`workloads`, `placement` (requests and options), `events`.
+`workloads`, `moves` (the terms of moves), `placement` (requests and options), `events`.
 """
 
 from __future__ import annotations
 
 from admission.engine.model.events import Event, ObjectRemoved, RemovedKind
 from admission.engine.model.level_rule import LevelConstraint, LevelRule, Spreading
+from admission.engine.model.moves import NO_TERMS, MoveTerms
 from admission.engine.model.nodes import Amounts, BoundPod, Namespace, Node
 from admission.engine.model.placement import Counting, PlacementOptions, PlacementRequest
 from admission.engine.model.queues import (
@@ -53,6 +54,7 @@ __all__ = [
     "HOST_ADDRESS",
     "HOST_PORT",
     "LARGEST",
+    "NO_TERMS",
     "PODS",
     "Admission",
     "Amounts",
@@ -71,6 +73,7 @@ __all__ = [
     "Labels",
     "LevelConstraint",
     "LevelRule",
+    "MoveTerms",
     "Namespace",
     "Node",
     "NodeSelectorRequirement",

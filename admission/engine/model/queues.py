@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from admission.engine.model.moves import NO_TERMS, MoveTerms
 from admission.engine.model.nodes import Amounts
 from admission.engine.model.topology import Profile
 from api.pods import Taint, Toleration
@@ -125,7 +126,8 @@ class ClusterQueue:
     namespace is decided by the feed, which knows namespace labels, and comes with each workload. With `ignores_uncovered`,
     resources that no group covers are not counted; otherwise a workload that requests them fits nowhere. With `backfill`, the
     queue's head gets a reservation, and workloads that do not delay the head may overtake it (backfill.py). `outside` is usage
-    of its quota by pods that no Workload counts, charged to the first flavor of each resource.
+    of its quota by pods that no Workload counts, charged to the first flavor of each resource. `moves` are the terms of its
+    workloads that give none; `moves_per_day` is how many of them may be moved in 24 hours, None for any number.
     """
 
     name: str
@@ -144,6 +146,8 @@ class ClusterQueue:
     ignores_uncovered: bool = False
     backfill: bool = False
     outside: Amounts = field(default_factory=dict)
+    moves: MoveTerms = NO_TERMS
+    moves_per_day: int | None = None
 
     @property
     def flavors(self) -> tuple[str, ...]:

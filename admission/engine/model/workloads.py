@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from admission.engine.model.moves import NO_TERMS, MoveTerms
 from admission.engine.model.nodes import Amounts
 from admission.engine.model.queues import FlavorResource
 from admission.engine.model.topology import Assignment, Profile, TopologyRequest
@@ -96,7 +97,7 @@ class Workload:
     gate is closed, so it must not preempt. `one_pod` marks the Workload of a single plain pod, which nothing replaces.
     `replaces` is the key of the elastic job's admitted workload that this one replaces, or empty. `pod_labels` are labels that
     its owner gives each pod in addition to the template's. `boost` is the part of its priority from the annotation
-    `priority-boost`.
+    `priority-boost`. `moves` are the terms under which it may be moved while it runs.
     """
 
     key: str
@@ -122,6 +123,7 @@ class Workload:
     replaces: str = ""
     pod_labels: Labels = ()
     boost: int = 0
+    moves: MoveTerms = NO_TERMS
 
     def facts_of(self, pod_set: PodSet) -> PodFacts:
         """Returns what terms of other pods see of a pod of this pod set."""

@@ -1,0 +1,120 @@
+"""Which running workloads may be moved at a moment, and the work that a move of each loses.
+
+The unit of cost is the device-second: one second of work of one device. The devices of a pod are its extended resources (GPUs
+and the like), or one if it has none. A move loses the seconds since the last checkpoint, or since the start if there is none,
+and the declared seconds of a restart, for each device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from admission.engine.cycle.placed_requests import placed_requests
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, ClusterQueue, MoveTerms, PlacementRequest, PodSet, Workload
+
+MINIMUM_RUN: Final = 600
+"""Seconds that a workload runs undisturbed after its start and after a move if neither it nor its queue says otherwise."""
+_MOST_LOST: Final = 10 * 366 * 86_400
+"""A longer time without a checkpoint counts as ten years, so that a wrong clock gives no boundless cost."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mover:
+    """A workload that may be moved: its present admission, its requests without a place, and the device-seconds lost."""
+
+    workload: Workload
+    admission: Admission
+    requests: tuple[PlacementRequest, ...]
+    cost: int
+    size: int
+
+    @property
+    def key(self) -> str:
+        """The workload's key."""
+        return self.workload.key
+
+
+@dataclass(frozen=True, slots=True)
+class Movers:
+    """The workloads that may be moved, by key, and how many may not, by the reason."""
+
+    by_key: Mapping[str, Mover]
+    stays: Mapping[str, int] = field(default_factory=dict)
+
+
+def movers_of(ledger: Ledger, now: float, left: Mapping[str, int]) -> Movers:
+    """Returns the workloads that may be moved at `now` (epoch seconds).
+
+    `left` is the number of moves that each ClusterQueue may still make today; a queue that is not in it has no limit.
+    """
+    found: dict[str, Mover] = {}
+    stays: dict[str, int] = {}
+    held = ledger.held()
+    for key in sorted(ledger.admissions.keys() - held):
+        mover = _mover(ledger, key, now, left)
+        if isinstance(mover, Mover):
+            found[key] = mover
+        else:
+            stays[mover] = stays.get(mover, 0) + 1
+    return Movers(found, stays)
+
+
+def terms_of(workload: Workload, queue: ClusterQueue | None) -> MoveTerms:
+    """Returns the workload's terms, completed by those of its ClusterQueue."""
+    own, general = workload.moves, MoveTerms() if queue is None else queue.moves
+    return MoveTerms(
+        movable=general.movable if own.movable is None else own.movable,
+        cost=general.cost if own.cost is None else own.cost,
+        minimum_run=general.minimum_run if own.minimum_run is None else own.minimum_run,
+        checkpoint=own.checkpoint,
+        moved=own.moved,
+    )
+
+
+def _mover(ledger: Ledger, key: str, now: float, left: Mapping[str, int]) -> Mover | str:
+    workload, admission = ledger.workload(key), ledger.admission(key)
+    if workload is None or admission is None:
+        return "not admitted"
+    terms = terms_of(workload, ledger.quota.spec(admission.cluster_queue))
+    if (why := _stays(workload, terms, now)) is not None:
+        return why
+    if left.get(admission.cluster_queue, 1) <= 0:
+        return "the moves of its queue are used up for today"
+    requests = tuple(replace(one, previous=None) for one in placed_requests(ledger, workload, admission))
+    if len(requests) < len(admission.pod_sets) or not requests:
+        return "not placed by topology"
+    if any(request.spare_hosts for request in requests):
+        return "holds spare hosts"
+    size = sum(request.count * _of_pod(request.pod_set) for request in requests)
+    return Mover(workload, admission, requests, size * ((terms.cost or 0) + _lost_seconds(workload, terms, now)), size)
+
+
+def _stays(workload: Workload, terms: MoveTerms, now: float) -> str | None:
+    """Returns why the workload may not be moved now; None if it may."""
+    if not terms.movable:
+        return "not declared movable"
+    if workload.evicted or workload.admitted is None:
+        return "not running"
+    gang = workload.gang
+    if workload.one_pod or workload.replaces or (gang is not None and (gang.joins or len(gang.together) > 1)):
+        return "of a kind that cannot be moved: a plain pod, a part of a group of gangs, or an elastic job that grows"
+    since = max(workload.admitted, terms.moved or workload.admitted)
+    minimum = MINIMUM_RUN if terms.minimum_run is None else terms.minimum_run
+    return "within its minimum run time" if now - since < minimum else None
+
+
+def _lost_seconds(workload: Workload, terms: MoveTerms, now: float) -> int:
+    since = max(workload.admitted or 0.0, terms.checkpoint or 0.0, terms.moved or 0.0)
+    return int(min(max(0.0, now - since), _MOST_LOST))
+
+
+def devices(pod_sets: Iterable[PodSet]) -> int:
+    """Returns the number of devices of all pods."""
+    return sum(pod_set.count * _of_pod(pod_set) for pod_set in pod_sets)
+
+
+def _of_pod(pod_set: PodSet) -> int:
+    return max(1, sum(amount for name, amount in pod_set.requests.items() if "/" in name and amount > 0))

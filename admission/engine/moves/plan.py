@@ -1,0 +1,156 @@
+"""Plans the moves that let a waiting gang start: the entry of this package.
+
+1. The gang's flavors are those that quota allows; moves free no quota. A flavor on which no plan exists is refused, and the
+   next one is tried, as in an admission cycle.
+2. The gang requests more than all that is free: no plan can exist, since everything that runs goes on running.
+3. Otherwise the domains are searched for the cheapest set of movers (search.py).
+
+The ledger is unchanged. The same ledger, time and options always give the same answer: a budget bounds the work, not time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.solve import flavors_of, place, refusals
+from admission.engine.decision import Proof
+from admission.engine.flavors.assign import FlavorAssignment, Mode
+from admission.engine.flavors.search import Scope
+from admission.engine.ledger import Ledger
+from admission.engine.model import PlacementRequest, Workload, to_text
+from admission.engine.moves.holding import Holding
+from admission.engine.moves.movers import Movers, devices, movers_of
+from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
+from admission.engine.moves.search import BestMoves, DomainSearch, search
+from admission.engine.requests import placement_requests
+from admission.engine.topology.count import free_amounts
+
+BUDGET: Final = 4_000
+"""Default number of sets that one plan examines; a placement counts as 25."""
+MOST_FLAVORS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """Limits of a plan. `left` is the number of moves that each ClusterQueue may still make today; others have no limit.
+
+    `budget` bounds the sets that are examined. `wait` is how many seconds the gang would wait without moves, None if unknown:
+    a plan that loses more work than the gang loses in that time is not returned.
+    """
+
+    left: Mapping[str, int] = field(default_factory=dict)
+    budget: int = BUDGET
+    wait: float | None = None
+
+
+def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None = None) -> MovePlan | NoPlan:
+    """Returns the cheapest moves found that let the gang start, or why there are none. `now` is in epoch seconds."""
+    options = options or PlanOptions()
+    queue = ledger.quota.spec(gang.cluster_queue)
+    if queue is None:
+        return NoPlan(NoPlanReason.QUOTA, f"ClusterQueue {gang.cluster_queue} not found")
+    if gang.gang is not None and (gang.gang.joins or len(gang.gang.together) > 1):
+        return NoPlan(NoPlanReason.NOT_COUNTED, "it starts together with other gangs, for which no moves are planned")
+    refused: dict[tuple[str, str], str] = {}
+    movers, why = movers_of(ledger, now, options.left), None
+    for _ in range(MOST_FLAVORS):
+        found = flavors_of(ledger, gang, queue, Scope(refused))
+        if found.mode < Mode.FIT:
+            break
+        requests = placement_requests(gang, queue, found, ledger.flavors, now)
+        result = place(ledger, requests)
+        if result.fits:
+            return NoPlan(NoPlanReason.FITS, "it fits without moves")
+        refused.update(refusals(requests, result.failures))
+        planned = _on_flavors(ledger, gang, found, requests, movers, options)
+        if isinstance(planned, MovePlan):
+            return _worth(planned, gang, options)
+        why = why or planned
+    return why or NoPlan(NoPlanReason.QUOTA, found.message())
+
+
+def _on_flavors(
+    ledger: Ledger,
+    gang: Workload,
+    found: FlavorAssignment,
+    requests: Sequence[PlacementRequest],
+    movers: Movers,
+    options: PlanOptions,
+) -> MovePlan | NoPlan:
+    """Returns the plan with these flavors."""
+    empty = place(ledger, requests, empty=True)
+    if not empty.fits:
+        return NoPlan(NoPlanReason.NEVER, "; ".join(failed.message for failed in empty.failures.values()))
+    if (short := _shortage(ledger, requests)) is not None:
+        return NoPlan(NoPlanReason.TOO_LITTLE_FREE, short, movers.stays)
+    if not movers.by_key:
+        return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved", movers.stays)
+    gains = ledger.placement.eviction_gains(requests, list(movers.by_key))
+    if gains is None:
+        text = "the capacity that moves would free cannot be counted: spare hosts, pod terms, or pods that stay"
+        return NoPlan(NoPlanReason.NOT_COUNTED, text, movers.stays)
+    if not gains.domains:
+        text = "in no domain do the workloads that may be moved hold enough"
+        return NoPlan(NoPlanReason.NOT_MOVABLE, text, movers.stays)
+    searches = [
+        DomainSearch(
+            domain,
+            [movers.by_key[key] for key in sorted(domain.gain)],
+            options.left,
+            exact=gains.exact,
+            together=gains.together,
+        )
+        for domain in gains.domains
+    ]
+    best, holding = BestMoves(options.budget), Holding(ledger, requests)
+    search(searches, holding, best)
+    if best.held is None:
+        return _none_found(best, movers)
+    admission = Nomination(gang, found, best.held.gang).admission()
+    return MovePlan(best.held.moves, best.certificate(), gang.key, admission)
+
+
+def _shortage(ledger: Ledger, requests: Sequence[PlacementRequest]) -> str | None:
+    """Returns the first resource of which the gang requests more than is free on all nodes of its flavor; None if none."""
+    for flavor in sorted({request.flavor for request in requests}):
+        wanted: dict[str, int] = {}
+        for request in requests:
+            if request.flavor == flavor:
+                for name, amount in request.pod_set.requests.items():
+                    wanted[name] = wanted.get(name, 0) + amount * request.count
+        tree = ledger.capacity.trees[flavor]
+        free = free_amounts(tree, wanted, simulate_empty=False)
+        for name in sorted(wanted):
+            column = tree.columns.index.get(name)
+            rows = None if column is None else free.get(column)
+            have = 0 if rows is None else int(rows[tree.rows.alive[: len(rows)]].clip(min=0).sum())
+            if have < wanted[name]:
+                amounts = f"{to_text(name, have)} {name} free and {to_text(name, wanted[name])} requested"
+                return f"moves cannot help: flavor {flavor} has {amounts}, wherever they are"
+    return None
+
+
+def _none_found(best: BestMoves, movers: Movers) -> NoPlan:
+    certificate = best.certificate()
+    if certificate.proof is Proof.FEASIBLE and best.spent:
+        text = "the search ended at its budget before it found moves"
+        return NoPlan(NoPlanReason.BUDGET, text, movers.stays, best.expanded)
+    if best.crowded:
+        text = "no other places were found that are free together for the workloads that would have to move"
+        return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, movers.stays, best.expanded)
+    text = "in every domain, a workload that would have to move has no other place or no move left today"
+    return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, movers.stays, best.expanded)
+
+
+def _worth(found: MovePlan, gang: Workload, options: PlanOptions) -> MovePlan | NoPlan:
+    """Returns the plan unless the gang loses less by waiting."""
+    if options.wait is None:
+        return found
+    waits = int(max(0.0, options.wait)) * devices(gang.pod_sets)
+    if found.cost <= waits:
+        return found
+    text = f"the moves would lose {found.cost} device-seconds of work, the gang's wait only {waits}"
+    return NoPlan(NoPlanReason.TOO_EXPENSIVE, text, expanded=found.certificate.expanded)

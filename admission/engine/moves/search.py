@@ -1,0 +1,189 @@
+"""Branch and bound for the cheapest set of movers whose going makes room for a gang in one domain.
+
+A set costs (device-seconds lost, number of moves), compared in this order. The capacity that each mover frees is counted
+(topology/eviction_gains.py); a set that frees enough counts only after all places were found (holding.py). Domains are
+searched in the order of their floor, a lower bound of every set there: the cheapest fraction of movers, by cost per unit of
+capacity, that frees what is missing. Sets that could not be cheaper than the best one are not examined. Of equal sets the
+first one wins: in the domain of the first name, and there in the order of cost per unit, then of names.
+
+Two negative answers are no proofs: that no places were found for the movers of a set together, since their order matters, and
+that the gang was not placed though counting says that it fits. The cost of such a set is then a floor, below which nothing is
+proved. The same holds for domains that the budget left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import accumulate
+from typing import Final
+
+from admission.engine.decision import Certificate, Proof
+from admission.engine.moves.holding import Held, Holding
+from admission.engine.moves.movers import Mover
+from admission.engine.topology.eviction_gains import CandidateDomain
+
+MoveCost = tuple[int, int]
+"""(device-seconds lost, number of moves)."""
+FREE: Final[MoveCost] = (0, 0)
+PLACEMENT: Final = 25
+"""A placement counts as so many examined sets."""
+
+
+@dataclass(slots=True)
+class BestMoves:
+    """The best set so far, the budget, the floors of what is not proved, and whether room for movers was what lacked."""
+
+    budget: int
+    cost: MoveCost | None = None
+    held: Held | None = None
+    expanded: int = 0
+    floors: list[MoveCost] = field(default_factory=list)
+    crowded: bool = False
+
+    def beaten_by(self, cost: MoveCost) -> bool:
+        """Reports whether a set of this cost would be better."""
+        return self.cost is None or cost < self.cost
+
+    @property
+    def spent(self) -> bool:
+        """Reports whether the budget is used up."""
+        return self.expanded >= self.budget
+
+    def certificate(self) -> Certificate:
+        """Returns the certificate for what has been proved so far."""
+        if self.cost is None:
+            return Certificate(
+                Proof.FEASIBLE if self.floors else Proof.INFEASIBLE, (), min(self.floors, default=()), self.expanded
+            )
+        bound = min((*self.floors, self.cost))
+        proof = Proof.OPTIMAL if bound == self.cost else Proof.FEASIBLE
+        return Certificate(proof, self.cost, bound, self.expanded)
+
+
+class DomainSearch:
+    """The search in one domain. `movers` are those with capacity there, `exact` and `together` as in EvictionGains.
+
+    `left` has the moves that each ClusterQueue may still make. `floor` is None if no set frees enough.
+    """
+
+    def __init__(
+        self, domain: CandidateDomain, movers: Sequence[Mover], left: Mapping[str, int], *, exact: bool, together: bool
+    ) -> None:
+        self.domain, self._left, self._exact, self._together = domain, dict(left), exact, together
+        self._chosen: list[Mover] = []
+        self.sifted = False
+        self._set_line(sorted(movers, key=self._by_ratio))
+
+    def _set_line(self, line: list[Mover]) -> None:
+        self._line = line
+        self._largest = list(accumulate((self._gain(mover) for mover in reversed(line)), max))[::-1]
+        self.floor = self._bound(0, self.domain.missing)
+
+    def sift(self, holding: Holding) -> None:
+        """Leaves out the movers that have no other place, which raises the floor."""
+        self._set_line([mover for mover in self._line if holding.has_other_place(mover)])
+        self.sifted = True
+
+    def run(self, holding: Holding, best: BestMoves) -> None:
+        """Searches for a set better than the best one, and keeps it there."""
+        floor = self.floor
+        if floor is None:
+            return
+        if not self._together:
+            best.floors.append(floor)
+        self._branch(0, FREE, holding, best)
+        if best.spent:
+            best.floors.append(floor)
+
+    # ---- bounds
+
+    def _gain(self, mover: Mover) -> int:
+        return self.domain.gain[mover.key]
+
+    def _by_ratio(self, mover: Mover) -> tuple[Fraction, int, str]:
+        return Fraction(mover.cost, self._gain(mover)), -self._gain(mover), mover.key
+
+    def _bound(self, start: int, missing: int) -> MoveCost | None:
+        """Returns a lower bound of the cost of movers of `_line[start:]` that free so many units; None if all do not."""
+        lost, left = 0, missing
+        for index in range(start, len(self._line)):
+            if left <= 0:
+                break
+            mover = self._line[index]
+            gain = self._gain(mover)
+            lost += mover.cost if gain <= left else -(-mover.cost * left // gain)
+            left -= gain
+        if left > 0:
+            return None
+        return lost, -(-missing // self._largest[start]) if missing else 0
+
+    # ---- sets
+
+    def _branch(self, start: int, cost: MoveCost, holding: Holding, best: BestMoves) -> None:
+        missing = self.domain.missing
+        if not missing and not self._unproved(cost, holding, best):
+            return
+        for index in range(start, len(self._line)):
+            best.expanded += 1
+            rest = self._bound(index, missing)
+            if best.spent or rest is None or not best.beaten_by(_sum(cost, rest)):
+                return
+            mover = self._line[index]
+            queue = mover.admission.cluster_queue
+            if self._left.get(queue, 1) <= 0:
+                continue
+            self._go(mover, queue, -1)
+            self._branch(index + 1, _sum(cost, (mover.cost, 1)), holding, best)
+            self._go(mover, queue, +1)
+
+    def _go(self, mover: Mover, queue: str, back: int) -> None:
+        if queue in self._left:
+            self._left[queue] += back
+        if back < 0:
+            self.domain.evict(mover.key)
+            self._chosen.append(mover)
+        else:
+            self.domain.bring_back(mover.key)
+            self._chosen.pop()
+
+    def _unproved(self, cost: MoveCost, holding: Holding, best: BestMoves) -> bool:
+        """Tries the chosen set, which frees enough by count. Reports whether a larger set may do though this one does not."""
+        if not best.beaten_by(cost):
+            return False
+        if not self._chosen:
+            return True  # the gang was tried without moves, so counting is not exact
+        before = holding.placements
+        found = holding.hold(self._chosen)
+        best.expanded += PLACEMENT * (holding.placements - before)
+        if isinstance(found, Held):
+            best.cost, best.held = cost, found
+            return False
+        best.floors.append(cost)
+        best.crowded = best.crowded or found.mover is not None
+        return found.mover is None and not self._exact
+
+
+def search(searches: Sequence[DomainSearch], holding: Holding, best: BestMoves) -> None:
+    """Searches the domains, lowest floor first; `best` has the result."""
+    line = list(searches)
+    while line:
+        line = [one for one in line if one.floor is not None and best.beaten_by(one.floor)]
+        if not line:
+            return
+        first = min(line, key=lambda one: (one.floor, one.domain.name))
+        if best.spent:
+            best.floors += [one.floor for one in line if one.floor is not None]
+            return
+        if not first.sifted:
+            before = holding.placements
+            first.sift(holding)
+            best.expanded += PLACEMENT * (holding.placements - before)
+            continue
+        line.remove(first)
+        first.run(holding, best)
+
+
+def _sum(one: MoveCost, other: MoveCost) -> MoveCost:
+    return one[0] + other[0], one[1] + other[1]

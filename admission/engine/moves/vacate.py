@@ -1,0 +1,110 @@
+"""Plans the moves that make a whole domain of a level free of workloads: the cheapest domain that can be made free.
+
+All workloads with pods in the domain move, or none. Their new places are outside it and free while the old ones are in use,
+as for a gang (holding.py). Pods that no Workload counts, such as those of DaemonSets, stay. Domains without any workload are
+passed over: the plan makes one more domain free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from admission.engine.ledger import Ledger
+from admission.engine.model import HOSTNAME_LABEL
+from admission.engine.moves.holding import Held, Holding
+from admission.engine.moves.movers import Mover, Movers, movers_of
+from admission.engine.moves.plan import PlanOptions
+from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
+from admission.engine.moves.search import PLACEMENT, BestMoves, MoveCost
+from admission.engine.topology.replace import on_hosts
+from admission.engine.topology.tree.tree import Tree
+from admission.engine.topology.tree.tree_spec import Values
+
+
+def vacate(
+    ledger: Ledger, flavor: str, level: str, now: float, options: PlanOptions | None = None
+) -> MovePlan | NoPlan:
+    """Returns the cheapest moves found that make a domain of the level free, or why there are none. `now`: epoch seconds."""
+    options = options or PlanOptions()
+    tree = ledger.capacity.trees.get(flavor)
+    number = None if tree is None else tree.level_of(level)
+    if tree is None or number is None:
+        return NoPlan(NoPlanReason.NEVER, f"flavor {flavor} has no level {level}")
+    movers = movers_of(ledger, now, options.left)
+    best, holding = BestMoves(options.budget), Holding(ledger, ())
+    found: Values = ()
+    for cost, path, inside in _candidates(ledger, tree, flavor, number, movers, options.left):
+        if not best.beaten_by(cost):
+            break
+        if best.spent:
+            best.floors.append(cost)
+            break
+        before = holding.placements
+        held = holding.hold([_elsewhere(mover, _hosts(ledger, tree, number, path)) for mover in inside])
+        best.expanded += 1 + PLACEMENT * (holding.placements - before)
+        if isinstance(held, Held):
+            best.cost, best.held, found = cost, held, path
+        else:
+            best.floors.append(cost)
+    if best.held is not None:
+        return MovePlan(best.held.moves, best.certificate(), domain=found)
+    if best.floors:
+        text = f"for no domain of {level} are other places free together for all workloads in it"
+        return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, movers.stays, best.expanded)
+    text = f"every domain of {level} is free of workloads or has one that may not be moved"
+    return NoPlan(NoPlanReason.NOT_MOVABLE, text, movers.stays)
+
+
+def _candidates(
+    ledger: Ledger, tree: Tree, flavor: str, number: int, movers: Movers, left: Mapping[str, int]
+) -> Iterator[tuple[MoveCost, Values, Sequence[Mover]]]:
+    """Yields the domains that are used by movable workloads alone, cheapest first, then by path."""
+    inside = _users(ledger, tree, flavor, number)
+    level, found = tree.levels[number], []
+    for slot, keys in inside.items():
+        if all(key in movers.by_key for key in keys):
+            some = [movers.by_key[key] for key in sorted(keys)]
+            if _allowed(some, left):
+                found.append(((sum(mover.cost for mover in some), len(some)), level.paths[slot], some))
+    yield from sorted(found, key=lambda each: each[:2])
+
+
+def _users(ledger: Ledger, tree: Tree, flavor: str, number: int) -> dict[int, set[str]]:
+    """Returns the workloads with pods in each domain of the level, by the domain's slot."""
+    found: dict[int, set[str]] = {}
+    for key in ledger.admissions:
+        cells = ledger.footprint(key).get(flavor)
+        for row in () if cells is None else set(cells.rows.tolist()):
+            found.setdefault(_slot(tree, row, number), set()).add(key)
+    return found
+
+
+def _slot(tree: Tree, row: int, number: int) -> int:
+    """Returns the slot of the row's domain at the level."""
+    slot = row if tree.rows is tree.levels[-1] else int(tree.rows.parent[row])
+    for level in range(tree.depth - 1, number, -1):
+        slot = int(tree.levels[level].parent[slot])
+    return slot
+
+
+def _allowed(movers: Sequence[Mover], left: Mapping[str, int]) -> bool:
+    """Reports whether the queues have moves left for all of these."""
+    made: dict[str, int] = {}
+    for mover in movers:
+        queue = mover.admission.cluster_queue
+        made[queue] = made.get(queue, 0) + 1
+    return all(count <= left.get(queue, count) for queue, count in made.items())
+
+
+def _hosts(ledger: Ledger, tree: Tree, number: int, path: Values) -> list[str]:
+    slot = tree.levels[number].slots[path]
+    names = [
+        name for row in tree.rows.ids().tolist() if _slot(tree, row, number) == slot for name in tree.members_now(row)
+    ]
+    nodes = (ledger.capacity.nodes[name].node for name in names)
+    return sorted(node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes if node is not None)
+
+
+def _elsewhere(mover: Mover, hosts: Sequence[str]) -> Mover:
+    return replace(mover, requests=tuple(on_hosts(request, "NotIn", hosts) for request in mover.requests))

@@ -1,0 +1,64 @@
+"""The cheapest moves by trying every set of movers and every place of each, for clusters of few hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+from tests.admission.engine.moves.clusters import Running
+
+Free = dict[str, int]
+
+
+def cheapest(
+    runs: Mapping[str, Running], costs: Mapping[str, int], racks: Mapping[str, str], cpus: int, pods: int, each: int
+) -> tuple[int, int] | None:
+    """The least (cost, number of moves) with which `pods` of `each` cpu fit into one rack; None if no moves do it.
+
+    `racks` has the rack of each host of `cpus`; `costs`, the cost of each workload that may be moved.
+    """
+    free = dict.fromkeys(racks, cpus)
+    for one in runs.values():
+        for host, count in one.hosts.items():
+            free[host] -= count * one.cpus
+    sets = (chosen for size in range(len(costs) + 1) for chosen in combinations(sorted(costs), size))
+    for chosen in sorted(sets, key=lambda chosen: (sum(map(costs.__getitem__, chosen)), len(chosen))):
+        if any(_all_placed(runs, chosen, rest) for rest in _with_gang(runs, chosen, free, racks, pods, each)):
+            return sum(map(costs.__getitem__, chosen)), len(chosen)
+    return None
+
+
+def _with_gang(
+    runs: Mapping[str, Running], chosen: Sequence[str], free: Free, racks: Mapping[str, str], pods: int, each: int
+) -> Iterator[Free]:
+    """What is free for movers beside each place that the gang can get once the chosen have left theirs."""
+    later = dict(free)
+    for key in chosen:
+        for host, count in runs[key].hosts.items():
+            later[host] += count * runs[key].cpus
+    for rack in sorted(set(racks.values())):
+        hosts = [host for host in racks if racks[host] == rack]
+        for counts in _spread(pods, [later[host] // each for host in hosts]):
+            rest = {host: later[host] - n * each for host, n in zip(hosts, counts, strict=True)}
+            yield {host: min(free[host], rest.get(host, free[host])) for host in free}
+
+
+def _all_placed(runs: Mapping[str, Running], chosen: Sequence[str], free: Free) -> bool:
+    if not chosen:
+        return True
+    one, hosts = runs[chosen[0]], list(free)
+    most = [max(0, free[host]) // one.cpus for host in hosts]
+    return any(
+        _all_placed(runs, chosen[1:], {host: free[host] - n * one.cpus for host, n in zip(hosts, counts, strict=True)})
+        for counts in _spread(sum(one.hosts.values()), most)
+    )
+
+
+def _spread(pods: int, most: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    if not most:
+        if not pods:
+            yield ()
+        return
+    for count in range(min(pods, most[0]), -1, -1):
+        for rest in _spread(pods - count, most[1:]):
+            yield (count, *rest)
