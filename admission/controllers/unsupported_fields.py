@@ -1,15 +1,19 @@
-"""Lists fields that users have set and that have no effect yet; a condition names them, so none is ignored silently. Pure.
+"""Lists what users have set and what has no effect; a condition names it, so none of it is ignored silently. Pure.
 
-Each function returns the paths of such fields. The change that implements a field removes it here.
+These are fields that are not supported yet, and annotations about moves whose value cannot be read: they keep no workload
+waiting. Each function returns the paths, for an unreadable value with the value and what is allowed.
+The change that implements a field removes it here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from api import moves
 from api.meta import Condition, find_condition, rfc3339, set_condition
 from api.names import FIELDS_HONOURED, FieldsHonouredReason
 from api.queues import ClusterQueue, LocalQueue
+from api.workloads import Workload
 
 
 def of_cluster_queue(queue: ClusterQueue) -> list[str]:
@@ -19,7 +23,16 @@ def of_cluster_queue(queue: ClusterQueue) -> list[str]:
         found.append("spec.admissionScope")
     if spec.concurrent_admission_policy is not None:
         found.append("spec.concurrentAdmissionPolicy")
-    return found
+    return found + _unreadable(moves.of_queue(queue.metadata.annotations))
+
+
+def of_workload(workload: Workload) -> list[str]:
+    """Returns the annotations about moves that cannot be read."""
+    return _unreadable(moves.of_workload(workload.metadata.annotations))
+
+
+def _unreadable(found: moves.MoveAnnotations) -> list[str]:
+    return [f"{fault.field} ({fault.given!r:.64}: {fault.allowed})" for fault in found.faults]
 
 
 def of_local_queue(queue: LocalQueue) -> list[str]:

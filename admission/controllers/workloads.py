@@ -175,7 +175,8 @@ class WorkloadController:
         status = result.status
         if is_true(status.conditions, EVICTED) and is_true(status.conditions, QUOTA_RESERVED) and not owned:
             status = conditions.released(status, self._now(), workload.metadata.generation)
-        noted = unsupported_fields.noted(status.conditions, (), workload.metadata.generation, self._now())
+        fields = unsupported_fields.of_workload(workload)
+        noted = unsupported_fields.noted(status.conditions, fields, workload.metadata.generation, self._now())
         if noted is not status.conditions:
             status = status.model_copy(update={"conditions": noted})
         if status is workload.status:

@@ -1,8 +1,9 @@
 """Converts Workloads to the engine's values.
 
-convert_admissions.py, convert_queues.py and convert_nodes.py do the same for admissions and other kinds. Conversion parses
-quantities, fills in defaults and drops fields that the engine does not read; it decides nothing and keeps no state. Invalid
-input raises `api.errors.InvalidObject`, which names object and field. The feed converts an object once for each change.
+convert_admissions.py, convert_moves.py, convert_queues.py and convert_nodes.py do the same for parts and other kinds.
+Conversion parses quantities, fills in defaults and drops fields that the engine does not read; it decides nothing and keeps no
+state. Invalid input raises `api.errors.InvalidObject`, which names object and field. The feed converts an object once for each
+change.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from admission.engine import model
 from admission.engine.conversion_errors import about, within
 from admission.engine.convert_admissions import from_status
+from admission.engine.convert_moves import terms_of_workload
 from admission.engine.convert_queues import profile_of
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from api import (
@@ -103,6 +105,7 @@ def workload(
             one_pod=w.of_one_pod,
             replaces=replaces,
             pod_labels=sorted_labels(_owner_labels(w)),
+            moves=terms_of_workload(meta.annotations),
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from admission.engine import model
 from admission.engine.conversion_errors import about, structs, within
+from admission.engine.convert_moves import terms_of_queue
 from api import (
     pods,
     quantity,
@@ -45,6 +46,7 @@ def cluster_queue(
     strategy = spec.admission_checks_strategy
     with about("ClusterQueue", queue.key):
         groups = _resource_groups(spec.resource_groups)
+        terms, per_day = terms_of_queue(queue.metadata.annotations)
         covered = {resource for group in groups for resource in group.resources}
         return model.ClusterQueue(
             name=queue.key,
@@ -63,6 +65,8 @@ def cluster_queue(
             ignores_uncovered=elastic or GANG_MADE in queue.metadata.labels,
             backfill=_backfill(queue.metadata.annotations),
             outside={resource: outside[resource] for resource in sorted(covered & outside.keys())},
+            moves=terms,
+            moves_per_day=per_day,
         )
 
 

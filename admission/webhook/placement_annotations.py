@@ -1,4 +1,4 @@
-"""Validates Stowage's own annotations: placement constraints, relaxation, spare hosts, placement profile, backfill.
+"""Validates Stowage's own annotations: placement constraints, relaxation, spare hosts, placement profile, backfill, moves.
 
 Constraints, relaxation and spare hosts may be set on a job (for each of its pod sets) or on a pod template, which takes
 precedence. api/constraints.py and api/requests.py parse them; this module checks combinations: a placement group is placed as a
@@ -14,8 +14,9 @@ from typing import Final
 
 from admission.webhook.fields import Errors, FieldError, FieldPath, forbidden, invalid, not_supported
 from admission.webhook.template import Annotations, Template
-from api import constraints, names
+from api import constraints, moves, names
 from api.constraints import InvalidConstraint
+from api.errors import InvalidObject
 from api.requests import asks_for_topology, effective_annotations, parse_period, parse_spare_hosts
 
 _CONSTRAINTS, _RELAX, _SPARES = names.PLACEMENT_CONSTRAINTS, names.RELAX_TOPOLOGY_AFTER, names.SPARE_HOSTS
@@ -110,6 +111,21 @@ def profile(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
     if text is None or text in names.PROFILES:
         return []
     return [not_supported(_key(metadata, names.PLACEMENT_PROFILE), text, names.PROFILES)]
+
+
+def moves_of_job(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+    """Returns the errors of a job's annotations about moves."""
+    return [_fault(metadata, fault) for fault in moves.of_workload(given).faults]
+
+
+def moves_of_queue(metadata: FieldPath, given: Mapping[str, str]) -> Errors:
+    """Returns the errors of a ClusterQueue's annotations about moves."""
+    return [_fault(metadata, fault) for fault in moves.of_queue(given).faults]
+
+
+def _fault(metadata: FieldPath, fault: InvalidObject) -> FieldError:
+    key = fault.field.partition("[")[2].removesuffix("]")
+    return invalid(_key(metadata, key), fault.given, fault.allowed)
 
 
 def backfill(metadata: FieldPath, given: Mapping[str, str]) -> Errors:

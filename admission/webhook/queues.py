@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from admission.webhook.fields import Errors, FieldPath, duplicate, forbidden, invalid, not_supported, unchanged
 from admission.webhook.formats import label_name, label_selector, not_negative, subdomain
-from admission.webhook.placement_annotations import backfill, profile
+from admission.webhook.placement_annotations import backfill, moves_of_queue, profile
 from admission.webhook.rules import ReviewRules
 from api.errors import InvalidQuantity
 from api.quantity import parse
@@ -66,7 +66,7 @@ def _cluster_queue(queue: Wire, rules: ReviewRules) -> Errors:
     errors += label_selector(_SPEC.child("namespaceSelector"), spec.get("namespaceSelector"))
     errors += [*_preemption(spec), *_fungibility(spec), *_fair_sharing(spec)]
     meta, annotations = FieldPath("metadata"), (queue.get("metadata") or {}).get("annotations") or {}
-    errors += [*profile(meta, annotations), *backfill(meta, annotations)]
+    errors += [*profile(meta, annotations), *backfill(meta, annotations), *moves_of_queue(meta, annotations)]
     return [*errors, *_concurrent(spec)] if rules.gates.concurrent_admission else errors
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from admission.controllers.actions import PatchWorkload
@@ -12,7 +12,7 @@ from admission.controllers.jobs.elastic import first_request, is_elastic, pod_se
 from admission.controllers.jobs.equivalence import normal
 from admission.integrations.base import Job, JobIntegration, as_prioritized
 from admission.integrations.names import workload_name
-from api import names
+from api import moves, names
 from api.errors import StowageError
 from api.merge import merge_diff
 from api.meta import ObjectMeta, OwnerReference, object_key
@@ -22,7 +22,7 @@ from api.workloads import PodSet, PriorityClassRef, Workload, WorkloadSpec
 _SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 _COPIED_PREFIX: Final = "provreq.kueue.x-k8s.io/"
 _LABEL_VALUE: Final = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_COPIED: Final = (names.ADMISSION_GATED_BY, names.PLACEMENT_PROFILE)
+_COPIED: Final = (names.ADMISSION_GATED_BY, names.PLACEMENT_PROFILE, *moves.KEYS_OF_JOBS)
 _COPIED_ONCE: Final = (names.TRACE_CONTEXT,)
 """Only when the Workload is composed: a later change by the user has no effect."""
 
@@ -198,10 +198,15 @@ def spec_patch(workload: Workload, job: Job, wanted: WorkloadSpec) -> dict[str, 
     if "podSets" in spec and normal(old.get("podSets")) == normal(new["podSets"]):
         del spec["podSets"]
     patch: dict[str, Any] = {"spec": spec} if spec else {}
-    annotations, copied = annotations_of(job), workload.metadata.annotations
-    if changed := {key: annotations.get(key) for key in _COPIED if annotations.get(key) != copied.get(key)}:
+    if changed := changed_annotations(workload, job, _COPIED):
         patch["metadata"] = {"annotations": changed}
     return patch
+
+
+def changed_annotations(workload: Workload, job: Job, keys: Iterable[str]) -> dict[str, str | None]:
+    """Returns the job's values of those keys that its Workload has otherwise; None for what the job no longer has."""
+    wanted, copied = annotations_of(job), workload.metadata.annotations
+    return {key: wanted.get(key) for key in keys if wanted.get(key) != copied.get(key)}
 
 
 def adopted(workload: Workload, owner: OwnerReference) -> tuple[PatchWorkload, ...]:

@@ -19,9 +19,15 @@ from admission.controllers.jobs.finish import check_messages, declared_finished,
 from admission.controllers.jobs.holding import NOT_ADMITTED
 from admission.controllers.jobs.pods_ready import with_pods_ready, with_reclaimable
 from admission.controllers.jobs.start import host_left, is_unstarted, plan_overlooked, plan_start
-from admission.controllers.jobs.workload import PriorityClassMissing, labels_of, spec_patch, wanted_spec
+from admission.controllers.jobs.workload import (
+    PriorityClassMissing,
+    changed_annotations,
+    labels_of,
+    spec_patch,
+    wanted_spec,
+)
 from admission.integrations.base import Job, JobIntegration
-from api import names
+from api import moves, names
 from api.meta import find_condition, is_true
 from api.workloads import PodSet, Workload
 
@@ -162,9 +168,13 @@ class WorkloadPlanner:
         return stop if stop.actions else None
 
     def _followed(self, workload: Workload) -> JobPlan:
-        """Updates queue, priority class and time limit of a suspended job; with quota, only the WorkloadPriorityClass."""
+        """Updates queue, priority class and time limit of a suspended job; with quota, only the annotations about moves
+        and the WorkloadPriorityClass.
+        """
         if not is_true(workload.status.conditions, names.QUOTA_RESERVED):
             return self.corrected(workload) if self.at_rest() else NOTHING
+        if changed := changed_annotations(workload, self.job, moves.KEYS_OF_JOBS):
+            return JobPlan((PatchWorkload(workload, {"metadata": {"annotations": changed}}),))
         ref, label = workload.spec.priority_class_ref, labels_of(self.job).get(names.PRIORITY_CLASS_LABEL)
         if ref is None or ref.group != names.GROUP or label in (None, ref.name):
             return NOTHING

@@ -17,6 +17,7 @@ from admission.engine.model import Admission, ClusterQueue, MoveTerms, Placement
 
 MINIMUM_RUN: Final = 600
 """Seconds that a workload runs undisturbed after its start and after a move if neither it nor its queue says otherwise."""
+_DAY: Final = 86_400
 _MOST_LOST: Final = 10 * 366 * 86_400
 """A longer time without a checkpoint counts as ten years, so that a wrong clock gives no boundless cost."""
 
@@ -62,6 +63,20 @@ def movers_of(ledger: Ledger, now: float, left: Mapping[str, int]) -> Movers:
     return Movers(found, stays)
 
 
+def moves_left(ledger: Ledger, now: float) -> dict[str, int]:
+    """Returns the number of moves that each ClusterQueue may still make today; queues without a limit are not in it."""
+    limits = {name: q.moves_per_day for name in _queues(ledger) if (q := ledger.quota.spec(name)) is not None}
+    left = {name: limit for name, limit in limits.items() if limit is not None}
+    for name in left:
+        moved = (allocation.workload.moves.moved for allocation in ledger.charged_to(name))
+        left[name] = max(0, left[name] - sum(at is not None and now - at < _DAY for at in moved))
+    return left
+
+
+def _queues(ledger: Ledger) -> list[str]:
+    return sorted({admission.cluster_queue for admission in ledger.admissions.values()})
+
+
 def terms_of(workload: Workload, queue: ClusterQueue | None) -> MoveTerms:
     """Returns the workload's terms, completed by those of its ClusterQueue."""
     own, general = workload.moves, MoveTerms() if queue is None else queue.moves
@@ -98,9 +113,8 @@ def _stays(workload: Workload, terms: MoveTerms, now: float) -> str | None:
         return "not declared movable"
     if workload.evicted or workload.admitted is None:
         return "not running"
-    gang = workload.gang
-    if workload.one_pod or workload.replaces or (gang is not None and (gang.joins or len(gang.together) > 1)):
-        return "of a kind that cannot be moved: a plain pod, a part of a group of gangs, or an elastic job that grows"
+    if workload.one_pod or workload.replaces or workload.gang is not None:
+        return "of plain pods, which nothing starts anew, or of an elastic job that grows"
     since = max(workload.admitted, terms.moved or workload.admitted)
     minimum = MINIMUM_RUN if terms.minimum_run is None else terms.minimum_run
     return "within its minimum run time" if now - since < minimum else None

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from admission.controllers import unsupported_fields
+from api import names
 from api.meta import find_condition
 from api.names import FIELDS_HONOURED
 from api.queues import ClusterQueue, LocalQueue
+from api.workloads import Workload
 from tests.builders import NOW
 
 
@@ -44,6 +46,35 @@ def test_other_kinds_name_theirs() -> None:
     assert unsupported_fields.of_local_queue(LocalQueue.from_wire({"spec": {"clusterQueue": "cq", **sharing}})) == [
         "spec.fairSharing"
     ]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "fields"),
+    [
+        pytest.param({}, [], id="nothing said"),
+        pytest.param({names.MOVABLE: "true", names.LAST_CHECKPOINT: "2026-11-26T10:00:00Z"}, [], id="all readable"),
+        pytest.param(
+            {names.MOVABLE: "yes"},
+            [f"metadata.annotations[{names.MOVABLE}] ('yes': must be true or false)"],
+            id="no boolean",
+        ),
+    ],
+)
+def test_unreadable_annotations_about_moves_are_named(annotations: dict[str, str], fields: list[str]) -> None:
+    """Issue 21, must be shown 5."""
+    workload = Workload.from_wire({"metadata": {"name": "w", "namespace": "ns", "annotations": annotations}})
+    assert unsupported_fields.of_workload(workload) == fields
+
+
+def test_an_unreadable_budget_of_a_queue_is_named_and_no_megabyte_is_repeated() -> None:
+    """Issue 21, must be shown 5."""
+    annotations = {names.MOVES_PER_DAY: "9" * 10**6}
+    (text,) = unsupported_fields.of_cluster_queue(
+        ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}})
+    )
+    assert text.startswith(f"metadata.annotations[{names.MOVES_PER_DAY}]")
+    assert text.endswith(": must be a whole number from 0 to 100000)")
+    assert len(text) < 200
 
 
 def test_the_condition_comes_once_and_turns_true_when_the_field_is_taken_back() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from admission.engine import convert, convert_queues, model
-from api import queues
+from api import names, queues
 from api.errors import InvalidObject
 from api.names import PLACEMENT_PROFILE
 from tests.admission.engine.wire import template, wire_workload
@@ -73,6 +73,51 @@ def test_no_other_profile_is_taken() -> None:
     queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": {PLACEMENT_PROFILE: "Best"}}})
     with pytest.raises(InvalidObject, match=r"ClusterQueue cq: .*'Best': must be one of Exact, Compatible, LeastFree"):
         convert_queues.cluster_queue(queue)
+
+
+READABLE = {
+    names.MOVABLE: "true",
+    names.MOVE_COST: "1m",
+    names.MINIMUM_RUN_TIME: "1h",
+    names.LAST_CHECKPOINT: "1970-01-01T00:01:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "terms"),
+    [
+        pytest.param({}, model.NO_TERMS, id="nothing said"),
+        pytest.param(READABLE, model.MoveTerms(True, 60, 3600, 60.0), id="all said"),
+        pytest.param({**READABLE, names.MOVE_COST: "-1s"}, model.MoveTerms(False, None, 3600, 60.0), id="a bad cost"),
+    ],
+)
+def test_terms_of_moves_are_those_of_the_annotations(annotations: dict[str, str], terms: model.MoveTerms) -> None:
+    """A workload with a value that cannot be read is not moved, and runs all the same (Issue 21, must be shown 5)."""
+    given = wire_workload(requesting())
+    given = given.model_copy(update={"metadata": given.metadata.model_copy(update={"annotations": annotations})})
+    assert convert.workload(given, cluster_queue="cq").moves == terms
+
+
+@pytest.mark.parametrize(
+    ("annotations", "terms", "per_day"),
+    [
+        pytest.param({}, model.NO_TERMS, None, id="nothing said"),
+        pytest.param(
+            {names.MOVABLE: "true", names.MOVES_PER_DAY: "5"}, model.MoveTerms(movable=True), 5, id="all said"
+        ),
+        pytest.param({names.MOVES_PER_DAY: "0"}, model.NO_TERMS, 0, id="a budget of none"),
+        pytest.param(
+            {names.MOVABLE: "true", names.MOVES_PER_DAY: "-5"}, model.MoveTerms(movable=False), 0, id="a bad budget"
+        ),
+    ],
+)
+def test_a_queue_has_terms_and_a_budget(
+    annotations: dict[str, str], terms: model.MoveTerms, per_day: int | None
+) -> None:
+    """Issue 21, must be shown 5."""
+    queue = queues.ClusterQueue.from_wire({"metadata": {"name": "cq", "annotations": annotations}})
+    found = convert_queues.cluster_queue(queue)
+    assert (found.moves, found.moves_per_day) == (terms, per_day)
 
 
 def _spread(key: str, action: str = "DoNotSchedule") -> dict[str, Any]:

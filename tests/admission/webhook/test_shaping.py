@@ -116,6 +116,12 @@ NOT_REQUIRED = f"may not be set when neither '{names.REQUIRE_TOPOLOGY}' nor '{na
             [f'{ON_JOB}[{PROFILE}]: Unsupported value: "exact": supported values: "Compatible", "Exact", "LeastFree"'],
             id="no-such-profile",
         ),
+        pytest.param({names.MOVABLE: "true", names.MOVE_COST: "5m"}, {}, [], id="movable"),
+        pytest.param(
+            {names.MOVABLE: "yes"}, {},
+            [f'{ON_JOB}[{names.MOVABLE}]: Invalid value: "yes": must be true or false'],
+            id="movable-yes",
+        ),
     ],
 )  # fmt: skip
 def test_job(annotations: dict[str, str], template: dict[str, str], want: list[str]) -> None:
@@ -192,6 +198,12 @@ def test_cluster_queue() -> None:
     want = [f'{ON_JOB}[{PROFILE}]: Unsupported value: "Best": supported values: "Compatible", "Exact", "LeastFree"']
     assert lines(queues.validate_cluster_queue(queue, RULES)) == want
     assert lines(queues.validate_cluster_queue_update(queue, queue, RULES)) == want
+
+
+def test_a_queue_with_an_unreadable_budget_of_moves_is_refused() -> None:
+    queue = {"metadata": {"name": "q", "annotations": {names.MOVES_PER_DAY: "-1"}}, "spec": {}}
+    want = [f'{ON_JOB}[{names.MOVES_PER_DAY}]: Invalid value: "-1": must be a whole number from 0 to 100000']
+    assert lines(queues.validate_cluster_queue(queue, RULES)) == want
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from admission.controllers import conditions
-from admission.controllers.actions import SetStatus
+from admission.controllers.actions import PatchWorkload, SetStatus
 from admission.controllers.jobs.actions import DeleteJob, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext, JobOptions
 from admission.controllers.jobs.job_plan import plan
@@ -126,6 +126,15 @@ def test_plan(job: Object, workloads: list[Workload], wanted: list[str]) -> None
 def test_nothing_is_done_to_what_is_not_ours(job: Object, around: JobContext, why: str) -> None:
     running = job | {"spec": job["spec"] | {"suspend": False}}
     assert plan(running, JOB, [], around, 0.0) == JobPlan(), why
+
+
+def test_a_checkpoint_that_the_running_job_renews_reaches_its_workload() -> None:
+    """Issue 21, part 1."""
+    annotations = {names.MOVABLE: "true", names.LAST_CHECKPOINT: "2026-11-26T10:00:00Z"}
+    renewed = merged(RUNNING, {"metadata": {"annotations": annotations}})
+    (action,) = plan(renewed, JOB, [admitted(WAITING)], AROUND, 10.0).actions
+    assert isinstance(action, PatchWorkload)
+    assert action.patch == {"metadata": {"annotations": annotations}}
 
 
 def test_a_child_stops_while_its_ancestor_waits() -> None:

@@ -34,7 +34,9 @@ class DrawnCluster:
     def ledger(self) -> Ledger:
         """A new ledger of it, with just enough quota for all workloads and the gang."""
         used = sum(one.cpus * count for one in self.runs.values() for count in one.hosts.values())
-        return cluster(self.runs, own(used + self.pods * self.each), racks_of=self.per_rack, count=self.racks, cpus=PER_HOST)
+        return cluster(
+            self.runs, own(used + self.pods * self.each), racks_of=self.per_rack, count=self.racks, cpus=PER_HOST
+        )
 
 
 def _runs(draw: Random, hosts: int) -> dict[str, Running]:
