@@ -8,6 +8,7 @@ from tests.bench import (
     binds,
     coldstart,
     cycle,
+    defrag,
     ends,
     exact,
     explain,
@@ -102,6 +103,12 @@ def preemption_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3
     preemption.run(nodes, candidates, repeat)
 
 
+@app.command("defrag")
+def defrag_command(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
+    """Which workloads to move for a gang that no rack holds."""
+    defrag.run(nodes, candidates, repeat)
+
+
 @app.command("cycle")
 def cycle_command() -> None:
     """One admission cycle beside many nodes, and beside many that wait."""
@@ -192,6 +199,7 @@ def everything(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         placement.main([])
         preemption.run()
+        defrag.run()
         cycle.run()
         waiting.run()
         exact.main([])

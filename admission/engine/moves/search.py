@@ -1,10 +1,12 @@
 """Branch and bound for the cheapest set of movers whose going makes room for a gang in one domain.
 
 A set costs (device-seconds lost, number of moves), compared in this order. The capacity that each mover frees is counted
-(topology/eviction_gains.py); a set that frees enough counts only after all places were found (holding.py). Domains are
-searched in the order of their floor, a lower bound of every set there: the cheapest fraction of movers, by cost per unit of
-capacity, that frees what is missing. Sets that could not be cheaper than the best one are not examined. Of equal sets the
-first one wins: in the domain of the first name, and there in the order of cost per unit, then of names.
+(topology/eviction_gains.py); a set that frees enough counts only after all places were found (holding.py).
+
+Domains are searched in the order of their floor, a lower bound of every set there: the movers that are in every set, because
+too little is free even if all others go, and the cheapest fraction of the others, by cost per unit of capacity, that frees the
+rest. Sets that could not be cheaper than the best one are not examined. Of equal sets the first one wins: in the domain of the
+first name, and there in the order of cost per unit, then of names.
 
 Two negative answers are no proofs: that no places were found for the movers of a set together, since their order matters, and
 that the gang was not placed though counting says that it fits. The cost of such a set is then a floor, below which nothing is
@@ -13,7 +15,8 @@ proved. The same holds for domains that the budget left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate
@@ -74,16 +77,11 @@ class DomainSearch:
         self.domain, self._left, self._exact, self._together = domain, dict(left), exact, together
         self._chosen: list[Mover] = []
         self.sifted = False
-        self._set_line(sorted(movers, key=self._by_ratio))
-
-    def _set_line(self, line: list[Mover]) -> None:
-        self._line = line
-        self._largest = list(accumulate((self._gain(mover) for mover in reversed(line)), max))[::-1]
-        self.floor = self._bound(0, self.domain.missing)
+        self._set_line(movers)
 
     def sift(self, holding: Holding) -> None:
         """Leaves out the movers that have no other place, which raises the floor."""
-        self._set_line([mover for mover in self._line if holding.has_other_place(mover)])
+        self._set_line([mover for mover in (*self._must, *self._line) if holding.has_other_place(mover)])
         self.sifted = True
 
     def run(self, holding: Holding, best: BestMoves) -> None:
@@ -93,9 +91,43 @@ class DomainSearch:
             return
         if not self._together:
             best.floors.append(floor)
-        self._branch(0, FREE, holding, best)
+        with self._gone(self._must):
+            self._branch(0, _cost(self._must), holding, best)
         if best.spent:
             best.floors.append(floor)
+
+    def _set_line(self, movers: Iterable[Mover]) -> None:
+        """Splits the movers into those of every set and the others, and computes the floor."""
+        line = sorted(movers, key=self._by_ratio)
+        self._must = self._of_every_set(line)
+        self._line = [mover for mover in line if mover not in self._must]
+        self._largest = list(accumulate((self._gain(mover) for mover in reversed(self._line)), max))[::-1]
+        with self._gone(self._must) as allowed:
+            rest = self._bound(0, self.domain.missing) if allowed else None
+        self.floor = None if rest is None else _sum(_cost(self._must), rest)
+
+    def _of_every_set(self, line: Sequence[Mover]) -> list[Mover]:
+        """Returns the movers without whose going too little is free even if all others go."""
+        for mover in line:
+            self.domain.evict(mover.key)
+        must = []
+        for mover in line:
+            self.domain.bring_back(mover.key)
+            if self.domain.missing:
+                must.append(mover)
+            self.domain.evict(mover.key)
+        for mover in line:
+            self.domain.bring_back(mover.key)
+        return must
+
+    @contextmanager
+    def _gone(self, movers: Sequence[Mover]) -> Iterator[bool]:
+        """Counts the movers as gone inside the context; yields whether their queues have moves left for all of them."""
+        for mover in movers:
+            self._go(mover, -1)
+        yield all(left >= 0 for left in self._left.values())
+        for mover in reversed(movers):
+            self._go(mover, +1)
 
     # ---- bounds
 
@@ -131,14 +163,15 @@ class DomainSearch:
             if best.spent or rest is None or not best.beaten_by(_sum(cost, rest)):
                 return
             mover = self._line[index]
-            queue = mover.admission.cluster_queue
-            if self._left.get(queue, 1) <= 0:
+            if self._left.get(mover.admission.cluster_queue, 1) <= 0:
                 continue
-            self._go(mover, queue, -1)
+            self._go(mover, -1)
             self._branch(index + 1, _sum(cost, (mover.cost, 1)), holding, best)
-            self._go(mover, queue, +1)
+            self._go(mover, +1)
 
-    def _go(self, mover: Mover, queue: str, back: int) -> None:
+    def _go(self, mover: Mover, back: int) -> None:
+        """Counts the mover as gone (-1) or back (+1)."""
+        queue = mover.admission.cluster_queue
         if queue in self._left:
             self._left[queue] += back
         if back < 0:
@@ -183,6 +216,10 @@ def search(searches: Sequence[DomainSearch], holding: Holding, best: BestMoves) 
             continue
         line.remove(first)
         first.run(holding, best)
+
+
+def _cost(movers: Sequence[Mover]) -> MoveCost:
+    return sum(mover.cost for mover in movers), len(movers)
 
 
 def _sum(one: MoveCost, other: MoveCost) -> MoveCost:

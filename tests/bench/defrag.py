@@ -1,0 +1,134 @@
+"""Which running workloads to move for a gang that no rack holds: 2,000 nodes, 700 movable workloads; CPU ms of one plan.
+
+    python -m tests.bench defrag [--nodes 2000] [--candidates 700] [--repeat 3]
+
+Nodes have 8 GPUs, racks 16 nodes; a fifth of the nodes is free, in every rack some, so that quota and room are there and no
+whole rack. Workloads have 1 to 35 pods of a GPU, each on several racks. Limit: 500 ms. Prints also how many move, what that
+costs (device-seconds lost, moves) and what is proved of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from time import process_time
+from typing import Final
+
+from admission.engine.ledger import Ledger
+from admission.engine.model import (
+    HOSTNAME_LABEL,
+    Admission,
+    Assignment,
+    BoundPod,
+    ClusterQueue,
+    DomainCount,
+    Flavor,
+    FlavorQuotas,
+    MoveTerms,
+    Node,
+    PodSet,
+    PodSetAdmission,
+    Quota,
+    ResourceGroup,
+    TopologyRequest,
+    Workload,
+)
+from admission.engine.moves.plan import plan
+from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.engine.moves.vacate import vacate
+
+GPU: Final = "nvidia.com/gpu"
+RACK: Final = "rack"
+LIMIT_MS: Final = 500.0
+NOW: Final = 1_000_000.0
+GANGS: Final = {
+    "8 x 8, one rack": (8, 8, TopologyRequest(required=RACK)),
+    "16 x 8, a whole rack": (16, 8, TopologyRequest(required=RACK)),
+    "64 x 1, one rack": (64, 1, TopologyRequest(required=RACK)),
+}
+
+
+def cluster(nodes: int, candidates: int) -> Ledger:
+    """A cluster of which every fifth node is free, and whose workloads may all be moved."""
+    ledger = Ledger()
+    ledger.apply(Flavor("gpu", {}, topology="default", levels=(RACK, HOSTNAME_LABEL)))
+    for index in range(nodes):
+        labels = {RACK: f"rack-{index // 16:04d}", HOSTNAME_LABEL: _node(index)}
+        ledger.apply(Node(_node(index), labels, {"cpu": 96_000, GPU: 8, "pods": 110}))
+    quotas = FlavorQuotas("gpu", {"cpu": Quota(8 * nodes * 12_000), GPU: Quota(8 * nodes)})
+    ledger.apply(ClusterQueue("q", (ResourceGroup(("cpu", GPU), (quotas,)),)))
+    for workload in _running(nodes, candidates):
+        ledger.apply(workload)
+        assert workload.admission is not None
+        assignment = workload.admission.pod_sets[0].assignment
+        assert assignment is not None
+        for domain in assignment.domains:
+            for pod in range(domain.count):
+                key = f"{workload.key}-{domain.values[0]}-{pod}"
+                ledger.apply(BoundPod(key, domain.values[0], {"cpu": 1000, GPU: 1}, workload.key, "main"))
+    return ledger
+
+
+def _node(index: int) -> str:
+    return f"node-{index:05d}"
+
+
+def _running(nodes: int, candidates: int) -> Iterator[Workload]:
+    """One pod a GPU; the nodes of a workload are seven apart."""
+    order = [index * 7 % nodes if nodes % 7 else index for index in range(nodes)]
+    slots = [index for index in order if index % 5 for _ in range(8)]
+    at, usual = 0, len(slots) // candidates
+    for index in range(candidates):
+        size = min(len(slots) - at, 1 + (index * 7919 + 13) % (2 * usual - 1))
+        hosts: dict[str, int] = {}
+        for slot in slots[at : at + size]:
+            hosts[_node(slot)] = hosts.get(_node(slot), 0) + 1
+        at += size
+        if hosts:
+            yield _workload(f"ns/w{index:04d}", size, index, hosts)
+
+
+def _workload(key: str, size: int, index: int, hosts: dict[str, int]) -> Workload:
+    pod_set = PodSet("main", size, {"cpu": 1000, GPU: 1}, topology=TopologyRequest(unconstrained=True))
+    assignment = Assignment((HOSTNAME_LABEL,), tuple(DomainCount((name,), n) for name, n in hosts.items()))
+    usage = {"cpu": 1000 * size, GPU: size}
+    got = PodSetAdmission("main", dict.fromkeys(usage, "gpu"), usage, size, assignment)
+    since = NOW - 3600 - 60 * (index * 31 % 500)
+    terms = MoveTerms(movable=True, cost=120, checkpoint=NOW - 60 * (index * 17 % 30))
+    running = Workload(key, key, "ns/lq", "q", (pod_set,), reserved=since, admitted=since, moves=terms)
+    return replace(running, admission=Admission("q", (got,)))
+
+
+def gang(pods: int, gpus: int, topology: TopologyRequest) -> Workload:
+    """The gang that waits."""
+    return Workload(
+        "ns/gang", "gang", "ns/lq", "q", (PodSet("main", pods, {"cpu": 1000, GPU: gpus}, topology=topology),)
+    )
+
+
+def _measured(name: str, planned: Callable[[], MovePlan | NoPlan], repeat: int) -> None:
+    best, found = float("inf"), planned()
+    for _ in range(repeat):
+        start = process_time()
+        found = planned()
+        best = min(best, process_time() - start)
+    if isinstance(found, NoPlan):
+        answer = f"no plan: {found.reason}: {found.message} ({found.expanded})"
+    else:
+        proved = found.certificate
+        answer = f"{len(found.moves):>3} moves  {proved.proof} {proved.cost}, bound {proved.bound} ({proved.expanded})"
+    slow = "  OVER THE LIMIT" if best * 1000 > LIMIT_MS else ""
+    print(f"{name:<22} {best * 1000:7.1f} ms  {answer}{slow}")
+
+
+def run(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
+    """Print a line for each gang, and one for a rack that is made free."""
+    ledger = cluster(nodes, candidates)
+    for name, (pods, gpus, topology) in GANGS.items():
+        waiting = gang(pods, gpus, topology)
+        _measured(name, lambda waiting=waiting: plan(ledger, waiting, NOW), repeat)  # type: ignore[misc]
+    _measured("any rack, without gang", lambda: vacate(ledger, "gpu", RACK, NOW), repeat)
+
+
+if __name__ == "__main__":
+    run()
