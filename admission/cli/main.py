@@ -158,6 +158,36 @@ def explain(
 
 
 @app.command()
+def defrag(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Read these files, or a snapshot, instead of the live cluster.")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Print the moves and change nothing. The command does nothing else yet.")
+    ] = False,
+    jobs: Annotated[
+        list[Path] | None, typer.Option("--for", help="A file with a job that shall start; else the first that waits.")
+    ] = None,
+    domain: Annotated[
+        str, typer.Option(help="Make one domain of this level free; with --for, as if the job required the level.")
+    ] = "",
+    snapshot: Annotated[Path | None, typer.Option(help="A snapshot, as `stowage snapshot` writes it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Plan which running workloads move so that a gang gets its domain: moves, work lost, what then fits. Only reads."""
+    from admission.cli import defrag as command
+
+    if not plan:
+        raise typer.BadParameter("only --plan is supported: the command changes nothing")
+    arguments = command.DefragArguments(
+        [*(files or ()), *([snapshot] if snapshot else ())], jobs or (), domain, as_json, kubeconfig, context
+    )
+    raise typer.Exit(command.run(arguments, rules()))
+
+
+@app.command()
 def doctor(
     preflight: Annotated[
         bool, typer.Option("--preflight", help="Before a migration from Kueue: what it has that Stowage does not do.")

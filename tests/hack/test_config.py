@@ -59,6 +59,8 @@ ONE_BY_ONE = {
     "job-spread.yaml",
     "simulation/nodes.yaml",
     "simulation/wide.yaml",
+    "moves/fragmented.yaml",
+    "job-movable.yaml",
     "job-apart.yaml",
     "job-volume.yaml",
     "elastic-quota.yaml",

@@ -52,6 +52,8 @@ def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None
     queue = ledger.quota.spec(gang.cluster_queue)
     if queue is None:
         return NoPlan(NoPlanReason.QUOTA, f"ClusterQueue {gang.cluster_queue} not found")
+    if gang.blocked is not None:
+        return NoPlan(NoPlanReason.BLOCKED, gang.blocked[1])
     if gang.gang is not None and (gang.gang.joins or len(gang.gang.together) > 1):
         return NoPlan(NoPlanReason.NOT_COUNTED, "it starts together with other gangs, for which no moves are planned")
     refused: dict[tuple[str, str], str] = {}

@@ -45,6 +45,8 @@ class NoPlanReason(StrEnum):
 
     FITS = "Fits"
     """The gang fits without moves."""
+    BLOCKED = "Blocked"
+    """The gang may not start at all, such as while its queue is stopped."""
     QUOTA = "Quota"
     """The gang waits for quota, which moves do not free."""
     NEVER = "Never"

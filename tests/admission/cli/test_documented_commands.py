@@ -1,4 +1,4 @@
-"""The console blocks of docs/explain.md, which a reader can type as they stand, print what the page says."""
+"""The console blocks of the pages, which a reader can type as they stand, print what the page says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from admission.cli.main import app
 
 PROJECT = Path(__file__).resolve().parents[3]
-PAGES = ("explain", "exact")
+PAGES = ("explain", "exact", "moves")
 TEXT = "\n".join((PROJECT / "docs" / f"{page}.md").read_text() for page in PAGES)
 BLOCKS = re.findall(r"^```\n(\$ stowage .*?)^```", TEXT, re.DOTALL | re.MULTILINE)
 
@@ -50,7 +50,7 @@ def test_commands_print_what_the_page_shows(block: str, tmp_path: Path, monkeypa
 
 
 def test_the_pages_have_such_blocks() -> None:
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
 
 
 SAMPLES = PROJECT / "config" / "samples"

@@ -1,0 +1,200 @@
+"""`stowage defrag --plan`: which running workloads could move so that a gang gets its domain, at what cost, and what fits then.
+
+Reads a live cluster, files or a snapshot, and changes nothing. Exit codes: 0 when planned, also if no move helps; 2 when not:
+an unreadable file, no such job, or an unreachable cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.tree import Tree
+
+from admission.cli.connection import connect, worded
+from admission.doctor.report import plain
+from admission.engine.decision import Certificate, Proof
+from admission.engine.model import to_text
+from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.simulation import tables
+from admission.simulation.defragmentation import (
+    Defragmentation,
+    DomainRoom,
+    FlavorRoom,
+    for_domain,
+    for_waiting,
+    for_workloads,
+)
+from admission.world.cluster import load_cluster
+from admission.world.documents import documents
+from admission.world.files import add_jobs, load_files
+from admission.world.rules import WorldRules
+from admission.world.world import World
+from api.errors import StowageError
+
+PLANNED, NOT_PLANNED = 0, 2
+_WIDTH = 120
+_DOMAINS: Final = 40
+"""Domains that a tree shows; those that the moves change come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefragArguments:
+    """Arguments of the command. Without `files` it reads a live cluster. `jobs` are files with jobs to plan for (`--for`)."""
+
+    files: Sequence[Path] = ()
+    jobs: Sequence[Path] = ()
+    domain: str = ""
+    as_json: bool = False
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+class NothingToPlanFor(StowageError):
+    """The input has no job."""
+
+
+def run(arguments: DefragArguments, rules: WorldRules, out: Console | None = None, err: Console | None = None) -> int:
+    """Runs the command and returns its exit code."""
+    out, err = out or _console(), err or Console(stderr=True)
+    try:
+        world, added = _world(arguments, rules)
+        for fault in world.faults:
+            err.print(str(fault), style="yellow", markup=False, soft_wrap=True, highlight=False)
+        found = _planned(arguments, world, added)
+    except (StowageError, OSError, TimeoutError) as failed:
+        err.print(f"cannot plan: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
+        return NOT_PLANNED
+    if arguments.as_json:
+        wire = [_wire(one) for one in found]
+        out.file.write(msgspec.json.format(msgspec.json.encode(wire), indent=1).decode() + "\n")
+    else:
+        for one in found:
+            _print(one, world, out)
+    return PLANNED
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH)
+
+
+def _world(arguments: DefragArguments, rules: WorldRules) -> tuple[World, list[str]]:
+    """Returns the world, and the keys of the workloads that `--for` added."""
+    jobs = list(documents(arguments.jobs)) if arguments.jobs else []
+    if not arguments.files:
+        return asyncio.run(_live(arguments, rules))
+    world, objects = load_files(arguments.files, rules)
+    if not jobs:
+        return world, []
+    if objects is None:
+        raise NothingToPlanFor("--for: a snapshot holds no LocalQueues, so that no job can be added to it")
+    return world, add_jobs(world, objects, jobs)
+
+
+async def _live(arguments: DefragArguments, rules: WorldRules) -> tuple[World, list[str]]:
+    jobs = list(documents(arguments.jobs)) if arguments.jobs else []  # reports unreadable files before it connects
+    async with await connect(arguments.kubeconfig, arguments.context) as kube:
+        world, objects = await load_cluster(kube, rules)
+    return world, add_jobs(world, objects, jobs)
+
+
+def _planned(arguments: DefragArguments, world: World, added: Sequence[str]) -> list[Defragmentation]:
+    if arguments.jobs:
+        if not added:
+            fault = f": {world.faults[-1]}" if world.faults else ""
+            raise NothingToPlanFor(f"--for: no job to plan for{fault}")
+        return for_workloads(world, added, arguments.domain)
+    if arguments.domain:
+        return [for_domain(world, arguments.domain)]
+    found = for_waiting(world)
+    if not found:
+        raise NothingToPlanFor("no workload waits; --for names a job, --domain a level of which a domain shall be free")
+    return found
+
+
+# ---- output
+
+
+def _print(one: Defragmentation, world: World, out: Console) -> None:
+    result, target = one.result, plain(one.target)
+    if isinstance(result, NoPlan):
+        _line(out, f"{target}: no moves: {plain(result.message)}", "yellow")
+        for why, count in sorted(result.stays.items(), key=lambda each: (-each[1], each[0])):
+            _line(out, f"  {count} workload(s) stay: {why}")
+        return
+    goal = f"domain {'/'.join(result.domain)} would be free" if result.domain else "it would start"
+    _line(out, f"{target}: {len(result.moves)} move(s), then {plain(goal)}", "green")
+    out.print(_moves(result, world))
+    if result.admission is not None:
+        _line(out, f"its place: {plain(tables.where(result.admission, world.ledger))}")
+    _line(out, f"work lost: {result.cost} device-seconds; {_proof(result.certificate)}")
+    for room in one.rooms:
+        out.print(_gangs(room))
+        out.print(_tree(room, after=False))
+        out.print(_tree(room, after=True))
+
+
+def _line(out: Console, text: str, style: str = "") -> None:
+    out.print(text, style=style, markup=False, soft_wrap=True, highlight=False)
+
+
+def _proof(certificate: Certificate) -> str:
+    if certificate.proof is Proof.OPTIMAL:
+        return "proved: no moves lose less"
+    return f"not proved: every other plan loses at least {certificate.bound[0]}"
+
+
+def _moves(result: MovePlan, world: World) -> Table:
+    table = Table(title="moves", title_justify="left", box=SIMPLE_HEAD)
+    for heading in ("job", "from", "to", "device-seconds lost"):
+        table.add_column(heading, overflow="fold", justify="right" if heading.endswith("lost") else "left")
+    for move in result.moves:
+        places = (tables.where(admission, world.ledger) for admission in (move.before, move.after))
+        table.add_row(plain(world.title(move.workload)), *map(plain, places), str(move.cost))
+    return table
+
+
+def _gangs(room: FlavorRoom) -> Table:
+    table = Table(title=f"largest gang on flavor {room.flavor}", title_justify="left", box=SIMPLE_HEAD)
+    for heading in ("level", "pods of", "before", "after"):
+        table.add_column(heading, overflow="fold", justify="right" if heading in ("before", "after") else "left")
+    for level, shape, before, after in room.gangs:
+        table.add_row(plain(level), plain(shape), str(before), str(after))
+    return table
+
+
+def _tree(room: FlavorRoom, *, after: bool) -> Tree:
+    """Returns the tree of the domains with their free amounts, the changed ones before others if there are many."""
+    root = Tree(plain(f"{'after' if after else 'before'}: free {room.resource} on flavor {room.flavor}"))
+    shown = sorted(room.domains, key=lambda domain: (domain.before == domain.after, domain.path))[:_DOMAINS]
+    branches: dict[tuple[str, ...], Tree] = {(): root}
+    for domain in sorted(shown, key=lambda domain: domain.path):
+        above = next(
+            branches[domain.path[:n]] for n in range(len(domain.path) - 1, -1, -1) if domain.path[:n] in branches
+        )
+        branches[domain.path] = above.add(_label(domain, room.resource, after=after))
+    if len(room.domains) > len(shown):
+        root.add(f"and {len(room.domains) - len(shown)} more")
+    return root
+
+
+def _label(domain: DomainRoom, resource: str, *, after: bool) -> str:
+    free = domain.after if after else domain.before
+    more = domain.after - domain.before
+    changed = f"  ({'+' if more > 0 else ''}{to_text(resource, more)})" if after and more else ""
+    amounts = f"{to_text(resource, free)} of {to_text(resource, domain.total)}"
+    return plain(f"{domain.path[-1]}  {amounts}") + changed
+
+
+def _wire(one: Defragmentation) -> dict[str, Any]:
+    kind = "plan" if isinstance(one.result, MovePlan) else "noPlan"
+    result = msgspec.to_builtins(one.result)
+    return {"target": one.target, kind: result, "rooms": msgspec.to_builtins(one.rooms)}
