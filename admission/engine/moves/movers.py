@@ -7,7 +7,8 @@ and the declared seconds of a restart, for each device.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -40,10 +41,14 @@ class Mover:
 
 @dataclass(frozen=True, slots=True)
 class Movers:
-    """The workloads that may be moved, by key, and how many may not, by the reason."""
+    """The workloads that may be moved, and why the others may not, both by key."""
 
     by_key: Mapping[str, Mover]
-    stays: Mapping[str, int] = field(default_factory=dict)
+    stays: Mapping[str, str] = field(default_factory=dict)
+
+    def staying(self, ledger: Ledger, flavors: Collection[str]) -> dict[str, int]:
+        """Returns how many workloads of these flavors may not be moved, by the reason."""
+        return dict(Counter(why for key, why in self.stays.items() if _uses(ledger.admission(key), flavors)))
 
 
 def movers_of(ledger: Ledger, now: float, left: Mapping[str, int]) -> Movers:
@@ -52,15 +57,20 @@ def movers_of(ledger: Ledger, now: float, left: Mapping[str, int]) -> Movers:
     `left` is the number of moves that each ClusterQueue may still make today; a queue that is not in it has no limit.
     """
     found: dict[str, Mover] = {}
-    stays: dict[str, int] = {}
+    stays: dict[str, str] = {}
     held = ledger.held()
     for key in sorted(ledger.admissions.keys() - held):
         mover = _mover(ledger, key, now, left)
         if isinstance(mover, Mover):
             found[key] = mover
         else:
-            stays[mover] = stays.get(mover, 0) + 1
+            stays[key] = mover
     return Movers(found, stays)
+
+
+def _uses(admission: Admission | None, flavors: Collection[str]) -> bool:
+    pod_sets = () if admission is None else admission.pod_sets
+    return any(flavor in flavors for got in pod_sets for flavor in got.flavors.values())
 
 
 def moves_left(ledger: Ledger, now: float) -> dict[str, int]:

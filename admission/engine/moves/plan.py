@@ -83,20 +83,21 @@ def _on_flavors(
     options: PlanOptions,
 ) -> MovePlan | NoPlan:
     """Returns the plan with these flavors."""
+    stays = movers.staying(ledger, {request.flavor for request in requests})
     empty = place(ledger, requests, empty=True)
     if not empty.fits:
         return NoPlan(NoPlanReason.NEVER, "; ".join(failed.message for failed in empty.failures.values()))
     if (short := _shortage(ledger, requests)) is not None:
-        return NoPlan(NoPlanReason.TOO_LITTLE_FREE, short, movers.stays)
+        return NoPlan(NoPlanReason.TOO_LITTLE_FREE, short, stays)
     if not movers.by_key:
-        return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved", movers.stays)
+        return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved", stays)
     gains = ledger.placement.eviction_gains(requests, list(movers.by_key))
     if gains is None:
         text = "the capacity that moves would free cannot be counted: spare hosts, pod terms, or pods that stay"
-        return NoPlan(NoPlanReason.NOT_COUNTED, text, movers.stays)
+        return NoPlan(NoPlanReason.NOT_COUNTED, text, stays)
     if not gains.domains:
         text = "in no domain do the workloads that may be moved hold enough"
-        return NoPlan(NoPlanReason.NOT_MOVABLE, text, movers.stays)
+        return NoPlan(NoPlanReason.NOT_MOVABLE, text, stays)
     searches = [
         DomainSearch(
             domain,
@@ -110,7 +111,7 @@ def _on_flavors(
     best, holding = BestMoves(options.budget), Holding(ledger, requests)
     search(searches, holding, best)
     if best.held is None:
-        return _none_found(best, movers)
+        return _none_found(best, stays)
     admission = Nomination(gang, found, best.held.gang).admission()
     return MovePlan(best.held.moves, best.certificate(), gang.key, admission)
 
@@ -135,16 +136,16 @@ def _shortage(ledger: Ledger, requests: Sequence[PlacementRequest]) -> str | Non
     return None
 
 
-def _none_found(best: BestMoves, movers: Movers) -> NoPlan:
+def _none_found(best: BestMoves, stays: Mapping[str, int]) -> NoPlan:
     certificate = best.certificate()
     if certificate.proof is Proof.FEASIBLE and best.spent:
         text = "the search ended at its budget before it found moves"
-        return NoPlan(NoPlanReason.BUDGET, text, movers.stays, best.expanded)
+        return NoPlan(NoPlanReason.BUDGET, text, stays, best.expanded)
     if best.crowded:
         text = "no other places were found that are free together for the workloads that would have to move"
-        return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, movers.stays, best.expanded)
+        return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, stays, best.expanded)
     text = "in every domain, a workload that would have to move has no other place or no move left today"
-    return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, movers.stays, best.expanded)
+    return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, stays, best.expanded)
 
 
 def _worth(found: MovePlan, gang: Workload, options: PlanOptions) -> MovePlan | NoPlan:

@@ -32,6 +32,7 @@ def vacate(
     if tree is None or number is None:
         return NoPlan(NoPlanReason.NEVER, f"flavor {flavor} has no level {level}")
     movers = movers_of(ledger, now, options.left)
+    stays = movers.staying(ledger, {flavor})
     best, holding = BestMoves(options.budget), Holding(ledger, ())
     found: Values = ()
     for cost, path, inside in _candidates(ledger, tree, flavor, number, movers, options.left):
@@ -51,9 +52,9 @@ def vacate(
         return MovePlan(best.held.moves, best.certificate(), domain=found)
     if best.floors:
         text = f"for no domain of {level} are other places free together for all workloads in it"
-        return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, movers.stays, best.expanded)
+        return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, stays, best.expanded)
     text = f"every domain of {level} is free of workloads or has one that may not be moved"
-    return NoPlan(NoPlanReason.NOT_MOVABLE, text, movers.stays)
+    return NoPlan(NoPlanReason.NOT_MOVABLE, text, stays)
 
 
 def _candidates(

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from admission.engine.decision import Proof
-from admission.engine.model import NO_TERMS, Gang, MoveTerms, Node, PodSet, TopologyRequest
+from admission.engine.model import NO_TERMS, Assignment, DomainCount, Gang, MoveTerms, Node, PodSet, TopologyRequest
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.vacate import vacate
-from tests.admission.engine.builders import HOST, RACK
+from tests.admission.engine.builders import HOST, RACK, host, racks
 from tests.admission.engine.moves.clusters import MOVABLE, NOW, ONE_RACK, Running, cluster, gang, hosts_of, own
 
 TWO: Mapping[str, Running] = {"a": Running({"h0": 1}), "b": Running({"h2": 1}, ran=700)}
@@ -130,6 +130,21 @@ WALL = {"a": Running({"h0": 1}, cpus=4), **{f"b{host}": Running({host: 1}, moves
 )
 def test_why_there_is_no_plan(runs: Mapping[str, Running], options: dict[str, object], why: NoPlanReason) -> None:
     assert reason(plan(cluster(runs), gang(), NOW, PlanOptions(**options))) is why  # type: ignore[arg-type]
+
+
+def test_who_stays_is_counted_on_the_gangs_flavor_alone() -> None:
+    ledger = cluster({key: replace(one, moves=NO_TERMS) for key, one in TWO.items()}, own())
+    for event in (racks("other"), host("x0", "r9", 4, "other")):
+        ledger.apply(event)
+    workload = ledger.workload("a")
+    assert workload is not None
+    assert workload.admission is not None
+    (got,) = workload.admission.pod_sets
+    elsewhere = replace(got, flavors={"cpu": "other"}, assignment=Assignment((HOST,), (DomainCount(("x0",), 1),)))
+    ledger.apply(replace(workload, key="ns/far", admission=replace(workload.admission, pod_sets=(elsewhere,))))
+    found = plan(ledger, gang(), NOW)
+    assert isinstance(found, NoPlan)
+    assert found.stays == {"not declared movable": 2}
 
 
 def test_a_gang_that_waits_for_quota_is_not_helped() -> None:

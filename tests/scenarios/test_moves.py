@@ -1,0 +1,69 @@
+"""A gang that waits while quota and room are there and no rack is whole, and what `stowage defrag` plans (Issue 21, part 4)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from admission.cli import defrag as command
+from admission.world.rules import WorldRules
+from api.kube.resources import JOBS
+from api.names import MINIMUM_RUN_TIME, MOVABLE, PREFER_TOPOLOGY, REQUIRE_TOPOLOGY
+from tests.scenarios.site import RACK, Site
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+MakeSite = Callable[[str], Site]
+
+
+async def plans(here: Site) -> list[dict[str, Any]]:
+    """What the command finds for this cluster's waiting jobs."""
+    out, err = Console(file=io.StringIO(), width=160), Console(file=io.StringIO(), width=160)
+    asked = command.DefragArguments(as_json=True, kubeconfig=here.kube.settings.kubeconfig)
+    code = await asyncio.to_thread(command.run, asked, WorldRules(), out, err)
+    assert code == 0, err.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+    found: list[dict[str, Any]] = json.loads(out.file.getvalue())  # type: ignore[attr-defined]  # it is a StringIO
+    return [one for one in found if f" {here.name}/" in one["target"]]
+
+
+async def fragmented(here: Site, terms: dict[str, str]) -> None:
+    """Three racks of 8 cpus, in each a job that leaves less than a whole rack; `small`, of three pods, may be split."""
+    await here.open({"b1": {"r1": 2, "r2": 2, "r3": 2}})
+    await here.submit(here.job("first", 8, {REQUIRE_TOPOLOGY: RACK}))
+    await here.running("first", 8)
+    await here.submit(here.job("small", 3, {PREFER_TOPOLOGY: RACK, **terms}))
+    await here.running("small", 3)
+    await here.remove(JOBS, "first")
+    for name in ("left", "right"):
+        await here.submit(here.job(name, 6, {REQUIRE_TOPOLOGY: RACK}))
+        await here.running(name, 6)
+    await here.submit(here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}))
+    await here.waits("gang", "TopologyPlacementFailed", "allows to fit only 5 out of 8 pod(s)")
+
+
+async def test_what_is_planned_is_true_when_a_user_does_it(site: MakeSite) -> None:
+    here = site("moves")
+    await fragmented(here, {MOVABLE: "true", MINIMUM_RUN_TIME: "0s"})
+    small = await here.workload_of("small")
+    assert small is not None
+    (found,) = await plans(here)
+    (move,) = found["plan"]["moves"]
+    assert (move["workload"], found["plan"]["certificate"]["proof"]) == (small.key, "Optimal")
+    await here.remove(JOBS, "small")
+    assert list(await here.racks(await here.running("gang", 8))) == ["b1/r2"]
+    await here.submit(here.job("small", 3, {PREFER_TOPOLOGY: RACK}))
+    assert sorted(await here.racks(await here.running("small", 3))) == ["b1/r1", "b1/r3"]
+
+
+async def test_a_job_that_did_not_agree_is_not_moved(site: MakeSite) -> None:
+    here = site("stays")
+    await fragmented(here, {})
+    (found,) = await plans(here)
+    assert found["noPlan"]["reason"] == "NotMovable"
+    assert found["noPlan"]["stays"] == {"not declared movable": 3}
