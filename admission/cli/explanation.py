@@ -43,6 +43,8 @@ def show(explanation: Explanation, title: str, out: Console) -> None:
         _write_line(out, f"waits for {', '.join(explanation.victims)} to leave, evicted for it")
     if explanation.starts is not None and (when := expected(explanation.starts)) not in text:
         _write_line(out, when)
+    if explanation.forecast:
+        _write_line(out, explanation.forecast)
     for proved in explanation.proofs:
         _write_line(out, f"domains of {proved.pod_set}: {proved.certificate.text}")
     for flavor in explanation.flavors:

@@ -294,7 +294,7 @@ class WorkloadDetail(WorkloadRow):
 
 
 class ForecastEntry(Answer):
-    """A waiting Workload whose start is reserved."""
+    """A waiting Workload whose start is reserved or forecast. `expected_start` is the latest start that is expected."""
 
     namespace: str
     name: str

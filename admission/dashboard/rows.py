@@ -15,6 +15,7 @@ from admission.dashboard.cluster import Cluster
 from admission.engine.model import Workload as EngineWorkload
 from admission.engine.queue.cluster_queue import order_of
 from admission.visibility.pending import NOT_IN_LINE
+from admission.world.workload_facts import expected_start, latest_start
 from api.kube.turns import Turns
 from api.meta import find_condition, is_true
 from api.names import ADMITTED, EVICTED, EXPLANATION, FINISHED, QUOTA_RESERVED
@@ -28,7 +29,7 @@ PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE = (
     "Finished",
 )
 STATES: Final = (PENDING, RESERVED, ADMITTED_STATE, EVICTED_STATE, FINISHED_STATE)
-_EXPECTED: Final = re.compile(r"expected to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+_EXPECTED: Final = re.compile(r"(?<!is )expected to start at (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
 _LONGEST: Final = 32768
 _FRESH: Final = 1.0
 """Seconds for which positions are kept: sorting thousands of workloads takes milliseconds."""
@@ -142,7 +143,7 @@ class Rows:
             "since": since,
             "created": meta.creation_timestamp,
             "position": None,
-            "expectedStart": expected.group(1) if expected else None,
+            "expectedStart": expected.group(1) if expected else latest_start(expected_start(workload)),
         }
 
 

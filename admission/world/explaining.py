@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from admission.engine.cycle import flavor_spares, spare_hosts
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.explain.explain import explain
@@ -56,7 +58,8 @@ def explained(world: World, key: str) -> Explanation:
     spare_hosts.hold_missing(world.ledger)
     flavor_spares.hold_missing(world.ledger)
     ahead = _workloads_ahead(world, workload)
-    return explain(world.ledger, workload, world.now, ahead=ahead, inputs=inputs, checks=checks)
+    found = explain(world.ledger, workload, world.now, ahead=ahead, inputs=inputs, checks=checks)
+    return replace(found, forecast=world.about[key].forecast) if key in world.about else found
 
 
 def _workloads_ahead(world: World, workload: Workload) -> list[str]:

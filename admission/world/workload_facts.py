@@ -1,11 +1,13 @@
-"""Facts in a Workload's status that the engine does not read: its title, its times, its pending admission checks.
+"""Facts in a Workload's status that the engine does not read: title, times, pending admission checks, expected start.
 
 Called by cluster.py and builder.py.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from admission.controllers.checks import named
 from admission.controllers.node_replacement import failed_nodes
@@ -17,6 +19,16 @@ from api.groups import PodGroup
 from api.meta import find_condition, is_true, parse_time
 from api.names import GANG_STARTED, HOSTS_HELD, UNSCHEDULABLE
 from api.workloads import Workload
+
+_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+_FORECAST: Final = re.compile(
+    rf"expected to start (between {_TIME} and (?P<latest>{_TIME}), with \d{{1,3}}% confidence"
+    rf"|at {_TIME} or later; no latest start is known)",
+    re.ASCII,
+)
+"""The messages of the forecaster. Anybody who may write a status may write others, which are not shown as forecasts."""
+
+_STARTED: Final = (names.QUOTA_RESERVED, names.FINISHED)
 
 
 def about(workload: Workload, title: str | None = None, run_for: float | None = None) -> WorkloadFacts:
@@ -31,6 +43,7 @@ def about(workload: Workload, title: str | None = None, run_for: float | None = 
         parse_time(workload.metadata.creation_timestamp) or 0.0,
         workload.metadata.deletion_timestamp is not None,
         _checks(workload),
+        expected_start(workload),
     )
 
 
@@ -54,6 +67,21 @@ def _checks(workload: Workload) -> str:
     if not is_true(states, names.QUOTA_RESERVED) or is_true(states, names.ADMITTED):
         return ""
     return named([check for check in workload.status.admission_checks if check.state != names.CheckState.READY])
+
+
+def expected_start(workload: Workload) -> str:
+    """Returns the forecast that the controller wrote to a waiting Workload; empty without one, or if it is not ours."""
+    states = workload.status.conditions
+    told = find_condition(states, names.EXPECTED_START)
+    if told is None or told.status != "True" or any(is_true(states, each) for each in _STARTED):
+        return ""
+    return told.message if _FORECAST.fullmatch(told.message) else ""
+
+
+def latest_start(forecast: str) -> str | None:
+    """Returns the latest start of a forecast (RFC 3339); None if it knows none."""
+    found = _FORECAST.fullmatch(forecast)
+    return found.group("latest") if found else None
 
 
 def add_gangs(world: World, groups: Iterable[PodGroup], reasons: Iterable[tuple[str, str]]) -> None:

@@ -46,7 +46,7 @@ class WorkloadFacts:
 
     `run_for` is the seconds that its pods run after admission: None if unknown, infinite if they never end. `created` is the
     Workload's creation (epoch seconds); `going` means that it is being deleted. `checks` describes the admission checks that
-    a workload with reserved quota waits for.
+    a workload with reserved quota waits for. `forecast` is what the controller expects of the start of a waiting workload.
     """
 
     title: str
@@ -55,6 +55,7 @@ class WorkloadFacts:
     created: float = 0.0
     going: bool = False
     checks: str = ""
+    forecast: str = ""
 
 
 class World:

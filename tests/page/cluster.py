@@ -322,5 +322,6 @@ def explanation(key: str, row: dict[str, Any]) -> dict[str, Any]:
         "victims": [],
         "starts": None,
         "cause": "",
+        "forecast": "",
         "complete": True,
     }

@@ -196,7 +196,8 @@ class Explanation:
     controller answers its admission checks. `proofs` are certificates of an admitted or fitting workload's domains. `ahead`
     holds the workloads ahead of it in its queue, if it would fit; at most five. Each of the `remedies` suffices alone, also
     after all workloads considered first had their turn; the easiest comes first. `taken` holds remedies that would suffice
-    only without competitors. `complete` is False if the search for remedies exhausted its budget.
+    only without competitors. `complete` is False if the search for remedies exhausted its budget. `forecast` tells between
+    which times the controller expects the start; empty if it does not.
     """
 
     workload: str
@@ -214,6 +215,7 @@ class Explanation:
     taken: tuple[Taken, ...] = ()
     proofs: tuple[Proved, ...] = ()
     cause: str = ""
+    forecast: str = ""
 
     @property
     def codes(self) -> tuple[Reason, ...]:

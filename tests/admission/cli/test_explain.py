@@ -15,10 +15,13 @@ from admission.cli.main import app
 from admission.engine.model import PlacementOptions
 from admission.world.rules import WorldRules
 from admission.world.snapshot import capture_world
+from admission.world.workload_facts import about
 from admission.world.world import WorkloadFacts, World
 from tests.admission.engine.builders import Cluster, queue
 from tests.admission.engine.explain import situations
 from tests.admission.engine.explain.situations import W
+from tests.builders import condition
+from tests.builders import workload as made
 
 
 def snapshot(cluster: Cluster, folder: Path, **titles: str) -> Path:
@@ -57,7 +60,7 @@ def test_json_has_stable_keys_and_the_same_words(tmp_path: Path) -> None:
     found = json.loads(out)
     assert code == 0
     top = "title workload clusterQueue verdict reason message flavors remedies ahead complete codes headline"
-    top += " starts behind victims taken proofs cause"
+    top += " starts behind victims taken proofs cause forecast"
     assert sorted(found) == sorted(top.split())
     assert found["codes"][0] == found["reason"] == "WaitingForQuota"
     [flavor] = found["flavors"]
@@ -69,6 +72,25 @@ def test_json_has_stable_keys_and_the_same_words(tmp_path: Path) -> None:
     assert [change["kind"] for change in both["changes"]] == ["RaiseQuota", "RelaxTopology"]
     assert both["changes"][0]["by"] == "2"
     assert both["text"].startswith("ClusterQueue q had 2 more cpu")
+
+
+def test_the_forecast_of_the_controller_is_shown_both_ways(tmp_path: Path) -> None:
+    """Issue 21, part 3."""
+    told = "expected to start between 2026-01-01T10:00:00Z and 2026-01-01T10:40:00Z, with 90% confidence"
+    states = [condition("stowage.dev/ExpectedStart", "True", "Forecast", told)]
+    waiting, started = (
+        about(made("w", conditions=given)) for given in (states, [*states, condition("QuotaReserved", "True", "x", "")])
+    )
+    assert started.forecast == ""
+    path = tmp_path / "snapshot.json"
+    world = World(PlacementOptions())
+    cluster = situations.full_racks()
+    for event in (*cluster.ledger.inputs(), *cluster.queues.workloads()):
+        world.apply(event)
+    world.about = {W: waiting}
+    path.write_bytes(capture_world(world).encode())
+    assert told in run(W, path)[1]
+    assert json.loads(run(W, path, as_json=True)[1])["forecast"] == told
 
 
 @pytest.mark.parametrize("make", situations.SITUATIONS, ids=lambda make: make.__name__)

@@ -17,6 +17,7 @@ from admission.controllers.cluster_view import Views
 from admission.controllers.forecaster import Forecaster, ForecastLimits, wording
 from admission.engine.forecast.starts import StartForecast
 from admission.engine.model import Flavor
+from admission.world.workload_facts import expected_start
 from api.kube.client import Kube, PatchKind
 from api.kube.informer import Informer
 from api.kube.resources import WORKLOADS
@@ -181,3 +182,5 @@ def test_quota_takes_the_expected_start_away() -> None:
 )
 def test_the_message(latest: float | None, text: str) -> None:
     assert wording(StartForecast(1.5, latest, 0.9)) == f"expected to start {text}"
+    told = conditions.expected_start(WorkloadStatus(), wording(StartForecast(1.5, latest, 0.9)), NOW)
+    assert expected_start(Workload(status=told)) == f"expected to start {text}", "others show it as it was written"

@@ -40,6 +40,38 @@ async def test_a_waiting_row_has_the_controllers_hint() -> None:
         assert (await found.get("workloads?state=Finished"))["items"][0]["hint"] == ""
 
 
+TOLD = "expected to start between 2026-01-01T10:00:00Z and 2026-01-01T10:40:00Z, with 90% confidence"
+LATEST = "2026-01-01T10:40:00Z"
+EARLIEST_ONLY = "expected to start at 2026-01-01T10:00:00Z or later; no latest start is known"
+RESERVED = "no quota; expected to start at 2026-01-01T11:00:00Z or before"
+BEHIND = "would delay team/a, which comes before it and is expected to start at 2026-01-01T09:00:00Z or before"
+
+
+@pytest.mark.parametrize(
+    ("waits", "told", "expected"),
+    [
+        pytest.param("no quota", TOLD, LATEST, id="the latest start of the forecast"),
+        pytest.param(RESERVED, TOLD, "2026-01-01T11:00:00Z", id="a reserved start comes first"),
+        pytest.param(BEHIND, "", None, id="not the start of the workload before it"),
+        pytest.param(BEHIND, TOLD, LATEST, id="its own forecast, not the start of the workload before it"),
+        pytest.param("no quota", EARLIEST_ONLY, None, id="no latest start is known"),
+        pytest.param("no quota", f"{TOLD} <b>and more</b>", None, id="not the words of the forecaster"),
+        pytest.param("no quota", TOLD.replace("0", "\u0660"), None, id="digits of another script"),
+    ],
+)
+async def test_a_row_has_the_latest_start_that_is_expected(waits: str, told: str, expected: str | None) -> None:
+    """Issue 21, part 3."""
+    states = [condition("QuotaReserved", "False", "WaitingForQuota", waits)]
+    states += [condition("stowage.dev/ExpectedStart", "True", "Forecast", told)] if told else []
+    wire = workload("w", queue="lq", count=8, conditions=states).to_wire()
+    wire["metadata"] |= {"namespace": "team"}
+    async with served() as found:
+        found.cluster.add(WORKLOADS, wire)
+        assert (await listed(found))["w"]["expectedStart"] == expected
+        entries = {one["name"]: one["expectedStart"] for one in (await found.get("forecast"))["items"]}
+        assert entries == ({} if expected is None else {"w": expected})
+
+
 async def test_the_list_is_sorted_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
     order = rows._order
