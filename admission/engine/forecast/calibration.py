@@ -14,8 +14,8 @@ from typing import Final
 
 CONFIDENCE: Final = 0.9
 """The part of the starts that is to be inside of the interval."""
-_MISSES: Final = (1 - CONFIDENCE) / 2 * 0.8
-"""The part that may be beyond each end: a little less, since an end reacts after its misses."""
+_MISSES: Final = (1 - CONFIDENCE) / 2 * 0.5
+"""The part that may be beyond each end: half of what is left, since an end reacts only when late workloads have started."""
 _STEP: Final = 0.25
 _WIDEST: Final = 5.0
 _COUNTS: Final = 1_000_000
