@@ -20,7 +20,7 @@ _DELETED = ChangeType.DELETED
 
 
 class AffectedWorkloads:
-    """`refresh` converts the Workload of a key; `request_cycle` is called after each round."""
+    """`refresh` converts the Workload of a key, or the ClusterQueue of a name; `request_cycle` is called after each round."""
 
     def __init__(self, views: ClusterView, refresh: Callable[[str], None], request_cycle: Callable[[], None]) -> None:
         self._views = views

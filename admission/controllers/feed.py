@@ -5,10 +5,10 @@ Changes without effect on the engine (a node's heartbeat, a status that Stowage 
 workload that it could help and requests a cycle. An object that cannot be converted is logged with name and field, and its last
 valid state stays in force; for a Workload, the status reports the validation error.
 
-A change that concerns many waiting workloads converts them in rounds of short steps (affected.py), and a cycle decides between
-two rounds (`settled`). The capacity of an evicted workload is free when its pods have left (`_lingers`). While an admission or
-an eviction is being written, the scheduler owns the Workload: older states that the watch still shows are ignored (`hold`,
-`let_go`).
+A change that concerns many queues or waiting workloads converts them in rounds of short steps (affected.py), and a cycle
+decides between two rounds (`settled`). The capacity of an evicted workload is free when its pods have left (`_lingers`). While
+an admission or an eviction is being written, the scheduler owns the Workload: older states that the watch still shows are
+ignored (`hold`, `let_go`).
 """
 
 from __future__ import annotations
@@ -164,9 +164,8 @@ class Feed:
         self._requeue_all()
 
     def _requeue_all(self) -> None:
-        """Evaluates every queue again, since flavors, topologies, checks and cohorts change rarely."""
-        for queue in self._views.cluster_queues.objects.values():
-            self._set_cluster_queue(queue)
+        """Evaluates every queue again, in rounds, since flavors, topologies, checks and cohorts change rarely."""
+        self._affected.rounds.add(self._views.cluster_queues.objects)
         self._state.requeue_all()
         self._request_cycle()
 
@@ -329,8 +328,10 @@ class Feed:
             self._refresh_one(workload.key)
 
     def _refresh_one(self, key: str) -> None:
-        workload = self._views.workloads.objects.get(key)
-        if workload is not None and key not in self._held:
+        """Converts the Workload of a key, or the ClusterQueue of a name, which has no slash."""
+        if (queue := self._views.cluster_queues.objects.get(key)) is not None:
+            self._set_cluster_queue(queue)
+        elif (workload := self._views.workloads.objects.get(key)) is not None and key not in self._held:
             self._take(workload)
 
     def _remove(self, key: str) -> None:

@@ -2,7 +2,7 @@
 
 A change may concern ten thousand Workloads, and each costs tens of microseconds: other tasks must run in between. A round takes
 the keys that were added before it began, each once; keys that are added meanwhile belong to the next round. Between two rounds
-no change is half handled, and a task that waits for `settled` runs there. feed.py and workloads.py use it.
+no change is half handled, and a task that waits for `settled` runs there. The feed and controllers use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from api.kube.turns import TURN
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-_MOST_ROUNDS = 2
+_MOST_ROUNDS = 3
+# The round under way, the next one, and the one with the keys that the next one adds: a ClusterQueue's Workloads.
 
 
 class Rounds:
@@ -41,7 +42,7 @@ class Rounds:
         self._resource, self._handle, self._ended = resource, handle, ended
         self._keys: dict[str, None] = {}
         self._searches: dict[str, Callable[[], Iterator[str | None]]] = {}
-        self._busy = False
+        self._busy = self._finishing = False
         self._under_way: Iterator[None] = iter(())
         self._round = 0
         self._waiting: list[asyncio.Future[None]] = []
@@ -54,14 +55,19 @@ class Rounds:
             self._start()
 
     def add_where(self, name: str, objects: Mapping[str, T], concerned: Callable[[T], bool]) -> None:
-        """Adds the keys of the objects that the change concerns. They are looked for in the next round, in steps too, and once
-        for a name, however often it was added.
+        """Adds the keys of the objects that the change concerns; see `add_found`."""
+        self.add_found(name, partial(_keys_where, objects, concerned))
+
+    def add_found(self, name: str, search: Callable[[], Iterator[str | None]]) -> None:
+        """Adds the keys that `search` yields; None is a step that found nothing.
+
+        The search runs in the next round, in steps too, and once for a name, however often it was added.
         """
-        self._searches[name] = partial(_keys_where, objects, concerned)
+        self._searches[name] = search
         self._start()
 
     async def settled(self) -> None:
-        """Waits until no key is left, or the second round from now has ended: keys may be added without end.
+        """Waits until no key is left, or the third round from now has ended: keys may be added without end.
 
         When it returns, no round is under way, until the caller gives way to the loop.
         """
@@ -72,14 +78,20 @@ class Rounds:
             await waiting
 
     def finish(self) -> None:
-        """Handles all keys now, for a copy of the process, which has no loop to do so."""
-        for _ in self._under_way:
-            pass
-        while self._keys or self._searches:
-            for _ in self._steps():
+        """Handles all keys now, with those that are added meanwhile, for a copy of the process, which has no loop to do so."""
+        self._finishing = True
+        try:
+            for _ in self._under_way:
                 pass
+            while self._keys or self._searches:
+                for _ in self._steps():
+                    pass
+        finally:
+            self._finishing = False
 
     def _start(self) -> None:
+        if self._finishing:
+            return
         if not self.in_steps or not has_loop():
             self.finish()
             self._ended()
@@ -125,8 +137,14 @@ class Rounds:
             yield
 
 
-def _keys_where(objects: Mapping[str, T], concerned: Callable[[T], bool]) -> Iterator[str | None]:
-    """Yields the keys of these objects, and None for each other. Objects may come and go between two steps."""
+def steps_over(objects: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+    """Yields the items that are there now and when their turn comes: objects come and go between two steps."""
     for key in tuple(objects):
-        found = objects.get(key)
-        yield key if found is not None and concerned(found) else None
+        if (found := objects.get(key)) is not None:
+            yield key, found
+
+
+def _keys_where(objects: Mapping[str, T], concerned: Callable[[T], bool]) -> Iterator[str | None]:
+    """Yields the keys of these objects, and None for each other."""
+    for key, found in steps_over(objects):
+        yield key if concerned(found) else None

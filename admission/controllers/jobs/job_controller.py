@@ -41,6 +41,7 @@ from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_le
 from admission.controllers.jobs.orphans import OrphanedWorkloads
 from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
+from admission.controllers.rounds import Rounds, steps_over
 from admission.controllers.workload_writer import WorkloadWriter
 from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_selective
 from admission.integrations.declared import DeclaredJob
@@ -50,7 +51,7 @@ from admission.workload_metrics import CREATION_LATENCY
 from api.kube.reconcile import Reconciler
 from api.kube.resources import Resource
 from api.kube.store import Change, ChangeType
-from api.meta import object_key, parse_time
+from api.meta import object_key, parse_time, split_key
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ class JobController:
         self._missing_classes: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("jobs", self.reconcile, workers=workers)
+        self._rounds = Rounds("jobs", self.queue.add, in_steps=True)
         self._ancestors = JobAncestors(self._adapters, self._jobs, views.workloads, self._options)
         self._subscribe()
 
@@ -261,10 +263,12 @@ class JobController:
             self._managed[name] = managed
         if managed is before:
             return
-        for framework, view in self._jobs.items():
-            for key, job in view.objects.items():
-                if job["metadata"].get("namespace") == name:
-                    self.queue.add(job_key(framework, key))
+        self._rounds.add_found(name, lambda: self._in_namespace(name))
+
+    def _in_namespace(self, name: str) -> Iterator[str | None]:
+        for framework, view in tuple(self._jobs.items()):
+            for key, _ in steps_over(view.objects):
+                yield job_key(framework, key) if split_key(key)[0] == name else None
 
     # ---- one job
 

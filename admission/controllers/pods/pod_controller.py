@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -45,7 +45,6 @@ from admission.controllers.pods.pod_indexes import (
     PodView,
     group_keys,
     keys_of,
-    namespace_of,
     pod_keys,
     prebuilt_keys,
     slice_keys,
@@ -56,6 +55,7 @@ from admission.controllers.pods.podgroups import PodGroups
 from admission.controllers.pods.predicates import is_creation, is_irrelevant, is_pod_progress
 from admission.controllers.pods.set_slices import acting
 from admission.controllers.pods.workload_updates import with_reason
+from admission.controllers.rounds import Rounds, steps_over
 from admission.controllers.workload_writer import WorkloadWriter
 from admission.integrations.gang import from_text
 from admission.integrations.pod import QueuedPod, QueuedPodReader
@@ -65,7 +65,7 @@ from api.kube.events import ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
-from api.meta import is_true
+from api.meta import is_true, split_key
 from api.names import ADMITTED, EVICTED, GANG_MEMBER, GANG_TERMS, POD_GROUP_TOTAL_COUNT, PodsHeldReason
 from api.requests import parse_int32
 from api.workloads import Workload
@@ -122,6 +122,7 @@ class PodController:
         self._missing_classes: set[str] = set()
         self._managed: dict[str, bool] = {}
         self.queue = Reconciler("pods", self.reconcile, workers=workers)
+        self._rounds = Rounds("pods", self.queue.add, in_steps=True)
         self._subscribe()
 
     async def run(self) -> None:
@@ -231,9 +232,11 @@ class PodController:
             self._managed[name] = managed
         if managed is before:
             return
-        for key in {unit_key(pod) for pod in self._pods.objects.values()} - {None}:
-            if key is not None and namespace_of(key) == name:
-                self.queue.add(key)
+        self._rounds.add_found(name, lambda: self._in_namespace(name))
+
+    def _in_namespace(self, name: str) -> Iterator[str | None]:
+        for key, pod in steps_over(self._pods.objects):
+            yield unit_key(pod) if split_key(key)[0] == name else None
 
     # ---- one unit
 

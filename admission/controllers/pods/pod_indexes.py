@@ -12,7 +12,7 @@ from admission.controllers.slices import first_key
 from admission.integrations.pod import QueuedPod
 from admission.integrations.sets import is_waiting_for_its_group
 from api.kube.resources import PODS
-from api.meta import object_key, split_key
+from api.meta import object_key
 from api.names import COMPONENT_INDEX, ELASTIC_JOB, PREBUILT_WORKLOAD
 from api.workloads import Workload
 
@@ -93,8 +93,3 @@ class PodsBeingDeleted:
     def applied(self, pods: Iterable[QueuedPod]) -> list[QueuedPod]:
         """Returns the pods with recorded deletions applied."""
         return [replace(pod, deleted=True) if pod.metadata.uid in self._uids else pod for pod in pods]
-
-
-def namespace_of(key: str) -> str:
-    """Returns the namespace in a unit's key."""
-    return split_key(key.partition(":")[2])[0] or ""

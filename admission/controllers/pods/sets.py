@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import PlannedEvent
@@ -30,6 +30,7 @@ from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.pods.pods_without_group import PodsWithoutGroup
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
+from admission.controllers.rounds import Rounds, steps_over
 from admission.controllers.workload_writer import CONFLICT_RETRY, WorkloadWriter, attempt, record_events
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.sets import SETS, SetKind, kind_of
@@ -85,6 +86,7 @@ class SetController:
         self._missing_classes: set[str] = set()
         self._missing: dict[str, float] = {}
         self.queue = Reconciler("sets", self.reconcile, workers=workers)
+        self._rounds = Rounds("sets", self.queue.add, in_steps=True)
         self._without_group = PodsWithoutGroup(
             pods, self._kinds, self._sets, self._recorder, lambda obj: is_managed(obj, self._context())
         )
@@ -162,10 +164,12 @@ class SetController:
 
     def namespace_changed(self, name: str) -> None:
         """Requeues a namespace's sets after its creation or a change of its labels."""
-        for framework, view in self._sets.items():
-            for key in view.objects:
-                if split_key(key)[0] == name:
-                    self.queue.add(job_key(framework, key))
+        self._rounds.add_found(name, lambda: self._in_namespace(name))
+
+    def _in_namespace(self, name: str) -> Iterator[str | None]:
+        for framework, view in tuple(self._sets.items()):
+            for key, _ in steps_over(view.objects):
+                yield job_key(framework, key) if split_key(key)[0] == name else None
 
     # ---- one set
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
 from admission.controllers import rounds
+from admission.controllers.active_conditions import Activity
+from admission.controllers.cluster_view import ClusterView
 from admission.controllers.rounds import Rounds
 from api.kube.metrics import HANDLER_ERRORS
-from api.kube.resources import LIMIT_RANGES, LOCAL_QUEUES, WORKLOADS
+from api.kube.resources import CLUSTER_QUEUES, COHORTS, LIMIT_RANGES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
+from api.names import HOSTNAME_LABEL
+from api.queues import ClusterQueue
 from tests.admission.controllers.full_node import FullNode
 from tests.admission.controllers.test_scheduler import deciding
 from tests.builders import workload
@@ -75,7 +80,7 @@ async def test_what_comes_during_a_round_is_handled_in_the_next_and_both_are_wai
 
 
 @pytest.mark.usefixtures("one_by_one")
-async def test_changes_without_end_delay_those_that_wait_by_two_rounds() -> None:
+async def test_changes_without_end_delay_those_that_wait_by_three_rounds() -> None:
     """A cycle runs although volumes change all the time, and never within a round."""
     done: list[str] = []
 
@@ -86,9 +91,9 @@ async def test_changes_without_end_delay_those_that_wait_by_two_rounds() -> None
     endless = Rounds("workloads", handle, in_steps=True)
     endless.add(["a", "b"])
     await endless.settled()
-    assert done == ["a", "b"] * 2
+    assert done == ["a", "b"] * 3
     await endless.settled()
-    assert done == ["a", "b"] * 4
+    assert done == ["a", "b"] * 6
 
 
 @pytest.mark.usefixtures("one_by_one")
@@ -114,6 +119,36 @@ def test_without_a_loop_all_is_handled_at_once() -> None:
     counted.rounds.add(["a", "b"])
     assert counted.done == ["a", "b"]
     assert counted.ended == 1
+
+
+@pytest.mark.usefixtures("one_by_one")
+async def test_objects_that_come_and_go_between_two_steps_are_no_error() -> None:
+    counted = Counted()
+    objects = {"a": 1, "b": 2, "c": 3}
+    counted.rounds.add_where("all", objects, lambda _: True)
+    await asyncio.sleep(0)
+    del objects["b"]
+    objects["d"] = 4
+    await counted.rounds.settled()
+    assert counted.done == ["a", "c"]
+
+
+@pytest.mark.usefixtures("one_by_one")
+async def test_a_copy_of_the_process_handles_keys_that_a_key_adds() -> None:
+    """Issue 19, 4: a ClusterQueue adds its Workloads, also while the copy handles what was under way."""
+    done: list[str] = []
+
+    def handle(key: str) -> None:
+        done.append(key)
+        if "/" not in key:
+            growing.add([f"{key}/{n}" for n in range(2)])
+
+    growing = Rounds("workloads", handle, in_steps=True)
+    growing.add(["a", "b"])
+    await asyncio.sleep(0)
+    assert done == ["a"]
+    await asyncio.to_thread(growing.finish)
+    assert done == ["a", "b", "a/0", "a/1", "b/0", "b/1"]
 
 
 # ---- the feed and the scheduler
@@ -144,6 +179,62 @@ async def test_no_cycle_decides_while_a_change_has_reached_some_workloads_only()
         await found.next_cycle()
         assert found.admitted == []
         hold(cluster, held=False)
+        await found.next_cycle()
+        await asyncio.sleep(0)
+        assert "urgent" in found.admitted
+        assert "patient" not in found.admitted
+
+
+@pytest.mark.usefixtures("one_by_one")
+async def test_a_change_of_a_cohort_evaluates_one_queue_a_step_and_then_all_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Issue 19, 4."""
+    cluster, steps = FullNode(), [0]
+    for n in range(MANY):
+        cluster.add(CLUSTER_QUEUES, {"metadata": {"name": f"cq-{n}"}, "spec": {"namespaceSelector": {}}})
+    evaluated: Counter[int] = Counter()
+    activity = ClusterView.activity
+
+    def noted(view: ClusterView, queue: ClusterQueue) -> Activity:
+        evaluated[steps[0]] += 1
+        return activity(view, queue)
+
+    monkeypatch.setattr(ClusterView, "activity", noted)
+    cluster.objects.feed.refresh_in_steps()
+    cluster.add(COHORTS, {"metadata": {"name": "all"}, "spec": {}})
+    settled = asyncio.create_task(cluster.objects.feed.settled())
+    while not settled.done():
+        await asyncio.sleep(0)
+        steps[0] += 1
+    assert evaluated.total() == MANY + 1
+    assert max(evaluated.values()) == 1
+
+
+@pytest.mark.usefixtures("one_by_one")
+async def test_no_cycle_decides_while_a_new_flavor_has_reached_some_queues_only() -> None:
+    """The queue of the patient one is active again before the other: a cycle after that step would give it the room."""
+    cluster = FullNode()
+    cluster.objects.feed.refresh_in_steps()
+    cluster.node(True, cpus=8)
+    for name, priority in (("patient", 1), ("urgent", 9)):
+        flavors = {"cpu": "tas", "licence": "licences"}
+        groups = [
+            {"coveredResources": [of], "flavors": [{"name": flavor, "resources": [{"name": of, "nominalQuota": 100}]}]}
+            for of, flavor in flavors.items()
+        ]
+        spec = {"namespaceSelector": {}, "resourceGroups": groups}
+        cluster.add(CLUSTER_QUEUES, {"metadata": {"name": f"of-{name}"}, "spec": spec})
+        local = {"metadata": {"name": name, "namespace": "ns"}, "spec": {"clusterQueue": f"of-{name}"}}
+        cluster.add(LOCAL_QUEUES, local)
+        made = workload(name, count=4, spec={"priority": priority, "queueName": name})
+        cluster.add(WORKLOADS, made.to_wire())
+    await cluster.objects.feed.settled()
+    async with deciding(cluster) as found:
+        await found.next_cycle()
+        assert found.admitted == []
+        licensed = {"nodeLabels": {"pool": "licensed"}, "topology": {"levels": [HOSTNAME_LABEL]}}
+        cluster.add(RESOURCE_FLAVORS, {"metadata": {"name": "licences"}, "spec": licensed})
         await found.next_cycle()
         await asyncio.sleep(0)
         assert "urgent" in found.admitted
