@@ -269,7 +269,7 @@ class Informer(Generic[T]):
             items[object_identity.key] = self.objects[object_identity.key]
 
     async def _show(self, items: dict[str, T]) -> None:
-        """Makes the copy equal to `items`."""
+        """Makes the copy equal to `items`, and empties them."""
         metrics.INFORMER_LISTS.labels(self.resource.plural).inc()
         turns = Turns()
         for _ in self._store.replace(items):

@@ -150,14 +150,19 @@ class Store(Generic[T]):
         if old is not None:
             self._emit(Change(ChangeType.DELETED, key, old, old))
 
-    def replace(self, items: Mapping[str, T]) -> Iterator[Change[T]]:
-        """Applies a complete list and yields each change after making it; deletions first, to release capacity early."""
-        for key in [key for key in self._objects if key not in items]:
-            change = Change(ChangeType.DELETED, key, self._objects[key], self._objects[key])
-            yield self._emit(change)
-        for obj in items.values():
-            for change in self._upsert(obj, listed=True):
-                yield self._emit(change)
+    def replace(self, items: dict[str, T]) -> Iterator[None]:
+        """Applies a complete list and yields after each known and each listed object: there may be 100,000, all unchanged.
+
+        Deletions come first, to release capacity early. Takes each object out of `items`: to free them all at once takes long.
+        """
+        for key in list(self._objects):
+            if key not in items:
+                self.delete_key(key)
+            yield
+        for key in list(items):
+            for change in self._upsert(items.pop(key), listed=True):
+                self._emit(change)
+            yield
 
     def _upsert(self, obj: T, *, listed: bool = False) -> Iterator[Change[T]]:
         new = identity(obj)
@@ -174,7 +179,7 @@ class Store(Generic[T]):
         else:
             yield Change(ChangeType.MODIFIED, new.key, obj, old)
 
-    def _emit(self, change: Change[T]) -> Change[T]:
+    def _emit(self, change: Change[T]) -> None:
         if change.type is ChangeType.DELETED:
             del self._objects[change.key]
             for index in self._indexes.values():
@@ -187,7 +192,6 @@ class Store(Generic[T]):
         self._kept.set(len(self._objects))
         for fn in self._handlers:
             self._show(fn, change)
-        return change
 
     def _file(self, name: str, index: Index[T], key: str, obj: T) -> None:
         """Indexes one object. If that fails the object is only found by key; the failure must not end the watch."""
