@@ -29,6 +29,7 @@ from tests.bench import (
     waiting,
     webhook,
 )
+from tests.bench.page_scenes import Beside
 from tests.bench.perfload import run as perfload
 from tests.bench.protocol import BenchMode
 
@@ -188,9 +189,9 @@ def kinds_command(seconds: float = 60.0) -> None:
 
 
 @app.command("page")
-def page_command(sizes: str = "1000,15000", live: bool = False) -> None:
+def page_command(sizes: str = "1000,15000", beside: Beside = Beside.STAND_IN) -> None:
     """The dashboard's page in a headless Chromium: its size, first picture, events, frames of a zoom."""
-    page.run(sizes, live=live)
+    page.run(sizes, beside)
 
 
 @app.callback(invoke_without_command=True)
