@@ -2,8 +2,8 @@
 
 etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok (simulates nodes and kubelets), the JobSet controller and
 kubectl are built from the sources pinned in go.mod and go.sum, once per machine, into a cache folder. The LeaderWorkerSet
-controller (leaderworkerset/go.mod) and the operators of job kinds (operators/*/go.mod) are built when a cluster first needs
-them. Linux only (prctl ends the servers with their parent).
+controller (leaderworkerset/go.mod), the operators of job kinds (operators/*/go.mod) and Kueue itself (kueue/go.mod) are built
+when a test first needs them. Linux only (prctl ends the servers with their parent).
 
     python -m hack.controlplane build [--lws] [--operators]  build what is missing (5 to 15 minutes each), print the folder
     python -m hack.controlplane up   [--jobset] [--lws] [--dir D]  start, print the KUBECONFIG line, return
