@@ -1,8 +1,8 @@
-"""Issue 20, build 6: the version before issue 20 runs with its own config, and is replaced by this one while jobs run and wait.
+"""Issue 20, build 6: one version replaces another while jobs run and wait: an upgrade, and a rollback with a second upgrade.
 
-The order is that of docs/start.md: config/default of this version, then its processes, one replica after the other. Every
-order of processes happens in a cluster, so both extremes are played: a webhook that is newer than controller and ungater, and
-one that is older. `STOWAGE_UPGRADE_FROM` names another commit.
+The other version is the one before issue 20, with its own config; `STOWAGE_UPGRADE_FROM` names another commit. The order is
+that of docs/start.md: config/default of the new version, then its processes, one replica after the other. Every order of
+processes happens in a cluster, so both extremes are played: a webhook newer than controller and ungater, and one that is older.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import yaml
 from admission.cli.embedded import NAMESPACE
 from admission.cli.install import by_url
 from admission.cli.ports import free_port
-from admission.cli.processes import COMMANDS, StowageProcesses
+from admission.cli.processes import COMMANDS, Start, StowageProcesses
 from api.kube.client import Kube
 from api.kube.resources import JOBS, JOBSETS, PODS, STATEFUL_SETS, WORKLOADS
 from api.kube.settings import ClientSettings
@@ -81,6 +81,14 @@ def apply(cluster: ControlPlane, version: Path, webhook_url: str) -> None:
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
 
+@dataclass(frozen=True)
+class Version:
+    """The files of a version, and how its processes are started."""
+
+    files: Path
+    launch: Start
+
+
 @dataclass
 class Installation:
     """The processes, one replica each, and the Service before the webhook's."""
@@ -88,14 +96,14 @@ class Installation:
     processes: StowageProcesses
     service: Replicas
 
-    async def roll(self, name: str) -> None:
-        """As a Deployment does: a replica of this version gets ready, then the earlier one ends."""
+    async def roll(self, name: str, version: Version) -> None:
+        """As a Deployment does: a replica of the new version gets ready, then the one before ends."""
         old = self.processes.children[name]
         own, port = dict(old.environment), free_port()
         if name == "webhook":
             own |= {"STOWAGE_WEBHOOK__PORT": str(port), "STOWAGE_WEBHOOK__URL": f"https://127.0.0.1:{port}"}
-        log = old.log.with_name(f"new-{name}.log")
-        new = replace(old, environment=own, health_port=free_port(), log=log, process=None, launch=start_forked)
+        log = old.log.with_name(f"new-{old.log.name}")
+        new = replace(old, environment=own, health_port=free_port(), log=log, process=None, launch=version.launch)
         self.processes.children[name] = new
         try:
             await new.start()
@@ -226,20 +234,32 @@ async def late_ones_start(site: Site, seen: Watchman) -> None:
 
 # ---- the upgrade
 
-ORDERS = {"webhook-first": ("webhook", "controller", "ungater"), "webhook-last": ("controller", "ungater", "webhook")}
+NEWER_WEBHOOK = ("webhook", "controller", "ungater")
+OLDER_WEBHOOK = ("controller", "ungater", "webhook")
+WAYS = {
+    "upgrade, webhook first": ("before", [("this", NEWER_WEBHOOK)]),
+    "upgrade, webhook last": ("before", [("this", OLDER_WEBHOOK)]),
+    "rollback, and the upgrade again": ("this", [("before", NEWER_WEBHOOK), ("this", OLDER_WEBHOOK)]),
+}
+"""The version that runs first, and those that replace it, each with the order of its processes."""
 
 
-@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
-async def test_an_upgrade_restarts_no_pod_and_admits_nothing_twice(
-    new_cluster: Callable[[ClusterOptions], ControlPlane], earlier: Path, tmp_path: Path, order: tuple[str, ...]
+@pytest.mark.parametrize(("first", "steps"), WAYS.values(), ids=WAYS)
+async def test_no_pod_restarts_and_nothing_is_admitted_twice(
+    new_cluster: Callable[[ClusterOptions], ControlPlane],
+    earlier: Path,
+    tmp_path: Path,
+    first: str,
+    steps: list[tuple[str, tuple[str, ...]]],
 ) -> None:
+    versions = {"before": Version(earlier, OtherVersion(earlier).start), "this": Version(ROOT, start_forked)}
     cluster = await asyncio.to_thread(new_cluster, CONTROL_PLANE)
     service = Replicas([])
-    await asyncio.to_thread(apply, cluster, earlier, service.url)
+    await asyncio.to_thread(apply, cluster, versions[first].files, service.url)
     accounts = {
         name: await asyncio.to_thread(cluster.service_account, NAMESPACE, f"stowage-{name}") for name in COMMANDS
     }
-    processes = StowageProcesses(accounts, tmp_path, SHORT_LEASE, launch=OtherVersion(earlier).start)
+    processes = StowageProcesses(accounts, tmp_path, SHORT_LEASE, launch=versions[first].launch)
     async with await Kube.connect(ClientSettings(kubeconfig=cluster.kubeconfig)) as kube, service.serving():
         service.backends = [(processes.children["webhook"], processes.webhook_port)]
         async with processes:
@@ -251,11 +271,12 @@ async def test_an_upgrade_restarts_no_pod_and_admits_nothing_twice(
                     await waiting_ones(site)
                     pods, admitted = await pods_of(site), await admissions(site)
                     assert (len(pods), len(admitted)) == (11, 6)
-                    await asyncio.to_thread(apply, cluster, ROOT, service.url)
-                    for n, name in enumerate(order):
-                        await installation.roll(name)
-                        await come_and_go(site, f"mixed{n}")
-                        assert of(pods, await pods_of(site)) == pods, f"after {name}"
-                        assert of(admitted, await admissions(site)) == admitted, f"after {name}"
+                    for step, (version, order) in enumerate(steps):
+                        await asyncio.to_thread(apply, cluster, versions[version].files, service.url)
+                        for name in order:
+                            await installation.roll(name, versions[version])
+                            await come_and_go(site, f"mixed-{step}-{name}")
+                            assert of(pods, await pods_of(site)) == pods, f"after {name} of {version}"
+                            assert of(admitted, await admissions(site)) == admitted, f"after {name} of {version}"
                     await late_ones_start(site, seen)
     assert not complaints(tmp_path), complaints(tmp_path)[:3]
