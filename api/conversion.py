@@ -258,3 +258,5 @@ _DOWN: Final[Mapping[tuple[str, str], Change]] = {
     ("Workload", "spec"): _workload_down,
     ("Workload", "status"): _workload_status_down,
 }
+CONVERTED: Final = frozenset(kind for kind, _ in _DOWN)
+"""Kinds with a field that has another name in each version. Of others a conversion only drops fields, as the server does."""

@@ -20,6 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from admission.cli.connection import connect, worded
+from api.conversion import CONVERTED
 from api.errors import NotFound, StowageError
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
@@ -83,8 +84,8 @@ async def _run(arguments: UninstallArguments, confirm: Callable[[str], bool], ou
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, API_SERVICES):
             await _delete_ours(kube, resource, out)
         await _stop_processes(kube, arguments.namespace, out)
+        await _stop_converting(kube, keep=CONVERTED if arguments.keep_crds else frozenset())
         if not arguments.keep_crds:
-            await _stop_converting(kube)
             await _remove_finalizers(kube, out)
             await _delete_ours(kube, CRDS, out)
         for resource in _CLUSTER_WIDE:
@@ -117,10 +118,15 @@ async def _stop_processes(kube: Kube, namespace: str, out: Console) -> None:
     await _wait_until_gone(f"pods in {namespace}", left)
 
 
-async def _stop_converting(kube: Kube) -> None:
-    """Turns off conversion: its webhook is gone, and the objects to delete need none."""
+async def _stop_converting(kube: Kube, keep: frozenset[str]) -> None:
+    """Turns off conversion, whose webhook is gone: objects to delete need none, nor do those of kinds without renamed fields.
+
+    `keep`: kinds whose objects would lose fields. Kueue, which converts these, brings its own webhook for them, and none for
+    the others: over one that is left its CRDs could not be applied.
+    """
     for crd in await _list_ours(kube, CRDS):
-        if (crd["spec"].get("conversion") or {}).get("strategy") == "Webhook":
+        strategy = (crd["spec"].get("conversion") or {}).get("strategy")
+        if strategy == "Webhook" and crd["spec"]["names"]["kind"] not in keep:
             body = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
             await kube.patch(CRDS, crd["metadata"]["name"], body, kind=PatchKind.MERGE)
 

@@ -25,6 +25,7 @@ from hack.controlplane import kueue
 from hack.controlplane.api import eventually
 from hack.controlplane.build import Tools
 from hack.controlplane.cluster import ControlPlane
+from hack.controlplane.errors import RequestError
 from hack.controlplane.fixtures import built
 from hack.controlplane.nodes import node
 from hack.controlplane.options import ClusterOptions
@@ -91,16 +92,35 @@ def running(cluster: ControlPlane, name: str, count: int) -> dict[str, str]:
     return eventually(f"{count} pods of {name} run", found)
 
 
+def workloads(cluster: ControlPlane) -> list[Obj]:
+    """All of them; the API server does not answer for a moment after their CRD has changed."""
+
+    def read() -> Obj | None:
+        try:
+            return cluster.api.get(f"/apis/{GROUP}/v1beta2/workloads")
+        except RequestError as failed:
+            if failed.status != 429:
+                raise
+            return None
+
+    found: list[Obj] = eventually("Workloads are served", read)["items"]
+    return found
+
+
 def admissions(cluster: ControlPlane) -> dict[str, Obj]:
     """What each Workload has got, by UID."""
-    items = cluster.api.get(f"/apis/{GROUP}/v1beta2/workloads")["items"]
-    return {w["metadata"]["uid"]: w["status"]["admission"] for w in items if w.get("status", {}).get("admission")}
+    return {
+        w["metadata"]["uid"]: w["status"]["admission"]
+        for w in workloads(cluster)
+        if w.get("status", {}).get("admission")
+    }
 
 
 def waits(cluster: ControlPlane, name: str) -> bool:
     """Whether the Job is suspended and its Workload says that quota is missing."""
-    items = cluster.api.get(f"/apis/{GROUP}/v1beta2/workloads")["items"]
-    mine = [w.get("status", {}).get("conditions", ()) for w in items if f"-{name}-" in w["metadata"]["name"]]
+    mine = [
+        w.get("status", {}).get("conditions", ()) for w in workloads(cluster) if f"-{name}-" in w["metadata"]["name"]
+    ]
     said = [each["message"] for conditions in mine for each in conditions]
     suspended = cluster.api.get(f"/apis/batch/v1/namespaces/default/jobs/{name}")["spec"].get("suspend")
     return bool(suspended) and any("insufficient unused quota" in each for each in said)
@@ -218,7 +238,8 @@ async def test_there_and_back_with_kueue_itself(
     both = admissions(cluster)
     assert {uid: both[uid] for uid in admitted} == admitted
     second = running(cluster, "second", 1)
-    away = CliRunner().invoke(app, ["uninstall", "--keep-crds", "--yes", "--kubeconfig", str(cluster.kubeconfig)])
+    words = ["uninstall", "--keep-crds", "--yes", "--kubeconfig", str(cluster.kubeconfig)]
+    away = await asyncio.to_thread(CliRunner().invoke, app, words)
     assert away.exit_code == 0, away.output
     with kueue.running(cluster, of_kueue):
         eventually("Kueue lets the third one wait", lambda: waits(cluster, "third"))
