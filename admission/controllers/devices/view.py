@@ -3,11 +3,13 @@
 A kind of devices is counted once the first Workload requests it, so a cluster whose jobs request none has no cost. Each kind is
 an amount like a resource: nodes offer it, pods use it. Kinds that share devices of a node have a second amount there, which
 pods of either kind use. That may reject a suitable node, but never promises a device twice. Nodes are counted in steps; a
-Workload waits while its kind is not counted. `add_handler` reports the Workloads, nodes and pods to evaluate again.
+Workload waits while its kind is not counted, and while there are too many kinds (counted_kinds.py). `add_handler` reports the
+Workloads, nodes and pods to evaluate again.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -15,6 +17,7 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
+from admission.controllers.devices.counted_kinds import CountedKinds, TooManyKinds
 from admission.controllers.devices.requests import CannotCount, DeviceKind, claim_templates, kinds_of
 from admission.controllers.devices.slices import counted
 from admission.controllers.in_steps import InSteps
@@ -27,16 +30,17 @@ from admission.engine.reasons import Reason
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.kube.lazy_informer import LazyInformer
 from api.kube.store import Change, ChangeType
-from api.meta import object_key
+from api.meta import is_true, object_key
+from api.names import FINISHED
 from api.workloads import Workload
 
 _BY_NODE: Final = "node"
 _BY_TEMPLATE: Final = "template"
 _ANY: Final = "any"
-_MOST_KINDS: Final = 64
-"""The maximum number of counted kinds: any user can request kinds, and each requires an evaluation of every device."""
 _MOST_GONE: Final = 1024
 """The number of deleted templates to remember, since pods created from them still have their devices."""
+_AT_ONCE: Final = 64
+"""The number of Workloads to evaluate again after one has ended, of those that request too many kinds."""
 
 
 class DeviceView:
@@ -54,7 +58,8 @@ class DeviceView:
         self._workloads, self._pods = workloads, pods
         copies: tuple[Copy[Any], ...] = (slices, classes, templates)
         self._lazy = [each for each in copies if isinstance(each, LazyInformer)]
-        self._kinds: dict[DeviceKind, None] = {}
+        self._kinds = CountedKinds(self._in_use)
+        self._refused: dict[str, None] = {}
         self._counted: set[DeviceKind] = set()
         self._steps = InSteps()
         self._beside: dict[DeviceKind, set[DeviceKind]] = {}
@@ -65,6 +70,8 @@ class DeviceView:
         workloads.add_index(_BY_TEMPLATE, _filed)
         pods.add_index(_BY_TEMPLATE, lambda pod: (_ANY, *pod.devices) if pod.devices else ())
         slices.add_handler(self._slice_changed)
+        workloads.add_handler(self._workload_changed)
+        pods.add_handler(self._pod_changed)
         classes.add_handler(lambda _: self._recount())
         templates.add_handler(self._template_changed)
         for each in self._lazy:
@@ -90,6 +97,8 @@ class DeviceView:
             try:
                 self._check_counted(self._requested(workload.metadata.namespace, pod_set.template.get("spec")))
             except CannotCount as why:
+                if isinstance(why, TooManyKinds):
+                    self._refused[workload.key] = None
                 return why.reason, f"pod set {pod_set.name}: {why.message}"
         return None
 
@@ -130,15 +139,18 @@ class DeviceView:
         if not self._known():
             return NOTHING
         try:
-            kinds = self._requested(namespace, spec, runs=runs)
-            self._count(kinds)
+            requested = self._requested(namespace, spec, runs=runs)
+            self._count(requested)
         except CannotCount:
             return NOTHING
-        return self._named(kinds)
+        return self._named(sum(requested.values(), Counter[DeviceKind]()))
 
-    def _requested(self, namespace: str | None, spec: Any, *, runs: bool = False) -> Counter[DeviceKind]:
-        """Returns the devices requested by a pod spec; with `runs`, deleted templates still count. Raises CannotCount."""
-        total = Counter[DeviceKind]()
+    def _requested(self, namespace: str | None, spec: Any, *, runs: bool = False) -> dict[str, Counter[DeviceKind]]:
+        """Returns the devices that a pod spec requests, by template; with `runs`, deleted templates still count.
+
+        Raises CannotCount.
+        """
+        total = dict[str, Counter[DeviceKind]]()
         for name, template in claim_templates(spec):
             if not template:
                 raise CannotCount(f"ResourceClaim {name}: devices of a claim that pods share are not counted")
@@ -147,7 +159,7 @@ class DeviceView:
             if found is None:
                 text = f"waits for ResourceClaimTemplate {template} to be created"
                 raise CannotCount(text, Reason.WAITING_FOR_OBJECTS)
-            total += kinds_of(found, self._classes.objects)
+            total[key] = total.get(key, Counter[DeviceKind]()) + kinds_of(found, self._classes.objects)
         return total
 
     def _named(self, kinds: Mapping[DeviceKind, int]) -> dict[str, int]:
@@ -165,23 +177,37 @@ class DeviceView:
             each.wake()
         return all(each.has_synced for each in self._lazy)
 
-    def _count(self, kinds: Iterable[DeviceKind]) -> None:
-        """Starts to count these kinds. Raises CannotCount if there are too many."""
-        new = [kind for kind in kinds if kind not in self._kinds]
-        if not new:
-            return
-        if len(self._kinds) + len(new) > _MOST_KINDS:
-            raise CannotCount(f"more than {_MOST_KINDS} kinds of devices are asked for: {new[0].name} is not counted")
-        self._kinds |= dict.fromkeys(new)
-        self._recount()
+    def _count(self, requested: Mapping[str, Iterable[DeviceKind]]) -> None:
+        """Starts to count the kinds that these templates request. Raises CannotCount if there are too many."""
+        new, left = self._kinds.add(requested)
+        for kind in left:
+            self._counted.discard(kind)
+            for other in self._beside.pop(kind, ()):
+                self._beside[other].discard(kind)
+        if new:
+            self._beside = {kind: others for kind, others in self._beside.items() if others}
+            self._recount()
 
-    def _check_counted(self, kinds: Iterable[DeviceKind]) -> None:
+    def _check_counted(self, requested: Mapping[str, Iterable[DeviceKind]]) -> None:
         """Raises CannotCount while a kind is not counted yet."""
-        kinds = list(kinds)
-        self._count(kinds)
-        for kind in kinds:
-            if kind not in self._counted:
-                raise CannotCount(f"{kind.name} are being counted", Reason.WAITING_FOR_OBJECTS)
+        self._count(requested)
+        for kinds in requested.values():
+            for kind in kinds:
+                if kind not in self._counted:
+                    raise CannotCount(f"{kind.name} are being counted", Reason.WAITING_FOR_OBJECTS)
+
+    def _users(self, template: str) -> bool:
+        copies: tuple[Copy[Any], ...] = (self._workloads, self._pods)
+        return any(copy.by_index(_BY_TEMPLATE, template) for copy in copies)
+
+    def _in_use(self, kind: DeviceKind, template: str) -> bool:
+        found = self._templates.objects.get(template) or self._gone.get(template)
+        if found is None or not self._users(template):
+            return False
+        try:
+            return kind in kinds_of(found, self._classes.objects)
+        except CannotCount:
+            return False
 
     def _recount(self) -> None:
         self._steps.start(self._recounting())
@@ -232,6 +258,27 @@ class DeviceView:
         else:
             self._notify(AmountsChanged(nodes=sorted(nodes)))
 
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.type is ChangeType.DELETED:
+            self._refused.pop(change.key, None)
+        if (
+            self._refused
+            and (change.type is ChangeType.DELETED or _ended(change.object))
+            and _filed(change.old or change.object)
+        ):
+            self._retry()
+
+    def _pod_changed(self, change: Change[ProjectedPod]) -> None:
+        if self._refused and change.type is ChangeType.DELETED and change.object.devices:
+            self._retry()
+
+    def _retry(self) -> None:
+        """Reports some Workloads that requested what was not counted, the next ones at the next call."""
+        keys = list(itertools.islice(self._refused, _AT_ONCE))
+        for key in keys:
+            del self._refused[key]
+        self._notify(AmountsChanged([each for key in keys if (each := self._workloads.objects.get(key))]))
+
     def _template_changed(self, change: Change[ResourceClaimTemplate]) -> None:
         key = change.key
         if change.type is ChangeType.DELETED:
@@ -245,7 +292,13 @@ class DeviceView:
             fn(changed)
 
 
+def _ended(workload: Workload) -> bool:
+    return is_true(workload.status.conditions, FINISHED)
+
+
 def _filed(workload: Workload) -> list[str]:
+    if _ended(workload):
+        return []
     keys = [
         object_key(workload.metadata.namespace, template)
         for pod_set in workload.spec.pod_sets

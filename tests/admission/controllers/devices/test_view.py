@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from admission.controllers.devices.counted_kinds import MOST_KINDS, MOST_OF_NAMESPACE
 from admission.engine.decision import Admit, Wait
 from api.kube.resources import (
     DEVICE_CLASSES,
@@ -41,11 +42,20 @@ class DeviceCluster(VolumeCluster):
         for node in "ab":
             self.add(RESOURCE_SLICES, node_slice(node, device("0"), device("1", "h100")))
 
-    def asks(self, count: int, name: str = "w", claims: Any = ONE) -> None:
+    def asks(self, count: int, name: str = "w", claims: Any = ONE, namespace: str = "ns", **status: Any) -> None:
         spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "resourceClaims": claims}
         pod_set = {"name": "main", "count": count, "template": {"spec": spec}}
-        meta = {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
-        self.add(WORKLOADS, {"metadata": meta, "spec": {"queueName": "lq", "podSets": [pod_set]}})
+        meta = {"name": name, "namespace": namespace, "uid": name, "creationTimestamp": "2026-01-01T00:00:00Z"}
+        spec = {"queueName": "lq", "podSets": [pod_set]}
+        self.add(WORKLOADS, {"metadata": meta, "spec": spec, "status": status})
+
+    def asks_for_kind(self, number: int, namespace: str = "ns", *, there: str = IS_GPU, **status: Any) -> None:
+        """A Workload that requests devices by a selector that no other has."""
+        selector = {"cel": {"expression": f"{there} && {number} == {number}"}}
+        made = template(f"kind-{number}", selectors=[selector])
+        self.add(RESOURCE_CLAIM_TEMPLATES, {**made, "metadata": {**made["metadata"], "namespace": namespace}})
+        claims = [{"name": "gpu", "resourceClaimTemplateName": f"kind-{number}"}]
+        self.asks(1, f"w{number}", claims, namespace, **status)
 
     def foreign(self, node: str, phase: str = "Running") -> None:
         spec = {"nodeName": node, "containers": [], "resourceClaims": ONE}
@@ -139,3 +149,57 @@ def test_what_cannot_be_counted_holds_the_workload_and_is_named(claims: Any, say
     told = cluster.says()
     assert told.startswith("UnsupportedPodTerms: pod set main: ")
     assert says in told
+
+
+FINISHED = [{"type": "Finished", "status": "True", "reason": "Succeeded", "message": ""}]
+
+
+def refused(cluster: DeviceCluster, number: int, namespace: str = "ns") -> str:
+    """Why it is unknown which nodes have the devices of `asks_for_kind`; empty if it is known."""
+    workload = cluster.objects.view.workloads.objects[f"{namespace}/w{number}"]
+    found = cluster.objects.view.devices.refusal(workload)
+    return found[1] if found else ""
+
+
+def test_a_namespace_with_many_kinds_leaves_places_for_others() -> None:
+    """Issue 19, part 1: one user's selectors must not keep the devices of everybody else from being counted."""
+    cluster = DeviceCluster()
+    for number in range(MOST_KINDS):
+        cluster.asks_for_kind(number)
+    assert f"more than {MOST_OF_NAMESPACE} kinds of devices are asked for in namespace ns" in refused(
+        cluster, MOST_KINDS - 1
+    )
+    cluster.asks_for_kind(1000, "other")
+    assert not refused(cluster, 1000, "other")
+
+
+def test_there_is_a_bound_for_all_namespaces() -> None:
+    cluster = DeviceCluster()
+    for number in range(MOST_KINDS + 1):
+        cluster.asks_for_kind(number, f"ns-{number // MOST_OF_NAMESPACE}", there="false")
+    assert not refused(cluster, MOST_KINDS - 1, f"ns-{(MOST_KINDS - 1) // MOST_OF_NAMESPACE}")
+    assert f"more than {MOST_KINDS} kinds" in refused(cluster, MOST_KINDS, f"ns-{MOST_KINDS // MOST_OF_NAMESPACE}")
+
+
+def test_kinds_without_users_give_their_places_up() -> None:
+    """Issue 19, part 1: after 64 kinds in its whole life a process counted no other one."""
+    cluster = DeviceCluster()
+    for number in range(3 * MOST_KINDS):
+        cluster.asks_for_kind(number)
+        assert not refused(cluster, number)
+        cluster.asks_for_kind(number, conditions=FINISHED)
+    cluster.asks(4)
+    assert places(cluster.told()) == {"a": 2, "b": 2}
+
+
+def test_the_end_of_a_workload_lets_one_with_another_kind_in() -> None:
+    cluster = DeviceCluster()
+    for number in range(MOST_OF_NAMESPACE):
+        cluster.asks_for_kind(number)
+    while not isinstance(cluster.told(), Wait):
+        pass
+    cluster.asks_for_kind(99)
+    assert "more than" in cluster.says()
+    for number in range(MOST_OF_NAMESPACE):
+        cluster.objects._stores[WORKLOADS].delete_key(f"ns/w{number}")
+    assert places(cluster.told())
