@@ -21,8 +21,8 @@ from api.volumes import CsiNode
 
 PREFIX: Final = "attachable-volumes-csi-"
 """Prefix of the amounts' names, as formerly in a node's allocatable."""
-_MOST: Final = 32
-"""The maximum number of counted drivers; a cluster has a few."""
+MOST_DRIVERS: Final = 64
+"""The maximum number of counted drivers with a limit; a cluster has a few."""
 
 
 class Attachments:
@@ -51,7 +51,10 @@ class Attachments:
         """Reports whether the driver's volumes are counted; starts to count them if a node has a limit for the driver."""
         if driver in self._drivers:
             return True
-        if driver not in self._limited or len(self._drivers) >= _MOST:
+        if driver in self._limited and len(self._drivers) >= MOST_DRIVERS:
+            self._limited = {name for each in self._csi_nodes.objects.values() for name in each.limits}
+            self._drivers = {each: None for each in self._drivers if each in self._limited}
+        if driver not in self._limited or len(self._drivers) >= MOST_DRIVERS:
             return False
         self._drivers[driver] = None
         self._steps.start(self._retelling())

@@ -20,9 +20,10 @@ from api.volumes import Volume
 
 PREFIX: Final = "local-volumes-"
 """The prefix of the resource names of such amounts."""
-_MOST: Final = 32
-"""The maximum number of counted classes; a cluster has a few."""
+MOST_CLASSES: Final = 64
+"""The maximum number of counted classes with volumes; a cluster has a few."""
 _BY_HOST: Final = "host"
+_BY_CLASS: Final = "class of a local volume"
 
 
 def host_of(volume: Volume) -> str:
@@ -51,6 +52,7 @@ class LocalVolumes:
         self._handlers: list[Callable[[AmountsChanged], None]] = []
         nodes.add_index(_BY_HOST, lambda node: [node.metadata.labels.get(HOSTNAME_LABEL, "")])
         volumes.add_index(_BY_HOST, lambda volume: [host] if (host := host_of(volume)) else [])
+        volumes.add_index(_BY_CLASS, lambda volume: [volume.spec.storage_class_name])
         volumes.add_handler(lambda change: self._volume_changed(change.object))
 
     def add_handler(self, fn: Callable[[AmountsChanged], None]) -> None:
@@ -58,8 +60,10 @@ class LocalVolumes:
         self._handlers.append(fn)
 
     def count(self, name: str) -> bool:
-        """Starts to count the class; reports whether the class is counted."""
-        if name not in self._classes and len(self._classes) < _MOST:
+        """Starts to count the class; reports whether the class is counted. Classes without volumes make room for it."""
+        if name not in self._classes and len(self._classes) >= MOST_CLASSES:
+            self._classes = {each: None for each in self._classes if self._volumes.by_index(_BY_CLASS, each)}
+        if name not in self._classes and len(self._classes) < MOST_CLASSES:
             self._classes[name] = None
             self._steps.start(self._retelling())
         return name in self._classes

@@ -19,8 +19,8 @@ from admission.controllers.volumes import binding
 from admission.controllers.volumes.attachments import PREFIX, Attachments
 from admission.controllers.volumes.capacity import DriverCapacity
 from admission.controllers.volumes.choosers import Choosers, has_quota
+from admission.controllers.volumes.local import MOST_CLASSES, LocalVolumes
 from admission.controllers.volumes.local import PREFIX as LOCAL
-from admission.controllers.volumes.local import LocalVolumes
 from admission.controllers.volumes.pod_claims import ClaimUse, claim_keys, claim_uses, volumes_of
 from admission.controllers.volumes.reach import BoundTo, CannotBind, Selector
 from admission.engine import model
@@ -93,6 +93,9 @@ class VolumeView:
         try:
             for use in uses:
                 self._bound_to(workload, use, uses)
+                if (name := self._local_class(workload, use)) and not self.local.count(name):
+                    text = f"local PersistentVolumes of more than {MOST_CLASSES} StorageClasses are asked for"
+                    raise CannotBind(f"{text}: those of {name} are not counted", Reason.UNSUPPORTED_POD_TERMS)
             for name in sorted({use.claim for use in uses if use.claim}):
                 self._check_alone(workload, name, [use for use in uses if use.claim == name])
             self._choosers.check(workload, uses)
@@ -120,7 +123,7 @@ class VolumeView:
         for use in uses:
             if use.example and use.claim:
                 continue  # one pod's claim, which other pods of the group do not share
-            if (name := self._choosers.counted_class(workload, use)) and self.local.count(name):
+            if (name := self._local_class(workload, use)) and self.local.count(name):
                 attached.setdefault(use.pod_set, Counter())[f"{LOCAL}{name}"] += 1
             try:
                 bound = self._bound_to(workload, use, uses)
@@ -141,6 +144,10 @@ class VolumeView:
             for p in made.pod_sets
         )
         return replace(made, pod_sets=tuple(with_amounts(p, attached.get(p.name, {})) for p in reached))
+
+    def _local_class(self, workload: Workload, use: ClaimUse) -> str:
+        """Returns the class of which each pod chooses a local volume; empty for none."""
+        return "" if use.example and use.claim else self._choosers.counted_class(workload, use)
 
     def _volume_of(self, key: str) -> Volume | None:
         """Returns the claim's volume."""

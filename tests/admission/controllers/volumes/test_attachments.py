@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from admission.controllers.volumes.attachments import MOST_DRIVERS
 from admission.engine.decision import Admit, Wait
-from api.kube.resources import CLAIMS, CSI_NODES, PODS, STORAGE_CLASSES, VOLUMES
+from api.kube.resources import CLAIMS, CSI_NODES, PODS, STORAGE_CLASSES, VOLUMES, WORKLOADS
 from tests.admission.controllers.devices.test_view import places
 from tests.admission.controllers.volumes.test_binding import claim, storage_class, volume
 from tests.admission.controllers.volumes.test_view import DATA, VolumeCluster, scratch
@@ -25,8 +26,8 @@ class AttachingCluster(VolumeCluster):
         for node, count in {"a": 2, "b": 2, "c": 0}.items() if limits else ():
             self.limit(node, count)
 
-    def limit(self, node: str, count: int) -> None:
-        driver = {"name": DRIVER, "nodeID": node, "allocatable": {"count": count}}
+    def limit(self, node: str, count: int, driver_name: str = DRIVER) -> None:
+        driver = {"name": driver_name, "nodeID": node, "allocatable": {"count": count}}
         self.add(CSI_NODES, {"metadata": {"name": node}, "spec": {"drivers": [driver]}})
 
     def foreign(self, node: str, name: str, phase: str = "Running") -> None:
@@ -95,3 +96,17 @@ def test_without_limits_any_number_goes() -> None:
     cluster.uses(*[scratch("fast")] * 9)
     told: Any = cluster.told()
     assert isinstance(told, Admit)
+
+
+def test_drivers_without_a_limit_any_more_make_room_for_others() -> None:
+    """Issue 19, part 1: after 32 drivers in its life the controller counted the attachments of no other one."""
+    cluster = AttachingCluster(limits=False)
+    for n in range(MOST_DRIVERS):
+        cluster.limit("c", 2, f"driver-{n}")
+        cluster.add(STORAGE_CLASSES, storage_class(f"other-{n}", provisioner=f"driver-{n}"))
+        cluster.uses(scratch(f"other-{n}"), name=f"w{n}")
+        cluster.objects._stores[WORKLOADS].delete_key(f"ns/w{n}")
+    for node, count in {"a": 2, "b": 2, "c": 0}.items():
+        cluster.limit(node, count)
+    cluster.uses(scratch("fast"), count=4)
+    assert places(cluster.told()) == {"a": 2, "b": 2}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from admission.engine.decision import Admit
-from api.kube.resources import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
+from admission.controllers.volumes.local import MOST_CLASSES
+from admission.engine.decision import Admit, Wait
+from api.kube.resources import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES, WORKLOADS
 from api.names import HOSTNAME_LABEL
 from api.volumes import NO_PROVISIONER
 from tests.admission.controllers.devices.test_view import places
@@ -23,7 +24,15 @@ class LocalCluster(VolumeCluster):
             self.disk(name)
 
     def disk(self, name: str, **more: Any) -> None:
-        self.add(VOLUMES, volume(name, among(HOSTNAME_LABEL, name[0]), storageClassName="disk", **more))
+        given = {"storageClassName": "disk", **more}
+        self.add(VOLUMES, volume(name, among(HOSTNAME_LABEL, name[0]), **given))
+
+    def other_classes(self, number: int) -> None:
+        """As many classes with one volume each, of which a pod of a workload chooses one."""
+        for n in range(number):
+            self.add(STORAGE_CLASSES, storage_class(f"other-{n}", provisioner=NO_PROVISIONER))
+            self.disk(f"c-{n}", storageClassName=f"other-{n}")
+            self.uses(scratch(f"other-{n}"), name=f"w{n}")
 
     def take(self, disk: str, *, bound: bool = True) -> None:
         """A pod from elsewhere takes the volume; `bound`: it is on its node already."""
@@ -68,3 +77,23 @@ def test_a_volume_that_several_nodes_reach_and_a_claim_has_changes_nothing() -> 
     cluster.add(VOLUMES, {**wide, "spec": {**wide["spec"], "claimRef": {"namespace": "ns", "name": "other"}}})
     cluster.uses(scratch("disk"), count=3)
     assert places(cluster.told()) == {"a": 2, "b": 1}
+
+
+def test_classes_whose_volumes_are_gone_make_room_for_others() -> None:
+    """Issue 19, part 1: after 32 classes in its life the controller counted the volumes of no other one, without a word."""
+    cluster = LocalCluster()
+    cluster.other_classes(MOST_CLASSES)
+    for n in range(MOST_CLASSES):
+        cluster.objects._stores[WORKLOADS].delete_key(f"ns/w{n}")
+        cluster.objects._stores[VOLUMES].delete_key(f"c-{n}")
+    cluster.uses(scratch("disk"), count=3)
+    assert places(cluster.told()) == {"a": 2, "b": 1}
+
+
+def test_a_class_that_is_not_counted_is_named() -> None:
+    cluster = LocalCluster()
+    cluster.other_classes(MOST_CLASSES)
+    cluster.uses(scratch("disk"), count=3)
+    while isinstance(told := cluster.told(), (Admit, Wait)):
+        pass
+    assert f"more than {MOST_CLASSES} StorageClasses are asked for: those of disk are not counted" in told.message
