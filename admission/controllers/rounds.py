@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
@@ -94,7 +95,7 @@ class Rounds:
             return
         if not self.in_steps or not has_loop():
             self.finish()
-            self._ended()
+            self._end()
         elif not self._busy:
             self._busy = True
             asyncio.get_running_loop().call_soon(self._begin)
@@ -110,7 +111,7 @@ class Rounds:
                 asyncio.get_running_loop().call_soon(self._advance)
                 return
         self._round += 1
-        self._ended()
+        self._end()
         self._busy = bool(self._keys or self._searches)
         # The loop runs callbacks in order: those that wait run before the next round begins.
         waiting, self._waiting = self._waiting, []
@@ -120,21 +121,32 @@ class Rounds:
         if self._busy:
             asyncio.get_running_loop().call_soon(self._begin)
 
+    def _end(self) -> None:
+        with self._reported("end of a round"):
+            self._ended()
+
     def _steps(self) -> Iterator[None]:
         keys, self._keys = self._keys, {}
         searches, self._searches = self._searches, {}
-        for search in searches.values():
-            for found in search():
-                if found is not None:
-                    keys[found] = None
-                yield
+        for name, search in searches.items():
+            with self._reported(f"search {name}"):
+                for found in search():
+                    if found is not None:
+                        keys[found] = None
+                    yield
         for key in keys:
-            try:
+            with self._reported(key):
                 self._handle(key)
-            except Exception:
-                metrics.HANDLER_ERRORS.labels(self._resource).inc()
-                log.exception("handler failed", extra={"resource": self._resource, "key": key})
             yield
+
+    @contextmanager
+    def _reported(self, key: str) -> Iterator[None]:
+        """Reports an error and goes on: if a round did not end, `settled` would never return, and no cycle would decide."""
+        try:
+            yield
+        except Exception:
+            metrics.HANDLER_ERRORS.labels(self._resource).inc()
+            log.exception("handler failed", extra={"resource": self._resource, "key": key})
 
 
 def steps_over(objects: Mapping[str, T]) -> Iterator[tuple[str, T]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -112,6 +113,29 @@ async def test_a_key_that_cannot_be_handled_does_not_end_the_round() -> None:
     await failing.settled()
     assert done == ["good"]
     assert errors._value.get() == before + 1
+
+
+@pytest.mark.parametrize("fails", ["search", "end"])
+@pytest.mark.usefixtures("one_by_one")
+async def test_an_error_outside_of_a_key_does_not_hold_decisions_for_ever(fails: str) -> None:
+    """Issue 19, 3: after it, `settled` never returned, so no cycle decided any more."""
+    done: list[str] = []
+
+    def search() -> Iterator[str | None]:
+        yield "found"
+        raise ValueError(fails)
+
+    def end() -> None:
+        raise ValueError(fails)
+
+    made = Rounds("workloads", done.append, end if fails == "end" else lambda: None, in_steps=True)
+    made.add(["known"])
+    made.add_found("all", search if fails == "search" else lambda: iter(["found"]))
+    await asyncio.wait_for(made.settled(), 10)
+    assert sorted(done) == ["found", "known"]
+    made.add(["later"])
+    await asyncio.wait_for(made.settled(), 10)
+    assert "later" in done
 
 
 def test_without_a_loop_all_is_handled_at_once() -> None:
