@@ -7,7 +7,10 @@ needs its place; until then it is kept, since the next job of a series requests 
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Final
 
 from admission.controllers.devices.requests import CannotCount, DeviceKind
@@ -30,7 +33,8 @@ class CountedKinds:
 
     def __init__(self, in_use: Callable[[DeviceKind, str], bool]) -> None:
         self._in_use = in_use
-        self._templates: dict[DeviceKind, dict[str, None]] = {}
+        self._templates: dict[DeviceKind, dict[str, dict[str, None]]] = {}  # by namespace
+        self._added: Counter[tuple[DeviceKind, str]] = Counter()
 
     def __contains__(self, kind: object) -> bool:
         return kind in self._templates
@@ -50,8 +54,21 @@ class CountedKinds:
         left = self._make_room(new) if new else []
         for key, kinds in requested.items():
             for kind in kinds:
-                self._templates.setdefault(kind, {})[key] = None
+                self._note(kind, key)
         return bool(new), left
+
+    def _note(self, kind: DeviceKind, key: str) -> None:
+        """Notes the template. Each job may bring its own, so those without users are forgotten each time as many again have come."""
+        namespace = _namespace(key)
+        keys, at = self._templates.setdefault(kind, {}).setdefault(namespace, {}), (kind, namespace)
+        if key in keys:
+            return
+        keys[key] = None
+        self._added[at] += 1
+        if self._added[at] > max(MOST_KINDS, len(keys) // 2):
+            self._added[at] = 0
+            for each in [each for each in keys if each != key and not self._in_use(kind, each)]:
+                del keys[each]
 
     def _make_room(self, new: Mapping[DeviceKind, str]) -> list[DeviceKind]:
         if self._excess(new) is None:
@@ -64,7 +81,7 @@ class CountedKinds:
     def _excess(self, new: Mapping[DeviceKind, str]) -> str | None:
         """Returns which bound the new kinds would exceed, or None."""
         for namespace in dict.fromkeys(map(_namespace, new.values())):
-            known = sum(any(_namespace(key) == namespace for key in keys) for keys in self._templates.values())
+            known = sum(namespace in namespaces for namespaces in self._templates.values())
             if known + sum(_namespace(key) == namespace for key in new.values()) > MOST_OF_NAMESPACE:
                 return f"more than {MOST_OF_NAMESPACE} kinds of devices are asked for in namespace {namespace}"
         if len(self._templates) + len(new) > MOST_KINDS:
@@ -72,14 +89,20 @@ class CountedKinds:
         return None
 
     def _drop_unused(self) -> list[DeviceKind]:
-        """Forgets templates without users, then the kinds without templates; returns these."""
-        for kind, keys in self._templates.items():
-            for key in [key for key in keys if not self._in_use(kind, key)]:
-                del keys[key]
-        left = [kind for kind, keys in self._templates.items() if not keys]
+        """Forgets kinds without users; returns them. Of each kind it looks for one user in each namespace."""
+        for kind, namespaces in self._templates.items():
+            for namespace, keys in list(namespaces.items()):
+                for key in list(itertools.takewhile(partial(self._is_unused, kind), keys)):
+                    del keys[key]
+                if not keys:
+                    del namespaces[namespace], self._added[kind, namespace]
+        left = [kind for kind, namespaces in self._templates.items() if not namespaces]
         for kind in left:
             del self._templates[kind]
         return left
+
+    def _is_unused(self, kind: DeviceKind, key: str) -> bool:
+        return not self._in_use(kind, key)
 
 
 def _namespace(template: str) -> str:

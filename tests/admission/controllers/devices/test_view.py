@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from admission.controllers.devices.counted_kinds import MOST_KINDS, MOST_OF_NAMESPACE
+from admission.controllers.devices.counted_kinds import MOST_KINDS, MOST_OF_NAMESPACE, CountedKinds
+from admission.controllers.devices.requests import DeviceKind
 from admission.engine.decision import Admit, Wait
 from api.kube.resources import (
     DEVICE_CLASSES,
@@ -203,3 +204,14 @@ def test_the_end_of_a_workload_lets_one_with_another_kind_in() -> None:
     for number in range(MOST_OF_NAMESPACE):
         cluster.objects._stores[WORKLOADS].delete_key(f"ns/w{number}")
     assert places(cluster.told())
+
+
+def test_templates_of_ended_jobs_are_forgotten() -> None:
+    """Each job may bring a template of its own for one kind: what is kept must not grow with the jobs that there were."""
+    used = dict[str, None]()
+    kinds, kind = CountedKinds(lambda _, key: key in used), DeviceKind("gpu")
+    for number in range(10 * MOST_KINDS):
+        used = {f"ns/job-{number}": None, f"ns/job-{number - 1}": None}
+        kinds.add({f"ns/job-{number}": [kind]})
+    assert len(kinds._templates[kind]["ns"]) <= MOST_KINDS + 2
+    assert kind in kinds
