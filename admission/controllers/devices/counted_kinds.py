@@ -58,7 +58,7 @@ class CountedKinds:
         return bool(new), left
 
     def _note(self, kind: DeviceKind, key: str) -> None:
-        """Notes the template. Each job may bring its own, so those without users are forgotten each time as many again have come."""
+        """Notes the template. Each job may bring its own: those without users are forgotten when half as many have come."""
         namespace = _namespace(key)
         keys, at = self._templates.setdefault(kind, {}).setdefault(namespace, {}), (kind, namespace)
         if key in keys:
