@@ -5,13 +5,19 @@ from __future__ import annotations
 import itertools
 import random
 import socket
+import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
+_KEPT_SECONDS: Final = 300
+"""How long a port is kept from other processes: longer than a server takes from its start to its listening socket."""
 _given: set[int] = set()
+_kept: deque[tuple[float, socket.socket]] = deque()
 
 # Not the module's own generator: property tests seed that, so that two test processes would draw the same port.
 _RANDOM = random.SystemRandom()
@@ -26,8 +32,11 @@ def free_ports(count: int) -> list[int]:
     """Returns distinct free loopback ports below the kernel's range for outgoing connections.
 
     A port from that range could be taken by an outgoing connection before its server binds it. No port is returned twice
-    until all others were, because its server may not have bound it yet. Raises OSError if there are too few.
+    until all others were, because its server may not have bound it yet. For the same reason the UDP port of that number is kept
+    for a while: processes that ask at the same time, such as the workers of a test suite, get different ports. Raises OSError
+    if there are too few.
     """
+    _give_up_old()
     first_ephemeral = _first_ephemeral()
     candidates = range(max(1024, first_ephemeral // 2), first_ephemeral) or range(1024, 65536)
     fresh = _in_random_order([port for port in candidates if port not in _given])
@@ -53,9 +62,19 @@ def _first_ephemeral() -> int:
 
 
 def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
+    """Reports whether no server has the TCP port and no other process was given it; keeps the UDP port if so."""
+    kept = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        with socket.socket() as probe:
             probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
+        kept.bind(("127.0.0.1", port))
+    except OSError:
+        kept.close()
+        return False
+    _kept.append((time.monotonic(), kept))
     return True
+
+
+def _give_up_old() -> None:
+    while _kept and time.monotonic() - _kept[0][0] > _KEPT_SECONDS:
+        _kept.popleft()[1].close()

@@ -113,4 +113,5 @@ async def test_each_manifest_is_accepted_with_all_fields(site: MakeSite, file: P
             continue
         except ApiError as refused:
             pytest.fail(f"{name}: {refused}")
-        assert list(lost(obj, answer)) == [], name
+        # A creation drops the status of a resource that has that subresource; some samples are for simulations.
+        assert [field for field in lost(obj, answer) if field != ".status"] == [], name

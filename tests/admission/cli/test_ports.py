@@ -39,3 +39,11 @@ def test_too_few_ports_is_an_error_with_the_number(monkeypatch: pytest.MonkeyPat
 def test_a_port_that_was_given_and_is_not_bound_yet_is_not_given_again() -> None:
     given = [free_port() for _ in range(200)]
     assert len(set(given)) == len(given)
+
+
+def test_another_process_is_not_given_the_same_port_before_it_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 17, 5: two workers of a test suite drew one port at the same time, and the second server did not start."""
+    mine = free_ports(3)
+    monkeypatch.setattr(ports, "_given", set())
+    monkeypatch.setattr(ports, "_in_random_order", lambda candidates: iter([*mine, *candidates]))
+    assert not set(mine) & set(free_ports(3))
