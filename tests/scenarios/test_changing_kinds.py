@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from admission.integrations.declared import DeclaredJob
-from api.errors import ApiError
+from api.errors import ApiError, NotFound
 from api.job_kinds import JobKind
 from api.kube.client import PatchKind
-from api.kube.resources import CRDS, JOB_KINDS
+from api.kube.resources import CONFIG_MAPS, CRDS, JOB_KINDS, Resource
 from api.names import ADMITTED, QUOTA_RESERVED
 from tests.crds import crd_of
 from tests.scenarios.site import Site, eventually
@@ -58,11 +58,33 @@ async def test_a_crd_that_is_deleted_gives_quota_back_and_one_made_anew_is_manag
     await suspended(here, adapter, "second", wanted=False)
 
 
+async def is_collected(here: Site, resource: Resource, spec: Object) -> None:
+    """Waits until the garbage collector knows the kind, which takes it 30 s.
+
+    It deletes what an owner has that it has not seen itself, if the owner is not found at the version that is served no more.
+    """
+
+    async def made() -> Object | None:
+        try:
+            return await here.make(resource, {"metadata": {"name": "owner", "namespace": here.name}, "spec": spec})
+        except NotFound:
+            return None
+
+    owner = await eventually(f"{resource.plural} are served", made)
+    ref = {"apiVersion": resource.api_version, "kind": resource.kind, "name": "owner", "uid": owner["metadata"]["uid"]}
+    await here.make(
+        CONFIG_MAPS, {"metadata": {"name": "owned", "namespace": here.name, "ownerReferences": [ref]}, "data": {}}
+    )
+    await here.kube.delete(resource, "owner", here.name)
+    await here.gone(CONFIG_MAPS, "owned")
+
+
 async def test_a_job_runs_on_when_its_kind_is_served_and_declared_in_another_version(site: MakeSite) -> None:
     here = site("crd-version")
     await here.open({"b1": {"r1": 1}}, quota=1)
     made, spec = shape(here, "Punt")
     adapter = await declared(here, made)
+    await is_collected(here, adapter.resource, spec)
     await submit(here, adapter, "first", spec)
     before = await state(here, "first", ADMITTED)
     pods = await run(here, adapter, await suspended(here, adapter, "first", wanted=False))
