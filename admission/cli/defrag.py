@@ -33,7 +33,7 @@ from admission.simulation.defragmentation import (
     for_workloads,
 )
 from admission.world.cluster import load_cluster
-from admission.world.documents import documents
+from admission.world.documents import Document, documents
 from admission.world.files import add_jobs, load_files
 from admission.world.rules import WorldRules
 from admission.world.world import World
@@ -88,9 +88,9 @@ def _console() -> Console:
 
 def _world(arguments: DefragArguments, rules: WorldRules) -> tuple[World, list[str]]:
     """Returns the world, and the keys of the workloads that `--for` added."""
-    jobs = list(documents(arguments.jobs)) if arguments.jobs else []
+    jobs = list(documents(arguments.jobs)) if arguments.jobs else []  # reports unreadable files before it connects
     if not arguments.files:
-        return asyncio.run(_live(arguments, rules))
+        return asyncio.run(_live(arguments, jobs, rules))
     world, objects = load_files(arguments.files, rules)
     if not jobs:
         return world, []
@@ -99,8 +99,7 @@ def _world(arguments: DefragArguments, rules: WorldRules) -> tuple[World, list[s
     return world, add_jobs(world, objects, jobs)
 
 
-async def _live(arguments: DefragArguments, rules: WorldRules) -> tuple[World, list[str]]:
-    jobs = list(documents(arguments.jobs)) if arguments.jobs else []  # reports unreadable files before it connects
+async def _live(arguments: DefragArguments, jobs: Sequence[Document], rules: WorldRules) -> tuple[World, list[str]]:
     async with await connect(arguments.kubeconfig, arguments.context) as kube:
         world, objects = await load_cluster(kube, rules)
     return world, add_jobs(world, objects, jobs)

@@ -22,7 +22,9 @@ from admission.engine.moves.vacate import vacate
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.topology.figures import CapacityFigures, FlavorFigures, State
 from admission.engine.topology.tree.tree_spec import Values
+from admission.world.workload_facts import latest_start
 from admission.world.world import World
+from api.meta import parse_time
 
 MOST_TRIED: Final = 50
 """Waiting workloads for which a plan is sought if none is named."""
@@ -112,8 +114,19 @@ def _level(world: World, word: str) -> str:
 
 
 def _planned(world: World, workload: Workload, level: str) -> MovePlan | NoPlan:
-    options = PlanOptions(moves_left(world.ledger, world.now), BUDGET)
+    wait = None if level else _longest_wait(world, workload.key)
+    options = PlanOptions(moves_left(world.ledger, world.now), BUDGET, wait)
     return plan(world.ledger, _required(workload, level) if level else workload, world.now, options)
+
+
+def _longest_wait(world: World, key: str) -> float | None:
+    """Returns the seconds until the latest start that the controller's forecast names; None without one."""
+    facts = world.about.get(key)
+    try:
+        latest = parse_time(latest_start(facts.forecast)) if facts is not None else None
+    except ValueError:  # others may write the status, too
+        return None
+    return None if latest is None else latest - world.now
 
 
 def _required(workload: Workload, level: str) -> Workload:

@@ -269,7 +269,8 @@ class DeviceView:
             self._retry()
 
     def _pod_changed(self, change: Change[ProjectedPod]) -> None:
-        if self._refused and change.type is ChangeType.DELETED and change.object.devices:
+        had = change.old is not None and change.old.devices
+        if self._refused and had and (change.type is ChangeType.DELETED or not change.object.devices):
             self._retry()
 
     def _retry(self) -> None:

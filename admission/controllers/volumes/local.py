@@ -59,11 +59,16 @@ class LocalVolumes:
         """Calls `fn` after each change of amounts."""
         self._handlers.append(fn)
 
+    @property
+    def is_full(self) -> bool:
+        """Reports whether another class needs the place of one without volumes."""
+        return len(self._classes) >= MOST_CLASSES
+
     def count(self, name: str) -> bool:
         """Starts to count the class; reports whether the class is counted. Classes without volumes make room for it."""
-        if name not in self._classes and len(self._classes) >= MOST_CLASSES:
+        if name not in self._classes and self.is_full:
             self._classes = {each: None for each in self._classes if self._volumes.by_index(_BY_CLASS, each)}
-        if name not in self._classes and len(self._classes) < MOST_CLASSES:
+        if name not in self._classes and not self.is_full:
             self._classes[name] = None
             self._steps.start(self._retelling())
         return name in self._classes

@@ -93,9 +93,7 @@ class VolumeView:
         try:
             for use in uses:
                 self._bound_to(workload, use, uses)
-                if (name := self._local_class(workload, use)) and not self.local.count(name):
-                    text = f"local PersistentVolumes of more than {MOST_CLASSES} StorageClasses are asked for"
-                    raise CannotBind(f"{text}: those of {name} are not counted", Reason.UNSUPPORTED_POD_TERMS)
+                self._check_local(workload, use)
             for name in sorted({use.claim for use in uses if use.claim}):
                 self._check_alone(workload, name, [use for use in uses if use.claim == name])
             self._choosers.check(workload, uses)
@@ -144,6 +142,12 @@ class VolumeView:
             for p in made.pod_sets
         )
         return replace(made, pod_sets=tuple(with_amounts(p, attached.get(p.name, {})) for p in reached))
+
+    def _check_local(self, workload: Workload, use: ClaimUse) -> None:
+        """Checks that local volumes of the class can be counted. Raises CannotBind."""
+        if self.local.is_full and (name := self._local_class(workload, use)) and not self.local.count(name):
+            text = f"local PersistentVolumes of more than {MOST_CLASSES} StorageClasses are asked for"
+            raise CannotBind(f"{text}: those of {name} are not counted", Reason.UNSUPPORTED_POD_TERMS)
 
     def _local_class(self, workload: Workload, use: ClaimUse) -> str:
         """Returns the class of which each pod chooses a local volume; empty for none."""

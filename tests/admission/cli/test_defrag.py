@@ -99,6 +99,23 @@ def test_for_and_domain_together_require_the_level(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("latest", "text"),
+    [
+        pytest.param("2026-11-26T10:00:30Z", "lose 900 device-seconds of work, the gang's wait only 480", id="soon"),
+        pytest.param("2026-11-26T10:01:00Z", "1 move(s), then it would start", id="later"),
+        pytest.param("2026-99-26T10:00:30Z", "1 move(s), then it would start", id="no time, written by others"),
+    ],
+)
+def test_nothing_moves_for_a_gang_that_is_expected_to_start_sooner(tmp_path: Path, latest: str, text: str) -> None:
+    """Issue 21, 1: never for a workload that could wait less than the moves cost."""
+    message = f"expected to start between 2026-11-26T10:00:00Z and {latest}, with 90% confidence"
+    told = f'- {{type: stowage.dev/ExpectedStart, status: "True", reason: Forecast, message: "{message}"}}'
+    site = tmp_path / "site.yaml"
+    site.write_text(f"{SITE[-1].read_text()}    {told}\n")
+    assert text in run(*SITE[:-1], site)[1]
+
+
+@pytest.mark.parametrize(
     ("files", "jobs", "text"),
     [
         pytest.param(SITE[:3], (), "no workload waits", id="nothing waits"),

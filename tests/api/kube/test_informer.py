@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,15 @@ import pytest
 from aiohttp import web
 from prometheus_client import REGISTRY, CollectorRegistry, Histogram
 
-from api.kube import turns
 from api.kube.informer import Informer
 from api.kube.resources import NODES, PODS
 from api.kube.settings import InformerSettings
-from api.kube.store import Change, Store
+from api.kube.store import Change
 from api.kube.watch_lag import OwnWrites
 from api.pods import Pod
 from tests.api.kube.clock import ManualClock, until
 from tests.api.kube.server import Script, Step, answer, cut, event, listing, scripted, silent, status, watching
 
-MANY = 100
 QUICK: dict[str, Any] = {"backoff_base": 0.001, "backoff_max": 0.01}
 
 
@@ -452,59 +450,3 @@ async def test_an_object_that_an_index_rejects_does_not_stop_the_others(script: 
         await until(lambda: "team/later" in run.copy)
         assert [each.metadata.name for each in run.informer.by_index("all", "pods")] == ["good", "later"]
         assert "team/bad" in run.copy
-
-
-def test_an_unchanged_object_of_a_list_is_a_step_too_and_the_list_is_freed_on_the_way() -> None:
-    """Issue 19, 4: after a 410 nearly all objects are as they were, and a list may hold 100,000."""
-    store: Store[dict[str, Any]] = Store("pods")
-    shown: list[str] = []
-    store.add_handler(lambda change: shown.append(f"{change.type} {change.key}"))
-    before = [pod(str(n), n) for n in range(MANY)]
-    for _ in store.replace({f"team/{n}": obj for n, obj in enumerate(before)}):
-        pass
-    shown.clear()
-    listed = {f"team/{n}": pod(str(n), n) for n in range(1, MANY)} | {f"team/{MANY}": pod(str(MANY), MANY)}
-    left = [len(listed) for _ in store.replace(listed)]
-    assert shown == ["DELETED team/0", f"ADDED team/{MANY}"]
-    assert left == [*[MANY] * MANY, *range(MANY - 1, -1, -1)]
-    assert sorted(store.objects) == sorted(f"team/{n}" for n in range(1, MANY + 1))
-
-
-async def test_a_list_after_410_leaves_other_tasks_a_turn_after_each_object(
-    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Issue 19, 4."""
-    pods = [pod(str(n), n + 1) for n in range(MANY)]
-    script.then(
-        listing(*pods, version="1000"),
-        watching(event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})),
-        listing(*pods, version="2000"),
-        watching(bookmark(2001), event("ADDED", pod("late", 2002))),
-    )
-    steps = turn = 0
-    replace = Store.replace
-
-    def noted(store: Store[Any], items: dict[str, Any]) -> Iterator[None]:
-        nonlocal steps
-        seen = -1
-        for _ in replace(store, items):
-            assert seen < turn, "no other task ran since the last object"
-            seen = turn
-            steps += 1
-            yield
-
-    monkeypatch.setattr(Store, "replace", noted)
-    monkeypatch.setattr(turns, "TURN", -1.0)
-
-    async def other() -> None:
-        nonlocal turn
-        while True:
-            await asyncio.sleep(0)
-            turn += 1
-
-    beside = asyncio.create_task(other())
-    async with running(script, tmp_path) as run:
-        await until(lambda: "ADDED team/late@2002" in run.changes)
-    beside.cancel()
-    assert steps == 3 * MANY, "each listed object, and each that was known before the second list"
-    assert len(run.changes) == MANY + 1

@@ -206,6 +206,24 @@ def test_the_end_of_a_workload_lets_one_with_another_kind_in() -> None:
     assert places(cluster.told())
 
 
+def test_the_end_of_a_pod_lets_one_with_another_kind_in() -> None:
+    """The pods may end after their Workload, and have their devices until then."""
+    cluster = DeviceCluster()
+    for number in range(MOST_OF_NAMESPACE):
+        cluster.asks_for_kind(number)
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "kind-0"}]
+    meta, spec = {"name": "p", "namespace": "ns"}, {"nodeName": "a", "containers": [], "resourceClaims": claims}
+    cluster.add(PODS, {"metadata": dict(meta), "spec": spec, "status": {"phase": "Running"}})
+    cluster.asks_for_kind(0, conditions=FINISHED)
+    cluster.asks_for_kind(99)
+    assert "more than" in refused(cluster, 99)
+    told: list[str] = []
+    cluster.objects.view.devices.add_handler(lambda changed: told.extend(each.key for each in changed.workloads))
+    cluster.add(PODS, {"metadata": dict(meta), "spec": spec, "status": {"phase": "Succeeded"}})
+    assert "ns/w99" in told
+    assert "more than" not in refused(cluster, 99)
+
+
 def test_templates_of_ended_jobs_are_forgotten() -> None:
     """Each job may bring a template of its own for one kind: what is kept must not grow with the jobs that there were."""
     used = dict[str, None]()
