@@ -7,17 +7,18 @@ expected until the informer shows it, so that no second one is created meanwhile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from cachetools import LRUCache
 
 from admission.controllers.local_copies import Copy
+from admission.controllers.rounds import steps_over
 from admission.integrations.base import Job
 from api import names
 from api.kube.decode import identity
-from api.meta import OwnerReference, object_key
+from api.meta import OwnerReference, object_key, split_key
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
 from api.workloads import Workload
@@ -140,6 +141,13 @@ def controller_of(references: Iterable[OwnerReference]) -> OwnerReference | None
 def job_key(framework: str, key: str) -> str:
     """Returns the key of a job among all kinds: `batch/job:ns/name`."""
     return f"{framework}:{key}"
+
+
+def job_keys(jobs: Mapping[str, Copy[Any]], namespace: str) -> Iterator[str | None]:
+    """Yields the keys of the namespace's jobs among all kinds, and None for each other job; see Rounds.add_found."""
+    for framework, copy in tuple(jobs.items()):
+        for key, _ in steps_over(copy.objects):
+            yield job_key(framework, key) if split_key(key)[0] == namespace else None
 
 
 def group_of(owner: OwnerReference) -> str:

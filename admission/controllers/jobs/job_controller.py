@@ -26,6 +26,7 @@ from admission.controllers.caches import (
     group_of,
     is_orphan,
     job_key,
+    job_keys,
     job_owner,
     key_of,
     owner_key,
@@ -41,7 +42,7 @@ from admission.controllers.jobs.leftover_pods import RETRY, ends_a_start, has_le
 from admission.controllers.jobs.orphans import OrphanedWorkloads
 from admission.controllers.jobs.predicates import has_ended, has_turned, is_progress
 from admission.controllers.jobs.workload import prebuilt_key
-from admission.controllers.rounds import Rounds, steps_over
+from admission.controllers.rounds import Rounds
 from admission.controllers.workload_writer import WorkloadWriter
 from admission.integrations.base import Job, JobIntegration, SelectiveJob, as_parent, as_selective
 from admission.integrations.declared import DeclaredJob
@@ -51,7 +52,7 @@ from admission.workload_metrics import CREATION_LATENCY
 from api.kube.reconcile import Reconciler
 from api.kube.resources import Resource
 from api.kube.store import Change, ChangeType
-from api.meta import object_key, parse_time, split_key
+from api.meta import object_key, parse_time
 from api.workloads import Workload
 
 log = logging.getLogger(__name__)
@@ -263,12 +264,7 @@ class JobController:
             self._managed[name] = managed
         if managed is before:
             return
-        self._rounds.add_found(name, lambda: self._in_namespace(name))
-
-    def _in_namespace(self, name: str) -> Iterator[str | None]:
-        for framework, view in tuple(self._jobs.items()):
-            for key, _ in steps_over(view.objects):
-                yield job_key(framework, key) if split_key(key)[0] == name else None
+        self._rounds.add_found(name, lambda: job_keys(self._jobs, name))
 
     # ---- one job
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from admission.controllers.actions import PlannedEvent
@@ -18,6 +18,7 @@ from admission.controllers.caches import (
     InformerView,
     MutationCache,
     job_key,
+    job_keys,
     owner_key,
     owner_uid,
 )
@@ -30,7 +31,7 @@ from admission.controllers.pods.pod_indexes import PodView
 from admission.controllers.pods.pods_without_group import PodsWithoutGroup
 from admission.controllers.pods.setactions import JoinPod, SetPlan
 from admission.controllers.pods.setplan import plan_gone, plan_set
-from admission.controllers.rounds import Rounds, steps_over
+from admission.controllers.rounds import Rounds
 from admission.controllers.workload_writer import CONFLICT_RETRY, WorkloadWriter, attempt, record_events
 from admission.integrations.pod import QueuedPod, QueuedPodReader
 from admission.integrations.sets import SETS, SetKind, kind_of
@@ -40,7 +41,7 @@ from api.kube.events import ObjectRef, ref_to
 from api.kube.reconcile import Reconciler
 from api.kube.resources import PODS
 from api.kube.store import Change, ChangeType
-from api.meta import object_key, split_key
+from api.meta import object_key
 from api.names import POD_SUSPENDING_PARENT, SET_NAME
 from api.workloads import Workload
 
@@ -164,12 +165,7 @@ class SetController:
 
     def namespace_changed(self, name: str) -> None:
         """Requeues a namespace's sets after its creation or a change of its labels."""
-        self._rounds.add_found(name, lambda: self._in_namespace(name))
-
-    def _in_namespace(self, name: str) -> Iterator[str | None]:
-        for framework, view in tuple(self._sets.items()):
-            for key, _ in steps_over(view.objects):
-                yield job_key(framework, key) if split_key(key)[0] == name else None
+        self._rounds.add_found(name, lambda: job_keys(self._sets, name))
 
     # ---- one set
 

@@ -50,6 +50,9 @@ def vacate(
             best.floors.append(cost)
     if best.held is not None:
         return MovePlan(best.held.moves, best.certificate(), domain=found)
+    if best.spent:
+        text = f"the search ended at its budget before it found moves for a domain of {level}"
+        return NoPlan(NoPlanReason.BUDGET, text, stays, best.expanded)
     if best.floors:
         text = f"for no domain of {level} are other places free together for all workloads in it"
         return NoPlan(NoPlanReason.NO_OTHER_PLACE, text, stays, best.expanded)
