@@ -19,7 +19,7 @@ E2E_WORKERS ?= 4
 DEALT = --dist loadgroup --no-loadscope-reorder --durations=10
 PARALLEL = -n $(WORKERS) $(DEALT)
 
-.PHONY: board chart kinds demo test test-fast test-long check format controlplane e2e e2e-kinds e2e-page page bench image lock crds reference docs clean
+.PHONY: board chart kinds demo test test-fast test-long check format controlplane e2e e2e-long e2e-kinds e2e-page page bench image lock crds reference docs clean
 
 # uv installs the lock within seconds; where it cannot (an index that only pip knows of), pip does. Both compile it: else,
 # where Python may not write bytecode, each start of a process would compile it again.
@@ -72,6 +72,9 @@ controlplane: $(STAMP)    ## builds etcd, kube-apiserver, ... once per machine (
 
 e2e: controlplane $(COMPILED) ## the scenarios on the real control plane
 	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -n $(E2E_WORKERS) $(DEALT) -m "e2e and not long and not kinds and not page"
+
+e2e-long: controlplane $(COMPILED) ## storms of failures, and Kueue itself, which is built the first time
+	@STOWAGE_E2E=1 $(BIN)/python -m pytest -q -m "e2e and long"
 
 e2e-kinds: controlplane   ## each kind of job with its real operator; builds these the first time (up to an hour)
 	@$(BIN)/python -m hack.controlplane build --operators

@@ -34,7 +34,7 @@ from tests.scenarios.site import BLOCK, RACK
 from tests.scenarios.site import GROUP as NODE_GROUP
 from tests.scenarios.stage import real
 
-pytestmark = pytest.mark.xdist_group("kueue")
+pytestmark = pytest.mark.long  # Kueue's manager is built the first time: two minutes of two cores
 CONTROL_PLANE = ClusterOptions()
 FLAVOR, QUEUE = "gpu", "research"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
