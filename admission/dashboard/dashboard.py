@@ -7,29 +7,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from cachetools import TTLCache
 
 from admission.dashboard.cluster import Cluster
 from admission.dashboard.host_answers import host_items, occupancy, search
-from admission.dashboard.questions import BadQuestion, Questions, TooBusy, job_of_form, manifests
+from admission.dashboard.questions import BadQuestion, Questions, TooBusy, job_of_form
 from admission.dashboard.queues import queues
 from admission.dashboard.rows import FINISHED_STATE, PENDING, STATES, Row, Rows
 from admission.dashboard.stream import Batch, Clients
 from admission.dashboard.trees import Trees
-from admission.dashboard.viewer import Permissions, Viewer, hide
+from admission.dashboard.viewer import Permissions, Viewer, hide, share_of
 from admission.world.documents import Document
 from api.errors import StowageError
 from api.kube.forked import ForkFailed
-from api.meta import object_key
+from api.meta import object_key, split_key
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 COALESCED: Final = 0.1
-"""Seconds for which changes are gathered before they are published."""
+"""Seconds between the beginnings of two batches: the changes in between are gathered."""
+_TOGETHER: Final = 0.01
+"""Seconds within which the first change of a batch is joined by those that came with it."""
 DEFAULT_LIMIT, MOST = 10_000, 100_000
 _PERMISSIONS_SECONDS: Final = 10.0
 _BRIEF: Final = 1.0
@@ -60,6 +65,7 @@ class Dashboard:
         self.trees, self.rows, self.questions = Trees(cluster), Rows(cluster), Questions(cluster)
         self.clients = Clients()
         self._permissions: TTLCache[Viewer, Permissions] = TTLCache(512, _PERMISSIONS_SECONDS)
+        self._asking: WeakValueDictionary[Viewer, asyncio.Lock] = WeakValueDictionary()
         self._begun = False
 
     # ---- following the cluster
@@ -69,13 +75,15 @@ class Dashboard:
         while self.cluster.missing() is not None:  # noqa: ASYNC110  many informers make it complete
             await asyncio.sleep(COALESCED)
         while True:
+            began = time.monotonic()
             try:
                 await self.renew()
             except Exception:  # what cannot be shown must not end the process that shows the rest
                 log.exception("changes could not be shown")
                 await asyncio.sleep(_BRIEF)
             await self.cluster.changed.wait()
-            await asyncio.sleep(COALESCED)
+            # The first change after a pause is published almost at once, those that follow it are gathered.
+            await asyncio.sleep(max(_TOGETHER, began + COALESCED - time.monotonic()))
 
     async def renew(self) -> None:
         """Takes what changed in, and publishes it."""
@@ -108,14 +116,21 @@ class Dashboard:
         """Returns what the viewer may see. Raises Refused if the API server does not say."""
         if (why := self.missing()) is not None:
             raise Refused(503, "NotReady", why)
-        found = self._permissions.get(viewer)
-        if found is None:
-            try:
-                found = await viewer.permissions(self.cluster.view.namespaces.objects)
-            except (StowageError, TimeoutError):
-                raise Refused(503, "Unavailable", "the API server does not say what you may see") from None
-            self._permissions[viewer] = found
+        # Requests of one viewer ask the API server once, which may be thousands of reviews.
+        async with self._asking.setdefault(viewer, asyncio.Lock()):
+            found = self._permissions.get(viewer)
+            if found is None:
+                try:
+                    found = await viewer.permissions(self._namespaces())
+                except (StowageError, TimeoutError):
+                    raise Refused(503, "Unavailable", "the API server does not say what you may see") from None
+                self._permissions[viewer] = found
         return found
+
+    def _namespaces(self) -> list[str]:
+        """Returns all namespaces by name, those with a LocalQueue first: of too many, the others are left out."""
+        queued = {split_key(key)[0] for key in self.cluster.view.local_queues.objects}
+        return sorted(self.cluster.view.namespaces.objects, key=lambda name: (name not in queued, name))
 
     async def _of_nodes(self, viewer: Viewer) -> Permissions:
         permissions = await self.permissions(viewer)
@@ -197,7 +212,7 @@ class Dashboard:
             raise Refused(404, "NotFound", f"there is no Workload {key[:507]}")
         explanation = None
         if row["state"] == PENDING:
-            explanation = self._hidden(await self._answered(self.questions.explanation(key)), permissions, namespace)
+            explanation = self._hidden(await self._explanation(viewer, key), permissions, namespace)
         conditions = [
             {
                 "type": each.type,
@@ -235,7 +250,7 @@ class Dashboard:
     async def explain(self, viewer: Viewer, namespace: str, name: str) -> dict[str, Any]:
         """Returns the explanation of a Workload, waiting or admitted."""
         permissions = await self._of_namespace(viewer, namespace)
-        found = await self._answered(self.questions.explanation(object_key(namespace, name)))
+        found = await self._explanation(viewer, object_key(namespace, name))
         if found is None:
             message = f"there is no Workload {object_key(namespace, name)[:507]} that waits or is admitted"
             raise Refused(404, "NotFound", message)
@@ -249,22 +264,27 @@ class Dashboard:
         if (text is None) == (form is None):
             raise Refused(400, "BadRequest", "give either yaml or job")
         try:
-            documents = [job_of_form(form)] if form is not None else await asyncio.to_thread(manifests, str(text))
+            documents = [job_of_form(form)] if form is not None else await self._read(viewer, str(text))
         except BadQuestion as bad:
             return {"items": [], "errors": [str(bad)]}
         for namespace in sorted({str(document.object["metadata"]["namespace"]) for document in documents}):
             await self._of_namespace(viewer, namespace[:63])
         permissions = await self.permissions(viewer)
-        found: dict[str, Any] = self._hidden(await self._tried(documents), permissions)
+        found: dict[str, Any] = self._hidden(await self._tried(viewer, documents), permissions)
         return found
 
-    async def _tried(self, documents: list[Document]) -> dict[str, Any]:
+    async def _explanation(self, viewer: Viewer, key: str) -> dict[str, Any] | None:
+        return await self._answered(self.questions.explanation(key, share_of(viewer.name)))
+
+    async def _read(self, viewer: Viewer, text: str) -> list[Document]:
+        return await self._answered(self.questions.read(text, share_of(viewer.name)))
+
+    async def _tried(self, viewer: Viewer, documents: list[Document]) -> dict[str, Any]:
         if not documents:
             return {"items": [], "errors": ["the manifest: holds no object"]}
-        found: dict[str, Any] = await self._answered(self.questions.what_if(documents))
-        return found
+        return await self._answered(self.questions.what_if(documents, share_of(viewer.name)))
 
-    async def _answered(self, question: Any) -> Any:
+    async def _answered(self, question: Awaitable[T]) -> T:
         try:
             return await question
         except TooBusy as busy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import heapq
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -10,11 +10,11 @@ from admission.dashboard.cluster import Cluster
 from admission.dashboard.tree import KINDS, FlavorTree
 from admission.dashboard.trees import Trees, shown
 from admission.dashboard.viewer import Permissions
+from api.kube.turns import Turns
 from api.meta import split_key
 
 MOST_FOUND: Final = 50
-_STEP: Final = 1000
-"""Names that are compared before other tasks run."""
+_NAMESPACED: Final = ("Workload", "LocalQueue")
 
 
 def host_items(trees: Trees, name: str, permissions: Permissions) -> list[dict[str, Any]]:
@@ -57,29 +57,34 @@ async def search(cluster: Cluster, trees: Trees, text: str, permissions: Permiss
     found: list[dict[str, Any]] = []
     if not text:
         return found
-    for number, (kind, namespace, name, flavor) in enumerate(_names(cluster, trees, permissions), 1):
-        if text in (f"{namespace}/{name}" if namespace else name).lower():
+    for kind, flavor, keys in _names(cluster, trees, permissions):
+        for key in heapq.nsmallest(MOST_FOUND - len(found), await _matching(keys, text)):
+            namespace, name = split_key(key) if kind in _NAMESPACED else ("", key)
             found.append({"kind": kind, "namespace": namespace, "name": name, "flavor": flavor})
-            if len(found) >= MOST_FOUND:
-                break
-        if number % _STEP == 0:
-            await asyncio.sleep(0)
+        if len(found) >= MOST_FOUND:
+            break
     return found
 
 
-def _names(cluster: Cluster, trees: Trees, permissions: Permissions) -> Iterator[tuple[str, str, str, str]]:
+def _names(cluster: Cluster, trees: Trees, permissions: Permissions) -> Iterator[tuple[str, str, Iterable[str]]]:
+    """Yields kinds with their flavor and the keys that the viewer may see."""
     view = cluster.view
-    yield from (("Workload", *key, "") for key in _keys(view.workloads.objects, permissions))
-    yield from (("LocalQueue", *key, "") for key in _keys(view.local_queues.objects, permissions))
+    for kind, objects in zip(_NAMESPACED, (view.workloads.objects, view.local_queues.objects), strict=True):
+        yield kind, "", (key for key in list(objects) if permissions.sees(split_key(key)[0] or ""))
     if permissions.queues:
-        yield from (("ClusterQueue", "", name, "") for name in sorted(view.cluster_queues.objects))
+        yield "ClusterQueue", "", list(view.cluster_queues.objects)
     if permissions.nodes:
         for flavor, tree in sorted(trees.by_flavor.items()):
-            yield "Flavor", "", flavor, flavor
-            yield from (("Domain", "", name, flavor) for name, _ in tree.domains)
-            yield from (("Host", "", name, flavor) for name in tree.names)
+            yield "Flavor", flavor, (flavor,)
+            yield "Domain", flavor, (name for name, _ in list(tree.domains))
+            yield "Host", flavor, list(tree.names)
 
 
-def _keys(objects: Iterable[str], permissions: Permissions) -> list[tuple[str, str]]:
-    found = ((namespace or "", name) for namespace, name in map(split_key, sorted(objects)))
-    return [(namespace, name) for namespace, name in found if permissions.sees(namespace)]
+async def _matching(keys: Iterable[str], text: str) -> list[str]:
+    """Returns the keys that contain `text`, which it looks for in turns."""
+    found, turns = [], Turns()
+    for key in keys:
+        if text in key.lower():
+            found.append(key)
+        await turns.give_way()
+    return found

@@ -1,13 +1,15 @@
 """Explanations and what-if, answered by the engine of `stowage explain` and `stowage simulate --with`.
 
 Each answer is computed in a forked copy of the process (api.kube.forked): it sees one moment, may change what it likes, and the
-loop runs on. Bounded: copies at once, questions that wait, seconds of one, jobs of a manifest, and its length and depth.
+loop runs on. Bounded: copies at once, questions that wait (of one user, and of all), seconds of one, jobs of a manifest, and
+its length and depth.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -19,7 +21,7 @@ from admission.engine.explain.explanation import Explanation
 from admission.engine.explain.explanation_json import to_wire
 from admission.engine.model import Admission
 from admission.simulation.run import simulate
-from admission.world.documents import Document, Unreadable, parse
+from admission.world.documents import Document, Unreadable, parse, unpacked
 from admission.world.explaining import UnknownWorkload, explained
 from admission.world.files import add_jobs
 from admission.world.workload_facts import about, add_states
@@ -36,7 +38,8 @@ MOST_PODS: Final = 100_000
 _DEPTH: Final = 40
 _NODES: Final = 50_000
 """Values of a manifest with its aliases expanded, and how deep they may nest."""
-_AT_ONCE, _WAITING = 2, 16
+_AT_ONCE, _WAITING, MOST_OF_ONE = 2, 18, 6
+"""Questions that are answered at once, that are answered or wait, and of these the most of one user."""
 _SECONDS: Final = 30.0
 _FRESH: Final = 5.0
 """Seconds for which an explanation is kept, so that a page that looks again costs nothing."""
@@ -57,40 +60,53 @@ class Questions:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._turn, self._waiting = asyncio.Semaphore(_AT_ONCE), 0
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self._waiting: Counter[str] = Counter()
         self._known: dict[str, tuple[float, dict[str, Any] | None]] = {}
 
-    async def explanation(self, key: str) -> dict[str, Any] | None:
-        """Returns the explanation of a Workload, None if it is neither waiting nor admitted. Raises TooBusy and ForkFailed."""
+    async def explanation(self, key: str, share: str) -> dict[str, Any] | None:
+        """Returns the explanation of a Workload, None if it is neither waiting nor admitted. Raises TooBusy and ForkFailed.
+
+        `share` says whose question it is.
+        """
         made, found = self._known.get(key, (-_FRESH, None))
         if time.monotonic() - made < _FRESH:
             return found
-        found = await self._computed(lambda: _explanation(self._world(), key))
+        found = await self._computed(share, lambda: _explanation(self._world(), key))
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known[key] = time.monotonic(), found
         return found
 
-    async def what_if(self, found: Sequence[Document]) -> dict[str, Any]:
+    async def read(self, text: str, share: str) -> list[Document]:
+        """Returns the objects of a manifest. Raises TooBusy, and BadQuestion as `manifests` does."""
+        async with self._in_turn(share):
+            return await asyncio.to_thread(manifests, text)
+
+    async def what_if(self, found: Sequence[Document], share: str) -> dict[str, Any]:
         """Returns explanations and places of jobs that do not exist. Raises TooBusy and ForkFailed."""
-        answer = await self._computed(lambda: self._tried(found))
+        answer = await self._computed(share, lambda: self._tried(found))
         return answer or {"items": [], "errors": []}
 
-    async def _computed(self, question: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
-        async with self._in_turn(), in_fork(lambda: msgspec.json.encode(question()), _SECONDS) as (size, document):
+    async def _computed(self, share: str, question: Callable[[], dict[str, Any] | None]) -> dict[str, Any] | None:
+        async with self._in_turn(share), in_fork(lambda: msgspec.json.encode(question()), _SECONDS) as (size, document):
             found: dict[str, Any] | None = msgspec.json.decode(await document.readexactly(size))
             return found
 
     @asynccontextmanager
-    async def _in_turn(self) -> AsyncIterator[None]:
-        if self._waiting >= _WAITING:
-            raise TooBusy("too many questions at once; ask again in some seconds")
-        self._waiting += 1
+    async def _in_turn(self, share: str) -> AsyncIterator[None]:
+        if self._waiting[share] >= MOST_OF_ONE:
+            raise TooBusy(f"{MOST_OF_ONE} of your questions wait already; ask again in some seconds")
+        if self._waiting.total() >= _WAITING:
+            raise TooBusy("too many questions of all users at once; ask again in some seconds")
+        self._waiting[share] += 1
         try:
             async with self._turn:
                 yield
         finally:
-            self._waiting -= 1
+            self._waiting[share] -= 1
+            if not self._waiting[share]:
+                del self._waiting[share]
 
     # ---- in the copy
 
@@ -150,9 +166,10 @@ def manifests(text: str) -> list[Document]:
     try:
         for document in parse(text.encode(), WHERE, merge=False):
             _check(document.object)
-            found.append(document)
-            if len(found) > MOST_JOBS:
-                raise BadQuestion(f"{WHERE}: holds more than {MOST_JOBS} objects")
+            for each in unpacked(document):
+                found.append(each)
+                if len(found) > MOST_JOBS:
+                    raise BadQuestion(f"{WHERE}: holds more than {MOST_JOBS} objects")
     except (Unreadable, UnicodeError) as bad:
         raise BadQuestion(str(bad)) from None
     except (RecursionError, ValueError):

@@ -19,11 +19,12 @@ import msgspec
 from aiohttp import web
 
 from admission.dashboard.dashboard import Dashboard, Refused
+from admission.dashboard.encoding import encoded
 from admission.dashboard.openapi import document
 from admission.dashboard.routes import EVENTS, PREFIX, Asked, Route, checked, matched
 from admission.dashboard.static_files import StaticFile, load
 from admission.dashboard.stream import MOST_OF_ONE, Batch, TooManyClients, TooManyOfOne, event
-from admission.dashboard.viewer import LocalUser, Permissions, Viewer
+from admission.dashboard.viewer import LocalUser, Permissions, Viewer, share_of
 from admission.serving.connection_limits import cut
 from admission.serving.connections import finished, send
 from api.errors import StowageError
@@ -97,11 +98,11 @@ class DashboardServer:
             finished(request)
             return await self._events(request, viewer)
         route, names = self._route(request, path)
-        body = await _question(request, route) if route.body is not None else {}
+        asked = await _question(request, route) if route.body is not None else {}
         finished(request)
-        answer = await route.call(self._dashboard, viewer, Asked(names, request.query, body))
-        encoded = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
-        return web.Response(body=encoded, content_type="application/json", headers={"Cache-Control": "no-store"})
+        answer = await route.call(self._dashboard, viewer, Asked(names, request.query, asked))
+        body = answer if isinstance(answer, bytes) else await encoded(answer)
+        return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
 
     def _route(self, request: web.BaseRequest, path: str) -> tuple[Route, dict[str, str]]:
         routes, names = matched(path)
@@ -170,12 +171,12 @@ class DashboardServer:
         response = web.StreamResponse(headers={**HEADERS, "Cache-Control": "no-store"})
         response.content_type = "text/event-stream"
         try:
-            with self._dashboard.clients.joined(viewer.name) as queue:
+            with self._dashboard.clients.joined(share_of(viewer.name)) as queue:
                 await response.prepare(request)
                 await _write(response, event("hello", {"version": self._dashboard.trees.version}))
                 await self._follow(request, response, permissions, queue)
         except TooManyOfOne:
-            text = f"{viewer.name} follows the changes {MOST_OF_ONE} times already; close a page"
+            text = f"{share_of(viewer.name)} follows the changes {MOST_OF_ONE} times already; close a page"
             raise Refused(429, "TooManyRequests", text) from None
         except TooManyClients:
             raise Refused(503, "Unavailable", "too many pages follow the changes") from None

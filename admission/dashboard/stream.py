@@ -110,7 +110,7 @@ class Clients:
     def joined(self, viewer: str) -> Iterator[asyncio.Queue[Batch | None]]:
         """Yields the queue of a new client; None in it ends the stream. Raises TooManyOfOne and TooManyClients.
 
-        A client that was dropped counts until its connection has ended.
+        `viewer` says whose share it takes. A client that was dropped counts until its connection has ended.
         """
         if self._of[viewer] >= MOST_OF_ONE:
             raise TooManyOfOne

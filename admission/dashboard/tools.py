@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-import msgspec
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
 
 from admission.dashboard.dashboard import Dashboard, Refused
+from admission.dashboard.encoding import TooLong, encoded
 from admission.dashboard.routes import ROUTES, Asked, Route, checked
 from admission.dashboard.viewer import Viewer
 
@@ -57,11 +57,10 @@ class Tool:
             path = {name: found.pop(name) for name in self.route.names}
             asked = Asked(path, {name: str(value) for name, value in found.items() if value not in ("", None)}, {})
         answer: dict[str, Any] = await self.route.call(dashboard, viewer, asked)
-        encoded = msgspec.json.encode(answer)
-        if len(encoded) > LONGEST_ANSWER:
-            text = f"the answer has {len(encoded)} bytes, allowed are {LONGEST_ANSWER}; ask for less"
-            raise Refused(413, "TooLarge", text)
-        return answer, encoded
+        try:
+            return answer, await encoded(answer, LONGEST_ANSWER)
+        except TooLong:
+            raise Refused(413, "TooLarge", f"the answer has more than {LONGEST_ANSWER} bytes; ask for less") from None
 
 
 def _arguments(route: Route) -> type[BaseModel]:

@@ -79,7 +79,7 @@ def documents(paths: Sequence[Path]) -> Iterator[Document]:
     for path in paths:
         for file in _files(path):
             for found in parse(_bytes(file), _name(file)):
-                yield from _unpacked(found)
+                yield from unpacked(found)
 
 
 def parse(data: bytes, where: str, *, merge: bool = True) -> Iterator[Document]:
@@ -99,7 +99,8 @@ def parse(data: bytes, where: str, *, merge: bool = True) -> Iterator[Document]:
                 raise Unreadable(f"{where}: holds {type(value).__name__}, not objects of Kubernetes")
             yield Document(where, value)
     except yaml.YAMLError as bad:
-        raise Unreadable(f"{where}: neither YAML nor JSON: {' '.join(str(bad).split())}") from None
+        why = " ".join(str(bad).replace('in "<byte string>", ', "in ").split())
+        raise Unreadable(f"{where}: neither YAML nor JSON: {why}") from None
 
 
 def _files(path: Path) -> list[Path]:
@@ -119,7 +120,8 @@ def _name(path: Path) -> str:
     return "standard input" if path == STDIN else str(path)
 
 
-def _unpacked(document: Document) -> Iterator[Document]:
+def unpacked(document: Document) -> Iterator[Document]:
+    """Yields the items of a list, else the document. Raises Unreadable for an item that is no object."""
     items = document.object.get("items")
     if not document.kind.endswith("List") or not isinstance(items, list):
         yield document

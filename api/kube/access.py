@@ -23,6 +23,8 @@ from api.kube.resources import Resource
 TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False)
 ACCESS_REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False)
 _LONGEST_TOKEN: Final = 16 * 1024
+_ANSWERS: Final = 32768
+"""Answers about rights that are kept: of the dashboard, a user's may be two for each of thousands of namespaces."""
 
 
 class Access:
@@ -85,16 +87,23 @@ class Identities:
     def __init__(self, kube: Kube, seconds: float = 30.0) -> None:
         # Separate slots, so that unknown clients cannot take those of other requests.
         self._kube = kube.tuned(attempts=1, timeout=5.0, concurrency=4)
-        self._known: TTLCache[bytes, Subject | None] = TTLCache(1024, seconds)
+        self._known: TTLCache[bytes, Subject] = TTLCache(1024, seconds)
+        # Apart, so that made-up tokens do not push those out that are accepted.
+        self._refused: TTLCache[bytes, None] = TTLCache(1024, seconds)
 
     async def of(self, token: str) -> Subject | None:
         """Returns the token's user, None if the API server does not accept it. Raises ApiError and TimeoutError."""
         if not 0 < len(token) <= _LONGEST_TOKEN:
             return None
         key = hashlib.sha256(token.encode()).digest()
-        if key not in self._known:
-            self._known[key] = await _user(self._kube, token)
-        return self._known[key]
+        found = self._known.get(key)
+        if found is None and key not in self._refused:
+            found = await _user(self._kube, token)
+            if found is None:
+                self._refused[key] = None
+            else:
+                self._known[key] = found
+        return found
 
 
 async def _user(kube: Kube, token: str) -> Subject | None:
@@ -112,7 +121,7 @@ class Permissions:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube.tuned(attempts=2, timeout=3.0, concurrency=8)
-        self._known: TTLCache[tuple[Subject, Right, str, str], bool] = TTLCache(4096, 60.0)
+        self._known: TTLCache[tuple[Subject, Right, str, str], bool] = TTLCache(_ANSWERS, 60.0)
 
     async def may(self, subject: Subject, right: Right, namespace: str, name: str = "") -> bool:
         """Reports whether the user has the right in the namespace (empty: a cluster-wide resource) on the object `name`.

@@ -7,9 +7,9 @@ painted. *First picture*: the part of it from the last byte of the tree's answer
 that is on the screen. *Frames*: the time between two frames while a wheel zooms in and out, in 120 steps, and the part of it
 that painting takes.
 
-page_scenes.py says what the page is shown beside. Memory is that of the dashboard's process and of the API server's, now and at
-its highest; the stand-in and the embedded server are this process, of which nothing is said. Playwright must be there:
-`make e2e-page` fetches it.
+page_scenes.py says what the page is shown beside, page_arrivals.py where the time of an event goes beside an API server. The
+memory of processes is that of now and the highest; their CPU time is that of the seconds in which events were timed. The
+stand-in and the embedded server are this process, of which nothing is said. `make e2e-page` fetches Playwright, which it needs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.bench.measure import cost
+from tests.bench.measure import costs
+from tests.bench.page_arrivals import Arrivals
 from tests.bench.page_scenes import SCENES, Beside, Scene
 from tests.page.browser import FLAGS
 from tests.page.stand_in import STATIC
@@ -85,9 +86,8 @@ async def _all(chromium: str, sizes: list[int], beside: Beside) -> None:
                 page = await browser.new_page(viewport={"width": 1440, "height": 900})
                 await _measure(page, size, scene)
                 await page.close()
-                for name, pid in scene.pids.items():
-                    spent = cost(pid)
-                    print(f"       {name}: {spent.resident:.0f} MiB, at its highest {spent.highest:.0f}")
+                if scene.arrivals is not None:
+                    _print_arrivals(scene.arrivals)
         await browser.close()
 
 
@@ -95,7 +95,9 @@ async def _measure(page: Any, size: int, scene: Scene) -> None:
     await page.goto(f"{scene.url}?at={scene.rack}&color=job")
     await page.wait_for_function(PAINTED, timeout=60_000)
     answer, opened, first = await page.evaluate(FIRST)
+    before, began = costs(scene.pids), time.monotonic()
     events = sorted([await _event(page, scene, host) for host in range(len(scene.hosts))])
+    after, lasted = costs(scene.pids), time.monotonic() - began
     await page.get_by_role("button", name="All", exact=True).click()
     await page.wait_for_timeout(1000)
     frames, paints = (sorted(times) for times in await page.evaluate(ZOOM))
@@ -104,15 +106,30 @@ async def _measure(page: Any, size: int, scene: Scene) -> None:
         f"  {_at(frames, 0.5):17.1f}, {_at(frames, 0.95):4.1f}  {_at(paints, 0.5):17.1f}, {_at(paints, 0.95):4.1f}"
     )
 
+    for name, spent in after.items():
+        share = (spent.cpu - before[name].cpu) / lasted
+        print(f"       {name}: {spent.resident:.0f} MiB, at its highest {spent.highest:.0f}; {share:.2f} of a core")
+
 
 async def _event(page: Any, scene: Scene, host: int) -> float:
     """Milliseconds until what changed on a host is seen."""
     at = f"#/topology?color=job&at={scene.rack}/{scene.hosts[host]}"
     await page.evaluate("(hash) => { location.hash = hash; }", at)
     await page.wait_for_timeout(300)
+    seen = asyncio.create_task(page.evaluate(SEEN, scene.said(host)))
+    await asyncio.sleep(0.1)
     began = time.time() * 1000
-    said = await scene.change(host)
-    return float(await page.evaluate(SEEN, said)) - began
+    await scene.change(host)
+    return float(await seen) - began
+
+
+def _print_arrivals(arrivals: Arrivals) -> None:
+    for what, times in (
+        ("request answered", arrivals.answered),
+        ("bare watch", arrivals.watched),
+        ("stream of the dashboard", arrivals.streamed),
+    ):
+        print(f"       {what}, ms: median {_at(sorted(times), 0.5):.0f}, most {max(times):.0f}")
 
 
 def _at(ordered: list[float], share: float) -> float:

@@ -33,6 +33,7 @@ from hack.controlplane.nodes import node
 from hack.controlplane.options import ClusterOptions
 from tests.bench.coldstart import fill
 from tests.bench.measure import servers
+from tests.bench.page_arrivals import Arrivals, arriving
 from tests.page.browser import serving
 from tests.page.cluster import MadeCluster
 from tests.page.stand_in import StandIn
@@ -58,16 +59,18 @@ class Beside(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A page's address up to the route, the path of a rack, its hosts, and how one of them changes and what is then said.
+    """A page's address up to the route, the path of a rack, its hosts, how one of them changes, and what is said of it then.
 
-    `pids` are the processes whose memory is measured, by name.
+    `pids` are the processes whose memory is measured, by name; `arrivals` is when others than the page are told of a change.
     """
 
     url: str
     rack: str
     hosts: list[str]
-    change: Callable[[int], Awaitable[str]]
+    change: Callable[[int], Awaitable[None]]
+    said: Callable[[int], str]
     pids: Mapping[str, int] = field(default_factory=dict)
+    arrivals: Arrivals | None = None
 
 
 @asynccontextmanager
@@ -75,13 +78,12 @@ async def _stood_in(size: int) -> AsyncIterator[Scene]:
     stand_in = StandIn(MadeCluster(size))
     cluster = stand_in.cluster
 
-    async def change(host: int) -> str:
+    async def change(host: int) -> None:
         cluster.state[host], cluster.why[str(host)] = 2, f"event {host}."
         stand_in.send("topology", cluster.change([host]))
-        return f"event {host}."
 
     async with serving(stand_in) as url:
-        yield Scene(f"{url}/#/topology", "b00/r000", cluster.names[:16], change)
+        yield Scene(f"{url}/#/topology", "b00/r000", cluster.names[:16], change, lambda host: f"event {host}.")
 
 
 @asynccontextmanager
@@ -100,8 +102,8 @@ async def _embedded(size: int) -> AsyncIterator[Scene]:
             async with await Kube.connect(ClientSettings(kubeconfig=kubeconfig)) as kube:
                 await install(kube, "https://127.0.0.1:1")
                 fill(server.store, load)
-                async with _dashboard(kubeconfig) as (url, process):
-                    yield _cordoning(kube, url, "block-000/rack-0000", {"dashboard": process.pid})
+                async with _dashboard(kubeconfig) as (url, process), arriving(kube, url) as arrivals:
+                    yield _cordoning(kube, url, {"dashboard": process.pid}, arrivals)
 
 
 @asynccontextmanager
@@ -113,9 +115,8 @@ async def _real(size: int) -> AsyncIterator[Scene]:
         await asyncio.to_thread(cluster.add_nodes, (_host(number) for number in range(size)))
         async with real(cluster, Path(folder)) as stage:
             await _jobs(Site(stage.kube, "bench"), cluster, size // 100)
-            async with _dashboard(cluster.kubeconfig) as (url, process):
-                pids = {"dashboard": process.pid, "kube-apiserver": servers(cluster)["apiserver"]}
-                yield _cordoning(stage.kube, url, "block-000/rack-0000", pids)
+            async with _dashboard(cluster.kubeconfig) as (url, process), arriving(stage.kube, url) as arrivals:
+                yield _cordoning(stage.kube, url, {"dashboard": process.pid, **servers(cluster)}, arrivals)
 
 
 def _host(number: int) -> dict[str, Any]:
@@ -137,14 +138,17 @@ async def _jobs(site: Site, cluster: ControlPlane, count: int) -> None:
     await eventually(f"{count} Jobs run", run, 900)
 
 
-def _cordoning(kube: Kube, url: str, rack: str, pids: Mapping[str, int]) -> Scene:
+def _cordoning(kube: Kube, url: str, pids: Mapping[str, int], arrivals: Arrivals) -> Scene:
     names = [f"node-{number:05}" for number in range(IN_RACK)]
 
-    async def change(host: int) -> str:
-        await kube.patch(NODES, names[host], {"spec": {"unschedulable": True}}, kind=PatchKind.MERGE)
-        return "cordoned"
+    async def change(host: int) -> None:
+        async def cordon() -> None:
+            await kube.patch(NODES, names[host], {"spec": {"unschedulable": True}}, kind=PatchKind.MERGE)
 
-    return Scene(f"{url}#/topology", rack, names, change, pids)
+        watched = f'"name":"{names[host]}"'.encode(), b'"unschedulable":true'
+        await arrivals.time(cordon, watched=watched, streamed=(f'"i":{host},'.encode(), b"cordoned"))
+
+    return Scene(f"{url}#/topology", "block-000/rack-0000", names, change, lambda _: "cordoned", pids, arrivals)
 
 
 @asynccontextmanager

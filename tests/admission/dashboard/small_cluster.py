@@ -39,7 +39,12 @@ from tests.tasks import running
 BLOCK, RACK = "cloud.example.com/block", "cloud.example.com/rack"
 LEVELS = (BLOCK, RACK, HOSTNAME_LABEL)
 HIDDEN = "hidden"
-TOKENS = {"admin": "admin", "tenant": "tenant", "stranger": "stranger", "reader": "reader"}
+TOKENS = {
+    **{name: name for name in ("admin", "tenant", "stranger", "reader")},
+    "account-a": "system:serviceaccount:team:a",
+    "account-b": "system:serviceaccount:team:b",
+    "account-of-others": "system:serviceaccount:hidden-ns:a",
+}
 CLUSTER_WIDE = {"tenant": {"nodes", "clusterqueues"}, "stranger": set[str](), "reader": {"workloads"}}
 NAMESPACED = {"tenant": {"team"}, "stranger": set[str](), "reader": set[str]()}
 """What each user may list in the whole cluster, and the namespaces whose Workloads and pods they may list; admin: all."""
@@ -126,9 +131,9 @@ def queue_spec(nominal: int) -> dict[str, Any]:
 async def may(subject: Subject, right: Right, namespace: str) -> bool:
     """Answers as the API server would for the users of this module."""
     user, plural = subject.username, right.resource.plural
-    if user == "admin" or plural in CLUSTER_WIDE[user]:
+    if user == "admin" or plural in CLUSTER_WIDE.get(user, ()):
         return True
-    return plural in ("workloads", "pods") and namespace in NAMESPACED[user]
+    return plural in ("workloads", "pods") and namespace in NAMESPACED.get(user, ())
 
 
 async def authenticated(token: str) -> Viewer | None:

@@ -101,12 +101,22 @@ async def test_whether_a_hidden_workload_exists_is_not_told(path: str, rest: str
 YAML = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: x\n  namespace: {namespace}\nspec: {{}}\n"
 
 
+LIST = """apiVersion: v1
+kind: List
+metadata: {namespace: team}
+items:
+- {apiVersion: batch/v1, kind: Job, metadata: {name: x, namespace: team}, spec: {}}
+- {apiVersion: batch/v1, kind: Job, metadata: {name: x, namespace: hidden-ns}, spec: {}}
+"""
+
+
 @pytest.mark.parametrize(
     "body",
     [
         pytest.param({"job": {**JOB, "namespace": "hidden-ns", "queue": "hidden-lq"}}, id="form"),
         pytest.param({"yaml": YAML.format(namespace="hidden-ns")}, id="yaml"),
         pytest.param({"yaml": YAML.format(namespace="team") + "---\n" + YAML.format(namespace="hidden-ns")}, id="both"),
+        pytest.param({"yaml": LIST}, id="a list in one's own namespace"),
     ],
 )
 async def test_what_if_needs_the_namespaces_of_its_jobs(body: Any) -> None:

@@ -119,7 +119,12 @@ JOB: dict[str, Any] = {"name": "x", "namespace": "team", "queue": "lq", "pods": 
         ({"job": {**JOB, "queue": "none"}}, 200, "none"),
         ([], 400, "body"),
         ({"yaml": "kind: Job"}, 200, "has no metadata"),
-        ({"yaml": "["}, 200, "neither YAML nor JSON"),
+        (
+            {"yaml": "["},
+            200,
+            "neither YAML nor JSON: while parsing a flow node did not find expected node content in line",
+        ),
+        ({"yaml": "kind: List\nitems: [1]"}, 200, "the List holds int, not objects"),
         ({"yaml": "x" * 300_000}, 400, "yaml"),
         (
             {"yaml": "kind: Node\napiVersion: v1\nmetadata: {name: n, namespace: team}"},
@@ -127,7 +132,7 @@ JOB: dict[str, Any] = {"name": "x", "namespace": "team", "queue": "lq", "pods": 
             "only jobs and pods can be added",
         ),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 async def test_a_question_that_cannot_be_read_is_told(body: Any, status: int, text: str) -> None:
     async with served() as found:
