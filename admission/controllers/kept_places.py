@@ -6,7 +6,7 @@ up pods or has replaced another slice, and whenever one of its pods is bound or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
 
 from admission.controllers.cluster_view import Views
 from admission.controllers.projection import ProjectedPod
@@ -28,8 +28,9 @@ class KeptPlaces:
 
     def __init__(self, views: Views, ledger: Ledger, request_cycle: Callable[[], None]) -> None:
         self._views, self._ledger, self._request_cycle = views, ledger, request_cycle
-        self._open: dict[str, str] = {}
-        """The Workload by the key of its first slice, which its pods name."""
+        self._open: dict[str, set[str]] = {}
+        """The Workloads (one, and another one while it replaces the first) by the key of their first slice, which the pods
+        name."""
         self._due: set[str] = set()
         views.workloads.add_handler(self._changed)
         views.pods.add_handler(self._pod_changed)
@@ -58,27 +59,39 @@ class KeptPlaces:
             found = kept_places(self._ledger, key)
             if found is None:
                 continue
-            self._open.pop(first_key(workload), None)
+            self._close(workload)
             if _written(workload) != _places(found):
                 yield found
 
     def _changed(self, change: Change[Workload]) -> None:
         workload = change.object
         if change.type is ChangeType.DELETED or not _is_running(workload):
-            if self._open.get(first_key(workload)) == workload.key:
-                del self._open[first_key(workload)]
             self._due.discard(workload.key)
+            # The slice before it is charged again.
+            for key in self._close(workload):
+                self.again(key)
         elif (_is_outdated(workload) or replaced_key(workload)) and (
             change.old is None or _differs(change.old, workload)
         ):
-            self._open[first_key(workload)] = workload.key
+            self._open.setdefault(first_key(workload), set()).add(workload.key)
             self.again(workload.key)
+
+    def _close(self, workload: Workload) -> Collection[str]:
+        """Ends the checks of the Workload; returns the other slices of its job that are checked."""
+        first = first_key(workload)
+        if (slices := self._open.get(first)) is None:
+            return ()
+        slices.discard(workload.key)
+        if not slices:
+            del self._open[first]
+        return sorted(slices)
 
     def _pod_changed(self, change: Change[ProjectedPod]) -> None:
         for seen in (change.object, change.old):
             bound = None if seen is None else seen.bound
             if bound is not None and bound.workload in self._open:
-                self.again(self._open[bound.workload])
+                for key in self._open[bound.workload]:
+                    self.again(key)
                 return
 
 

@@ -22,6 +22,7 @@ from admission.controllers.actions import CreateWorkload, DeleteWorkload, PatchW
 from admission.controllers.jobs.actions import NOTHING, Action, JobPlan, PatchJob
 from admission.controllers.jobs.context import JobContext
 from admission.controllers.jobs.elastic import (
+    Counts,
     Slices,
     counts_of,
     lacks_pods,
@@ -151,22 +152,31 @@ class _JobPlanner:
             return with_class_missing(NOTHING, error)
 
     def _grown(self, current: Workload, following: Workload | None) -> JobPlan:
-        """Shrinks the slice that has quota with the job; creates or updates the next slice if the job lacks pods."""
+        """Shrinks the slice that has quota with the job; creates or updates the next slice if the job lacks pods.
+
+        The next slice is deleted or updated first: it would start on what the shrunk slice releases.
+        """
         wanted = counts_of(self._planner.pod_sets)
-        if (patch := shrunk(current, wanted)) is not None:
-            event = PlannedEvent("UpdatedWorkload", f"Updated not matching Workload for elastic job: {current.key}")
-            return JobPlan((PatchWorkload(current, patch, (event,)),))
-        if not lacks_pods(current, wanted):
-            if following is not None:
-                return self._deleted([following], "")
-            return self._planner.plan(current, correct=True)
+        lacking = lacks_pods(current, wanted)
+        if following is not None and not lacking:
+            return self._deleted([following], "").then(*self._shrunk(current, wanted))
         requested = with_counts(current.spec.pod_sets, wanted)
+        first = NOTHING if following is None else self._planner.updated_to(following, requested)
+        if less := self._shrunk(current, wanted):
+            return first.then(*less)
+        if not lacking:
+            return self._planner.plan(current, correct=True)
         if following is None:
             rest = self._planner.plan(current, correct=True)
             return rest if self._stops(rest) else rest.then(self._next_slice(current, requested))
-        first = self._planner.updated_to(following, requested)
         rest = self._planner.plan(current, correct=True)
         return JobPlan((*first.actions, *rest.actions), (*first.events, *rest.events), rest.again_in, rest.note)
+
+    @staticmethod
+    def _shrunk(current: Workload, wanted: Counts) -> tuple[PatchWorkload, ...]:
+        patch = shrunk(current, wanted)
+        event = PlannedEvent("UpdatedWorkload", f"Updated not matching Workload for elastic job: {current.key}")
+        return () if patch is None else (PatchWorkload(current, patch, (event,)),)
 
     @staticmethod
     def _stops(made: JobPlan) -> bool:

@@ -76,22 +76,26 @@ def settled(slices: Slices, now: float) -> SetPlan:
 
 
 def resized(current: Workload, following: Workload | None, wanted: Counts) -> SetPlan | None:
-    """Shrinks the slice with quota and updates the next slice; None if both match the set."""
-    if (patch := shrunk(current, wanted)) is not None:
-        return _patched(current, patch)
-    if following is None:
-        return None
-    if not lacks_pods(current, wanted):
-        return SetPlan(tuple(dropped(following)))
-    requested = with_counts(current.spec.pod_sets, wanted)
-    if counts_of(following.spec.pod_sets) == counts_of(requested):
-        return None
-    return _patched(following, {"spec": {"podSets": [pod_set.to_wire() for pod_set in requested]}})
+    """Shrinks the slice with quota and updates the next slice; None if both match the set.
+
+    The next slice is deleted or updated first: it would start on what the shrunk slice releases.
+    """
+    actions: list[PatchWorkload | DeleteWorkload] = []
+    if following is not None and not lacks_pods(current, wanted):
+        actions += dropped(following)
+    elif following is not None:
+        requested = with_counts(current.spec.pod_sets, wanted)
+        if counts_of(following.spec.pod_sets) != counts_of(requested):
+            patch = {"spec": {"podSets": [pod_set.to_wire() for pod_set in requested]}}
+            actions.append(_patched(following, patch))
+    if (less := shrunk(current, wanted)) is not None:
+        actions.append(_patched(current, less))
+    return SetPlan(tuple(actions)) if actions else None
 
 
-def _patched(workload: Workload, patch: dict[str, Any]) -> SetPlan:
+def _patched(workload: Workload, patch: dict[str, Any]) -> PatchWorkload:
     event = PlannedEvent("UpdatedWorkload", f"Updated not matching Workload for elastic job: {workload.key}")
-    return SetPlan((PatchWorkload(workload, patch, (event,)),))
+    return PatchWorkload(workload, patch, (event,))
 
 
 def example_of(pod: QueuedPod) -> dict[str, Any]:

@@ -14,23 +14,25 @@ from admission.controllers.projection import ProjectedMeta, ProjectedPod
 from admission.engine.model import ObjectRemoved, RemovedKind
 from api.assignment import encode
 from api.kube.store import Store
-from api.names import ELASTIC_JOB, HOSTNAME_LABEL
+from api.names import ELASTIC_JOB, HOSTNAME_LABEL, REPLACEMENT_FOR, WORKLOAD_SLICE_NAME
 from api.workloads import Workload
 from tests.admission.engine.cycle.test_kept_places import bound, shrunk
 from tests.admission.engine.cycle.test_moved_pods import places_of
 from tests.builders import condition
 
 
-def job(count: int, places: dict[str, int], annotations: dict[str, str], version: str = "1") -> Workload:
-    """The Workload `w` with these places, which requests so many pods now."""
+def job(
+    count: int, places: dict[str, int], annotations: dict[str, str], version: str = "1", name: str = "w"
+) -> Workload:
+    """The Workload with these places, which requests so many pods now."""
     placed = encode((HOSTNAME_LABEL,), [((host,), number) for host, number in places.items()])
     sets = [{"name": "main", "count": 4, "flavors": {}, "topologyAssignment": placed.to_wire()}]
     return Workload.from_wire(
         {
             "metadata": {
-                "name": "w",
+                "name": name,
                 "namespace": "",
-                "uid": "u",
+                "uid": f"u-{name}",
                 "resourceVersion": version,
                 "annotations": annotations,
             },
@@ -90,6 +92,21 @@ def test_places_are_written_once_the_pods_have_ended_and_not_beside_another_writ
     seen.woken = 0
     seen.pods.upsert(replace(seen.seen(0), bound=replace(bound("a", 0), workload="other")))
     assert seen.woken == 0
+
+
+def test_a_slice_that_was_admitted_and_is_deleted_does_not_end_the_checks_of_the_one_before_it() -> None:
+    """The job shrinks while its next slice is being admitted: that slice is deleted, and the older one is charged again."""
+    seen = Watching()
+    seen.workloads.upsert(job(2, BEFORE, ELASTIC))
+    next_slice = {**ELASTIC, WORKLOAD_SLICE_NAME: "w", REPLACEMENT_FOR: "/w"}
+    seen.workloads.upsert(job(4, BEFORE, next_slice, name="w2"))
+    seen.workloads.delete(job(4, BEFORE, next_slice, version="2", name="w2"))
+    assert list(seen.kept.decisions(())) == [], "four pods are bound"
+    for number in range(2):
+        seen.end(number)
+    [found] = seen.kept.decisions(())
+    assert found.workload == "w"
+    assert places_of(found.admission) == {"b": 2}
 
 
 @pytest.mark.parametrize(

@@ -167,20 +167,21 @@ def test_a_job_that_shrinks_gives_back_at_once(workers: int, count: int) -> None
     ]
 
 
-def test_a_job_that_no_longer_lacks_pods_takes_its_wish_back() -> None:
+@pytest.mark.parametrize("workers", [pytest.param(7, id="as many as run"), pytest.param(3, id="fewer")])
+def test_a_job_that_no_longer_lacks_pods_takes_its_wish_back_before_it_gives_back(workers: int) -> None:
+    """Else the slice that still waits would start on what the other one gives back."""
     job = cluster(12, 5, 12)
     workload = admitted(composed(job, RAY, AROUND), 7)
     running = started(job, workload)
     [made] = plan(running, RAY, [workload], AROUND, 0.0).actions
     assert isinstance(made, CreateWorkload)
-    less = resized(running, 7)
-    [patch] = plan(less, RAY, [workload, made.workload], AROUND, 0.0).actions
+    actions = plan(resized(running, workers), RAY, [workload, made.workload], AROUND, 0.0).actions
+    *_, deleted, patch = actions
+    assert isinstance(deleted, DeleteWorkload)
+    assert deleted.workload.key == made.workload.key
     assert isinstance(patch, PatchWorkload)
-    smaller = workload.model_copy(
-        update={"spec": workload.spec.model_copy(update={"pod_sets": RAY.pod_sets(resized(job, 7))})}
-    )
-    actions = plan(less, RAY, [smaller, made.workload], AROUND, 0.0).actions
-    assert [one.workload.key for one in actions if isinstance(one, DeleteWorkload)] == [made.workload.key]
+    assert patch.workload.key == workload.key
+    assert patch.patch["spec"]["podSets"][1]["count"] == max(workers, 5)
 
 
 @pytest.mark.parametrize(
