@@ -27,6 +27,7 @@ from admission.controllers.jobs.context import JobOptions
 from admission.controllers.jobs.controller_context import ControllerContext
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.lifecycle_metrics import LifecycleMetrics
+from admission.controllers.moves.move_controller import LatestStart, MoveController
 from admission.controllers.node_failures import FailureRules
 from admission.controllers.nodes import NodeController
 from admission.controllers.options import job_options, lifecycle_rules, shown
@@ -142,19 +143,26 @@ def deciding(shared: Shared) -> Deciding:
         shared.recorder,
         ExplanationLimits(section.explain_after, section.explain_period),
         sharing=sharing,
+        moves=section.moves,
         startable=lambda: readiness.startable(in_flight=False) if readiness else None,
     )
     waits = WaitReporter(writer, views, shared.recorder, section.wait_report_period, explainer=explainer)
     context = SchedulerContext(feed, ledger, queues, due, section, sharing, readiness)
     times = SolverTimes(views.workloads.objects.get)
     scheduler = Scheduler(writer, views, context, waits, shared.recorder, spent=times.spent)
-    forecasts: tuple[Run, ...] = ()
+    more: list[Run] = []
+    latest_start: LatestStart | None = None
     if section.forecasts:
         limits = ForecastLimits(section.forecast_period, section.explain_after)
-        forecasts = (("forecasts", Forecaster(writer, views, ledger, queues, limits).run),)
+        forecaster = Forecaster(writer, views, ledger, queues, limits)
+        latest_start = forecaster.latest_start
+        more.append(("forecasts", forecaster.run))
+    if section.moves:
+        moves = MoveController(writer, views, context, scheduler, shared.recorder, latest_start)
+        more.append(("moves", moves.run))
     part = ProcessPart(
         runs=(
-            *forecasts,
+            *more,
             ("scheduler", scheduler.run),
             ("wait reasons", waits.reconciler.run),
             ("explanations", explainer.reconciler.run),

@@ -29,6 +29,20 @@ FLAVOR_SPARE_HOSTS = Gauge(
     "Spare hosts of each ResourceFlavor that has a rule for them, by state: held or lacking.",
     ("flavor", "state"),
 )
+MOVES = owned(
+    Counter,
+    "stowage_moves",
+    "Running workloads that were given another place so that others fit, by ClusterQueue and outcome of the write.",
+    ("cluster_queue", "outcome"),
+)
+MOVE_PLANS = Counter(
+    "stowage_move_plans",
+    "Plans of moves, by result: Started, Done, Changed (the cluster changed first), or why there was none.",
+    ("result",),
+)
+MOVE_PLAN_SECONDS = Histogram(
+    "stowage_move_plan_seconds", "Seconds of computation of one plan of moves.", buckets=(0.01, 0.05, 0.1, 0.5, 1, 5)
+)
 REPEATED_PREEMPTIONS = owned(
     Counter,
     "stowage_repeated_preemptions",

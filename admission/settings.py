@@ -107,6 +107,13 @@ class ControllerSection(Section):
     forecast_period: float = Field(
         60.0, gt=0, description="seconds between two forecasts of all waiting workloads; more if one takes long"
     )
+    moves: bool = Field(
+        False,
+        description="move running workloads that allow it to other places so that a waiting workload gets its domain",
+    )
+    moves_after: float = Field(
+        30.0, ge=0, description="seconds that a workload waits for a place before others are moved for it"
+    )
     events_per_second: float = Field(
         10.0, gt=0, description="events sent per second; events of a burst are delayed instead of slowing admission"
     )

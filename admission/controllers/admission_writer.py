@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from enum import StrEnum
 
 from admission import metrics
 from admission.controllers import conditions
@@ -17,18 +18,27 @@ from admission.controllers.cluster_view import Views
 from admission.controllers.status import patch_status, read_again
 from admission.engine import convert_admissions
 from admission.engine.decision import Admit
+from admission.engine.moves.plans import Move
 from api.errors import Conflict, NotFound, ServerError, Unreachable
 from api.kube import tracing
 from api.kube.client import Kube
 from api.kube.events import EventRecorder, ref_to
 from api.kube.resources import WORKLOADS
 from api.meta import find_condition, is_true, parse_time
-from api.names import ADMITTED, EVICTED, FINISHED, QUOTA_RESERVED
+from api.names import ADMITTED, EVICTED, FINISHED, MINIMUM_RUN_TIME, MOVABLE, MOVE_COST, QUOTA_RESERVED
 from api.workloads import Admission, Workload, WorkloadStatus
 
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
+
+
+class MoveOutcome(StrEnum):
+    """What became of the write of a move: written; or the workload has left its place by itself; or it changed and stays."""
+
+    WRITTEN = "written"
+    LEFT = "left"
+    CHANGED = "changed"
 
 
 class AdmissionWriter:
@@ -93,6 +103,33 @@ class AdmissionWriter:
         self._recorder.record(ref_to(WORKLOADS, answer), "Normal", reason, text)
         return "written"
 
+    async def relocate(self, step: Move, seen: Workload, message: str) -> str:
+        """Writes the new place of a running workload, as it was `seen`, whose job stops then; see MoveOutcome."""
+        workload: Workload | None = self._views.workloads.objects.get(step.workload)
+        decision = Admit(step.workload, step.after)
+        while True:
+            if workload is None or workload.metadata.uid != seen.metadata.uid or not _runs(workload):
+                return MoveOutcome.LEFT
+            if conditions.is_moving(workload.status):
+                return MoveOutcome.WRITTEN  # the interrupted write had succeeded
+            admission = workload.status.admission
+            if admission is None or admission != seen.status.admission or _terms(workload) != _terms(seen):
+                return MoveOutcome.CHANGED
+            now, generation = self._now(), workload.metadata.generation
+            status = conditions.placed(_moved(workload.status, admission, decision)[0], now, generation)
+            status = conditions.moving(status, message, now, generation)
+            try:
+                answer = await patch_status(self._kube, workload, status)
+            except NotFound:
+                return MoveOutcome.LEFT
+            except (Conflict, Unreachable, ServerError) as why:
+                log.info("move to be written again: %s", why, extra={"workload": step.workload})
+                workload = await read_again(self._kube, self._views, workload)
+                continue
+            self._views.workloads.observe(answer)
+            self._recorder.record(ref_to(WORKLOADS, answer), "Normal", "Moving", message)
+            return MoveOutcome.WRITTEN
+
     def _admitted(self, workload: Workload, decision: Admit) -> WorkloadStatus:
         now, generation = self._now(), workload.metadata.generation
         admission = convert_admissions.to_status(decision.admission)
@@ -152,6 +189,11 @@ def _moved(status: WorkloadStatus, admission: Admission, decision: Admit) -> tup
     failed = [node.name for node in status.unhealthy_nodes if node.name not in used]
     repaired = admission.model_copy(update={"pod_set_assignments": assignments})
     return status.model_copy(update={"admission": repaired, "unhealthy_nodes": left}), failed
+
+
+def _terms(workload: Workload) -> tuple[str | None, ...]:
+    """Returns the annotations under which the workload agreed to be moved."""
+    return tuple(workload.metadata.annotations.get(key) for key in (MOVABLE, MOVE_COST, MINIMUM_RUN_TIME))
 
 
 def _may_reserve(workload: Workload) -> bool:

@@ -23,6 +23,7 @@ from api.names import (
     GANG_BOUND,
     HOSTS_HELD,
     LEVELS_KEPT,
+    MOVING,
     PLACEMENT,
     PREEMPTED,
     QUOTA_RESERVED,
@@ -31,6 +32,7 @@ from api.names import (
     WAITING_FOR_REPLACEMENT_PODS,
     AdmittedReason,
     EvictedReason,
+    MovingReason,
     PreemptionGateReason,
     WorkloadStateReason,
 )
@@ -102,7 +104,7 @@ def reserved(
     new = status.model_copy(update={"admission": admission, "conditions": kept})
     if status.resource_requests:
         new = new.model_copy(update={"resource_requests": ()})
-    for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
+    for kind in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES, MOVING):
         new = _off(new, kind, QUOTA_RESERVED, now, generation)
     message = "; ".join(filter(None, (f"Quota reserved in ClusterQueue {admission.cluster_queue}", note)))
     return with_condition(new, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now, generation)
@@ -151,6 +153,26 @@ def spare_hosts(status: WorkloadStatus, enough: bool, message: str, now: float, 
         return status
     reason = WorkloadStateReason.HOSTS_HELD if enough else WorkloadStateReason.TOO_FEW_HOSTS
     return with_condition(status, HOSTS_HELD, enough, reason, message, now, generation)
+
+
+def moving(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
+    """Sets Moving=True, together with the new places: the job stops, and starts anew there. Counts the move."""
+    new = with_condition(
+        without(status, UNSCHEDULABLE), MOVING, True, MovingReason.PLACE_HELD, message, now, generation
+    )
+    return new.model_copy(update={"scheduling_stats": _counted(status, MovingReason.MOVED, "")})
+
+
+def moved(status: WorkloadStatus, now: float, generation: int = 0) -> WorkloadStatus:
+    """Sets Moving=False: the job has left its old place."""
+    found = find_condition(status.conditions, MOVING)
+    message = "" if found is None else f"Previously: {found.message}"
+    return with_condition(status, MOVING, False, MovingReason.MOVED, message, now, generation)
+
+
+def is_moving(status: WorkloadStatus) -> bool:
+    """Reports whether the admitted job has to stop, to start anew at the place that its status names."""
+    return is_running(status) and is_true(status.conditions, MOVING)
 
 
 def preemption_gated(status: WorkloadStatus, message: str, now: float, generation: int = 0) -> WorkloadStatus:
@@ -227,7 +249,7 @@ def evicted(
     gates, clusters) is reset.
     """
     new = with_condition(status, EVICTED, True, eviction_reason(reason, cause), message, now, generation)
-    new = gates_opened(new, EVICTED, now, generation)
+    new = _off(gates_opened(new, EVICTED, now, generation), MOVING, EVICTED, now, generation)
     update: dict[str, object] = {"scheduling_stats": _counted(status, reason, cause)}
     if status.unhealthy_nodes:
         update["unhealthy_nodes"] = ()

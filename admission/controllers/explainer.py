@@ -26,6 +26,7 @@ from admission.engine.explain.explain import explain
 from admission.engine.explain.explanation import Explanation, Verdict
 from admission.engine.explain.wording import headline
 from admission.engine.ledger import Ledger
+from admission.engine.moves.hint import MoveHint, move_hint
 from admission.engine.queue.queues import PendingQueues
 from admission.engine.quota.fairness import FairSharingRules
 from admission.engine.reasons import Reason
@@ -60,7 +61,10 @@ class ExplanationLimits:
 
 
 class Explainer:
-    """Explains waiting workloads while its reconciler runs; `sharing` and `startable` are those of the scheduler."""
+    """Explains waiting workloads while its reconciler runs; `sharing` and `startable` are those of the scheduler.
+
+    `moves`: the controller makes moves.
+    """
 
     def __init__(
         self,
@@ -73,11 +77,12 @@ class Explainer:
         now: Callable[[], float] = time.time,
         *,
         sharing: FairSharingRules | None = None,
+        moves: bool = False,
         startable: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._kube, self._views, self._ledger, self._queues = kube, views, ledger, queues
         self._recorder, self._patience, self._now = recorder, patience or ExplanationLimits(), now
-        self._sharing, self._startable = sharing, startable
+        self._sharing, self._startable, self._moves = sharing, startable, moves
         self._reported: dict[str, tuple[str, float]] = {}
         self._interrupted: dict[str, int] = {}
         self.reconciler = Reconciler("explanations", self._explain, workers=1)
@@ -103,13 +108,21 @@ class Explainer:
             return
         inputs = DecisionInputs(self._queues, self._sharing, self._startable())
         explaining = partial(explain, self._ledger, pending, self._now(), budget=self._patience.budget, inputs=inputs)
-        turns = Turns(lambda pause: explaining(pause=pause), _TURN, _BETWEEN_TURNS)
+
+        def compute(pause: Callable[[], None]) -> tuple[Explanation, MoveHint | None]:
+            made = explaining(pause=pause)
+            lacks_place = made.verdict is Verdict.WAITS and made.reason == Reason.TOPOLOGY_PLACEMENT_FAILED
+            if not lacks_place:
+                return made, None
+            return made, move_hint(self._ledger, pending, self._now(), pause, enabled=self._moves)
+
+        turns = Turns(compute, _TURN, _BETWEEN_TURNS)
         try:
-            found = await turns.result()
+            found, hint = await turns.result()
             self._interrupted.pop(key, None)
             metrics.EXPLAIN_SECONDS.labels(found.verdict).observe(turns.spent)
             if found.verdict in (Verdict.WAITS, Verdict.CANNOT_RUN) and self._queues.workload(key) is not None:
-                await self._write(workload, found)
+                await self._write(workload, found, hint)
         except LookupError as missing:
             # State that the explanation had read disappeared during a pause.
             times = self._interrupted[key] = self._interrupted.get(key, 0) + 1
@@ -123,8 +136,10 @@ class Explainer:
             raise
         await asyncio.sleep(turns.spent * _REST)
 
-    async def _write(self, workload: Workload, found: Explanation) -> None:
+    async def _write(self, workload: Workload, found: Explanation, hint: MoveHint | None) -> None:
         code, text = code_of(found), headline(found)
+        if hint is not None:
+            text = f"{text}; {hint.text(enabled=self._moves)}"
         status = conditions.explained(workload.status, code, text, self._now(), workload.metadata.generation)
         before = find_condition(workload.status.conditions, EXPLANATION)
         if before is None or (before.reason, before.message) != (code, text):

@@ -120,6 +120,11 @@ class Forecaster:
         kind = RunKind(workload.queue) if found is None else _kind(found)
         return self._times.estimate(kind, workload.time_limit)
 
+    def latest_start(self, key: str) -> float | None:
+        """Returns the latest start (epoch seconds) that the waiting Workload was told; None if none is known."""
+        told = self._written.get(key)
+        return None if told is None else told.latest
+
     # ---- learning
 
     def _changed(self, change: Change[Workload]) -> None:

@@ -18,7 +18,7 @@ from api import assignment
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
-from api.names import ADMITTED, ELASTIC_JOB, EVICTED, FINISHED
+from api.names import ADMITTED, ELASTIC_JOB, EVICTED, FINISHED, MOVING
 from api.topology_assignment import TopologyAssignment
 from api.workloads import Workload
 
@@ -103,6 +103,7 @@ def _is_running(workload: Workload) -> bool:
         and is_true(states, ADMITTED)
         and not is_true(states, EVICTED)
         and not is_true(states, FINISHED)
+        and not is_true(states, MOVING)  # its pods are at the old place
     )
 
 

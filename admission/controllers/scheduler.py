@@ -66,6 +66,8 @@ class Scheduler:
         self._views, self._context, self._waits, self._recorder, self._now = views, context, waits, recorder, now
         self._spent = spent
         self._after: list[Callable[[], None]] = []
+        self._before: list[Callable[[], None]] = []
+        self._on_wait: list[Callable[[Wait], None]] = []
         self._log = DecisionLog(views.workloads.objects)
         views.workloads.add_handler(self._workload_changed)
         self._slots = asyncio.Semaphore(context.settings.writes)
@@ -86,6 +88,14 @@ class Scheduler:
         """Returns the failed nodes of workloads that are to be placed again before the next cycle."""
         return self._repairs.due(self._admitting)
 
+    def before_cycles(self, call: Callable[[], None]) -> None:
+        """Registers a callback to run once, when this replica has begun to lead and before its first cycle."""
+        self._before.append(call)
+
+    def on_wait(self, call: Callable[[Wait], None]) -> None:
+        """Registers a callback for each workload that a cycle lets wait."""
+        self._on_wait.append(call)
+
     def after_cycle(self, call: Callable[[], None]) -> None:
         """Registers a callback to run after each cycle."""
         self._after.append(call)
@@ -99,6 +109,9 @@ class Scheduler:
         context = self._context
         async with asyncio.TaskGroup() as writes:
             context.cycle_due.set()
+            await context.feed.settled()
+            for call in self._before:
+                call()
             while True:
                 await self._wait()
                 await context.feed.settled()
@@ -175,6 +188,8 @@ class Scheduler:
             case Wait():
                 wait = WaitReason(decision.reason, decision.message, decision.requested, decision.never, decision.gated)
                 self._waits.waits(decision.workload, wait)
+                for call in self._on_wait:
+                    call(decision)
             case Reject():
                 self._waits.waits(decision.workload, WaitReason(decision.reason, decision.message, {}))
             case Preempt():
@@ -200,17 +215,23 @@ class Scheduler:
         self._context.feed.hold(key)
         task = self._admitting[key] = writes.create_task(write, name=f"admit {key}")
 
-        def ended(_: asyncio.Task[None]) -> None:
-            # However the write ends, also by the loss of the Lease or before it began, the next term starts from what the
-            # watch shows.
-            self._admitting.pop(key, None)
-            self._context.feed.let_go(key)
-            self._repairs.written(key)
-            self._kept.written(key)
-            if self._context.readiness is not None:
-                self._context.readiness.settled(bool(self._admitting))
+        task.add_done_callback(lambda _: self._ended(key))
 
-        task.add_done_callback(ended)
+    def _ended(self, key: str) -> None:
+        # However the write ends, also by the loss of the Lease or before it began, the next term starts from what the watch
+        # shows.
+        self._admitting.pop(key, None)
+        self._context.feed.let_go(key)
+        self._repairs.written(key)
+        self._kept.written(key)
+        if self._context.readiness is not None:
+            self._context.readiness.settled(bool(self._admitting))
+
+    def writing(self, key: str, task: asyncio.Task[None]) -> None:
+        """Counts the task as a write of the workload, as if the scheduler had begun it: nothing else is written meanwhile."""
+        self._context.feed.hold(key)
+        self._admitting[key] = task
+        task.add_done_callback(lambda _: self._ended(key))
 
     async def _admit(self, decision: Admit) -> None:
         await self._counted(decision.workload, self._writer.admit(decision))

@@ -105,7 +105,7 @@ def workload(
             one_pod=w.of_one_pod,
             replaces=replaces,
             pod_labels=sorted_labels(_owner_labels(w)),
-            moves=terms_of_workload(meta.annotations),
+            moves=terms_of_workload(w),
         )
 
 

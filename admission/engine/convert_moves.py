@@ -6,22 +6,47 @@ A value that cannot be read makes nothing fail: the workload runs and is not mov
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 from admission.engine import model
 from api import moves
+from api.meta import find_condition, parse_time
+from api.names import IS_GROUP_WORKLOAD, MOVING, MovingReason
+from api.workloads import Workload, WorkloadStatus
 
 
-def terms_of_workload(annotations: Mapping[str, str]) -> model.MoveTerms:
-    """Returns the terms of a Workload; not movable if one of its annotations cannot be read."""
-    if not any(key in annotations for key in moves.KEYS_OF_JOBS):
-        return model.NO_TERMS
-    return _terms(moves.of_workload(annotations))
+def terms_of_workload(w: Workload) -> model.MoveTerms:
+    """Returns the terms of a Workload; not movable if one of its annotations cannot be read, or if it is of plain pods."""
+    annotations = w.metadata.annotations
+    if IS_GROUP_WORKLOAD in annotations:
+        terms = _OF_PODS
+    elif any(key in annotations for key in moves.KEYS_OF_JOBS):
+        terms = _terms(moves.of_workload(annotations))
+    else:
+        terms = model.NO_TERMS
+    return _with_history(terms, w.status)
+
+
+def _with_history(terms: model.MoveTerms, status: WorkloadStatus) -> model.MoveTerms:
+    """Adds when and how often the workload was moved, which its status says."""
+    found = find_condition(status.conditions, MOVING)
+    if found is None:
+        return terms
+    counts = status.scheduling_stats.evictions if status.scheduling_stats else ()
+    times = sum(one.count for one in counts if one.reason == MovingReason.MOVED)
+    moved = parse_time(found.last_transition_time)
+    return replace(terms, moved=moved, moves=max(1, times), moving=found.status == "True")
 
 
 def terms_of_queue(annotations: Mapping[str, str]) -> tuple[model.MoveTerms, int | None]:
     """Returns the terms of a ClusterQueue's workloads, and how many may be moved a day; none if that cannot be read."""
     found = moves.of_queue(annotations)
     return _terms(found), 0 if found.faults else found.per_day
+
+
+_OF_PODS: Final = model.MoveTerms(movable=False)
+"""Nothing starts the plain pods of a group anew."""
 
 
 def _terms(found: moves.MoveAnnotations) -> model.MoveTerms:

@@ -46,6 +46,7 @@ from admission.engine.topology.neighbours.counts import Steps
 from admission.engine.topology.queries import PlacementQueries
 
 _SPARE: Final = " (spare hosts)"
+_PLACE: Final = " (place)"
 _FLAVOR: Final = "flavor "
 
 
@@ -300,6 +301,10 @@ class Ledger:
         """Yields what is held as spare hosts of workloads and flavors, with its admission, by key."""
         yield from (w for key in sorted(self._held) if key.endswith(_SPARE) and (w := self.workload(key)) is not None)
 
+    def held_places(self) -> Iterator[Workload]:
+        """Yields the places that are held for waiting workloads, with the admission of each, by key."""
+        yield from (w for key in sorted(self._held) if key.endswith(_PLACE) and (w := self.workload(key)) is not None)
+
     def footprint(self, key: str) -> Footprint:
         """Returns the amounts that `simulate_removal` would free for the workload under this key."""
         return footprint(self._capacity, taken(self._allocations, self._capacity, key))
@@ -368,6 +373,11 @@ def spare_key(key: str) -> str:
     return key + _SPARE
 
 
+def place_key(key: str) -> str:
+    """Returns the key under which a place is held for the waiting workload; no Workload has such a name."""
+    return key + _PLACE
+
+
 def flavor_spare_key(flavor: str, domain: Sequence[str]) -> str:
     """The key under which the spare hosts of a domain are held for all workloads; no Workload has such a name."""
     return f"{_FLAVOR}{flavor} {'/'.join(domain)}{_SPARE}"
@@ -380,7 +390,7 @@ def is_flavor_spare(key: str) -> bool:
 
 def owner_of(key: str) -> str:
     """Returns the workload whose end releases the charge under this key; for spare hosts, the one that requested them."""
-    return key.removesuffix(_SPARE)
+    return key.removesuffix(_SPARE).removesuffix(_PLACE)
 
 
 def _takes(workload: Workload) -> list[tuple[str, dict[str, int], PodFacts]]:

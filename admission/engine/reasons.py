@@ -78,6 +78,12 @@ class Reason(StrEnum):
         ReasonOwner.ENGINE,
         True,
     )
+    WAITING_FOR_MOVED = (
+        "WaitingForMovedWorkloads",
+        "its place is held, and the workloads that leave it for other places have not released it yet",
+        ReasonOwner.ENGINE,
+        True,
+    )
     REPEATED_PREEMPTION = (
         "RepeatedPreemption",
         "it preempted the same workload twice within ten minutes without running: it waits before it may do so again",

@@ -70,9 +70,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     `at` is in epoch seconds. `workloads` are admitted, `pending` wait. `evictions` has the latest eviction of each pair of
     workloads. `spares` holds the spare hosts of workloads and flavors; `spares_settled` names workloads that lack some,
-    while no capacity has become free since. `unforeseen` names heads of queues with backfill whose start is unknown.
-    `failed` maps running workloads to failed nodes that are to be replaced. With `one_by_one`, a workload is admitted only
-    when the pods of all others are ready; `unready` names workloads whose pods are not.
+    while no capacity has become free since. `places` are held for waiting workloads while others leave them. `unforeseen`
+    names heads of queues with backfill whose start is unknown. `failed` maps running workloads to failed nodes that are to
+    be replaced. With `one_by_one`, a workload is admitted only when the pods of all others are ready; `unready` names
+    workloads whose pods are not.
     """
 
     format: str = FORMAT
@@ -102,6 +103,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     spares: tuple[Workload, ...] = ()
     flavor_spares: tuple[FlavorSparesRecord, ...] = ()
     spares_settled: tuple[str, ...] = ()
+    places: tuple[Workload, ...] = ()
     failed: dict[str, tuple[str, ...]] = {}
     one_by_one: bool = False
     unready: tuple[str, ...] = ()
@@ -199,6 +201,7 @@ def capture(
         spares=tuple(map(_finite, state.ledger.spare_holds())),
         flavor_spares=flavor_spares_records(state.ledger),
         spares_settled=tuple(spare_hosts.settled(state.ledger)),
+        places=tuple(map(_finite, state.ledger.held_places())),
         failed={key: tuple(nodes) for key, nodes in (failed or {}).items()},
         one_by_one=unready is not None,
         unready=tuple(sorted(unready or ())),
@@ -229,6 +232,9 @@ def from_snapshot(snapshot: Snapshot) -> World:
         world.apply(event)
     world.ledger.set_assumed_pods({(room.workload, room.pod_set, room.domain): room.nodes for room in snapshot.rooms})
     hold_spares(world.ledger, map(_endless, snapshot.spares), snapshot.flavor_spares, snapshot.spares_settled)
+    for place in map(_endless, snapshot.places):
+        if place.admission is not None:
+            world.ledger.hold(replace(place, admission=None), place.admission)
     for workload in snapshot.pending:
         world.apply(_endless(workload))
     world.queues.due(snapshot.at)  # a workload may have been refused again after its backoff ended

@@ -49,6 +49,8 @@ LEVELS_KEPT: Final = f"{STOWAGE}/TopologyKept"
 """On Workloads: the required topology holds; False while changed node labels violate it."""
 HOSTS_HELD: Final = f"{STOWAGE}/SpareHosts"
 """On Workloads: the requested spare hosts are held in reserve; False while there are fewer."""
+MOVING: Final = f"{STOWAGE}/Moving"
+"""On Workloads: the job stops to start anew at its new place, which the status names already; False since it has stopped."""
 
 # ---- conditions of other objects
 ACTIVE: Final = "Active"
@@ -226,6 +228,15 @@ class WorkloadStateReason:
     """stowage.dev/SpareHosts is True."""
     TOO_FEW_HOSTS: Final = "TooFewHosts"
     """stowage.dev/SpareHosts is False."""
+
+
+class MovingReason:
+    """Reasons of stowage.dev/Moving; an eviction also sets it to False, with its own name as reason."""
+
+    PLACE_HELD: Final = "PlaceHeld"
+    """The new place is held for it; the message says for what it leaves the old one."""
+    MOVED: Final = "Moved"
+    """The job has left its old place. The time of this transition begins its next minimum run time."""
 
 
 class ActiveReason:

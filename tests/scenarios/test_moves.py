@@ -14,8 +14,9 @@ from rich.console import Console
 from admission.cli import defrag as command
 from admission.world.rules import WorldRules
 from api.kube.resources import JOBS
-from api.names import MINIMUM_RUN_TIME, MOVABLE, PREFER_TOPOLOGY, REQUIRE_TOPOLOGY
-from tests.scenarios.site import RACK, Site
+from api.meta import find_condition
+from api.names import EXPLANATION, MINIMUM_RUN_TIME, MOVABLE, PREFER_TOPOLOGY, REQUIRE_TOPOLOGY
+from tests.scenarios.site import RACK, Site, eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -32,8 +33,11 @@ async def plans(here: Site) -> list[dict[str, Any]]:
     return [one for one in found if f" {here.name}/" in one["target"]]
 
 
-async def fragmented(here: Site, terms: dict[str, str]) -> None:
-    """Three racks of 8 cpus, in each a job that leaves less than a whole rack; `small`, of three pods, may be split."""
+async def fragmented(here: Site, terms: dict[str, str], *, waits: bool = True) -> None:
+    """Three racks of 8 cpus, in each a job that leaves less than a whole rack; `small`, of three pods, may be split.
+
+    `waits`: returns once the gang says why it waits.
+    """
     await here.open({"b1": {"r1": 2, "r2": 2, "r3": 2}})
     await here.submit(here.job("first", 8, {REQUIRE_TOPOLOGY: RACK}))
     await here.running("first", 8)
@@ -44,7 +48,8 @@ async def fragmented(here: Site, terms: dict[str, str]) -> None:
         await here.submit(here.job(name, 6, {REQUIRE_TOPOLOGY: RACK}))
         await here.running(name, 6)
     await here.submit(here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}))
-    await here.waits("gang", "TopologyPlacementFailed", "allows to fit only 5 out of 8 pod(s)")
+    if waits:
+        await here.waits("gang", "TopologyPlacementFailed", "allows to fit only 5 out of 8 pod(s)")
 
 
 async def test_what_is_planned_is_true_when_a_user_does_it(site: MakeSite) -> None:
@@ -67,3 +72,14 @@ async def test_a_job_that_did_not_agree_is_not_moved(site: MakeSite) -> None:
     (found,) = await plans(here)
     assert found["noPlan"]["reason"] == "NotMovable"
     assert found["noPlan"]["stays"] == {"not declared movable": 3}
+
+    async def told() -> str | None:
+        workload = await here.workload_of("gang")
+        explained = None if workload is None else find_condition(workload.status.conditions, EXPLANATION)
+        return explained.message if explained is not None and "would leave" in explained.message else None
+
+    text, small = await eventually("the status says what would free a rack", told), await here.workload_of("small")
+    assert small is not None
+    assert f"{small.key} would leave b1/r2 for other places" in text
+    assert f'stowage.dev/movable: "true" were on {small.key} or on ClusterQueue {here.name}' in text
+    assert "controller.moves were on" in text

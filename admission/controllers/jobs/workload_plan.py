@@ -126,6 +126,8 @@ class WorkloadPlanner:
             return leaving
         if self.lost_admission(workload):
             return self.stopped(workload, NOT_ADMITTED)[0]
+        if conditions.is_moving(workload.status):
+            return self._moving(workload)
         if correct and (follow := self._followed(workload)) != NOTHING:
             return follow
         if is_true(state, names.ADMITTED):
@@ -166,6 +168,15 @@ class WorkloadPlanner:
         if kept is not None:
             return stop_keeping(stop, kept - self.now)
         return stop if stop.actions else None
+
+    def _moving(self, workload: Workload) -> JobPlan:
+        """Stops a job that has another place by now; once it is at rest the move is over, and the job starts as admitted."""
+        found = find_condition(workload.status.conditions, names.MOVING)
+        stop, at_rest = self.stopped(workload, found.message if found else "")
+        if not at_rest:
+            return stop
+        done = conditions.moved(workload.status, self.now, workload.metadata.generation)
+        return stop.then(SetStatus(workload, done, (PlannedEvent("Moved", "The job has left its old place"),)))
 
     def _followed(self, workload: Workload) -> JobPlan:
         """Updates queue, priority class and time limit of a suspended job; with quota, only the annotations about moves

@@ -34,6 +34,7 @@ from admission.engine.cycle.gangs import GangGroups, is_grouped
 from admission.engine.cycle.group_decisions import GroupDecisions
 from admission.engine.cycle.head_hints import HeadHints
 from admission.engine.cycle.head_order import ClassicalOrder, FairOrder, Head, HeadOrder
+from admission.engine.cycle.held_places import PLACE_HELD, lifted
 from admission.engine.cycle.kept_quota import KeptQuota, keeps
 from admission.engine.cycle.nominate import DEFERRED, Nominator
 from admission.engine.cycle.nomination import Nomination
@@ -187,6 +188,11 @@ class _Cycle:
 
     def _consider(self, head: Head) -> Decision | None:
         """Returns the decision on a head; None if its evaluation shows that other heads come first."""
+        with lifted(self._ledger, head.workload.key) as held:
+            return self._decide(head, held=held)
+
+    def _decide(self, head: Head, *, held: bool) -> Decision | None:
+        """Decides like `_consider`. `held`: a place was held for the head, and counts as free for it; it evicts nothing."""
         workload = head.workload
         self._reservations.drop(workload.key)  # a head has no reservation: it was dropped, maybe in this cycle
         if workload.gang is not None:
@@ -213,6 +219,8 @@ class _Cycle:
             return None
         assignment = self._assign(head, queue)
         if assignment.mode < Mode.FIT or not self._reservations.leave_quota_for(queue.name, assignment):
+            if held:
+                return self._outcomes.wait(head, queue, Reason.WAITING_FOR_MOVED, PLACE_HELD)
             return self._make_room(head, queue, assignment)
         if self._order.goes_back(head, assignment.level):
             return None
@@ -232,7 +240,7 @@ class _Cycle:
         has_quota = self._ledger.admission(workload.key) is not None
         if queue is not None and not has_quota and self._cannot_evaluate(workload, queue) is None:
             # A head that cannot be evaluated comes next at once, and raises there.
-            with suppress(Exception):
+            with suppress(Exception), lifted(self._ledger, workload.key):
                 self._assign(head, queue)
 
     def _assign(self, head: Head, queue: ClusterQueue) -> FlavorAssignment:

@@ -12,7 +12,7 @@ class MoveTerms:
     `movable`: the workload may be moved; not without this. `cost` is the whole seconds that each of its devices loses by a
     move besides the work since the last checkpoint (at least 0). `minimum_run` is the seconds that it runs undisturbed after
     its start and after each move (at least 0). `checkpoint` is when the job last saved its work, `moved` when it was last
-    moved, both in epoch seconds, None for never.
+    moved, both in epoch seconds, None for never. `moves` is how often it was moved, `moving` whether it is on its way.
     """
 
     movable: bool | None = None
@@ -20,6 +20,8 @@ class MoveTerms:
     minimum_run: int | None = None
     checkpoint: float | None = None
     moved: float | None = None
+    moves: int = 0
+    moving: bool = False
 
 
 NO_TERMS = MoveTerms()

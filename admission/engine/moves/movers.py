@@ -8,7 +8,7 @@ and the declared seconds of a restart, for each device.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,6 +21,10 @@ MINIMUM_RUN: Final = 600
 _DAY: Final = 86_400
 _MOST_LOST: Final = 10 * 366 * 86_400
 """A longer time without a checkpoint counts as ten years, so that a wrong clock gives no boundless cost."""
+
+
+def no_pause() -> None:
+    """Goes on without a pause."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,16 +55,26 @@ class Movers:
         return dict(Counter(why for key, why in self.stays.items() if _uses(ledger.admission(key), flavors)))
 
 
-def movers_of(ledger: Ledger, now: float, left: Mapping[str, int]) -> Movers:
+def movers_of(
+    ledger: Ledger,
+    now: float,
+    left: Mapping[str, int],
+    *,
+    bound: bool = False,
+    anyone: bool = False,
+    pause: Callable[[], None] = no_pause,
+) -> Movers:
     """Returns the workloads that may be moved at `now` (epoch seconds).
 
-    `left` is the number of moves that each ClusterQueue may still make today; a queue that is not in it has no limit.
+    `left` is the number of moves that each ClusterQueue may still make today; a queue that is not in it has no limit. `bound`:
+    only workloads whose pods are all bound. `anyone`: as if all of them allowed it.
     """
     found: dict[str, Mover] = {}
     stays: dict[str, str] = {}
     held = ledger.held()
     for key in sorted(ledger.admissions.keys() - held):
-        mover = _mover(ledger, key, now, left)
+        pause()
+        mover = mover_of(ledger, key, now, left, bound=bound, anyone=anyone)
         if isinstance(mover, Mover):
             found[key] = mover
         else:
@@ -74,13 +88,21 @@ def _uses(admission: Admission | None, flavors: Collection[str]) -> bool:
 
 
 def moves_left(ledger: Ledger, now: float) -> dict[str, int]:
-    """Returns the number of moves that each ClusterQueue may still make today; queues without a limit are not in it."""
+    """Returns the number of moves that each ClusterQueue may still make today; queues without a limit are not in it.
+
+    Only the last move of a workload has a time: the earlier ones of a workload that was moved today count as of today.
+    """
     limits = {name: q.moves_per_day for name in _queues(ledger) if (q := ledger.quota.spec(name)) is not None}
     left = {name: limit for name, limit in limits.items() if limit is not None}
     for name in left:
-        moved = (allocation.workload.moves.moved for allocation in ledger.charged_to(name))
-        left[name] = max(0, left[name] - sum(at is not None and now - at < _DAY for at in moved))
+        terms = (allocation.workload.moves for allocation in ledger.charged_to(name))
+        left[name] = max(0, left[name] - sum(one.moves for one in terms if moved_today(one.moved, now)))
     return left
+
+
+def moved_today(at: float | None, now: float) -> bool:
+    """Reports whether a move at that time counts for the budget of the day that ends now."""
+    return at is not None and now - at < _DAY
 
 
 def _queues(ledger: Ledger) -> list[str]:
@@ -96,14 +118,21 @@ def terms_of(workload: Workload, queue: ClusterQueue | None) -> MoveTerms:
         minimum_run=general.minimum_run if own.minimum_run is None else own.minimum_run,
         checkpoint=own.checkpoint,
         moved=own.moved,
+        moves=own.moves,
+        moving=own.moving,
     )
 
 
-def _mover(ledger: Ledger, key: str, now: float, left: Mapping[str, int]) -> Mover | str:
+def mover_of(
+    ledger: Ledger, key: str, now: float, left: Mapping[str, int], *, bound: bool = False, anyone: bool = False
+) -> Mover | str:
+    """Returns the workload as a mover, or why it may not be moved; arguments as of `movers_of`."""
     workload, admission = ledger.workload(key), ledger.admission(key)
     if workload is None or admission is None:
         return "not admitted"
     terms = terms_of(workload, ledger.quota.spec(admission.cluster_queue))
+    if anyone:
+        terms = replace(terms, movable=True)
     if (why := _stays(workload, terms, now)) is not None:
         return why
     if left.get(admission.cluster_queue, 1) <= 0:
@@ -113,6 +142,8 @@ def _mover(ledger: Ledger, key: str, now: float, left: Mapping[str, int]) -> Mov
         return "not placed by topology"
     if any(request.spare_hosts for request in requests):
         return "holds spare hosts"
+    if bound and not _all_bound(ledger, key):
+        return "its pods do not all run"
     size = sum(request.count * _of_pod(request.pod_set) for request in requests)
     return Mover(workload, admission, requests, size * ((terms.cost or 0) + _lost_seconds(workload, terms, now)), size)
 
@@ -123,11 +154,24 @@ def _stays(workload: Workload, terms: MoveTerms, now: float) -> str | None:
         return "not declared movable"
     if workload.evicted or workload.admitted is None:
         return "not running"
+    if terms.moving:
+        return "on its way to another place"
     if workload.one_pod or workload.replaces or workload.gang is not None:
         return "of plain pods, which nothing starts anew, or of an elastic job that grows"
     since = max(workload.admitted, terms.moved or workload.admitted)
     minimum = MINIMUM_RUN if terms.minimum_run is None else terms.minimum_run
     return "within its minimum run time" if now - since < minimum else None
+
+
+def _all_bound(ledger: Ledger, key: str) -> bool:
+    """Reports whether the workload's bound pods are exactly those of its admission, each at its place.
+
+    A pod that is not bound is counted by the assignment alone, and would come to the old place when the assignment is gone.
+    """
+    allocation = ledger.allocations.by_workload.get(key)
+    return allocation is not None and all(
+        len(entry.covered) == entry.count and not entry.excess for entry in allocation.entries.values()
+    )
 
 
 def _lost_seconds(workload: Workload, terms: MoveTerms, now: float) -> int:

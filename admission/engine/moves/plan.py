@@ -10,7 +10,7 @@ The ledger is unchanged. The same ledger, time and options always give the same 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,7 +22,7 @@ from admission.engine.flavors.search import Scope
 from admission.engine.ledger import Ledger
 from admission.engine.model import PlacementRequest, Workload, to_text
 from admission.engine.moves.holding import Holding
-from admission.engine.moves.movers import Movers, devices, movers_of
+from admission.engine.moves.movers import Movers, devices, movers_of, no_pause
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
 from admission.engine.moves.search import BestMoves, DomainSearch, search
 from admission.engine.requests import placement_requests
@@ -37,13 +37,19 @@ MOST_FLAVORS: Final = 8
 class PlanOptions:
     """Limits of a plan. `left` is the number of moves that each ClusterQueue may still make today; others have no limit.
 
-    `budget` bounds the sets that are examined. `wait` is how many seconds the gang would wait without moves, None if unknown:
-    a plan that loses more work than the gang loses in that time is not returned.
+    `budget` bounds the sets that are examined. `wait` is how many seconds the gang would wait without moves, None if
+    unknown: a plan that loses more work than the gang loses in that time is not returned. `bound`: only workloads whose
+    pods are all bound move. `anyone`: all move, as if they allowed it. `pause` is called often, outside of trials; the
+    ledger may change meanwhile, so that the plan must be checked before it is carried out (commit.py), and a domain or
+    workload that disappears may raise LookupError.
     """
 
     left: Mapping[str, int] = field(default_factory=dict)
     budget: int = BUDGET
     wait: float | None = None
+    bound: bool = False
+    anyone: bool = False
+    pause: Callable[[], None] = no_pause
 
 
 def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None = None) -> MovePlan | NoPlan:
@@ -57,12 +63,13 @@ def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None
     if gang.gang is not None and (gang.gang.joins or len(gang.gang.together) > 1):
         return NoPlan(NoPlanReason.NOT_COUNTED, "it starts together with other gangs, for which no moves are planned")
     refused: dict[tuple[str, str], str] = {}
-    movers, why = movers_of(ledger, now, options.left), None
+    movers, why = _movers(ledger, now, options), None
     for _ in range(MOST_FLAVORS):
         found = flavors_of(ledger, gang, queue, Scope(refused))
         if found.mode < Mode.FIT:
             break
         requests = placement_requests(gang, queue, found, ledger.flavors, now)
+        options.pause()
         result = place(ledger, requests)
         if result.fits:
             return NoPlan(NoPlanReason.FITS, "it fits without moves")
@@ -72,6 +79,10 @@ def plan(ledger: Ledger, gang: Workload, now: float, options: PlanOptions | None
             return _worth(planned, gang, options)
         why = why or planned
     return why or NoPlan(NoPlanReason.QUOTA, found.message())
+
+
+def _movers(ledger: Ledger, now: float, options: PlanOptions) -> Movers:
+    return movers_of(ledger, now, options.left, bound=options.bound, anyone=options.anyone, pause=options.pause)
 
 
 def _on_flavors(
@@ -91,6 +102,7 @@ def _on_flavors(
         return NoPlan(NoPlanReason.TOO_LITTLE_FREE, short, stays)
     if not movers.by_key:
         return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved", stays)
+    options.pause()
     gains = ledger.placement.eviction_gains(requests, list(movers.by_key))
     if gains is None:
         text = "the capacity that moves would free cannot be counted: spare hosts, pod terms, or pods that stay"
@@ -108,7 +120,8 @@ def _on_flavors(
         )
         for domain in gains.domains
     ]
-    best, holding = BestMoves(options.budget), Holding(ledger, requests)
+    best, holding = BestMoves(options.budget, pause=options.pause), Holding(ledger, requests)
+    options.pause()
     search(searches, holding, best)
     if best.held is None:
         return _none_found(best, stays)

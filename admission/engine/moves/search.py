@@ -15,7 +15,7 @@ proved. The same holds for domains that the budget left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -24,7 +24,7 @@ from typing import Final
 
 from admission.engine.decision import Certificate, Proof
 from admission.engine.moves.holding import Held, Holding
-from admission.engine.moves.movers import Mover
+from admission.engine.moves.movers import Mover, no_pause
 from admission.engine.topology.eviction_gains import CandidateDomain
 
 MoveCost = tuple[int, int]
@@ -36,7 +36,10 @@ PLACEMENT: Final = 25
 
 @dataclass(slots=True)
 class BestMoves:
-    """The best set so far, the budget, the floors of what is not proved, and whether room for movers was what lacked."""
+    """The best set so far, the budget, the floors of what is not proved, and whether room for movers was what lacked.
+
+    `pause` is called between two sets.
+    """
 
     budget: int
     cost: MoveCost | None = None
@@ -44,6 +47,7 @@ class BestMoves:
     expanded: int = 0
     floors: list[MoveCost] = field(default_factory=list)
     crowded: bool = False
+    pause: Callable[[], None] = no_pause
 
     def beaten_by(self, cost: MoveCost) -> bool:
         """Reports whether a set of this cost would be better."""
@@ -159,6 +163,7 @@ class DomainSearch:
             return
         for index in range(start, len(self._line)):
             best.expanded += 1
+            best.pause()
             rest = self._bound(index, missing)
             if best.spent or rest is None or not best.beaten_by(_sum(cost, rest)):
                 return
@@ -202,6 +207,7 @@ def search(searches: Sequence[DomainSearch], holding: Holding, best: BestMoves) 
     """Searches the domains, lowest floor first; `best` has the result."""
     line = list(searches)
     while line:
+        best.pause()
         line = [one for one in line if one.floor is not None and best.beaten_by(one.floor)]
         if not line:
             return

@@ -31,11 +31,12 @@ def vacate(
     number = None if tree is None else tree.level_of(level)
     if tree is None or number is None:
         return NoPlan(NoPlanReason.NEVER, f"flavor {flavor} has no level {level}")
-    movers = movers_of(ledger, now, options.left)
+    movers = movers_of(ledger, now, options.left, bound=options.bound, pause=options.pause)
     stays = movers.staying(ledger, {flavor})
     best, holding = BestMoves(options.budget), Holding(ledger, ())
     found: Values = ()
     for cost, path, inside in _candidates(ledger, tree, flavor, number, movers, options.left):
+        options.pause()
         if not best.beaten_by(cost):
             break
         if best.spent:

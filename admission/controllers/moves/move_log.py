@@ -1,0 +1,41 @@
+"""The moves of the last 24 hours by ClusterQueue, for the budgets of the queues (`stowage.dev/moves-per-day`).
+
+The ledger counts the moves of workloads that run; this log also has those of workloads that have finished. After a restart it
+begins with the statuses of all Workloads, so only Workloads that were deleted meanwhile are missing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+
+from admission.engine.convert_moves import terms_of_workload
+from admission.engine.moves.movers import moved_today
+from api.workloads import Workload
+
+
+class MoveLog:
+    """The moves, oldest first."""
+
+    def __init__(self) -> None:
+        self._moves: deque[tuple[float, str]] = deque()
+
+    def read(self, workloads: Iterable[Workload], now: float) -> None:
+        """Begins with what the statuses say: if the last move of a Workload is of today, all of its moves count."""
+        found = []
+        for workload in workloads:
+            terms, admission = terms_of_workload(workload), workload.status.admission
+            if admission is not None and terms.moved is not None and moved_today(terms.moved, now):
+                found += [(min(terms.moved, now), admission.cluster_queue)] * terms.moves
+        self._moves = deque(sorted(found))
+
+    def add(self, queue: str, now: float) -> None:
+        """Records a move of a workload of the queue."""
+        self._moves.append((now, queue))
+
+    def left(self, limits: Mapping[str, int | None], now: float) -> dict[str, int]:
+        """Returns how many moves each queue with a limit may still make."""
+        while self._moves and not moved_today(self._moves[0][0], now):
+            self._moves.popleft()
+        made = Counter(queue for _, queue in self._moves)
+        return {queue: max(0, limit - made[queue]) for queue, limit in limits.items() if limit is not None}

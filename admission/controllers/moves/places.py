@@ -1,0 +1,80 @@
+"""The places that are held for waiting workloads while others leave them, and when each hold ends.
+
+A hold ends when its workload starts or leaves the queue; when the movers have left and the workload has not started within
+`GRACE` seconds, since something else is in its way; and after `LONGEST` seconds in any case, such as for pods that do not end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from admission.controllers import conditions
+from admission.controllers.cluster_view import Views
+from admission.engine.cycle.held_places import drop_place
+from admission.engine.ledger import Ledger
+from admission.engine.queue.queues import PendingQueues
+
+GRACE: Final = 30.0
+LONGEST: Final = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPlace:
+    """A place held since `since`; `left` is when the last mover had left it (both epoch seconds), None before."""
+
+    movers: tuple[str, ...]
+    since: float
+    left: float | None = None
+
+
+class HeldPlaces:
+    """The holds by waiting workload."""
+
+    def __init__(self, views: Views, ledger: Ledger, queues: PendingQueues) -> None:
+        self._views, self._ledger, self._queues = views, ledger, queues
+        self._held: dict[str, HeldPlace] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._held
+
+    def add(self, key: str, movers: tuple[str, ...], now: float) -> None:
+        """Notes that a place is held for the workload."""
+        self._held[key] = HeldPlace(movers, now)
+
+    def drop(self, key: str) -> None:
+        """Ends the hold, so that others may use the place."""
+        self._held.pop(key, None)
+        if drop_place(self._ledger, key):
+            self._queues.lines.requeue(tuple(self._queues.lines.by_queue))
+
+    def started(self) -> list[str]:
+        """Ends the holds of workloads that wait no longer; returns those that have started."""
+        gone = [key for key in self._held if key not in self._queues]
+        found = [key for key in gone if self._ledger.admission(key) is not None]
+        for key in gone:
+            self.drop(key)
+        return found
+
+    def overdue(self, now: float) -> list[str]:
+        """Ends the holds that have lasted too long; returns their workloads."""
+        found = []
+        for key, held in list(self._held.items()):
+            if held.left is None and not any(map(self._leaves, held.movers)):
+                held = self._held[key] = replace(held, left=now)
+            if now - held.since > LONGEST or (held.left is not None and now - held.left > GRACE):
+                found.append(key)
+                self.drop(key)
+        return found
+
+    def _leaves(self, key: str) -> bool:
+        """Reports whether the mover has pods at its old place, or its job does not rest yet."""
+        workload = self._views.workloads.objects.get(key)
+        if workload is None or not conditions.is_running(workload.status):
+            return False
+        allocations = self._ledger.allocations
+        old = (pod for pod in allocations.pods_with_surplus(key) if pod not in allocations.slot_of)
+        return conditions.is_moving(workload.status) or next(old, None) is not None

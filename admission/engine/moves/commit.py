@@ -1,0 +1,104 @@
+"""Checks a plan against the ledger as it is now, and takes its places: all of them or none.
+
+Between the plan and this step the cluster may have changed. A place counts as free only beside everything that runs, every
+reservation, and the other new places. Afterwards each mover is charged at its new place; its bound pods count where they are
+until they have ended, so both places are taken. The gang's place and quota are held (cycle/held_places.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from admission.engine.cycle.held_places import hold_place
+from admission.engine.cycle.nomination import Nomination
+from admission.engine.cycle.solve import flavors_of, place
+from admission.engine.flavors.assign import Mode
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, ObjectRemoved, RemovedKind, Workload
+from admission.engine.moves.movers import Mover, mover_of
+from admission.engine.moves.plans import MovePlan
+from admission.engine.requests import placement_requests
+
+Reserved = Iterable[tuple[Workload, Admission]]
+"""Waiting workloads with what is reserved for each."""
+
+
+def commit(
+    ledger: Ledger, gang: Workload | None, made: MovePlan, now: float, left: Mapping[str, int], reserved: Reserved = ()
+) -> str | None:
+    """Takes the places of the plan; returns None, or why it no longer holds, and then nothing is changed.
+
+    `gang` is the waiting workload as it is now, None for a plan that makes a domain free. `left` is as of `movers_of`.
+    """
+    if (why := _changed(ledger, made, now, left)) is not None:
+        return why
+    with ledger.trial():
+        for owner, admission in reserved:
+            places = tuple(replace(got, usage={}) for got in admission.pod_sets)
+            own = replace(owner, key=f"{owner.key} (reserved)", admission=None, gang=None)
+            ledger.hold(own, replace(admission, pod_sets=places))
+        for move in made.moves:
+            mover = ledger.workload(move.workload)
+            if mover is None or not _holds(ledger, mover, move.after):
+                return f"the new place of {move.workload} is no longer free"
+        for move in made.moves:
+            ledger.simulate_removal(move.workload)
+        if gang is not None and made.admission is not None:
+            if not ledger.quota.fits(gang.cluster_queue, made.admission.usage()):
+                return f"the quota for {gang.key} is no longer free"
+            if not _holds(ledger, gang, made.admission):
+                return f"the place for {gang.key} would not be free"
+    for move in made.moves:
+        if (mover := ledger.workload(move.workload)) is not None:
+            ledger.charge(mover, move.after)
+    if gang is not None and made.admission is not None:
+        hold_place(ledger, gang, made.admission)
+    return None
+
+
+def _changed(ledger: Ledger, made: MovePlan, now: float, left: Mapping[str, int]) -> str | None:
+    """Returns which mover is no longer what was planned with; None if all are."""
+    for move in made.moves:
+        mover = mover_of(ledger, move.workload, now, left, bound=True)
+        if not isinstance(mover, Mover):
+            return f"{move.workload} may no longer be moved: {mover}"
+        if mover.admission != move.before:
+            return f"{move.workload} has another place by now"
+    for queue, count in sorted(Counter(move.before.cluster_queue for move in made.moves).items()):
+        if count > left.get(queue, count):
+            return f"the moves of ClusterQueue {queue} are used up for today"
+    return None
+
+
+def _holds(ledger: Ledger, workload: Workload, admission: Admission) -> bool:
+    """In a trial: takes the places, pod set by pod set; False if one is not free."""
+    for index, got in enumerate(admission.pod_sets):
+        if got.assignment is None:
+            continue
+        alone = Admission(admission.cluster_queue, (replace(got, usage={}),))
+        if not ledger.placement.fits(workload, alone):
+            return False
+        ledger.hold(replace(workload, key=f"{workload.key} (new place {index})", admission=None, gang=None), alone)
+    return True
+
+
+def place_after_moves(ledger: Ledger, gang: Workload, moving: Collection[str], now: float) -> Admission | None:
+    """Returns the gang's admission as it will be when the workloads on their way have left their old places; None without one.
+
+    For a process that takes over: the new places of these workloads are in their statuses, the gang's is in none.
+    """
+    queue = ledger.quota.spec(gang.cluster_queue)
+    if queue is None or gang.blocked is not None:
+        return None
+    with ledger.trial():
+        for key in sorted(moving):
+            for pod in ledger.allocations.pods_with_surplus(key):
+                if pod not in ledger.allocations.slot_of:
+                    ledger.apply(ObjectRemoved(RemovedKind.POD, pod))
+        found = flavors_of(ledger, gang, queue)
+        if found.mode < Mode.FIT:
+            return None
+        result = place(ledger, placement_requests(gang, queue, found, ledger.flavors, now))
+    return Nomination(gang, found, result.assignments).admission() if result.fits else None

@@ -1,0 +1,83 @@
+"""What would free a domain for a waiting workload, if more workloads allowed moves, in words for its status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from admission.engine.ledger import Ledger
+from admission.engine.model import Admission, Workload
+from admission.engine.moves.movers import Mover, mover_of
+from admission.engine.moves.plan import PlanOptions, plan
+from admission.engine.moves.plans import MovePlan
+from admission.engine.topology.tree.tree_spec import Values
+
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MoveHint:
+    """`movers` would leave `domain`. Of these, `undeclared` do not allow it; `queues` are the ClusterQueues of the latter."""
+
+    domain: Values
+    movers: tuple[str, ...]
+    undeclared: tuple[str, ...]
+    queues: tuple[str, ...]
+
+    def text(self, *, enabled: bool) -> str:
+        """Returns the hint as a sentence without a full stop. `enabled`: the controller makes moves (`controller.moves`)."""
+        ways = []
+        if self.undeclared:
+            on = f"{listed(self.undeclared)} or on ClusterQueue {listed(self.queues)}"
+            ways.append(f'the annotation stowage.dev/movable: "true" were on {on}')
+        if not enabled:
+            ways.append("the setting controller.moves were on")
+        where = "/".join(self.domain) or "its place"
+        return f"{listed(self.movers)} would leave {where} for other places if {' and '.join(ways)}"
+
+
+def move_hint(
+    ledger: Ledger, gang: Workload, now: float, pause: Callable[[], None], *, enabled: bool
+) -> MoveHint | None:
+    """Returns which moves would let the gang start that are not made as things are; None if there are none.
+
+    Nothing but the permission is assumed: minimum run times, places and quota are as they are.
+    """
+    found = plan(ledger, gang, now, PlanOptions(anyone=True, pause=pause))
+    if not isinstance(found, MovePlan) or found.admission is None:
+        return None
+    keys = tuple(move.workload for move in found.moves)
+    undeclared = tuple(key for key in keys if not isinstance(mover_of(ledger, key, now, {}), Mover))
+    if enabled and not undeclared:
+        return None
+    queues = sorted({move.before.cluster_queue for move in found.moves if move.workload in undeclared})
+    return MoveHint(_domain(ledger, gang, found.admission), keys, undeclared, tuple(queues))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Returns the first names, and the number of the others."""
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _domain(ledger: Ledger, gang: Workload, admission: Admission) -> Values:
+    """Returns the path of the domain that has all of the first pod set's pods, at the lowest level where one has."""
+    placed = next((got for got in admission.pod_sets if got.assignment is not None), None)
+    if placed is None or placed.assignment is None:
+        return ()
+    tree = ledger.capacity.trees.get(ledger.allocations.flavor_of(placed))
+    if tree is None:
+        return ()
+    paths = []
+    for domain in placed.assignment.domains:
+        row = tree.domain_row(domain.values)
+        if row is None:
+            return ()
+        paths.append(tree.levels[-1].paths[row])
+    common: list[str] = []
+    for values in zip(*paths, strict=False):
+        if len(set(values)) > 1:
+            break
+        common.append(values[0])
+    return tuple(common)

@@ -1,0 +1,59 @@
+"""What the status of a waiting gang says of moves that nobody has allowed (Issue 21, must be shown 1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from admission.engine.model import NO_TERMS, MoveTerms
+from admission.engine.moves.hint import listed, move_hint
+from admission.engine.moves.movers import no_pause
+from tests.admission.engine.moves.clusters import MOVABLE, NOW, Running, cluster, gang
+
+
+def runs(first: MoveTerms, second: MoveTerms) -> dict[str, Running]:
+    """One small workload in each of two racks; the one in r0 loses less by a move."""
+    return {
+        "ns/a": Running({"h0": 1}, 2, ran=700, moves=first),
+        "ns/b": Running({"h2": 1}, 2, ran=900, moves=second),
+    }
+
+
+@pytest.mark.parametrize(
+    ("first", "enabled", "text"),
+    [
+        (
+            NO_TERMS,
+            True,
+            'ns/a would leave r0 for other places if the annotation stowage.dev/movable: "true" were on ns/a'
+            " or on ClusterQueue q",
+        ),
+        (
+            NO_TERMS,
+            False,
+            'ns/a would leave r0 for other places if the annotation stowage.dev/movable: "true" were on ns/a'
+            " or on ClusterQueue q and the setting controller.moves were on",
+        ),
+        (MOVABLE, False, "ns/a would leave r0 for other places if the setting controller.moves were on"),
+        (MOVABLE, True, None),
+    ],
+    ids=["forbidden", "forbidden-and-off", "off", "allowed"],
+)
+def test_the_hint_names_domain_workloads_and_permission(first: MoveTerms, enabled: bool, text: str | None) -> None:
+    ledger = cluster(runs(first, NO_TERMS))
+    found = move_hint(ledger, gang(), NOW, no_pause, enabled=enabled)
+    assert (found and found.text(enabled=enabled)) == text
+    assert ledger.audit() == []
+
+
+def test_there_is_no_hint_if_moves_would_not_help() -> None:
+    full = {"ns/a": Running({"h0": 1}, 4), "ns/b": Running({"h2": 1}, 4), "ns/c": Running({"h3": 1}, 4)}
+    assert move_hint(cluster(full), gang(), NOW, no_pause, enabled=True) is None
+    young = {key: replace(one, ran=5.0) for key, one in runs(NO_TERMS, NO_TERMS).items()}
+    assert move_hint(cluster(young), gang(), NOW, no_pause, enabled=True) is None
+
+
+def test_long_lists_are_cut() -> None:
+    assert listed(["a", "b", "c"]) == "a, b, c"
+    assert listed(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
