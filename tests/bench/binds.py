@@ -18,7 +18,6 @@ from pathlib import Path
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.binds.driver import Driver, Outcome
-from tests.binds.limits import limit_of
 from tests.scenarios.stage import Stage, real
 
 _CLUSTER = ClusterOptions(disable_admission=("ServiceAccount", "TaintNodesByCondition"), tmpfs=True)
@@ -59,7 +58,7 @@ async def _worker(stage: Stage, seeds: list[int], each: int, found: Outcome) -> 
 def _tell(found: Outcome) -> None:
     """What explains each finding."""
     for finding in (*found.silent, *found.refused):
-        limit = limit_of(finding.gang, finding.said) or "no documented limit"
+        limit = finding.limit or "no documented limit"
         print(f"\n{finding.gang.name}: {finding.gang.pods} pods, {finding.gang.terms}\n  {finding.said}\n  ({limit})")
         print("  " + "\n  ".join(finding.state))
     for text in found.unschedulable:

@@ -24,6 +24,8 @@ from api.kube.resources import CLAIMS, EVENTS, JOBS, NODES, PODS, RESOURCE_SLICE
 from api.meta import find_condition
 from api.names import QUOTA_RESERVED
 from tests.binds.drawn import Draw, Gang, Object
+from tests.binds.limits import limit_of
+from tests.binds.outside import ATTACHED, Made
 from tests.scenarios.site import GROUP, Site, eventually
 from tests.scenarios.stage import Stage
 
@@ -45,6 +47,8 @@ class Finding:
     gang: Gang
     said: str
     state: tuple[str, ...]
+    limit: str | None = None
+    """The documented limit that it meets."""
 
 
 @dataclass
@@ -233,7 +237,8 @@ class Driver:
                 return
             said, state = again or said, await self._state()
             await self._end(gang)
-        self.outcome.refused.append(Finding(gang, said, state))
+        apart = ATTACHED not in gang.terms or await self._stock_binds(gang, apart=True)
+        self.outcome.refused.append(Finding(gang, said, state, limit_of(gang, said, apart=apart)))
 
     async def _settled(self, gang: Gang) -> str | None:
         """None: it is bound whole. Else why it waits; empty where it is neither bound nor says so."""
@@ -260,10 +265,10 @@ class Driver:
 
     # ---- the stock scheduler alone
 
-    async def _stock_binds(self, gang: Gang) -> bool:
-        """Whether it would bind the gang's pods now, as the gang wants to lie."""
+    async def _stock_binds(self, gang: Gang, *, apart: bool = False) -> bool:
+        """Whether it would bind the gang's pods now, as the gang wants to lie; `apart`: each with a claim of its own."""
         if gang.required is None:
-            return await self._shadow(gang, {})
+            return await self._shadow(gang, {}, apart=apart)
         page = await self._kube.list(NODES, label_selector=f"{GROUP}={self.site.name}")
         depth = self.draw.levels.index(gang.required) + 1
         labels = [node["metadata"]["labels"] for node in page.items]
@@ -271,30 +276,42 @@ class Driver:
         own = gang.template["spec"].get("nodeSelector", {})
         for domain in map(dict, sorted(domains)):
             against = any(own.get(key, value) != value for key, value in domain.items())
-            if not against and await self._shadow(gang, domain):
+            if not against and await self._shadow(gang, domain, apart=apart):
                 return True
         return False
 
-    async def _shadow(self, gang: Gang, domain: dict[str, str]) -> bool:
+    async def _shadow(self, gang: Gang, domain: dict[str, str], *, apart: bool) -> bool:
         self._shadows += 1
         spec = gang.template["spec"]
         spec = {**spec, "nodeSelector": {**spec.get("nodeSelector", {}), **domain, GROUP: self.site.name}}
         jobs = dict.fromkeys(("job-name", "batch.kubernetes.io/job-name"), gang.name)
         labels = {**gang.template["metadata"]["labels"], **jobs}
         names = [f"shadow-{self._shadows}-{index}" for index in range(gang.pods)]
-        pods = [{"metadata": {"name": n, "namespace": self.site.name, "labels": labels}, "spec": spec} for n in names]
+        meta = {"namespace": self.site.name, "labels": labels}
+        pods = [{"metadata": {"name": n, **meta}, "spec": {**spec, **(_own_claim(n) if apart else {})}} for n in names]
+        volumes = [made for name in names for made in self._attached(name)] if apart else []
+        for resource, made in volumes:
+            await self.site.make(resource, made)
         await asyncio.gather(*(self.site.make(PODS, pod) for pod in pods))
         try:
             return await self._bound(names)
         finally:
             for name in names:
                 await self._gone(name)
+            for resource, made in reversed(volumes):
+                namespace = made["metadata"].get("namespace")
+                await self._kube.delete(resource, made["metadata"]["name"], namespace)
             await self._free_volumes()
+
+    def _attached(self, name: str) -> Iterable[Made]:
+        return self.draw.outside.attached(name) if self.draw.outside is not None else ()
 
     async def _free_volumes(self) -> None:
         """Volumes whose claim went with its pod are free again: the gang finds what the copies found."""
         for volume in (await self._kube.list(VOLUMES)).items:
             claim = volume["spec"].get("claimRef") or {}
+            if volume["metadata"].get("deletionTimestamp"):
+                continue  # it was made for the copies
             if claim.get("namespace") == self.site.name and claim.get("name", "").startswith("shadow-"):
                 await eventually(f"claim {claim['name']} gone", lambda claim=claim: self._has_no_claim(claim["name"]))  # type: ignore[misc]
                 await self.site.change(VOLUMES, volume["metadata"]["name"], {"spec": {"claimRef": None}}, cluster=True)
@@ -345,6 +362,10 @@ class Driver:
             f"{item['metadata']['name']}: {item['status'].get('admission')}" for item in workloads if "status" in item
         ]
         return tuple(told)
+
+
+def _own_claim(name: str) -> dict[str, Any]:
+    return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]}
 
 
 def _told(meta: dict[str, Any], spec: dict[str, Any]) -> str:

@@ -26,6 +26,8 @@ Made = tuple[Resource, Object]
 """What has to be created, and as what."""
 
 DISK: Final = "example.com/disk"
+ATTACHED: Final = "claim attached"
+"""The term of pods that share a claim whose volume counts towards a node's limit."""
 TAINT: Final = {"key": "example.com/reserved", "value": "x", "effect": "NoSchedule"}
 _GI: Final = {"storage": "1Gi"}
 
@@ -113,18 +115,27 @@ class Outside:
             template["spec"]["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}]
             return f"a volume for {kind} pod"
         template["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+        if kind == "attached":
+            made += self.attached(name)
+            return ATTACHED
         mode = "ReadWriteOncePod" if kind == "alone" else "ReadWriteOnce"
         spec = self._claim_spec(self._wide if kind == "wide" else self.site, mode)
-        volume = f"{self.site}-{name}"
-        if kind == "attached":
-            csi = {"csi": {"driver": self._driver, "volumeHandle": volume}}
-            made.append(self._volume(volume, [], claim=name, source=csi))
-            spec["volumeName"] = volume
-        elif kind in ("bound", "alone"):
+        if kind in ("bound", "alone"):
+            volume = f"{self.site}-{name}"
             made.append(self._volume(volume, self._some(1, 3), claim=name, mode=mode))
             spec["volumeName"] = volume
         made.append((CLAIMS, {"metadata": {"name": name, "namespace": self.site}, "spec": spec}))
         return f"claim {kind}"
+
+    def attached(self, name: str) -> tuple[Made, Made]:
+        """A volume of the driver that limits how many a node attaches, and the claim of this name that has it."""
+        volume = f"{self.site}-{name}"
+        csi = {"csi": {"driver": self._driver, "volumeHandle": volume}}
+        claim = {**self._claim_spec(self.site), "volumeName": volume}
+        return (
+            self._volume(volume, [], claim=name, source=csi),
+            (CLAIMS, {"metadata": {"name": name, "namespace": self.site}, "spec": claim}),
+        )
 
     @staticmethod
     def _claim_spec(storage_class: str, mode: str = "ReadWriteOnce") -> Object:

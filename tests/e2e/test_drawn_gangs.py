@@ -11,7 +11,6 @@ import pytest_asyncio
 from hack.controlplane.cluster import ControlPlane
 from hack.controlplane.options import ClusterOptions
 from tests.binds.driver import Driver, Outcome
-from tests.binds.limits import limit_of
 from tests.scenarios.stage import Stage, real
 
 CONTROL_PLANE = ClusterOptions()
@@ -43,5 +42,5 @@ async def test_what_is_let_through_binds(drawn: Mapping[int, asyncio.Task[Outcom
     found = await drawn[seed]
     assert found.unschedulable == []
     assert found.silent == []
-    assert [each for each in found.refused if limit_of(each.gang, each.said) is None] == []
+    assert [each for each in found.refused if each.limit is None] == []
     assert found.bound >= 4
