@@ -18,6 +18,7 @@ from admission.controllers.rounds import steps_over
 from admission.integrations.base import Job
 from api import names
 from api.kube.decode import identity
+from api.kube.turns import Turns
 from api.meta import OwnerReference, object_key, split_key
 from api.queues import WorkloadPriorityClass
 from api.topology import ResourceFlavor
@@ -43,6 +44,9 @@ class InformerView(Copy[T], Protocol[T]):
 
     async def synced(self, timeout: float) -> None:  # noqa: ASYNC109 - the informer's own signature
         """Waits until the first list has arrived."""
+
+    def file_again(self, name: str, key: str, /) -> None:
+        """Indexes the object of the key again, after the values that the index's function returns for it changed."""
 
 
 class WorkloadViews(Protocol):
@@ -166,6 +170,23 @@ def owner_key(workload: Workload, frameworks: Mapping[tuple[str, str], str]) -> 
     if owner is None or framework is None:
         return None
     return job_key(framework, object_key(workload.metadata.namespace, owner.name))
+
+
+async def file_owned(
+    workloads: InformerView[Workload], index: str, frameworks: Mapping[tuple[str, str], str], framework: str
+) -> list[str]:
+    """Indexes all Workloads again by their owners, in turns, after a framework came to `frameworks`, by which the index files
+    them. Returns the keys of the framework's jobs that own one.
+    """
+    owners: dict[str, None] = {}
+    turns = Turns()
+    for key, workload in steps_over(workloads.objects):
+        workloads.file_again(index, key)
+        owner = owner_key(workload, frameworks)
+        if owner is not None and owner.startswith(f"{framework}:"):
+            owners[owner] = None
+        await turns.give_way()
+    return list(owners)
 
 
 def is_orphan(workload: Workload) -> bool:

@@ -14,7 +14,7 @@ ignored (`hold`, `let_go`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from admission.controllers.affected import AffectedWorkloads
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 _DELETED = ChangeType.DELETED
 _FEW = 16
-"""So many workloads that depend on another one are converted with it; more are converted in a round."""
+"""So many objects that depend on another one are handled with it; more are handled in a round."""
 
 
 class Feed:
@@ -66,6 +66,8 @@ class Feed:
         self._validation_errors: dict[str, str] = {}
         self._held: set[str] = set()
         self._lingering: set[str] = set()
+        self._moved: dict[str, None] = {}
+        self._recounted: dict[str, None] = {}
         self._slices = SliceIndex(views, state)
         self.conversion = WorkloadConversion(views, self._slices, rules, by_eviction=by_eviction)
         self._counting = InSteps()
@@ -132,9 +134,7 @@ class Feed:
         for flavor in self._views.flavors.objects.values():
             if flavor.spec.topology_name in change.topologies:
                 self._set_flavor(flavor)
-        for name in sorted(change.nodes):
-            if (node := self._views.nodes.objects.get(name)) is not None:
-                self._set_node(node)
+        self._set_again(sorted(change.nodes), ())
         self._requeue_all()
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
@@ -265,14 +265,30 @@ class Feed:
         return replace(pod, requests={**pod.requests, **more}) if more else pod
 
     def _amounts_changed(self, changed: AmountsChanged) -> None:
-        for name in changed.nodes:
-            if (node := self._views.nodes.objects.get(name)) is not None:
-                self._set_node(node)
-        for seen in changed.pods:
-            if seen.bound is not None:
-                self._apply(self._counted(seen, seen.bound))
+        self._set_again(changed.nodes, [seen.bound.key for seen in changed.pods if seen.bound is not None])
         self._affected.add(changed.workloads)
         self._request_cycle()
+
+    def _set_again(self, nodes: Collection[str], pods: Collection[str]) -> None:
+        """Passes nodes and bound pods to the ledger again, whose labels or amounts changed: at once, or many in a round."""
+        self._moved.update(dict.fromkeys(nodes))
+        self._recounted.update(dict.fromkeys(pods))
+        if len(self._moved) + len(self._recounted) > _FEW:
+            self._affected.rounds.add_found("nodes and pods", self._setting_again)
+        else:
+            for _ in self._setting_again():
+                pass
+
+    def _setting_again(self) -> Iterator[None]:
+        while self._moved:
+            if (node := self._views.nodes.objects.get(_take_first(self._moved))) is not None:
+                self._set_node(node)
+            yield
+        while self._recounted:
+            seen = self._views.pods.objects.get(_take_first(self._recounted))
+            if seen is not None and seen.bound is not None:
+                self._apply(self._counted(seen, seen.bound))
+            yield
 
     def _apply(self, event: model.Event) -> None:
         if self._state.apply(event):
@@ -399,3 +415,9 @@ class Feed:
             self._state.queues.remove(workload.key)
         else:
             self._apply(model.ObjectRemoved(model.RemovedKind.WORKLOAD, workload.key))
+
+
+def _take_first(keys: dict[str, None]) -> str:
+    first = next(iter(keys))
+    del keys[first]
+    return first

@@ -81,18 +81,21 @@ class JobKindController:
         if adapter is not None and watched is None:
             self._end_superseded(adapter)
             view = OptionalInformer(self._kube, adapter.resource, label_selector=self._labels, interval=_LOOK_AGAIN)
-            task = self._group.create_task(view.run(), name=f"informer {adapter.framework}")
+            task = self._group.create_task(self._watch(adapter, view), name=f"informer {adapter.framework}")
             watched = self._watched[name] = _Watched(adapter, view, task)
-            if isinstance(adapter, ScaledSet):
-                self._sets.add_kind(adapter, view)
-            else:
-                self._jobs.add_kind(adapter, view)
         found = self._kinds.informer.objects.get(name)
         if found is None:
             return None
         status, reason, message = self._state(name, watched)
         await self._set_condition(found, status, reason, message)
         return None if watched is None else _LOOK_AGAIN
+
+    async def _watch(self, adapter: Adapter, view: OptionalInformer) -> None:
+        if isinstance(adapter, ScaledSet):
+            await self._sets.add_kind(adapter, view)
+        else:
+            await self._jobs.add_kind(adapter, view)
+        await view.run()
 
     def _end_superseded(self, adapter: Adapter) -> None:
         """Ends the watch of a JobKind for the same kind of object that is no longer in force."""

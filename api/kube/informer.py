@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 # A watch that the server ends orderly after so many seconds counts as a success, even without events.
 _QUIET = 1.0
+_LARGER = 10
+"""So many times larger are the pages of a list after one whose continue token expired. A page's body is read in one step."""
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -127,6 +129,10 @@ class Informer(Generic[T]):
     def add_index(self, name: str, fn: Callable[[T], Iterable[str]]) -> None:
         """Indexes the objects by the values that `fn` returns for each."""
         self._store.add_index(name, fn)
+
+    def file_again(self, name: str, key: str) -> None:
+        """Indexes the object of the key again, after the values that the index's function returns for it changed."""
+        self._store.file_again(name, key)
 
     def by_index(self, name: str, value: str) -> list[T]:
         """Returns the objects with that value in the index."""
@@ -236,11 +242,15 @@ class Informer(Generic[T]):
     # ---- listing
 
     async def _relist(self, refreshes: int) -> None:
+        size = self._settings.page_size
         try:
-            items, version = await self._pages(self._settings.page_size)
+            items, version = await self._pages(size)
         except Gone:
-            # The continue token expired between two pages: list everything in one page, which needs no token.
-            items, version = await self._pages(None)
+            # The continue token expired between two pages. Larger pages need less time and are still read in short steps.
+            try:
+                items, version = await self._pages(size * _LARGER)
+            except Gone:
+                items, version = await self._pages(None)  # in one page, which needs no token
         await self._show(items)
         await self._complete(version, refreshes)
 

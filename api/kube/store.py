@@ -100,6 +100,11 @@ class Store(Generic[T]):
         for key, obj in self._objects.items():
             self._file(name, index, key, obj)
 
+    def file_again(self, name: str, key: str) -> None:
+        """Indexes the object of the key again, if it is there, after the values that the index's function returns changed."""
+        if (obj := self._objects.get(key)) is not None:
+            self._file(name, self._indexes[name], key, obj)
+
     def by_index(self, name: str, value: str) -> list[T]:
         """Returns the objects with this value in the index."""
         return [self._objects[key] for key in self._indexes[name].keys(value)]

@@ -23,6 +23,7 @@ from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
+    file_owned,
     group_of,
     is_orphan,
     job_key,
@@ -89,6 +90,7 @@ class JobController:
         self._kube, self._wall = kube, context.wall
         self._adapters = {adapter.framework: adapter for adapter in adapters if adapter.framework in jobs}
         self._frameworks = {(a.resource.group, a.resource.kind): f for f, a in self._adapters.items()}
+        self._filed = dict(self._frameworks)
         self._jobs, self._workloads, self._flavors = dict(jobs), views.workloads, views.flavors
         self._workload_classes, self._priority_classes = views.workload_priorities, views.priorities
         self._referenced = referenced or {}
@@ -156,19 +158,23 @@ class JobController:
                 self._last_fingerprints.pop(key, None)
                 self.queue.add(key)
 
-    def add_kind(self, adapter: JobIntegration, view: InformerView[dict[str, Any]]) -> None:
-        """Starts to manage a job kind, including its jobs that have Workloads already. The view's informer runs elsewhere."""
+    async def add_kind(self, adapter: JobIntegration, view: InformerView[dict[str, Any]]) -> None:
+        """Starts to manage a job kind, including its jobs that have Workloads already. The view's informer runs elsewhere,
+        from then on: a job that is seen before its Workload is indexed would be taken for one without a Workload.
+        """
         framework, resource = adapter.framework, adapter.resource
+        self._filed[resource.group, resource.kind] = framework
+        owners = await file_owned(self._workloads, BY_JOB, self._filed, framework)
         self._adapters[framework], self._resources[framework], self._jobs[framework] = adapter, resource, view
         self._frameworks[resource.group, resource.kind] = framework
-        self._workloads.add_index(BY_JOB, self._job_keys)  # Workloads of the new kind were not indexed by job
         self._watch(framework, view)
-        for workload in self._workloads.objects.values():
-            if (key := owner_key(workload, self._frameworks)) is not None and key.startswith(f"{framework}:"):
-                self.queue.add(key)
+        self._rounds.add(owners)
 
     def remove_kind(self, adapter: JobIntegration) -> None:
-        """Stops managing a job kind: its running jobs keep running, its waiting jobs keep waiting."""
+        """Stops managing a job kind: its running jobs keep running, its waiting jobs keep waiting.
+
+        Its Workloads stay indexed by their jobs, for which nobody asks; each leaves the index with its next change.
+        """
         framework, resource = adapter.framework, adapter.resource
         for known in (self._adapters, self._resources, self._jobs):
             known.pop(framework, None)
@@ -178,10 +184,10 @@ class JobController:
             if not key.startswith(f"{framework}:")
         }
         self._frameworks.pop((resource.group, resource.kind), None)
-        self._workloads.add_index(BY_JOB, self._job_keys)
+        self._filed.pop((resource.group, resource.kind), None)
 
     def _job_keys(self, workload: Workload) -> Iterable[str]:
-        key = owner_key(workload, self._frameworks)
+        key = owner_key(workload, self._filed)
         return (key,) if key else ()
 
     def _job_handler(self, framework: str) -> Callable[[Change[dict[str, Any]]], None]:

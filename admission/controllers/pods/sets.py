@@ -17,6 +17,7 @@ from admission.controllers.caches import (
     ExpectedWorkloads,
     InformerView,
     MutationCache,
+    file_owned,
     job_key,
     job_keys,
     owner_key,
@@ -124,23 +125,25 @@ class SetController:
         key = owner_key(workload, self._frameworks)
         return (key,) if key else ()
 
-    def add_kind(self, kind: SetKind, view: InformerView[dict[str, Any]]) -> None:
-        """Adds a kind, also for its objects that already have Workloads and pods. The informer runs elsewhere."""
+    async def add_kind(self, kind: SetKind, view: InformerView[dict[str, Any]]) -> None:
+        """Adds a kind, also for its objects that already have Workloads and pods. The informer runs elsewhere, from then on:
+        a set that is seen before its Workloads are indexed would be taken for one without.
+        """
         framework, resource = kind.framework, kind.resource
-        self._kinds[framework], self._sets[framework] = kind, view
         self._frameworks[resource.group, resource.kind] = framework
-        self._workloads.add_index(BY_SET, self._workload_keys)  # those of the kind were filed under no set
+        owners = await file_owned(self._workloads, BY_SET, self._frameworks, framework)
+        self._kinds[framework], self._sets[framework] = kind, view
         view.add_handler(self._set_handler(framework))
-        for workload in self._workloads.objects.values():
-            if (key := owner_key(workload, self._frameworks)) is not None and key.startswith(f"{framework}:"):
-                self.queue.add(key)
+        self._rounds.add(owners)
 
     def remove_kind(self, kind: SetKind) -> None:
-        """Removes a kind: its objects are no longer managed. Running pods keep running, waiting pods keep waiting."""
+        """Removes a kind: its objects are no longer managed. Running pods keep running, waiting pods keep waiting.
+
+        Its Workloads stay indexed by their sets, for which nobody asks; each leaves the index with its next change.
+        """
         for known in (self._kinds, self._sets):
             known.pop(kind.framework, None)
         self._frameworks.pop((kind.resource.group, kind.resource.kind), None)
-        self._workloads.add_index(BY_SET, self._workload_keys)
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
         for key in self._pod_keys(change.object):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Iterator
 
@@ -12,13 +13,25 @@ from admission.controllers import rounds
 from admission.controllers.active_conditions import Activity
 from admission.controllers.cluster_view import ClusterView
 from admission.controllers.rounds import Rounds
+from admission.engine import convert_nodes, model
 from api.kube.metrics import HANDLER_ERRORS
-from api.kube.resources import CLUSTER_QUEUES, COHORTS, LIMIT_RANGES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
-from api.names import HOSTNAME_LABEL
+from api.kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    CONFIG_MAPS,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    NODES,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+)
+from api.names import HOSTNAME_LABEL, SAKKARA_TOPOLOGY
+from api.pods import Node
 from api.queues import ClusterQueue
+from api.sakkara import TOPOLOGY_NAMESPACE, label_of_level
 from tests.admission.controllers.full_node import FullNode
 from tests.admission.controllers.test_scheduler import deciding
-from tests.builders import workload
+from tests.builders import condition, workload
 
 MANY = 300
 
@@ -294,3 +307,43 @@ async def test_a_workload_that_becomes_invalid_is_told_to_those_who_report_it() 
     high = cluster.objects.view.workloads.objects["ns/high"]
     assert feed.validation_error(high) is not None
     assert "ns/high" in told
+
+
+@pytest.mark.usefixtures("one_by_one")
+async def test_a_tree_that_moves_many_nodes_takes_a_step_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 19, 4: a tree may have 15,000 nodes. When it is settled, a gang has its place by the new racks."""
+    cluster, steps = FullNode(), [0]
+    spec = {"nodeLabels": {"pool": "trees"}, "topologyName": "tree"}
+    cluster.add(RESOURCE_FLAVORS, {"metadata": {"name": "tree"}, "spec": spec})
+    names = [f"host-{n}" for n in range(MANY)]
+    for name in names:
+        cluster.add(NODES, {
+            "metadata": {"name": name, "labels": {"pool": "trees", HOSTNAME_LABEL: name}},
+            "status": {"allocatable": {"cpu": "4", "pods": "10"}, "conditions": [condition("Ready")]},
+        })  # fmt: skip
+    cluster.objects.feed.refresh_in_steps()
+    moved: Counter[int] = Counter()
+    convert = convert_nodes.node
+
+    def noted(node: Node) -> model.Node:
+        moved[steps[0]] += 1
+        return convert(node)
+
+    monkeypatch.setattr(convert_nodes, "node", noted)
+    for of_rack in (10, 20):
+        moved.clear()
+        racks: dict[str, dict[str, dict[str, str]]] = {}
+        for n, name in enumerate(names):
+            racks.setdefault(f"r{n // of_rack}", {})[name] = {}
+        data = {"level-names": '["rack", "node"]', "tree": json.dumps(racks)}
+        labels = {SAKKARA_TOPOLOGY: "true"}
+        metadata = {"name": "tree", "namespace": TOPOLOGY_NAMESPACE, "labels": labels}
+        cluster.add(CONFIG_MAPS, {"metadata": metadata, "data": data})
+        settled = asyncio.create_task(cluster.objects.feed.settled())
+        while not settled.done():
+            await asyncio.sleep(0)
+            steps[0] += 1
+        assert max(moved.values()) == 1
+        rack = label_of_level("tree", "rack")
+        seen = [cluster.world.ledger.capacity.domain_of(name, (rack,)) for name in names]
+        assert seen == [(f"r{n // of_rack}",) for n in range(MANY)]
