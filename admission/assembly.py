@@ -157,9 +157,8 @@ def deciding(shared: Shared) -> Deciding:
         forecaster = Forecaster(writer, views, ledger, queues, limits)
         latest_start = forecaster.latest_start
         more.append(("forecasts", forecaster.run))
-    if section.moves:
-        moves = MoveController(writer, views, context, scheduler, shared.recorder, latest_start)
-        more.append(("moves", moves.run))
+    moves = MoveController(writer, views, context, scheduler, shared.recorder, latest_start)
+    more.append(("moves", moves.run))
     part = ProcessPart(
         runs=(
             *more,

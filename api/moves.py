@@ -1,4 +1,4 @@
-"""Reads the annotations by which jobs and ClusterQueues say whether running workloads may be moved, and at what cost.
+"""Reads the annotations by which jobs, queues and priority classes say which running workloads may be moved, at what cost.
 
 A value that cannot be read is a fault, which names field, value and what is allowed. Workloads with a fault are not moved:
 their job would lose more than it allowed. Pure; the webhook, the engine's conversion and the status of objects call it.
@@ -47,6 +47,11 @@ def of_workload(annotations: Mapping[str, str]) -> MoveAnnotations:
 def of_queue(annotations: Mapping[str, str]) -> MoveAnnotations:
     """Returns what the annotations of a ClusterQueue say."""
     return _read(annotations, {**_BOTH, **_QUEUE})
+
+
+def of_class(annotations: Mapping[str, str]) -> MoveAnnotations:
+    """Returns what the annotations of a LocalQueue or WorkloadPriorityClass say."""
+    return _read(annotations, _BOTH)
 
 
 _Parser = Callable[[str], bool | int | float]
@@ -111,5 +116,7 @@ _BOTH: Final[Mapping[str, tuple[str, _Parser]]] = {
 }
 _WORKLOAD: Final[Mapping[str, tuple[str, _Parser]]] = {names.LAST_CHECKPOINT: ("checkpoint", _moment)}
 _QUEUE: Final[Mapping[str, tuple[str, _Parser]]] = {names.MOVES_PER_DAY: ("per_day", _per_day)}
+KEYS_OF_CLASSES: Final = tuple(_BOTH)
+"""The annotations that LocalQueues and WorkloadPriorityClasses may have."""
 KEYS_OF_JOBS: Final = (*_BOTH, *_WORKLOAD)
 """The annotations that a Workload takes over from its job whenever they change."""

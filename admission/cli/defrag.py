@@ -1,7 +1,8 @@
-"""`stowage defrag --plan`: which running workloads could move so that a gang gets its domain, at what cost, and what fits then.
+"""`stowage defrag`: which running workloads could move so that a gang gets its domain, at what cost, and what fits then.
 
-Reads a live cluster, files or a snapshot, and changes nothing. Exit codes: 0 when planned, also if no move helps; 2 when not:
-an unreadable file, no such job, or an unreachable cluster.
+Reads a live cluster, files or a snapshot, and changes nothing; with `--apply` the controller of a live cluster makes the moves
+(defrag_apply.py). Exit codes: 0 when planned, also if no move helps, and with `--apply` when all moves were made; 1 when they
+were not; 2 when nothing was planned: an unreadable file, no such job, or an unreachable cluster.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from admission.cli.connection import connect, worded
+from admission.cli.defrag_apply import apply
 from admission.doctor.report import plain
 from admission.engine.decision import Certificate, Proof
 from admission.engine.model import to_text
@@ -39,7 +41,7 @@ from admission.world.rules import WorldRules
 from admission.world.world import World
 from api.errors import StowageError
 
-PLANNED, NOT_PLANNED = 0, 2
+PLANNED, NOT_MADE, NOT_PLANNED = 0, 1, 2
 _WIDTH = 120
 _DOMAINS: Final = 40
 """Domains that a tree shows; those that the moves change come first."""
@@ -47,7 +49,10 @@ _DOMAINS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class DefragArguments:
-    """Arguments of the command. Without `files` it reads a live cluster. `jobs` are files with jobs to plan for (`--for`)."""
+    """Arguments of the command. Without `files` it reads a live cluster. `jobs` are files with jobs to plan for (`--for`).
+
+    `apply`: has the controller make the first plan, for a waiting workload or a domain of a live cluster.
+    """
 
     files: Sequence[Path] = ()
     jobs: Sequence[Path] = ()
@@ -55,6 +60,7 @@ class DefragArguments:
     as_json: bool = False
     kubeconfig: Path | None = None
     context: str | None = None
+    apply: bool = False
 
 
 class NothingToPlanFor(StowageError):
@@ -78,6 +84,27 @@ def run(arguments: DefragArguments, rules: WorldRules, out: Console | None = Non
     else:
         for one in found:
             _print(one, world, out)
+    return _applied(arguments, found, err) if arguments.apply else PLANNED
+
+
+def _applied(arguments: DefragArguments, found: Sequence[Defragmentation], err: Console) -> int:
+    """Has the first plan made, and prints each step to `err`, so that JSON stays JSON."""
+    made = next((one.result for one in found if isinstance(one.result, MovePlan)), None)
+    if made is None:
+        _line(err, "nothing was moved: there is no plan", "yellow")
+        return NOT_MADE
+    flavor = next(iter(sorted(made.moves[0].after.pod_sets[0].flavors.values())))
+    what = f"workload {made.workload}" if made.workload else f"domain {arguments.domain}"
+
+    async def ask() -> None:
+        async with await connect(arguments.kubeconfig, arguments.context) as kube:
+            await apply(kube, flavor, what, lambda text: _line(err, text))
+
+    try:
+        asyncio.run(ask())
+    except (StowageError, OSError, TimeoutError) as failed:
+        err.print(f"not moved: {worded(failed)}", style="red", markup=False, soft_wrap=True, highlight=False)
+        return NOT_MADE
     return PLANNED
 
 

@@ -162,8 +162,10 @@ def defrag(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Read these files, or a snapshot, instead of the live cluster.")
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Print the moves and change nothing. The command does nothing else yet.")
+    plan: Annotated[bool, typer.Option("--plan", help="Print the moves and change nothing: the default.")] = False,
+    make: Annotated[
+        bool,
+        typer.Option("--apply", help="Print the moves, then have the controller make them. Not with files or --for."),
     ] = False,
     jobs: Annotated[
         list[Path] | None, typer.Option("--for", help="A file with a job that shall start; else the first that waits.")
@@ -176,13 +178,13 @@ def defrag(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Plan which running workloads move so that a gang gets its domain: moves, work lost, what then fits. Only reads."""
+    """Plan which running workloads move so that a gang gets its domain: moves, work lost, what then fits."""
     from admission.cli import defrag as command
 
-    if not plan:
-        raise typer.BadParameter("only --plan is supported: the command changes nothing")
+    if make and (plan or files or snapshot or jobs):
+        raise typer.BadParameter("--apply excludes --plan, --for, --snapshot and files: it changes a live cluster")
     arguments = command.DefragArguments(
-        [*(files or ()), *([snapshot] if snapshot else ())], jobs or (), domain, as_json, kubeconfig, context
+        [*(files or ()), *([snapshot] if snapshot else ())], jobs or (), domain, as_json, kubeconfig, context, make
     )
     raise typer.Exit(command.run(arguments, rules()))
 

@@ -12,8 +12,9 @@ from admission.controllers.rounds import Rounds
 from admission.controllers.runtime_classes import RuntimeClass, named
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
+from api.moves import KEYS_OF_CLASSES
 from api.names import FINISHED, QUOTA_RESERVED
-from api.queues import LocalQueue
+from api.queues import LocalQueue, WorkloadPriorityClass
 from api.workloads import Workload
 
 _DELETED = ChangeType.DELETED
@@ -26,6 +27,7 @@ class AffectedWorkloads:
         self._views = views
         self.rounds = Rounds("workloads", refresh, request_cycle)
         views.local_queues.add_handler(self._local_queue_changed)
+        views.workload_priorities.add_handler(self._class_changed)
         views.limit_ranges.add_handler(self._limits_changed)
         views.runtime_classes.add_handler(self._runtime_changed)
         views.volumes.add_handler(self.add)
@@ -51,8 +53,14 @@ class AffectedWorkloads:
         self._scan("kinds", lambda w: bool(w.metadata.owner_references))
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
-        if change.old is None or change.type is _DELETED or change.old.spec != change.object.spec:
+        same = change.old is not None and change.type is not _DELETED and change.old.spec == change.object.spec
+        if not same or _terms_changed(change):
             self.add(self._views.workloads.by_index(BY_QUEUE, change.key))
+
+    def _class_changed(self, change: Change[WorkloadPriorityClass]) -> None:
+        if _terms_changed(change):
+            name = change.key
+            self._scan(f"class {name}", lambda w: (ref := w.spec.priority_class_ref) is not None and ref.name == name)
 
     def _limits_changed(self, change: Change[LimitRange]) -> None:
         if change.type is not _DELETED and change.old is not None and change.old.spec == change.object.spec:
@@ -69,6 +77,13 @@ class AffectedWorkloads:
     def _scan(self, name: str, concerned: Callable[[Workload], bool]) -> None:
         """Has the unfinished Workloads converted that the change concerns."""
         self.rounds.add_where(name, self._views.workloads.objects, lambda w: concerned(w) and not _finished(w))
+
+
+def _terms_changed(change: Change[LocalQueue] | Change[WorkloadPriorityClass]) -> bool:
+    """Reports whether the annotations about moves differ from before."""
+    new = {} if change.type is _DELETED else change.object.metadata.annotations
+    old = {} if change.old is None else change.old.metadata.annotations
+    return any(old.get(key) != new.get(key) for key in KEYS_OF_CLASSES)
 
 
 def _waits(workload: Workload) -> bool:

@@ -125,6 +125,8 @@ class Feed:
     # ---- flavors and queues
 
     def _topology_changed(self, change: Change[Topology]) -> None:
+        if change.old is not None and change.type is not _DELETED and change.old.spec == change.object.spec:
+            return
         for flavor in self._views.flavors.objects.values():
             if flavor.spec.topology_name == change.key:
                 self._set_flavor(flavor)

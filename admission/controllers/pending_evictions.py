@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from admission import metrics
 from admission.controllers.cluster_view import Views
@@ -65,7 +66,7 @@ class PendingEvictions:
         context: SchedulerContext,
         evictor: Evictor,
         recorder: EventRecorder,
-        admitting: Mapping[str, asyncio.Task[None]],
+        admitting: Mapping[str, asyncio.Task[Any]],
         again: Callable[[str], None],
     ) -> None:
         self._kube, self._views, self._evictor, self._recorder = kube, views, evictor, recorder

@@ -68,10 +68,11 @@ class Scheduler:
         self._after: list[Callable[[], None]] = []
         self._before: list[Callable[[], None]] = []
         self._on_wait: list[Callable[[Wait], None]] = []
+        self._instead: Callable[[Preempt], bool] = lambda decision: False
         self._log = DecisionLog(views.workloads.objects)
         views.workloads.add_handler(self._workload_changed)
         self._slots = asyncio.Semaphore(context.settings.writes)
-        self._admitting: dict[str, asyncio.Task[None]] = {}
+        self._admitting: dict[str, asyncio.Task[Any]] = {}
         request_cycle = context.cycle_due.set
         self._writer = AdmissionWriter(kube, views, recorder, now)
         self._repairs = NodeReplacements(views, context.ledger, request_cycle)
@@ -95,6 +96,13 @@ class Scheduler:
     def on_wait(self, call: Callable[[Wait], None]) -> None:
         """Registers a callback for each workload that a cycle lets wait."""
         self._on_wait.append(call)
+
+    def instead_of_preemption(self, call: Callable[[Preempt], bool]) -> None:
+        """Registers who is asked before workloads are evicted for another one: True defers the evictions.
+
+        The deferred ones are decided again when the victims are reported to stay (QueueLines.stays).
+        """
+        self._instead = call
 
     def after_cycle(self, call: Callable[[], None]) -> None:
         """Registers a callback to run after each cycle."""
@@ -195,7 +203,8 @@ class Scheduler:
             case Preempt():
                 wait = WaitReason(Reason.WAITING_FOR_PREEMPTED, decision.message, decision.requested)
                 self._waits.waits(decision.workload, wait)
-                self._removals.preempt(decision, writes)
+                if not self._instead(decision):
+                    self._removals.preempt(decision, writes)
             case Evict():
                 self._removals.evict(decision, writes)
 
@@ -227,7 +236,7 @@ class Scheduler:
         if self._context.readiness is not None:
             self._context.readiness.settled(bool(self._admitting))
 
-    def writing(self, key: str, task: asyncio.Task[None]) -> None:
+    def writing(self, key: str, task: asyncio.Task[Any]) -> None:
         """Counts the task as a write of the workload, as if the scheduler had begun it: nothing else is written meanwhile."""
         self._context.feed.hold(key)
         self._admitting[key] = task

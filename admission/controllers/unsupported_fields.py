@@ -38,7 +38,8 @@ def _unreadable(found: moves.MoveAnnotations) -> list[str]:
 def of_local_queue(queue: LocalQueue) -> list[str]:
     """Returns the field for fair sharing between the LocalQueues of one ClusterQueue."""
     sharing = queue.spec.fair_sharing
-    return ["spec.fairSharing"] if sharing is not None and sharing.weight is not None else []
+    found = ["spec.fairSharing"] if sharing is not None and sharing.weight is not None else []
+    return found + _unreadable(moves.of_class(queue.metadata.annotations))
 
 
 def noted(

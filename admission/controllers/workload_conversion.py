@@ -7,6 +7,7 @@ objects: LimitRanges, RuntimeClasses, volumes, devices, queues, and the slices o
 
 from __future__ import annotations
 
+from dataclasses import replace
 from weakref import ReferenceType, ref
 
 import msgspec
@@ -16,11 +17,12 @@ from admission.controllers.cluster_view import BY_NAMESPACE, ClusterView
 from admission.controllers.lifecycle import not_before
 from admission.controllers.resources import Limit, completed, defect
 from admission.controllers.slice_index import SliceIndex
-from admission.engine import convert, model
+from admission.engine import convert, convert_moves, model
 from admission.engine.quota.charging import ResourceRules
 from api.errors import InvalidObject
 from api.meta import is_true
-from api.names import QUOTA_RESERVED
+from api.names import GROUP, QUOTA_RESERVED
+from api.queues import LocalQueue
 from api.workloads import Workload, WorkloadSpec
 
 
@@ -52,7 +54,17 @@ class WorkloadConversion:
             known=None if workload.status.reclaimable_pods else self._pod_sets(workload),
             replaces=self._slices.replaces(workload),
         )
+        made = self._with_terms(workload, local, made)
         return self._views.devices.counted(workload, self._views.volumes.placed(workload, made))
+
+    def _with_terms(self, workload: Workload, local: LocalQueue | None, made: model.Workload) -> model.Workload:
+        """Completes the terms of moves by those of the LocalQueue and the WorkloadPriorityClass."""
+        named = workload.spec.priority_class_ref
+        name = named.name if named is not None and named.group == GROUP else ""
+        found = self._views.workload_priorities.objects.get(name)
+        given = [one.metadata.annotations for one in (local, found) if one is not None]
+        terms = convert_moves.completed(made.moves, given)
+        return made if terms is made.moves else replace(made, moves=terms)
 
     def _pod_sets(self, workload: Workload) -> tuple[model.PodSet, ...]:
         """Converts pod sets once for all Workloads that share a spec object (reading.py), however often they change."""

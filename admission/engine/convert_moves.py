@@ -5,7 +5,7 @@ A value that cannot be read makes nothing fail: the workload runs and is not mov
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -26,6 +26,23 @@ def terms_of_workload(w: Workload) -> model.MoveTerms:
     else:
         terms = model.NO_TERMS
     return _with_history(terms, w.status)
+
+
+def completed(own: model.MoveTerms, others: Iterable[Mapping[str, str]]) -> model.MoveTerms:
+    """Returns the terms, completed by the annotations of its LocalQueue and WorkloadPriorityClass, in this order.
+
+    An object with a value that cannot be read moves nothing.
+    """
+    for given in others:
+        if any(key in given for key in moves.KEYS_OF_CLASSES):
+            general = _terms(moves.of_class(given))
+            own = replace(
+                own,
+                movable=general.movable if own.movable is None else own.movable,
+                cost=general.cost if own.cost is None else own.cost,
+                minimum_run=general.minimum_run if own.minimum_run is None else own.minimum_run,
+            )
+    return own
 
 
 def _with_history(terms: model.MoveTerms, status: WorkloadStatus) -> model.MoveTerms:

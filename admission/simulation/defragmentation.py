@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ import numpy as np
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import CPU, HOSTNAME_LABEL, Workload
+from admission.engine.moves.levels import one_named
 from admission.engine.moves.movers import moves_left
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan, NoPlan, NoPlanReason
@@ -108,9 +108,7 @@ def _levels(world: World) -> list[str]:
 
 def _level(world: World, word: str) -> str:
     """Returns the level that the word names: its node label, or the last word of that if only one level has it."""
-    levels = _levels(world)
-    short = [name for name in levels if re.split(r"[/-]", name)[-1] == word]
-    return short[0] if word not in levels and len(short) == 1 else word
+    return one_named(_levels(world), word) or word
 
 
 def _planned(world: World, workload: Workload, level: str) -> MovePlan | NoPlan:

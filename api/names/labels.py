@@ -224,15 +224,23 @@ MOVABLE: Final = f"{STOWAGE}/movable"
 """On jobs, "true": the running job may be stopped and started anew in another place that is held for it, to make room for a
 gang. On ClusterQueues: the same for all jobs that do not say "false"."""
 MOVE_COST: Final = f"{STOWAGE}/move-cost"
-"""On jobs and ClusterQueues: the time that each device of a job loses by a move besides the work since its last checkpoint,
-as a duration."""
+"""On jobs, queues and WorkloadPriorityClasses: the time that each device of a job loses by a move besides the work since its
+last checkpoint, as a duration."""
 MINIMUM_RUN_TIME: Final = f"{STOWAGE}/minimum-run-time"
-"""On jobs and ClusterQueues: how long a job runs undisturbed after its start and after each move, as a duration; 10m by
-default."""
+"""On jobs, queues and WorkloadPriorityClasses: how long a job runs undisturbed after its start and after each move, as a
+duration; 10m by default."""
 LAST_CHECKPOINT: Final = f"{STOWAGE}/last-checkpoint"
 """On jobs, renewed by the job: when it last saved its work (RFC 3339)."""
 MOVES_PER_DAY: Final = f"{STOWAGE}/moves-per-day"
-"""On ClusterQueues: how many of its jobs may be moved in 24 hours; any number without it."""
+"""On ClusterQueues: how many of its jobs may be moved in 24 hours; any number without it. On Topologies: the same for the moves
+of its policy."""
+DEFRAGMENT: Final = f"{STOWAGE}/defragment"
+"""On Topologies: when the controller makes a domain free of workloads, such as "rack: largest gang < 16 hosts, idle > 20%, at
+22:00-06:00"."""
+DEFRAGMENT_NOW: Final = f"{STOWAGE}/defragment-now"
+"""On Topologies: what `stowage defrag --apply` asks the controller to do once."""
+DEFRAGMENTED: Final = f"{STOWAGE}/defragmented"
+"""On Topologies, written by the controller: its answer to `stowage.dev/defragment-now`."""
 LASTING_CLAIM: Final = f"{STOWAGE}/claim-outlives-pod"
 """In Workloads of StatefulSets, on the claims of each pod: they outlive the pod."""
 SET_NAME: Final = f"{STOWAGE}/set-name"

@@ -5,15 +5,23 @@
 Nodes have 8 GPUs, racks 16 nodes; a fifth of the nodes is free, in every rack some, so that quota and room are there and no
 whole rack. Workloads have 1 to 35 pods of a GPU, each on several racks. Limit: 500 ms. Prints also how many move, what that
 costs (device-seconds lost, moves) and what is proved of it.
+
+Then what a cycle pays for moves while no workload is movable (limit 10 %), and the same gangs by "evict and hope": evict all
+workloads of the cheapest rack, let each of their pods go to the node with the most free GPUs, as the stock scheduler and a
+descheduler do, and try the gang; again with the next rack, until it fits or every rack was tried.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from heapq import heapify, heappop, heappush
 from time import process_time
 from typing import Final
 
+from admission.engine.cycle.decide import decide
+from admission.engine.cycle.held_places import lifted
+from admission.engine.cycle.solve import flavors_of, place
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     HOSTNAME_LABEL,
@@ -26,16 +34,22 @@ from admission.engine.model import (
     FlavorQuotas,
     MoveTerms,
     Node,
+    ObjectRemoved,
     PodSet,
     PodSetAdmission,
     Quota,
+    RemovedKind,
     ResourceGroup,
     TopologyRequest,
     Workload,
 )
+from admission.engine.moves.movers import movers_of
 from admission.engine.moves.plan import plan
 from admission.engine.moves.plans import MovePlan, NoPlan
 from admission.engine.moves.vacate import vacate
+from admission.engine.queue.queues import PendingQueues
+from admission.engine.requests import placement_requests
+from admission.engine.scheduler_state import SchedulerState
 
 GPU: Final = "nvidia.com/gpu"
 RACK: Final = "rack"
@@ -128,6 +142,90 @@ def run(nodes: int = 2000, candidates: int = 700, repeat: int = 3) -> None:
         waiting = gang(pods, gpus, topology)
         _measured(name, lambda waiting=waiting: plan(ledger, waiting, NOW), repeat)  # type: ignore[misc]
     _measured("any rack, without gang", lambda: vacate(ledger, "gpu", RACK, NOW), repeat)
+    if nodes <= 2000:
+        beside(nodes, candidates)
+
+
+def _cycle_share(nodes: int, candidates: int) -> float:
+    """The share of a cycle (percent) that asks for held places, with a waiting gang that no rack holds and nothing to move."""
+    ledger, queues = cluster(nodes, candidates), PendingQueues()
+    state = SchedulerState(ledger, queues)
+    spec = ledger.quota.spec("q")
+    assert isinstance(spec, ClusterQueue)
+    state.apply(spec)
+    state.apply(gang(8, 8, TopologyRequest(required=RACK)))
+    start = process_time()
+    for _ in range(20):
+        state.requeue_all()
+        decide(ledger, queues, NOW, 64)
+    cycle = (process_time() - start) / 20
+    start = process_time()
+    for _ in range(20_000):
+        with lifted(ledger, "ns/gang"):
+            pass
+    return 100.0 * 3 * (process_time() - start) / 20_000 / cycle  # a head is looked at three times at most
+
+
+def _hopeful(ledger: Ledger, waiting: Workload) -> tuple[int, int, bool]:
+    """Evictions, device-seconds lost, and whether the gang fits, by evicting rack after rack."""
+    everybody, spec = movers_of(ledger, NOW, {}).by_key, ledger.quota.spec("q")
+    assert isinstance(spec, ClusterQueue)
+    evictions = lost = 0
+    hosts = {key: _hosts_of(ledger, key) for key in everybody}
+    racks = sorted({_rack(host) for own in hosts.values() for host in own})
+    inside = {rack: [key for key, own in hosts.items() if any(_rack(host) == rack for host in own)] for rack in racks}
+    for rack in sorted(racks, key=lambda rack: (sum(everybody[key].cost for key in inside[rack]), rack)):
+        for key in inside[rack]:
+            evictions, lost = evictions + 1, lost + everybody[key].cost
+            _evicted(ledger, key)
+        found = flavors_of(ledger, waiting, spec)
+        if place(ledger, placement_requests(waiting, spec, found, ledger.flavors, NOW)).fits:
+            return evictions, lost, True
+    return evictions, lost, False
+
+
+def _evicted(ledger: Ledger, key: str) -> None:
+    """The workload's pods end and start anew, each on the node that has the most free GPUs then."""
+    workload = ledger.workload(key)
+    assert workload is not None
+    for ended in ledger.allocations.pods_of(key):
+        ledger.apply(ObjectRemoved(RemovedKind.POD, ended))
+    ledger.release(key)
+    tree = ledger.capacity.trees["gpu"]
+    free = tree.free(tree.columns.index[GPU])
+    assert free is not None
+    heap = [(-int(free[row]), host) for host, row in tree.row_of_host.items()]
+    heapify(heap)
+    hosts: dict[str, int] = {}
+    for _ in range(workload.pod_sets[0].count):
+        most, host = heappop(heap)
+        hosts[host] = hosts.get(host, 0) + 1
+        heappush(heap, (most + 1, host))
+    started = replace(_workload(key, workload.pod_sets[0].count, 0, hosts), reserved=NOW, admitted=NOW)
+    ledger.apply(started)
+    for host, count in hosts.items():
+        for pod in range(count):
+            ledger.apply(BoundPod(f"{key}-{host}-{pod}", host, {"cpu": 1000, GPU: 1}, key, "main"))
+
+
+def _hosts_of(ledger: Ledger, key: str) -> list[str]:
+    admission = ledger.admission(key)
+    assignment = None if admission is None else admission.pod_sets[0].assignment
+    return [] if assignment is None else [domain.values[0] for domain in assignment.domains]
+
+
+def _rack(host: str) -> int:
+    return int(host.removeprefix("node-")) // 16
+
+
+def beside(nodes: int = 2000, candidates: int = 700) -> None:
+    """Print the share of a cycle, and what evict and hope costs."""
+    print(f"a cycle without movable workloads: {_cycle_share(nodes, candidates):.3f} % for moves")
+    for name, (pods, gpus, topology) in GANGS.items():
+        evictions, lost, fits = _hopeful(cluster(nodes, candidates), gang(pods, gpus, topology))
+        print(
+            f"{name:<22} evict and hope: {evictions:>5} evictions, {lost:>9} lost, {'starts' if fits else 'never starts'}"
+        )
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from api.kube.resources import JOBS
 from api.meta import find_condition
 from api.names import EXPLANATION, MINIMUM_RUN_TIME, MOVABLE, PREFER_TOPOLOGY, REQUIRE_TOPOLOGY
 from tests.scenarios.site import RACK, Site, eventually
+from tests.scenarios.tenants import prioritized
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -33,20 +34,31 @@ async def plans(here: Site) -> list[dict[str, Any]]:
     return [one for one in found if f" {here.name}/" in one["target"]]
 
 
-async def fragmented(here: Site, terms: dict[str, str], *, waits: bool = True) -> None:
+async def fragmented(
+    here: Site,
+    terms: dict[str, str],
+    *,
+    gang: bool = True,
+    waits: bool = True,
+    small_of: int | None = None,
+    **queue: Any,
+) -> None:
     """Three racks of 8 cpus, in each a job that leaves less than a whole rack; `small`, of three pods, may be split.
 
-    `waits`: returns once the gang says why it waits.
+    `waits`: returns once the `gang` says why it waits. `small_of` is the priority of `small`.
     """
-    await here.open({"b1": {"r1": 2, "r2": 2, "r3": 2}})
+    await here.open({"b1": {"r1": 2, "r2": 2, "r3": 2}}, **queue)
     await here.submit(here.job("first", 8, {REQUIRE_TOPOLOGY: RACK}))
     await here.running("first", 8)
-    await here.submit(here.job("small", 3, {PREFER_TOPOLOGY: RACK, **terms}))
+    small = here.job("small", 3, {PREFER_TOPOLOGY: RACK, **terms})
+    await here.submit(small if small_of is None else await prioritized(here, small, small_of))
     await here.running("small", 3)
     await here.remove(JOBS, "first")
     for name in ("left", "right"):
         await here.submit(here.job(name, 6, {REQUIRE_TOPOLOGY: RACK}))
         await here.running(name, 6)
+    if not gang:
+        return
     await here.submit(here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}))
     if waits:
         await here.waits("gang", "TopologyPlacementFailed", "allows to fit only 5 out of 8 pod(s)")
@@ -66,9 +78,26 @@ async def test_what_is_planned_is_true_when_a_user_does_it(site: MakeSite) -> No
     assert sorted(await here.racks(await here.running("small", 3))) == ["b1/r1", "b1/r3"]
 
 
+async def test_the_moves_of_a_plan_are_made_on_request(site: MakeSite) -> None:
+    here = site("applied")
+    await fragmented(here, {MOVABLE: "true", MINIMUM_RUN_TIME: "0s"})
+    out, err = Console(file=io.StringIO(), width=160), Console(file=io.StringIO(), width=160)
+    asked = command.DefragArguments(kubeconfig=here.kube.settings.kubeconfig, apply=True)
+    code = await asyncio.to_thread(command.run, asked, WorldRules(), out, err)
+    told = err.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+    assert code == 0, told
+    small = await here.workload_of("small")
+    assert small is not None
+    assert f"{small.key} has left its old place" in told
+    assert list(await here.racks(await here.running("gang", 8))) == ["b1/r2"]
+    assert sorted(await here.racks(await here.running("small", 3))) == ["b1/r1", "b1/r3"]
+    code = await asyncio.to_thread(command.run, asked, WorldRules(), out, err)
+    assert code in (command.NOT_MADE, command.NOT_PLANNED)  # nothing waits, or nothing that moves help
+
+
 async def test_a_job_that_did_not_agree_is_not_moved(site: MakeSite) -> None:
     here = site("stays")
-    await fragmented(here, {})
+    await fragmented(here, {MINIMUM_RUN_TIME: "0s"})
     (found,) = await plans(here)
     assert found["noPlan"]["reason"] == "NotMovable"
     assert found["noPlan"]["stays"] == {"not declared movable": 3}

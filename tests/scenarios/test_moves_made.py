@@ -6,17 +6,19 @@ the gang in sum, and no domain whole.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from api.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
-from api.meta import find_condition, is_true
+from api.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from api.meta import find_condition, is_true, rfc3339
 from api.names import (
     ADMITTED,
     EVICTED,
     FINISHED,
+    LAST_CHECKPOINT,
     MINIMUM_RUN_TIME,
     MOVABLE,
     MOVES_PER_DAY,
@@ -29,6 +31,7 @@ from tests.scenarios.change_watcher import Watchman, watched
 from tests.scenarios.failures import SHORT_LEASE
 from tests.scenarios.site import RACK, Site, eventually, never
 from tests.scenarios.stage import Stage
+from tests.scenarios.tenants import RECLAIM, prioritized
 from tests.scenarios.test_moves import fragmented
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -162,3 +165,40 @@ async def test_a_controller_killed_while_it_moves_leaves_everybody_running(
             assert len(await here.running(name, 6)) == 6
         found = (await here.kube.list(WORKLOADS, here.name, decode=Workload)).items
         assert not any(is_true(one.status.conditions, kind) for one in found for kind in (EVICTED, FINISHED))
+
+
+async def test_a_job_moves_instead_of_being_evicted(site: MakeSite) -> None:
+    """The urgent job may evict any of the others; `small` has just saved its work, so its move loses the least."""
+    here = site("instead")
+    saved = {LAST_CHECKPOINT: rfc3339(time.time() + 60.0)}
+    await fragmented(here, {**MAY_MOVE, **saved}, gang=False, preemption=RECLAIM)
+    await here.submit(await prioritized(here, here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}), 100))
+    assert list(await here.racks(await here.running("gang", 8))) == ["b1/r2"]
+    assert sorted(await here.racks(await here.running("small", 3))) == ["b1/r1", "b1/r3"]
+    workload = await here.workload_of("small")
+    assert workload is not None
+    assert workload.status.scheduling_stats is not None
+    assert [(one.reason, one.count) for one in workload.status.scheduling_stats.evictions] == [("Moved", 1)]
+
+
+async def test_where_no_move_helps_the_urgent_job_evicts(site: MakeSite) -> None:
+    here = site("evicts")
+    await here.open({"b1": {"r1": 2}}, preemption=RECLAIM)
+    await here.submit(here.job("small", 3, {REQUIRE_TOPOLOGY: RACK, **MAY_MOVE}))
+    await here.running("small", 3)
+    await here.submit(await prioritized(here, here.job("gang", 8, {REQUIRE_TOPOLOGY: RACK}), 100))
+    await here.running("gang", 8)
+    assert "Preempted" in await here.story("small")
+
+
+@pytest.mark.parametrize("by", ["LocalQueue", "WorkloadPriorityClass"])
+async def test_a_queue_or_a_priority_class_allows_moves_of_its_jobs(site: MakeSite, by: str) -> None:
+    here = site(f"allows-{by.lower()}")
+    await fragmented(here, {}, small_of=7)
+    terms = {"metadata": {"annotations": MAY_MOVE}}
+    if by == "LocalQueue":
+        await here.change(LOCAL_QUEUES, "lq", terms)
+    else:
+        await here.change(WORKLOAD_PRIORITY_CLASSES, f"{here.name}-p7", terms, cluster=True)
+    assert list(await here.racks(await here.running("gang", 8))) == ["b1/r2"]
+    assert sorted(await here.racks(await here.running("small", 3))) == ["b1/r1", "b1/r3"]

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 from admission.controllers.cluster_view import Views
 from api.kube.store import Change, ChangeType
 from api.names import MOVABLE
-from api.queues import ClusterQueue
-from api.workloads import Workload
 
 
 class MovableIndex:
-    """The Workloads and ClusterQueues that allow moves by their annotation."""
+    """The objects that allow moves by their annotation: Workloads, queues and WorkloadPriorityClasses."""
 
     def __init__(self, views: Views) -> None:
-        self._workloads: set[str] = set()
-        self._queues: set[str] = set()
-        views.workloads.add_handler(self._workload_changed)
-        views.cluster_queues.add_handler(self._queue_changed)
+        self._found: set[tuple[str, str]] = set()
+        views.workloads.add_handler(partial(self._changed, "Workload"))
+        views.cluster_queues.add_handler(partial(self._changed, "ClusterQueue"))
+        views.local_queues.add_handler(partial(self._changed, "LocalQueue"))
+        views.workload_priorities.add_handler(partial(self._changed, "WorkloadPriorityClass"))
 
     def __bool__(self) -> bool:
         """Reports whether any workload may be moved."""
-        return bool(self._workloads or self._queues)
+        return bool(self._found)
 
-    def _workload_changed(self, change: Change[Workload]) -> None:
-        _note(self._workloads, change.key, change.type, change.object.metadata.annotations.get(MOVABLE))
-
-    def _queue_changed(self, change: Change[ClusterQueue]) -> None:
-        _note(self._queues, change.key, change.type, change.object.metadata.annotations.get(MOVABLE))
-
-
-def _note(found: set[str], key: str, kind: ChangeType, value: str | None) -> None:
-    if value == "true" and kind is not ChangeType.DELETED:
-        found.add(key)
-    else:
-        found.discard(key)
+    def _changed(self, kind: str, change: Change[Any]) -> None:
+        if change.type is not ChangeType.DELETED and change.object.metadata.annotations.get(MOVABLE) == "true":
+            self._found.add((kind, change.key))
+        else:
+            self._found.discard((kind, change.key))

@@ -5,6 +5,9 @@ time and in the order of the queues, in short turns of the loop with rests betwe
 ledger in one step (engine/moves/commit.py), which takes all places; then the moves are written one after the other. If a mover
 has changed so that it stays, the rest are not moved and the waiting workload gets its wait's usual reason again; what was moved
 already runs at its new place. Without a plan the next one is made after a pause that doubles up to `_LONGEST_PAUSE`.
+
+Before workloads are evicted for one that has quota, moves are planned for it. They are made if they lose no more work than the
+evictions would; else the evictions are decided again at once.
 """
 
 from __future__ import annotations
@@ -13,31 +16,32 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from admission import metrics
-from admission.controllers.admission_writer import AdmissionWriter, MoveOutcome
 from admission.controllers.cluster_view import Views
+from admission.controllers.moves.executor import MoveExecutor
 from admission.controllers.moves.movable import MovableIndex
-from admission.controllers.moves.move_log import MoveLog
-from admission.controllers.moves.places import HeldPlaces
+from admission.controllers.moves.topology_moves import TopologyMoves
 from admission.controllers.scheduler import Scheduler
 from admission.controllers.scheduler_context import SchedulerContext
 from admission.controllers.turns import Turns
 from admission.engine.cycle.held_places import PLACE_HELD, hold_place
-from admission.engine.decision import Wait
+from admission.engine.cycle.solve import flavors_of
+from admission.engine.decision import Preempt, Wait
+from admission.engine.flavors.assign import Mode
 from admission.engine.model import Workload as EngineWorkload
-from admission.engine.moves.commit import commit, place_after_moves
+from admission.engine.moves.commit import place_after_moves
+from admission.engine.moves.movers import loss
 from admission.engine.moves.plan import PlanOptions, plan
 from admission.engine.moves.plans import MovePlan, NoPlan
 from admission.engine.queue.cluster_queue import order_of
 from admission.engine.reasons import Reason
-from api.errors import NotLeader, StowageError
 from api.kube.client import Kube
-from api.kube.events import EventRecorder, ref_to
-from api.kube.resources import WORKLOADS
+from api.kube.events import EventRecorder
 from api.meta import find_condition
 from api.names import QUOTA_RESERVED
 from api.workloads import Workload
@@ -52,9 +56,6 @@ _FIRST_PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 300.0
 _LOOK: Final = 1.0
 """Seconds between two looks at what waits, and at the holds."""
-_SHOWN: Final = 3
-_MOVES: Final = 256
-"""The most moves of one plan."""
 
 LatestStart = Callable[[str], float | None]
 """The forecast latest start of a waiting workload (epoch seconds); None if unknown."""
@@ -73,15 +74,20 @@ class MoveController:
         latest_start: LatestStart | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._views, self._context, self._scheduler, self._recorder = views, context, scheduler, recorder
+        self._views, self._context = views, context
         self._latest_start, self._now, self._first = latest_start, now, context.settings.moves_after
+        self._automatic = context.settings.moves
         self._ledger, self._queues = context.ledger, context.queues
-        self._writer = AdmissionWriter(kube, views, recorder, now)
-        self._movable, self._log = MovableIndex(views), MoveLog()
-        self._places = HeldPlaces(views, self._ledger, self._queues)
+        self._executor = MoveExecutor(kube, views, context, scheduler, recorder, now)
+        self._places, self._movable = self._executor.places, MovableIndex(views)
+        self._topologies = TopologyMoves(kube, views, context, self._executor, recorder, now, self.planned)
         self._due: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
+        self._deferred: dict[str, Preempt] = {}
+        self._urgent = asyncio.Event()
+        self._evict_until: dict[str, float] = {}
         scheduler.on_wait(self._waits)
+        scheduler.instead_of_preemption(self._defer)
         scheduler.before_cycles(self._take_over)
         scheduler.after_cycle(self._cycle_ended)
 
@@ -89,26 +95,73 @@ class MoveController:
         """Moves until cancelled."""
         async with asyncio.TaskGroup() as writes:
             while True:
-                await asyncio.sleep(_LOOK)
                 self._end_overdue()
-                if (key := self._next()) is not None:
-                    await asyncio.sleep(_REST * await self.attempt(key, writes))
+                for key in list(self._deferred):
+                    await self._instead_of_evictions(key, writes)
+                due = self._next()
+                spent = 0.0 if due is None else await self.attempt(due, writes)
+                spent += await self._topologies.look(writes)
+                await self._rest(max(_LOOK, _REST * spent))
+
+    async def _rest(self, seconds: float) -> None:
+        """Leaves the loop to others, until evictions wait for a plan."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._urgent.wait(), seconds)
+        self._urgent.clear()
 
     # ---- what waits
 
     def _waits(self, decision: Wait) -> None:
-        if decision.reason is Reason.TOPOLOGY_PLACEMENT_FAILED and not decision.never and self._movable:
+        if (
+            self._automatic
+            and decision.reason is Reason.TOPOLOGY_PLACEMENT_FAILED
+            and not decision.never
+            and self._movable
+        ):
             self._due.setdefault(decision.workload, self._now() + self._first)
 
     def _next(self) -> str | None:
         """Returns the first workload in the order of the queues that is due; forgets those that wait no longer."""
-        for key in [key for key in self._due if key not in self._queues]:
-            self._due.pop(key)
-            self._pauses.pop(key, None)
+        for kept in (self._due, self._pauses, self._evict_until):
+            for gone in [key for key in kept if key not in self._queues]:
+                kept.pop(gone)
         now = self._now()
         due = (self._queues.workload(key) for key, at in self._due.items() if at <= now and key not in self._places)
         first = min(filter(None, due), key=order_of, default=None) if self._movable else None
         return None if first is None else first.key
+
+    # ---- moves instead of evictions
+
+    def _defer(self, decision: Preempt) -> bool:
+        """Reports whether moves are planned before these evictions: quota is there, so that only places are at stake."""
+        key, now = decision.workload, self._now()
+        if not self._automatic or not self._movable or self._evict_until.get(key, 0.0) > now:
+            return False
+        if key not in self._deferred:
+            gang = self._queues.workload(key)
+            queue = None if gang is None else self._ledger.quota.spec(gang.cluster_queue)
+            if gang is None or queue is None or flavors_of(self._ledger, gang, queue).mode < Mode.FIT:
+                return False
+            self._deferred[key] = decision
+            self._urgent.set()
+        return True
+
+    async def _instead_of_evictions(self, key: str, writes: asyncio.TaskGroup) -> None:
+        """Makes moves if they lose no more than the evictions; else these are decided again, and made."""
+        decision = self._deferred[key]
+        try:
+            found, _ = await self.planned(key)
+            lost = sum(loss(self._ledger, victim.workload, self._now()) for victim in decision.victims)
+            if isinstance(found, MovePlan) and found.cost <= lost and self._begin(found, writes):
+                self._queues.evictions.forget(key)
+            else:
+                self._evict_until[key] = self._now() + _LONGEST_PAUSE
+        finally:
+            self._deferred.pop(key, None)
+            for victim in decision.victims:
+                if (workload := self._ledger.workload(victim.workload)) is not None and not workload.evicted:
+                    self._queues.lines.stays(workload)
+            self._context.cycle_due.set()
 
     def _pause(self, key: str) -> None:
         pause = self._pauses.get(key, _FIRST_PAUSE)
@@ -119,96 +172,42 @@ class MoveController:
 
     async def attempt(self, key: str, writes: asyncio.TaskGroup) -> float:
         """Plans for the waiting workload, and begins the moves; returns the seconds of computation."""
-        gang = self._queues.workload(key)
-        if gang is None:
-            return 0.0
         self._pause(key)
-        now = self._now()
+        found, spent = await self.planned(key)
+        if isinstance(found, MovePlan):
+            self._begin(found, writes)
+        return spent
+
+    def _begin(self, made: MovePlan, writes: asyncio.TaskGroup) -> bool:
+        """Begins the moves; False if the plan no longer holds."""
+        refused = isinstance(self._executor.begin(made, f"{made.workload} gets its domain", writes), str)
+        if refused:
+            self._due[made.workload] = self._now() + _FIRST_PAUSE
+        return not refused
+
+    async def planned(self, key: str) -> tuple[MovePlan | NoPlan | None, float]:
+        """Returns the plan for the waiting workload, None if it waits no longer; and the seconds of computation."""
+        gang, now = self._queues.workload(key), self._now()
+        if gang is None:
+            return None, 0.0
         latest = None if self._latest_start is None else self._latest_start(key)
-        options = PlanOptions(self._left(now), wait=None if latest is None else latest - now, bound=True)
+        options = PlanOptions(self._executor.left(), wait=None if latest is None else latest - now, bound=True)
         turns = Turns(partial(self._plan, gang, now, options), _TURN, _BETWEEN_TURNS)
         try:
             found = await turns.result()
         except LookupError as missing:
             log.info("the plan starts again later", extra={"workload": key, "missing": repr(missing)})
-            return turns.spent
+            return None, turns.spent
         metrics.MOVE_PLAN_SECONDS.observe(turns.spent)
         if isinstance(found, NoPlan):
             metrics.MOVE_PLANS.labels(found.reason).inc()
             log.info("no moves", extra={"workload": key, "reason": found.reason, "why": found.message})
-        else:
-            self._begin(key, found, writes)
-        return turns.spent
+        return found, turns.spent
 
     def _plan(
         self, gang: EngineWorkload, now: float, options: PlanOptions, pause: Callable[[], None]
     ) -> MovePlan | NoPlan:
         return plan(self._ledger, gang, now, replace(options, pause=pause))
-
-    def _left(self, now: float) -> dict[str, int]:
-        limits = {
-            name: spec.moves_per_day
-            for name in self._views.cluster_queues.objects
-            if (spec := self._ledger.quota.spec(name)) is not None
-        }
-        return self._log.left(limits, now)
-
-    # ---- moving
-
-    def _begin(self, key: str, made: MovePlan, writes: asyncio.TaskGroup) -> None:
-        """Takes the places of the plan in one step, and begins the writes."""
-        gang, now = self._queues.workload(key), self._now()
-        keys = [move.workload for move in made.moves]
-        seen = {each: found for each in keys if (found := self._views.workloads.objects.get(each)) is not None}
-        why: str | None = None
-        if gang is None or gang.blocked is not None:
-            why = f"{key} waits no longer"
-        elif len(seen) < len(keys) or len(keys) > _MOVES or any(each in self._scheduler.admitting for each in keys):
-            why = "a workload that would move is being written"
-        elif any(found.status.unhealthy_nodes for found in seen.values()):
-            why = "a workload that would move lost a node"
-        else:
-            reserved = ((owner, one.admission) for owner, one in self._queues.capacity_reservations())
-            why = commit(self._ledger, gang, made, now, self._left(now), reserved)
-        if why is not None:
-            metrics.MOVE_PLANS.labels("Changed").inc()
-            log.info("the plan of moves no longer holds", extra={"workload": key, "why": why})
-            self._due[key] = now + _FIRST_PAUSE
-            return
-        metrics.MOVE_PLANS.labels("Started").inc()
-        for move in made.moves:
-            self._log.add(move.before.cluster_queue, now)
-        self._places.add(key, tuple(keys), now)
-        self._tell(key, "Normal", "PlaceHeld", f"its place is held; {_listed(keys)} leave it for other places")
-        log.info("moves begin", extra={"workload": key, "movers": keys[:_SHOWN], "moves": len(keys), "cost": made.cost})
-        task = writes.create_task(self._write(key, made, seen), name=f"move for {key}")
-        for each in keys:
-            self._scheduler.writing(each, task)
-        if gang is not None:
-            self._queues.lines.requeue((gang.cluster_queue,))  # its status shall say for what it waits
-        self._context.cycle_due.set()
-
-    async def _write(self, key: str, made: MovePlan, seen: dict[str, Workload]) -> None:
-        message = f"Moved to another place so that {key} gets its domain; the quota stays reserved"
-        for move in made.moves:
-            try:
-                outcome = await self._writer.relocate(move, seen[move.workload], message)
-            except NotLeader:
-                return
-            except StowageError as error:
-                log.warning("move not written: %s", error, extra={"workload": move.workload})
-                outcome = MoveOutcome.CHANGED
-            metrics.MOVES.labels(move.before.cluster_queue, outcome).inc()
-            if outcome == MoveOutcome.CHANGED:
-                self._places.drop(key)
-                text = f"the moves have stopped: {move.workload} has changed, and the others that would move stay"
-                self._tell(key, "Warning", "MovesStopped", text)
-                break
-        self._context.cycle_due.set()
-
-    def _tell(self, key: str, kind: str, reason: str, text: str) -> None:
-        if (workload := self._views.workloads.objects.get(key)) is not None:
-            self._recorder.record(ref_to(WORKLOADS, workload), kind, reason, text)
 
     # ---- holds
 
@@ -220,14 +219,14 @@ class MoveController:
     def _end_overdue(self) -> None:
         for key in self._places.overdue(self._now()):
             text = "its place is held no longer: the workloads that moved for it have left, and it still does not fit"
-            self._tell(key, "Warning", "MovesStopped", text)
+            self._executor.tell(key, "Warning", "MovesStopped", text)
             self._due[key] = self._now() + _LONGEST_PAUSE
             self._context.cycle_due.set()
 
     def _take_over(self) -> None:
         """Reads the moves of today, and holds the places of waiting workloads again for which others are on their way."""
         now, objects = self._now(), self._views.workloads.objects
-        self._log.read(objects.values(), now)
+        self._executor.made.read(objects.values(), now)
         moving = [key for key in objects if (found := self._ledger.workload(key)) is not None and found.moves.moving]
         if not moving:
             return
@@ -242,8 +241,3 @@ class MoveController:
 def _was_held(workload: Workload | None) -> bool:
     found = None if workload is None else find_condition(workload.status.conditions, QUOTA_RESERVED)
     return found is not None and found.status == "False" and found.message.startswith(PLACE_HELD)
-
-
-def _listed(keys: list[str]) -> str:
-    more = len(keys) - _SHOWN
-    return ", ".join(keys[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

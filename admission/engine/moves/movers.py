@@ -148,6 +148,15 @@ def mover_of(
     return Mover(workload, admission, requests, size * ((terms.cost or 0) + _lost_seconds(workload, terms, now)), size)
 
 
+def loss(ledger: Ledger, key: str, now: float) -> int:
+    """Returns the device-seconds of work that the admitted workload loses if it stops now; 0 if it is not admitted."""
+    workload, admission = ledger.workload(key), ledger.admission(key)
+    if workload is None or admission is None or workload.admitted is None:
+        return 0
+    terms = terms_of(workload, ledger.quota.spec(admission.cluster_queue))
+    return devices(workload.pod_sets) * ((terms.cost or 0) + _lost_seconds(workload, terms, now))
+
+
 def _stays(workload: Workload, terms: MoveTerms, now: float) -> str | None:
     """Returns why the workload may not be moved now; None if it may."""
     if not terms.movable:

@@ -7,11 +7,13 @@ passed over: the plan makes one more domain free.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import HOSTNAME_LABEL
+from admission.engine.moves.free_hosts import slot_at
 from admission.engine.moves.holding import Held, Holding
 from admission.engine.moves.movers import Mover, Movers, movers_of
 from admission.engine.moves.plan import PlanOptions
@@ -23,9 +25,12 @@ from admission.engine.topology.tree.tree_spec import Values
 
 
 def vacate(
-    ledger: Ledger, flavor: str, level: str, now: float, options: PlanOptions | None = None
+    ledger: Ledger, flavor: str, level: str, now: float, options: PlanOptions | None = None, *, least: int = 1
 ) -> MovePlan | NoPlan:
-    """Returns the cheapest moves found that make a domain of the level free, or why there are none. `now`: epoch seconds."""
+    """Returns the cheapest moves found that make a domain of the level free, or why there are none. `now`: epoch seconds.
+
+    Only domains of at least `least` hosts count.
+    """
     options = options or PlanOptions()
     tree = ledger.capacity.trees.get(flavor)
     number = None if tree is None else tree.level_of(level)
@@ -35,7 +40,10 @@ def vacate(
     stays = movers.staying(ledger, {flavor})
     best, holding = BestMoves(options.budget), Holding(ledger, ())
     found: Values = ()
+    wide = _wide(tree, number, least)
     for cost, path, inside in _candidates(ledger, tree, flavor, number, movers, options.left):
+        if tree.levels[number].slots[path] not in wide:
+            continue
         options.pause()
         if not best.beaten_by(cost):
             break
@@ -75,22 +83,20 @@ def _candidates(
     yield from sorted(found, key=lambda each: each[:2])
 
 
+def _wide(tree: Tree, number: int, least: int) -> set[int]:
+    """Returns the slots of the domains of the level with at least so many hosts."""
+    sizes = Counter(slot_at(tree, row, number) for row in tree.rows.ids().tolist())
+    return {slot for slot, size in sizes.items() if size >= least}
+
+
 def _users(ledger: Ledger, tree: Tree, flavor: str, number: int) -> dict[int, set[str]]:
     """Returns the workloads with pods in each domain of the level, by the domain's slot."""
     found: dict[int, set[str]] = {}
     for key in ledger.admissions:
         cells = ledger.footprint(key).get(flavor)
         for row in () if cells is None else set(cells.rows.tolist()):
-            found.setdefault(_slot(tree, row, number), set()).add(key)
+            found.setdefault(slot_at(tree, row, number), set()).add(key)
     return found
-
-
-def _slot(tree: Tree, row: int, number: int) -> int:
-    """Returns the slot of the row's domain at the level."""
-    slot = row if tree.rows is tree.levels[-1] else int(tree.rows.parent[row])
-    for level in range(tree.depth - 1, number, -1):
-        slot = int(tree.levels[level].parent[slot])
-    return slot
 
 
 def _allowed(movers: Sequence[Mover], left: Mapping[str, int]) -> bool:
@@ -105,7 +111,7 @@ def _allowed(movers: Sequence[Mover], left: Mapping[str, int]) -> bool:
 def _hosts(ledger: Ledger, tree: Tree, number: int, path: Values) -> list[str]:
     slot = tree.levels[number].slots[path]
     names = [
-        name for row in tree.rows.ids().tolist() if _slot(tree, row, number) == slot for name in tree.members_now(row)
+        name for row in tree.rows.ids().tolist() if slot_at(tree, row, number) == slot for name in tree.members_now(row)
     ]
     nodes = (ledger.capacity.nodes[name].node for name in names)
     return sorted(node.labels.get(HOSTNAME_LABEL, node.name) for node in nodes if node is not None)

@@ -138,7 +138,14 @@ def test_a_snapshot_takes_no_further_job(tmp_path: Path) -> None:
     assert "--for: a snapshot holds no LocalQueues" in err
 
 
-def test_without_plan_nothing_is_done() -> None:
-    done = CliRunner().invoke(app, ["defrag", *map(str, SITE)])
+@pytest.mark.parametrize(
+    "more", [["--plan"], ["--for", str(WIDE)], ["--snapshot", "s.json"], [str(SITE[0])]], ids=lambda more: more[0][:10]
+)
+def test_moves_are_made_in_a_live_cluster_alone(more: list[str]) -> None:
+    done = CliRunner().invoke(app, ["defrag", "--apply", *more])
     assert done.exit_code == 2
-    assert "only --plan is supported" in done.output
+    assert "--apply excludes --plan" in done.output
+
+
+def test_to_plan_is_the_default() -> None:
+    assert CliRunner().invoke(app, ["defrag", *map(str, SITE)]).exit_code == 0

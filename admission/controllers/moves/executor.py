@@ -1,0 +1,136 @@
+"""Carries out a plan of moves: takes all places in one step, then writes the moves one after the other.
+
+If a mover has changed so that it stays, the rest are not moved, and the hold of the place ends; what was moved already runs at
+its new place. A mover that has left by itself is no obstacle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from admission import metrics
+from admission.controllers.admission_writer import AdmissionWriter, MoveOutcome
+from admission.controllers.cluster_view import Views
+from admission.controllers.moves.move_log import MoveLog
+from admission.controllers.moves.places import HeldPlaces
+from admission.controllers.scheduler import Scheduler
+from admission.controllers.scheduler_context import SchedulerContext
+from admission.engine.moves.commit import commit
+from admission.engine.moves.hint import listed
+from admission.engine.moves.plans import MovePlan
+from api.errors import NotLeader, StowageError
+from api.kube.client import Kube
+from api.kube.events import EventRecorder, ref_to
+from api.kube.resources import WORKLOADS
+from api.workloads import Workload
+
+log = logging.getLogger(__name__)
+
+_MOST: Final = 256
+"""The most moves of one plan."""
+
+
+class MoveExecutor:
+    """Carries out plans. `places` are the holds, `made` the moves of today."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        context: SchedulerContext,
+        scheduler: Scheduler,
+        recorder: EventRecorder,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._views, self._context, self._scheduler, self._recorder, self._now = (
+            views,
+            context,
+            scheduler,
+            recorder,
+            now,
+        )
+        self._ledger, self._queues = context.ledger, context.queues
+        self._writer = AdmissionWriter(kube, views, recorder, now)
+        self.made = MoveLog()
+        self.places = HeldPlaces(views, self._ledger, self._queues)
+
+    def left(self) -> dict[str, int]:
+        """Returns how many moves each ClusterQueue with a budget may still make today."""
+        specs = {name: self._ledger.quota.spec(name) for name in self._views.cluster_queues.objects}
+        limits = {name: spec.moves_per_day for name, spec in specs.items() if spec is not None}
+        return self.made.left(limits, self._now())
+
+    def begin(self, made: MovePlan, purpose: str, writes: asyncio.TaskGroup) -> str | asyncio.Task[list[str]]:
+        """Takes the places of the plan and begins the writes, or returns why the plan no longer holds.
+
+        `purpose` completes the sentence "moved to another place so that". The task returns the movers that stay.
+        """
+        key, now = made.workload, self._now()
+        keys = [move.workload for move in made.moves]
+        seen = {each: found for each in keys if (found := self._views.workloads.objects.get(each)) is not None}
+        if (why := self._refusal(made, seen)) is not None:
+            metrics.MOVE_PLANS.labels("Changed").inc()
+            log.info("the plan of moves no longer holds", extra={"workload": key, "why": why})
+            return why
+        metrics.MOVE_PLANS.labels("Started").inc()
+        for move in made.moves:
+            self.made.add(move.before.cluster_queue, now)
+        if key:
+            self.places.add(key, tuple(keys), now)
+            self.tell(key, "Normal", "PlaceHeld", f"its place is held; {listed(keys)} leave it for other places")
+        log.info("moves begin", extra={"workload": key, "movers": keys[:3], "moves": len(keys), "cost": made.cost})
+        task = writes.create_task(self._write(made, purpose, seen), name=f"move so that {purpose}")
+        for each in keys:
+            self._scheduler.writing(each, task)
+        gang = self._queues.workload(key)
+        if gang is not None:
+            self._queues.lines.requeue((gang.cluster_queue,))  # its status shall say for what it waits
+        self._context.cycle_due.set()
+        return task
+
+    def _refusal(self, made: MovePlan, seen: dict[str, Workload]) -> str | None:
+        """Takes the places, or returns why not."""
+        gang = self._queues.workload(made.workload)
+        if made.workload and (gang is None or gang.blocked is not None):
+            return f"{made.workload} waits no longer"
+        if len(made.moves) > _MOST:
+            return f"the plan has {len(made.moves)} moves, and at most {_MOST} are made together"
+        if len(seen) < len(made.moves) or any(key in self._scheduler.admitting for key in seen):
+            return "a workload that would move is being written"
+        if any(found.status.unhealthy_nodes for found in seen.values()):
+            return "a workload that would move lost a node"
+        others = self._queues.capacity_reservations()
+        reserved = [(owner, one.admission) for owner, one in others if owner.key != made.workload]
+        return commit(self._ledger, gang, made, self._now(), self.left(), reserved)
+
+    async def _write(self, made: MovePlan, purpose: str, seen: dict[str, Workload]) -> list[str]:
+        message = f"Moved to another place so that {purpose}; the quota stays reserved"
+        stays: list[str] = []
+        for number, move in enumerate(made.moves):
+            try:
+                outcome = await self._writer.relocate(move, seen[move.workload], message)
+            except NotLeader:
+                return [each.workload for each in made.moves[number:]]
+            except StowageError as error:
+                log.warning("move not written: %s", error, extra={"workload": move.workload})
+                outcome = MoveOutcome.CHANGED
+            metrics.MOVES.labels(move.before.cluster_queue, outcome).inc()
+            if outcome == MoveOutcome.CHANGED:
+                stays = [each.workload for each in made.moves[number:]]
+                log.info("the moves have stopped", extra={"workload": made.workload, "changed": move.workload})
+                if made.workload:
+                    self.places.drop(made.workload)
+                    text = f"the moves have stopped: {move.workload} has changed, and the others that would move stay"
+                    self.tell(made.workload, "Warning", "MovesStopped", text)
+                break
+        self._context.cycle_due.set()
+        return stays
+
+    def tell(self, key: str, kind: str, reason: str, text: str) -> None:
+        """Records an event on the Workload."""
+        if (workload := self._views.workloads.objects.get(key)) is not None:
+            self._recorder.record(ref_to(WORKLOADS, workload), kind, reason, text)

@@ -1,0 +1,201 @@
+"""Moves that a Topology asks for: by its policy, in the background, or once (`stowage defrag --apply`).
+
+The annotations are those of api/defragmentation.py. One that cannot be read is told in an event of the Topology and has no
+effect. A request is answered once, in the annotation `stowage.dev/defragmented`: `ID Refused: why`, or `ID Moving: which`,
+once the moves are written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from admission import metrics
+from admission.controllers.cluster_view import Views
+from admission.controllers.moves.executor import MoveExecutor
+from admission.controllers.moves.move_log import MoveLog
+from admission.controllers.scheduler_context import SchedulerContext
+from admission.controllers.turns import Turns
+from admission.engine.moves.free_hosts import free_hosts
+from admission.engine.moves.hint import listed
+from admission.engine.moves.levels import level_named
+from admission.engine.moves.plan import PlanOptions
+from admission.engine.moves.plans import MovePlan, NoPlan
+from admission.engine.moves.vacate import vacate
+from api.defragmentation import DefragmentPolicy, MoveRequest, policy_of, request_of
+from api.errors import InvalidObject, NotFound, StowageError
+from api.kube.client import Kube, PatchKind
+from api.kube.events import EventRecorder, ref_to
+from api.kube.resources import TOPOLOGIES
+from api.names import DEFRAGMENTED
+from api.topology import Topology
+
+log = logging.getLogger(__name__)
+
+_TURN: Final = 0.01
+_BETWEEN_TURNS: Final = 3.0
+_PERIOD: Final = 60.0
+"""Seconds between two looks at a policy; after a look without a plan, so many times `_PATIENCE`."""
+_PATIENCE: Final = 5.0
+_LONGEST_ANSWER: Final = 64 * 1024
+
+PlanFor = Callable[[str], Awaitable[tuple[MovePlan | NoPlan | None, float]]]
+"""Plans for the waiting workload of a key."""
+
+
+class TopologyMoves:
+    """Looks at the Topologies in turn."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        views: Views,
+        context: SchedulerContext,
+        executor: MoveExecutor,
+        recorder: EventRecorder,
+        now: Callable[[], float],
+        plan_for: PlanFor,
+    ) -> None:
+        self._kube, self._views, self._ledger, self._executor = kube, views, context.ledger, executor
+        self._recorder, self._now, self._plan_for = recorder, now, plan_for
+        self._automatic = context.settings.moves
+        self._next: dict[str, float] = {}
+        self._told: dict[str, str] = {}
+        self._made = MoveLog()
+
+    async def look(self, writes: asyncio.TaskGroup) -> float:
+        """Serves requests, and policies that are due; returns the seconds of computation."""
+        spent = 0.0
+        for name in [name for name in self._next if name not in self._views.topologies.objects]:
+            self._next.pop(name)
+            self._told.pop(name, None)
+        for topology in list(self._views.topologies.objects.values()):
+            annotations = topology.metadata.annotations
+            try:
+                request = request_of(annotations)
+                policy = policy_of(annotations) if self._automatic else None
+            except InvalidObject as bad:
+                self._tell_fault(topology, str(bad))
+                continue
+            if request is not None and not annotations.get(DEFRAGMENTED, "").startswith(f"{request.id} "):
+                spent += await self._serve(topology, request, writes)
+            if policy is not None and self._next.get(topology.key, 0.0) <= self._now() and policy.due(self._now()):
+                spent += await self._follow(topology, policy, writes)
+        return spent
+
+    def _tell_fault(self, topology: Topology, text: str) -> None:
+        if self._told.get(topology.key) != text:
+            self._told[topology.key] = text
+            self._next.setdefault(topology.key, 0.0)
+            self._recorder.record(ref_to(TOPOLOGIES, topology), "Warning", "InvalidAnnotation", text)
+
+    # ---- a policy
+
+    async def _follow(self, topology: Topology, policy: DefragmentPolicy, writes: asyncio.TaskGroup) -> float:
+        left, spent = self._made.left({topology.key: policy.per_day}, self._now()).get(topology.key), 0.0
+        self._next[topology.key] = self._now() + _PERIOD
+        for flavor in self._flavors(topology):
+            level = level_named(self._ledger, flavor, policy.level)
+            if level is None:
+                self._tell_fault(topology, f"stowage.dev/defragment: flavor {flavor} has no level {policy.level!r}")
+                continue
+            found, took = await self._vacated(flavor, level, policy)
+            spent += took
+            if isinstance(found, NoPlan):
+                self._next[topology.key] = self._now() + _PERIOD * _PATIENCE
+                log.info("no moves", extra={"topology": topology.key, "reason": found.reason, "why": found.message})
+            elif found is not None and (left is None or len(found.moves) <= left):
+                self._begin(topology, found, writes)
+        return spent
+
+    async def _vacated(
+        self, flavor: str, level: str, policy: DefragmentPolicy | None
+    ) -> tuple[MovePlan | NoPlan | None, float]:
+        """Returns the plan for a free domain of the level; None while the policy asks for none."""
+
+        def compute(pause: Callable[[], None]) -> MovePlan | NoPlan | None:
+            if policy is not None:
+                counts = free_hosts(self._ledger, flavor, level, pause)
+                if counts is None or counts.largest >= policy.hosts or counts.idle <= policy.idle:
+                    return None
+            options = PlanOptions(self._executor.left(), bound=True, pause=pause)
+            least = 1 if policy is None else policy.hosts
+            return vacate(self._ledger, flavor, level, self._now(), options, least=least)
+
+        turns = Turns(compute, _TURN, _BETWEEN_TURNS)
+        try:
+            found = await turns.result()
+        except LookupError as missing:
+            log.info("the plan starts again later", extra={"flavor": flavor, "missing": repr(missing)})
+            return None, turns.spent
+        metrics.MOVE_PLAN_SECONDS.observe(turns.spent)
+        if isinstance(found, NoPlan):
+            metrics.MOVE_PLANS.labels(found.reason).inc()
+        return found, turns.spent
+
+    def _begin(self, topology: Topology, made: MovePlan, writes: asyncio.TaskGroup) -> str | asyncio.Task[list[str]]:
+        """Begins the moves of a plan for a free domain, or returns why it no longer holds."""
+        begun = self._executor.begin(made, f"{'/'.join(made.domain)} becomes free", writes)
+        if not isinstance(begun, str):
+            for _ in made.moves:
+                self._made.add(topology.key, self._now())
+            keys = [move.workload for move in made.moves]
+            text = f"{listed(keys)} leave {'/'.join(made.domain)} for other places"
+            self._recorder.record(ref_to(TOPOLOGIES, topology), "Normal", "Defragmenting", text)
+        return begun
+
+    def _flavors(self, topology: Topology) -> list[str]:
+        flavors = self._views.flavors.objects.values()
+        return sorted(one.key for one in flavors if one.spec.topology_name == topology.key)
+
+    # ---- a request
+
+    async def _serve(self, topology: Topology, request: MoveRequest, writes: asyncio.TaskGroup) -> float:
+        """Begins what is requested, and answers."""
+        if request.workload:
+            found, spent = await self._plan_for(request.workload)
+            missing = f"{request.workload} does not wait for a place, or changed while it was planned for"
+        else:
+            found, spent = await self._cheapest(topology, request.level)
+            missing = f"no flavor of the Topology has the level {request.level}"
+        if isinstance(found, MovePlan):
+            if found.workload:
+                begun = self._executor.begin(found, f"{found.workload} gets its domain", writes)
+            else:
+                begun = self._begin(topology, found, writes)
+            answer = await _answer(found, begun)
+        else:
+            answer = f"Refused: {missing if found is None else f'{found.reason}: {found.message}'}"
+        await self._write(topology, f"{request.id} {answer}"[:_LONGEST_ANSWER])
+        return spent
+
+    async def _cheapest(self, topology: Topology, level: str) -> tuple[MovePlan | NoPlan | None, float]:
+        plans, spent = [], 0.0
+        for flavor in self._flavors(topology):
+            if (named := level_named(self._ledger, flavor, level)) is not None:
+                found, took = await self._vacated(flavor, named, None)
+                spent += took
+                plans.append(found)
+        made = [one for one in plans if isinstance(one, MovePlan)]
+        best = min(made, key=lambda one: one.certificate.cost) if made else next(iter(plans), None)
+        return best, spent
+
+    async def _write(self, topology: Topology, text: str) -> None:
+        body = {"metadata": {"uid": topology.metadata.uid, "annotations": {DEFRAGMENTED: text}}}
+        try:
+            await self._kube.patch(TOPOLOGIES, topology.metadata.name, body, kind=PatchKind.MERGE)
+        except NotFound:
+            return
+        except StowageError as error:
+            log.warning("a request of moves was not answered: %s", error, extra={"topology": topology.key})
+
+
+async def _answer(made: MovePlan, begun: str | asyncio.Task[list[str]]) -> str:
+    """Waits until the moves are written, and returns the answer to the request."""
+    if isinstance(begun, str):
+        return f"Refused: {begun}"
+    stays = await begun
+    movers = ",".join(move.workload for move in made.moves if move.workload not in stays)
+    return f"Moving: {movers}" + (f"; stay: {','.join(stays)}" if stays else "")

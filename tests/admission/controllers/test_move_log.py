@@ -1,0 +1,37 @@
+"""How many moves a queue may still make today (Issue 21, part 1)."""
+
+from __future__ import annotations
+
+from admission.controllers import conditions
+from admission.controllers.moves.move_log import MoveLog
+from api.meta import ObjectMeta
+from api.workloads import Admission, Workload, WorkloadStatus
+
+DAY = 86_400.0
+NOW = 10 * DAY
+
+
+def moved(queue: str, *at: float) -> Workload:
+    status = WorkloadStatus(admission=Admission(cluster_queue=queue))
+    for time in at:
+        status = conditions.moved(conditions.moving(status, "", time), time)
+    return Workload(metadata=ObjectMeta(name="w", namespace="ns"), status=status)
+
+
+def test_a_day_later_a_move_counts_no_more() -> None:
+    log = MoveLog()
+    for age in (2 * DAY, DAY, DAY - 1.0, 10.0):
+        log.add("a", NOW - age)
+    log.add("b", NOW)
+    assert log.left({"a": 3, "b": 1, "c": 2, "d": None}, NOW) == {"a": 1, "b": 0, "c": 2}
+
+
+def test_a_new_process_counts_every_move_of_what_was_moved_today() -> None:
+    log = MoveLog()
+    log.add("a", NOW)
+    log.read([moved("a", NOW - 2 * DAY, NOW - 5.0), moved("a", NOW - 2 * DAY), moved("b", NOW + 60.0)], NOW)
+    assert log.left({"a": 5, "b": 5}, NOW) == {"a": 3, "b": 4}
+
+
+def test_a_budget_of_zero_is_none_left() -> None:
+    assert MoveLog().left({"a": 0}, NOW) == {"a": 0}

@@ -1,0 +1,57 @@
+"""The terms of moves: from the job, its queues and its priority class, with what its status says of earlier moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from admission.controllers import conditions
+from admission.engine.convert_moves import completed, terms_of_workload
+from admission.engine.model import NO_TERMS, MoveTerms
+from api.meta import ObjectMeta
+from api.names import IS_GROUP_WORKLOAD, MINIMUM_RUN_TIME, MOVABLE, MOVE_COST, MOVES_PER_DAY
+from api.workloads import Workload, WorkloadStatus
+
+QUEUE, CLASS = {MOVABLE: "true", MOVE_COST: "1m"}, {MOVABLE: "false", MOVE_COST: "2m", MINIMUM_RUN_TIME: "1h"}
+
+
+def workload(annotations: dict[str, str], status: WorkloadStatus | None = None) -> Workload:
+    meta = ObjectMeta(name="w", namespace="ns", annotations=annotations)
+    return Workload(metadata=meta, status=status or WorkloadStatus())
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "expected"),
+    [
+        (NO_TERMS, [{}, {}], NO_TERMS),
+        (NO_TERMS, [QUEUE, {}], MoveTerms(True, 60)),
+        (NO_TERMS, [{}, CLASS], MoveTerms(False, 120, 3600)),
+        (NO_TERMS, [QUEUE, CLASS], MoveTerms(True, 60, 3600)),
+        (MoveTerms(False, 5), [QUEUE, CLASS], MoveTerms(False, 5, 3600)),
+        (NO_TERMS, [{MOVABLE: "yes"}, CLASS], MoveTerms(False, 120, 3600)),
+        (NO_TERMS, [{MOVABLE: "true", MOVE_COST: "-1s"}], MoveTerms(False)),
+        (NO_TERMS, [{MOVES_PER_DAY: "3"}], NO_TERMS),
+    ],
+    ids=["nothing", "queue", "class", "queue-first", "job-first", "no-boolean", "bad-cost", "of-cluster-queues-only"],
+)
+def test_job_then_local_queue_then_priority_class(
+    own: MoveTerms, others: list[dict[str, str]], expected: MoveTerms
+) -> None:
+    assert completed(own, others) == expected
+
+
+def test_the_status_says_when_and_how_often_it_was_moved() -> None:
+    going = conditions.moving(WorkloadStatus(), "for ns/gang", 100.0)
+    assert terms_of_workload(workload({}, going)) == MoveTerms(moved=100.0, moves=1, moving=True)
+    there = conditions.moved(going, 130.0)
+    again = conditions.moved(conditions.moving(there, "for ns/other", 900.0), 950.0)
+    assert terms_of_workload(workload({MOVABLE: "true"}, again)) == MoveTerms(True, moved=950.0, moves=2)
+
+
+def test_what_others_write_into_the_counts_of_evictions_is_no_move() -> None:
+    counted = conditions.moving(WorkloadStatus(), "", 1.0).model_copy(update={"conditions": ()})
+    assert terms_of_workload(workload({}, counted)) == NO_TERMS
+
+
+def test_pods_of_a_group_stay_whatever_they_say() -> None:
+    terms = terms_of_workload(workload({MOVABLE: "true", IS_GROUP_WORKLOAD: "true"}))
+    assert completed(terms, [QUEUE]).movable is False
