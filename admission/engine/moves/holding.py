@@ -56,8 +56,12 @@ class Holding:
     def hold(self, movers: Sequence[Mover]) -> Held | NotHeld:
         """Returns places for the gang and these movers, or which of them has none.
 
-        The gang is placed first, then last, since its place may be what only a mover can use, and the reverse.
+        The gang is placed first, then last, since its place may be what only a mover can use, and the reverse. A mover that has
+        left, or has another admission by now, has no place.
         """
+        for mover in movers:
+            if self._ledger.admission(mover.key) != mover.admission:
+                return NotHeld(mover.key)
         first = self._held(movers, gang_first=True)
         if isinstance(first, Held) or first.mover is None:
             return first

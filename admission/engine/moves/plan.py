@@ -10,7 +10,7 @@ The ledger is unchanged. The same ledger, time and options always give the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -103,23 +103,18 @@ def _on_flavors(
     if not movers.by_key:
         return NoPlan(NoPlanReason.NOT_MOVABLE, "no workload may be moved", stays)
     options.pause()
-    gains = ledger.placement.eviction_gains(requests, list(movers.by_key))
+    gains = ledger.placement.eviction_gains(requests, _present(ledger, movers, options.pause))
     if gains is None:
         text = "the capacity that moves would free cannot be counted: spare hosts, pod terms, or pods that stay"
         return NoPlan(NoPlanReason.NOT_COUNTED, text, stays)
     if not gains.domains:
         text = "in no domain do the workloads that may be moved hold enough"
         return NoPlan(NoPlanReason.NOT_MOVABLE, text, stays)
-    searches = [
-        DomainSearch(
-            domain,
-            [movers.by_key[key] for key in sorted(domain.gain)],
-            options.left,
-            exact=gains.exact,
-            together=gains.together,
-        )
-        for domain in gains.domains
-    ]
+    searches = []
+    for domain in gains.domains:
+        options.pause()
+        inside = [movers.by_key[key] for key in sorted(domain.gain)]
+        searches.append(DomainSearch(domain, inside, options.left, exact=gains.exact, together=gains.together))
     best, holding = BestMoves(options.budget, pause=options.pause), Holding(ledger, requests)
     options.pause()
     search(searches, holding, best)
@@ -127,6 +122,14 @@ def _on_flavors(
         return _none_found(best, stays)
     admission = Nomination(gang, found, best.held.gang).admission()
     return MovePlan(best.held.moves, best.certificate(), gang.key, admission)
+
+
+def _present(ledger: Ledger, movers: Movers, pause: Callable[[], None]) -> Iterator[str]:
+    """Yields the movers that still run when it is their turn."""
+    for key in list(movers.by_key):
+        pause()
+        if key in ledger.admissions:
+            yield key
 
 
 def _shortage(ledger: Ledger, requests: Sequence[PlacementRequest]) -> str | None:

@@ -232,9 +232,14 @@ def _add_takes(
 
 def _enough(domain: CandidateDomain) -> bool:
     """Reports whether the gang would fit if every workload in `takes` were evicted."""
-    for key in domain.takes:
-        domain.evict(key)
-    enough = domain.missing == 0
-    for key in domain.takes:
-        domain.bring_back(key)
-    return enough
+    if not domain.missing:
+        return True
+    freed: dict[int, Sequence[int]] = {}
+    for takes in domain.takes.values():
+        for row, amounts in takes:
+            before = freed.get(row)
+            freed[row] = amounts if before is None else list(map(add, before, amounts))
+    more = 0
+    for row, taken_there in freed.items():
+        more += domain.count(list(map(add, domain.free[row], taken_there))) - domain.fit[row]
+    return more >= domain.missing
