@@ -95,13 +95,22 @@ class MoveController:
         """Moves until cancelled."""
         async with asyncio.TaskGroup() as writes:
             while True:
-                self._end_overdue()
-                for key in list(self._deferred):
-                    await self._instead_of_evictions(key, writes)
-                due = self._next()
-                spent = 0.0 if due is None else await self.attempt(due, writes)
-                spent += await self._topologies.look(writes)
+                try:
+                    spent = await self._round(writes)
+                except Exception:
+                    # Whatever one plan causes, admission goes on, and so do later plans.
+                    log.exception("a round of moves failed")
+                    spent = _LOOK
                 await self._rest(max(_LOOK, _REST * spent))
+
+    async def _round(self, writes: asyncio.TaskGroup) -> float:
+        """Plans for one waiting workload, and for Topologies that ask for it; returns the seconds of computation."""
+        self._end_overdue()
+        for key in list(self._deferred):
+            await self._instead_of_evictions(key, writes)
+        due = self._next()
+        spent = 0.0 if due is None else await self.attempt(due, writes)
+        return spent + await self._topologies.look(writes)
 
     async def _rest(self, seconds: float) -> None:
         """Leaves the loop to others, until evictions wait for a plan."""
@@ -149,13 +158,12 @@ class MoveController:
     async def _instead_of_evictions(self, key: str, writes: asyncio.TaskGroup) -> None:
         """Makes moves if they lose no more than the evictions; else these are decided again, and made."""
         decision = self._deferred[key]
+        self._evict_until[key] = self._now() + _LONGEST_PAUSE  # also if the plan fails
         try:
             found, _ = await self.planned(key)
             lost = sum(loss(self._ledger, victim.workload, self._now()) for victim in decision.victims)
             if isinstance(found, MovePlan) and found.cost <= lost and self._begin(found, writes):
                 self._queues.evictions.forget(key)
-            else:
-                self._evict_until[key] = self._now() + _LONGEST_PAUSE
         finally:
             self._deferred.pop(key, None)
             for victim in decision.victims:
