@@ -248,22 +248,21 @@ def _walk(
     unit: Any, levels: Sequence[str], above: tuple[str, ...], paths: dict[str, tuple[str, ...]]
 ) -> Iterator[InvalidField]:
     """Adds the paths of the nodes below a domain to `paths`; yields errors."""
-    where = _at(TREE, *above)
     if not isinstance(unit, dict):
-        yield InvalidField(where, unit, "must be an object of units by name, empty for a node")
+        yield InvalidField(_at(TREE, *above), unit, "must be an object of units by name, empty for a node")
         return
     if len(above) == len(levels):
         if unit:
-            yield InvalidField(where, next(iter(unit)), f"lies below the last level, {levels[-1]}")
+            yield InvalidField(_at(TREE, *above), next(iter(unit)), f"lies below the last level, {levels[-1]}")
         elif above[-1] in paths:
             other = "/".join(paths[above[-1]]) or "the root"
-            yield InvalidField(where, above[-1], f"is a {levels[-1]} of {other} already")
+            yield InvalidField(_at(TREE, *above), above[-1], f"is a {levels[-1]} of {other} already")
         else:
             paths[above[-1]] = above[:-1]
         return
     for name, inner in unit.items():
         if not name:
-            yield InvalidField(where, name, f"must be the name of a {levels[len(above)]}")
+            yield InvalidField(_at(TREE, *above), name, f"must be the name of a {levels[len(above)]}")
         else:
             yield from _walk(inner, levels, (*above, name), paths)
 

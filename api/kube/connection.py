@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from aiohttp.helpers import get_env_proxy_for_url
@@ -105,6 +106,12 @@ def _proxy(configuration: Any) -> Iterator[tuple[str, Any]]:
     with suppress(LookupError):
         proxy, authorization = get_env_proxy_for_url(URL(configuration.host))
         yield from (("proxy", proxy), ("proxy_auth", authorization))
+
+
+def load() -> None:
+    """Imports the library, for processes: done by the first `connect` it would hold the event loop for half a second."""
+    for module in ("kubernetes_asyncio.config", "kubernetes_asyncio.client.rest"):
+        import_module(module)
 
 
 async def connect(settings: ClientSettings) -> Connection:

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import aiohttp
 import uvloop
+import yaml
 
 from admission.cli.embedded import NAMESPACE as STOWAGE
 from admission.cli.install import install
@@ -32,6 +33,8 @@ from api.fake.store import ObjectStorage
 from api.kube.client import Kube, PatchKind
 from api.kube.resources import (
     CLUSTER_QUEUES,
+    CONFIG_MAPS,
+    JOB_KINDS,
     JOBS,
     LOCAL_QUEUES,
     MUTATING_WEBHOOKS,
@@ -42,7 +45,8 @@ from api.kube.resources import (
     VALIDATING_WEBHOOKS,
 )
 from api.kube.settings import ClientSettings
-from api.names import QUEUE_NAME_LABEL
+from api.names import QUEUE_NAME_LABEL, SAKKARA_TOPOLOGY
+from api.sakkara import TOPOLOGY_NAMESPACE
 from tests.bench import coldstart
 from tests.bench.measure import cost, page_of, pid_of
 
@@ -181,7 +185,7 @@ def _job(name: str) -> dict[str, Any]:
 
 def _works(bench: _Bench) -> dict[str, Callable[[], Awaitable[object]]]:
     """The kinds of work, in the order in which they are done."""
-    kube = bench.kube
+    kube, job_kind = bench.kube, yaml.safe_load(Path("config/samples/job-kind.yaml").read_text())
 
     async def term() -> None:
         job = _job("with-a-term")
@@ -212,6 +216,21 @@ def _works(bench: _Bench) -> dict[str, Callable[[], Awaitable[object]]]:
                 NODES, {**bench.store.get(NODES, f"node-{number:05}"), "status": node["status"]}, subresource="status"
             )
 
+    async def tree() -> None:
+        """A ConfigMap's tree of all nodes gives each of them the labels of its levels."""
+        racks: dict[str, dict[str, dict[str, str]]] = {}
+        for number in range(bench.nodes):
+            racks.setdefault(f"rack-{number // 20}", {})[f"node-{number:05}"] = {}
+        metadata = {"name": "tree", "namespace": TOPOLOGY_NAMESPACE, "labels": {SAKKARA_TOPOLOGY: "true"}}
+        await kube.create(CONFIG_MAPS, {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
+            "data": {"level-names": '["rack", "node"]', "tree": json.dumps(racks)},
+        })  # fmt: skip
+
+    async def kind() -> None:
+        """A JobKind: each Workload may belong to a job of it."""
+        await kube.create(JOB_KINDS, job_kind)
+
     async def page(name: str) -> None:
         url = f"http://127.0.0.1:{bench.controller.health_port}/{name}"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
@@ -234,6 +253,8 @@ def _works(bench: _Bench) -> dict[str, Callable[[], Awaitable[object]]]:
         "a ResourceFlavor": change(
             RESOURCE_FLAVORS, "gpu", {"spec": {"tolerations": [{"key": "pool", "operator": "Exists"}]}}
         ),
+        "a tree of all nodes": tree,
+        "a JobKind": kind,
         "a Topology": change(TOPOLOGIES, "dc", {"spec": {"levels": levels}}),
     }
 

@@ -304,19 +304,17 @@ class QueueLine:
         self._activate(group)
 
     def _requeue_many(self, groups: Collection[EquivalenceClass]) -> None:
-        """Requeues the classes. All of 75,000 at once take a third of the time that one after the other would."""
+        """Requeues the classes; all classes of the queue at once cost less than one after the other."""
+        if len(groups) < len(self.classes):
+            for group in groups:
+                self._requeue(group)
+            return
         for group in groups:
             group.refused = group.hint = None
-        if len(groups) == len(self.classes):
-            self._by_usage.clear()
-            self._by_capacity.clear()
-            self._short.clear()
-            self.active = []
-        else:
-            for group in groups:
-                self._by_usage.pop(group, None)
-                self._by_capacity.pop(group, None)
-        self.active += [(first, next(_sequence), group) for group in groups if (first := group.first()) is not None]
+        self._by_usage.clear()
+        self._by_capacity.clear()
+        self._short.clear()
+        self.active = [(first, next(_sequence), group) for group in groups if (first := group.first()) is not None]
         heapify(self.active)
 
     def _forget(self, group: EquivalenceClass) -> None:

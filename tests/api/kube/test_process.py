@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,6 +17,7 @@ import pytest
 
 from api.kube import metrics
 from api.kube.health import HealthServer, PathAccess
+from tests.api.kube.server import config
 
 PROGRAM = """
 import asyncio, sys
@@ -27,6 +29,14 @@ async def main(process):
     {body}
 
 sys.exit(serve(main, ProcessSettings("tested", health_host="{host}", health_port=0, grace={grace}, authenticate={asks})))
+"""
+CONNECTS = """
+    from pathlib import Path
+    from api.kube.client import Kube
+    from api.kube.settings import ClientSettings
+    before = set(sys.modules)
+    async with await Kube.connect(ClientSettings(kubeconfig=Path("{kubeconfig}"))):
+        print([name for name in sys.modules.keys() - before if name.startswith("kubernetes_asyncio")], flush=True)
 """
 POLITE = """
     try:
@@ -104,6 +114,16 @@ async def test_no_collection_looks_at_what_was_imported_while_the_parts_are_buil
         await it.line("ended")
         assert it.process.stdout is not None
         assert await it.process.stdout.read() == b"True\n"
+
+
+async def test_no_library_is_imported_while_the_loop_runs(tmp_path: Path) -> None:
+    """The first connection imported one of 900 modules, which held the loop for half a second. Issue 19, 4."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(config("http://127.0.0.1:1", {"token": "t"})))
+    async with child(CONNECTS.format(kubeconfig=kubeconfig)) as it:
+        await it.line("ended")
+        assert it.process.stdout is not None
+        assert await it.process.stdout.read() == b"[]\n"
 
 
 async def test_a_failure_is_logged_and_sets_the_exit_code() -> None:
