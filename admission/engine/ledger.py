@@ -17,7 +17,9 @@ from typing import Final
 
 from admission.engine.journal import Journal, Trial
 from admission.engine.model import (
+    RESERVED_EFFECT,
     Admission,
+    AdvanceReservation,
     BoundPod,
     ClusterQueue,
     Cohort,
@@ -65,6 +67,7 @@ class Ledger:
         self.quota = QuotaTree(self.journal)
         self.usage_by_priority = UsageByPriority(self.journal)
         self.flavors: dict[str, Flavor] = {}
+        self.reservations: dict[str, AdvanceReservation] = {}
         self.admissions: dict[str, Admission] = {}
         self.spare_host_owners: dict[str, int] = {}
         self.flavor_spares: dict[str, FlavorSpares] = {}
@@ -89,6 +92,8 @@ class Ledger:
                 self._capacity.placed.set_namespace(event.name, event.labels)
             case Flavor():
                 self._set_flavor(event.name, event)
+            case AdvanceReservation():
+                self._set_reservation(event.name, event)
             case ClusterQueue():
                 self.quota.set_queue(event)
             case Cohort():
@@ -110,16 +115,45 @@ class Ledger:
                 self._set_flavor(gone.key, None)
             case RemovedKind.CLUSTER_QUEUE:
                 self.quota.drop_queue(gone.key)
+            case RemovedKind.ADVANCE_RESERVATION:
+                self._set_reservation(gone.key, None)
             case RemovedKind.COHORT:
                 self.quota.drop_cohort(gone.key)
 
     def _set_node(self, name: str, node: Node | None) -> None:
+        if node is not None and self.reservations:
+            node = self._marked(node)
         if self._capacity.set_node(name, node):
             self._allocations.node_moved(name)
         else:
             self._allocations.node_changed(name)
 
+    def _marked(self, node: Node) -> Node:
+        """Returns the node with the marks of the advance reservations that hold it, and no others."""
+        own = tuple(taint for taint in node.taints if taint.effect != RESERVED_EFFECT)
+        marks = tuple(one.mark for _, one in sorted(self.reservations.items()) if one.holds(node.labels))
+        return node if node.taints == own + marks else replace(node, taints=own + marks)
+
+    def _set_reservation(self, name: str, reservation: AdvanceReservation | None) -> None:
+        """Sets the advance reservation (None: remove it): marks its nodes, and names it in every flavor."""
+        before = self.reservations.get(name)
+        if before == reservation:
+            return
+        if reservation is None:
+            del self.reservations[name]
+        else:
+            self.reservations[name] = reservation
+        for flavor in list(self.flavors.values()):
+            self._set_flavor(flavor.name, flavor)
+        held = [one for one in (before, reservation) if one is not None]
+        for node in list(self._capacity.inputs()):
+            if any(one.holds(node.labels) for one in held) and (now := self._marked(node)) is not node:
+                self._set_node(node.name, now)
+
     def _set_flavor(self, name: str, flavor: Flavor | None) -> None:
+        if flavor is not None:
+            reservations = tuple(one for _, one in sorted(self.reservations.items()))
+            flavor = flavor if flavor.reservations == reservations else replace(flavor, reservations=reservations)
         if self.flavors.get(name) == flavor:
             return
         if flavor is None:
@@ -335,10 +369,11 @@ class Ledger:
         A workload comes with the admission that the ledger has for it. Holds are not included: each cycle makes its own, and
         holds missing spare hosts.
         """
-        yield from (self.flavors[name] for name in sorted(self.flavors))
+        yield from (replace(flavor, reservations=()) for _, flavor in sorted(self.flavors.items()))
+        yield from (one for _, one in sorted(self.reservations.items()))
         yield from self.quota.specs()
         yield from self._capacity.placed.inputs()
-        yield from self._capacity.inputs()
+        yield from map(_unmarked, self._capacity.inputs())
         keys = sorted(self._allocations.by_workload.keys() - self._held)
         yield from (w for key in keys if (w := self.workload(key)) is not None)
         yield from self._allocations.inputs()
@@ -366,6 +401,12 @@ class Ledger:
         yield from wrong_counts(self._capacity.placed)
         yield from self._capacity.differences()
         yield from wrong_quota(self._allocations, self.quota, self.usage_by_priority)
+
+
+def _unmarked(node: Node) -> Node:
+    """Returns the node without the marks of advance reservations."""
+    own = tuple(taint for taint in node.taints if taint.effect != RESERVED_EFFECT)
+    return node if own == node.taints else replace(node, taints=own)
 
 
 def spare_key(key: str) -> str:

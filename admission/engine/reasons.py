@@ -191,6 +191,11 @@ class Reason(StrEnum):
         "nodes repel its pods by a taint that they do not tolerate",
         ReasonOwner.EXPLANATION,
     )
+    ADVANCE_RESERVATION = (
+        "AdvanceReservation",
+        "nodes are reserved for a later time, and the workload may run beyond it",
+        ReasonOwner.EXPLANATION,
+    )
     NODE_SELECTOR_MISMATCH = (
         "NodeSelectorMismatch",
         "nodes lack a label that the node selector names",

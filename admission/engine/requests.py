@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from admission.engine.advance_reservations import with_all, with_usable
 from admission.engine.flavors.assign import FlavorAssignment
 from admission.engine.flavors.eligible import wants_topology
 from admission.engine.flavors.search import topology_implied
@@ -34,12 +35,12 @@ def placement_requests(
 def possible_requests(workload: Workload, queue: ClusterQueue, flavors: Flavors) -> list[list[PlacementRequest]]:
     """Returns, for each pod set that topology places, the request that it could make of each flavor, at any waiting time.
 
-    A required level that is relaxed over time is the original one.
+    A required level that is relaxed over time is the original one, and advance reservations keep nothing away.
     """
     placed = [name for name in queue.flavors if name in flavors and flavors[name].topology is not None]
     implied = topology_implied(queue, flavors)
     return [
-        [PlacementRequest(pod_set, flavor, pod_set.count) for flavor in placed]
+        [PlacementRequest(with_all(pod_set, flavors[flavor]), flavor, pod_set.count) for flavor in placed]
         for pod_set in workload.pod_sets
         if placed and pod_set.count and wants_topology(pod_set, implied)
     ]
@@ -51,6 +52,7 @@ def _request(
     implied = pod_set.topology is None or not pod_set.topology.explicit
     profile = workload.profile or queue.profile
     relaxed = in_force(pod_set, flavors.get(flavor), now - workload.queued)
+    relaxed = with_usable(relaxed, workload, flavors.get(flavor), now)
     facts = workload.facts_of(pod_set)
     return PlacementRequest(relaxed, flavor, pod_set.count, implied=implied, profile=profile, facts=facts)
 

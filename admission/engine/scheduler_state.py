@@ -11,6 +11,7 @@ from functools import partial
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
     Admission,
+    AdvanceReservation,
     BoundPod,
     ClusterQueue,
     Cohort,
@@ -50,6 +51,11 @@ class SchedulerState:
             case Namespace():
                 self.ledger.apply(event)
                 return self._requeue_if_capacity_freed()
+            case AdvanceReservation():
+                if not self.ledger.reservations:
+                    self.queues.time_shapes(timed=True)
+                self.ledger.apply(event)
+                return self.requeue_all()
             case Flavor() | Cohort():
                 self.ledger.apply(event)
                 return self.requeue_all()
@@ -129,6 +135,11 @@ class SchedulerState:
                 self.ledger.apply(gone)
                 if gone.kind is RemovedKind.FLAVOR:
                     self._generations.pop(gone.key, None)
+                return self.requeue_all()
+            case RemovedKind.ADVANCE_RESERVATION:
+                self.ledger.apply(gone)
+                if not self.ledger.reservations:
+                    self.queues.time_shapes(timed=False)
                 return self.requeue_all()
             case RemovedKind.POD | RemovedKind.NAMESPACE:
                 self.ledger.apply(gone)

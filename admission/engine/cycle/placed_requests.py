@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from admission.engine.advance_reservations import names
 from admission.engine.flavors.search import topology_implied
 from admission.engine.ledger import Ledger
-from admission.engine.model import Admission, ClusterQueue, PlacementRequest, Workload
+from admission.engine.model import Admission, ClusterQueue, PlacementRequest, PodSet, Workload
 from admission.engine.requests import in_force
+
+
+def _where_it_runs(ledger: Ledger, workload: Workload, pod_set: PodSet, flavor: str) -> PodSet:
+    """Returns the pod set with the advance reservations that the workload names, that start after its end, or on whose nodes
+    it runs: it may stay there.
+    """
+    known = ledger.flavors.get(flavor)
+    if known is None or not known.reservations:
+        return pod_set
+    pods = (ledger.allocations.pods[key] for key in ledger.allocations.pods_of(workload.key))
+    records = (ledger.capacity.nodes.get(pod.node) for pod in pods)
+    nodes = [record.node for record in records if record is not None and record.node is not None]
+    usable = tuple(
+        one.name
+        for one in known.reservations
+        if names(workload, one)
+        or (workload.ends is not None and workload.ends <= one.start)
+        or any(one.holds(node.labels) for node in nodes)
+    )
+    return replace(pod_set, reservations=usable) if usable else pod_set
 
 
 def placed_requests(ledger: Ledger, workload: Workload, admission: Admission) -> Iterator[PlacementRequest]:
@@ -22,6 +44,6 @@ def placed_requests(ledger: Ledger, workload: Workload, admission: Admission) ->
         flavor = ledger.allocations.flavor_of(got)
         # a level that had given way when the workload got its place does not come back
         waited = 0.0 if workload.reserved is None else workload.reserved - workload.queued
-        pods = in_force(pod_set, ledger.flavors.get(flavor), waited)
+        pods = _where_it_runs(ledger, workload, in_force(pod_set, ledger.flavors.get(flavor), waited), flavor)
         profile, facts = workload.profile or queue.profile, workload.facts_of(pod_set)
         yield PlacementRequest(pods, flavor, got.count, implicit, got.assignment, profile, facts)

@@ -14,7 +14,7 @@ import numpy as np
 from admission.engine.explain.capacity_users import CapacityUsers
 from admission.engine.explain.explanation import Exclusion, LevelView, Shortage
 from admission.engine.ledger import Ledger
-from admission.engine.model import Node
+from admission.engine.model import RESERVED_EFFECT, Node
 from admission.engine.reasons import Reason
 from admission.engine.topology.constraints import Group, ResolvedRequest, build
 from admission.engine.topology.count import Counter, Numbers, count_in, rows_below
@@ -173,7 +173,9 @@ def _why(resolved: ResolvedRequest, node: Node | None, near: tuple[str, str] | N
     if near is not None:
         return Reason.POD_ANTI_AFFINITY if near[0] == APART else Reason.POD_AFFINITY, near[1]
     labels = {} if node is None else node.labels
-    taint = untolerated(() if node is None else node.taints, resolved.wants.tolerations)
+    taint = untolerated(() if node is None else node.taints, resolved.wants.tolerations, resolved.wants.reservations)
+    if taint is not None and taint.effect == RESERVED_EFFECT:
+        return Reason.ADVANCE_RESERVATION, taint_text(taint)
     if taint is not None:
         return Reason.UNTOLERATED_TAINT, taint_text(taint)
     for key, value in resolved.wants.selector:

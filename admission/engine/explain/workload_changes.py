@@ -25,7 +25,7 @@ from admission.engine.explain.changes import (
 )
 from admission.engine.explain.trials import Trials
 from admission.engine.flavors.eligible import named_levels
-from admission.engine.model import PODS, Flavor, PodSet, Taint, TopologyRequest
+from admission.engine.model import PODS, RESERVED_EFFECT, Flavor, PodSet, Taint, TopologyRequest
 from admission.engine.requests import in_force
 from admission.engine.topology.tree.match import untolerated
 
@@ -157,7 +157,7 @@ def _taints(trials: Trials) -> set[Taint]:
         carried = [flavor.taints, *(() if tree is None else tree.matcher.taints())]
         for pod_set in trials.workload.pod_sets:
             tolerations = (*pod_set.tolerations, *flavor.tolerations)
-            each = {taint for taints in carried for taint in taints}
+            each = {taint for taints in carried for taint in taints if taint.effect != RESERVED_EFFECT}
             found.update(taint for taint in each if untolerated((taint,), tolerations) is not None)
     return found
 

@@ -5,11 +5,12 @@ Invalid input raises `api.errors.InvalidObject` (or InvalidQuantity) with the fi
 State is in ledger.py and queue/, results are in decision.py. Import the types from this package, also those of `api` that the
 engine uses unchanged. Modules: `nodes`, `topology` (topology requests and assignments),
 `level_rule` (placement constraints), `queues` (with flavors and cohorts),
-`workloads`, `moves` (the terms of moves), `placement` (requests and options), `events`.
+`workloads`, `moves` (the terms of moves), `advance_reservations`, `placement` (requests and options), `events`.
 """
 
 from __future__ import annotations
 
+from admission.engine.model.advance_reservations import RESERVED_EFFECT, AdvanceReservation
 from admission.engine.model.events import Event, ObjectRemoved, RemovedKind
 from admission.engine.model.level_rule import LevelConstraint, LevelRule, Spreading
 from admission.engine.model.moves import NO_TERMS, MoveTerms
@@ -56,7 +57,9 @@ __all__ = [
     "LARGEST",
     "NO_TERMS",
     "PODS",
+    "RESERVED_EFFECT",
     "Admission",
+    "AdvanceReservation",
     "Amounts",
     "Assignment",
     "BoundPod",

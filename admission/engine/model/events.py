@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from admission.engine.model.advance_reservations import AdvanceReservation
 from admission.engine.model.nodes import BoundPod, Namespace, Node
 from admission.engine.model.queues import ClusterQueue, Cohort, Flavor
 from admission.engine.model.workloads import Workload
@@ -20,6 +21,7 @@ class RemovedKind(StrEnum):
     COHORT = "cohort"
     WORKLOAD = "workload"
     NAMESPACE = "namespace"
+    ADVANCE_RESERVATION = "advancereservation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,5 +32,5 @@ class ObjectRemoved:
     key: str
 
 
-Event = Node | BoundPod | Namespace | Flavor | ClusterQueue | Cohort | Workload | ObjectRemoved
+Event = Node | BoundPod | Namespace | Flavor | ClusterQueue | Cohort | Workload | AdvanceReservation | ObjectRemoved
 """The complete present object, created or changed, or its removal."""

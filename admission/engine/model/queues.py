@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from admission.engine.model.advance_reservations import AdvanceReservation
 from admission.engine.model.moves import NO_TERMS, MoveTerms
 from admission.engine.model.nodes import Amounts
 from admission.engine.model.topology import Profile
@@ -33,6 +34,7 @@ class Flavor:
     """A class of nodes. `levels` is None without a topology; `topology` names it in messages.
 
     `topology` without `levels` means that the named Topology does not exist. `spare` is the rule for hosts that are kept free.
+    `reservations` are all advance reservations of the cluster, by name; the ledger adds them.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Flavor:
     topology: str | None = None
     levels: tuple[str, ...] | None = None
     spare: SpareRule | None = None
+    reservations: tuple[AdvanceReservation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

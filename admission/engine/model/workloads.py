@@ -21,7 +21,8 @@ class PodSet:
     `exclusive` is what only one pod per node can have (api.exclusive). `volumes` has, for each volume that some nodes cannot
     reach, the node terms of which one must match; `gathered` has the topology keys of which one domain each must hold all pods,
     because they share a volume that is chosen later. `labels` are those of the template. `facts` describes the pods to other
-    pods' terms if they have terms themselves, else None.
+    pods' terms if they have terms themselves, else None. `reservations` names the advance reservations whose nodes the pods may
+    use now, None for all of them; advance_reservations.py sets it in each request.
     """
 
     name: str
@@ -39,6 +40,7 @@ class PodSet:
     gathered: tuple[str, ...] = ()
     labels: Labels = ()
     facts: PodFacts | None = None
+    reservations: tuple[str, ...] | None = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class Workload:
     `replaces` is the key of the elastic job's admitted workload that this one replaces, or empty. `pod_labels` are labels that
     its owner gives each pod in addition to the template's. `boost` is the part of its priority from the annotation
     `priority-boost`. `moves` are the terms under which it may be moved while it runs.
+    `reservation` is the advance reservation that it names, or empty.
     """
 
     key: str
@@ -124,6 +127,7 @@ class Workload:
     pod_labels: Labels = ()
     boost: int = 0
     moves: MoveTerms = NO_TERMS
+    reservation: str = ""
 
     def facts_of(self, pod_set: PodSet) -> PodFacts:
         """Returns what terms of other pods see of a pod of this pod set."""

@@ -80,7 +80,8 @@ def shape_of(workload: Workload, *, timed: bool = False) -> Hashable:
     bound_to = (workload.key, group) if group else None  # it is admitted with its group, not with its class
     limit = workload.time_limit if timed else None
     gated = workload.gated
-    return (workload.priority, workload.profile, workload.defect, gated, moment, limit, bound_to, pod_sets)
+    uses = (workload.key.partition("/")[0], workload.reservation) if workload.reservation else None
+    return (workload.priority, workload.profile, workload.defect, gated, moment, limit, bound_to, pod_sets, uses)
 
 
 @dataclass(slots=True, eq=False)
@@ -135,6 +136,7 @@ class QueueLine:
 
     strict: bool = False
     timed: bool = False
+    backfill: bool = False
     aged: bool = False
     beside_reservations: bool = False
     classes: dict[Hashable, EquivalenceClass] = field(default_factory=dict)

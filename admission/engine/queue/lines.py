@@ -70,14 +70,15 @@ class QueueLines:
             item.group.unevaluated.discard(item.workload.key)
             self._notices.add(item.workload, item.group.refused, BYPASSED)
 
-    def rebuild(self, name: str, *, timed: bool) -> None:
-        """Rebuilds the line after `timed` changed: shapes include the time limit, or no longer do."""
-        line = self.line(name)
-        enlisted = [i for i in self._items.values() if i.workload.cluster_queue == name and i.group is not None]
+    def rebuild(self, timed: Mapping[str, bool]) -> None:
+        """Rebuilds these lines after `timed` changed: shapes include the time limit, or no longer do."""
+        enlisted = [item for item in self._items.values() if item.workload.cluster_queue in timed]
+        enlisted = [item for item in enlisted if item.group is not None]
         for item in enlisted:
             if item.group is not None:
-                line.leave(item.workload.key, item.group)
-        line.timed = timed
+                self.line(item.workload.cluster_queue).leave(item.workload.key, item.group)
+        for name, each in timed.items():
+            self.line(name).timed = each
         for item in enlisted:
             self.enlist(item)
 

@@ -53,6 +53,7 @@ class PendingQueues:
         self._kept: dict[str, KeptRequest] = {}
         self._notices = EvaluationNotices()
         self._counts: Counter[str] = Counter()
+        self._timed = False
         self.evictions = Evictions()
         self.preemptors = Preemptors()
         self.starts = StartReservations(self._items)
@@ -72,10 +73,19 @@ class PendingQueues:
         line = self.lines.line(spec.name)
         line.strict = spec.strategy is QueueingStrategy.STRICT_FIFO
         line.aged = spec.preemption.by_age
-        if line.timed != spec.backfill:
+        if line.backfill != spec.backfill:
             self.starts.forget(spec.name)
-            self.lines.rebuild(spec.name, timed=spec.backfill)
+            line.backfill = spec.backfill
+        timed = self._timed or spec.backfill
+        if line.timed != timed:
+            self.lines.rebuild({spec.name: timed})
         self.lines.requeue((spec.name,))
+
+    def time_shapes(self, *, timed: bool) -> None:
+        """Makes the time limit of a workload part of its shape in every queue, or only in those with backfill."""
+        self._timed = timed
+        wanted = {name: timed or line.backfill for name, line in self.lines.by_queue.items()}
+        self.lines.rebuild({name: each for name, each in wanted.items() if self.lines.line(name).timed != each})
 
     def drop_queue(self, name: str) -> None:
         """Forgets a queue's strategy and flavors; its workloads stay until the shell moves or removes them."""

@@ -117,7 +117,8 @@ class Allocations:
             vector = self._capacity.columns.vector(pod_amounts(pod_sets[got.name]))
             flavor, levels = self.flavor_of(got), got.assignment.levels
             by_node = self._capacity.by_node and not by_host(levels)
-            wants = wants_of(pod_sets[got.name], self._flavors.get(flavor))
+            # Its pods have their places, whatever is reserved there.
+            wants = replace(wants_of(pod_sets[got.name], self._flavors.get(flavor)), reservations=None)
             facts = workload.facts_of(pod_sets[got.name])
             counts: dict[Values, int] = {}
             for domain in got.assignment.domains:

@@ -9,13 +9,14 @@ spread over the rows by numpy; without taints and selectors nothing is computed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
 
 from admission.engine.model import (
+    RESERVED_EFFECT,
     Node,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -38,7 +39,10 @@ _STEP = 1024
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """A pod set's requirements on its nodes. `facts` has its pod terms; None if pod terms are not considered."""
+    """A pod set's requirements on its nodes. `facts` has its pod terms; None if pod terms are not considered.
+
+    `reservations` names the advance reservations whose nodes it may use; None for all.
+    """
 
     tolerations: tuple[Toleration, ...] = ()
     selector: tuple[tuple[str, str], ...] = ()
@@ -46,6 +50,7 @@ class Wants:
     preferred: tuple[PreferredTerm, ...] = ()
     volumes: tuple[tuple[NodeSelectorTerm, ...], ...] = ()
     facts: PodFacts | None = None
+    reservations: tuple[str, ...] | None = ()
 
     @property
     def selects(self) -> bool:
@@ -64,7 +69,9 @@ class Excluded:
 
 
 def taint_text(taint: Taint) -> str:
-    """Returns the taint as messages write it: key=value:effect."""
+    """Returns the taint as messages write it: key=value:effect; or the advance reservation of which it is the mark."""
+    if taint.effect == RESERVED_EFFECT:
+        return f"advance reservation {taint.value}"
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
@@ -92,10 +99,17 @@ def _compares(toleration: Toleration, taint: Taint) -> bool:
     return left < right if toleration.operator == "Lt" else left > right
 
 
-def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
-    """Returns the first NoSchedule or NoExecute taint that no toleration covers, or None."""
+def untolerated(
+    taints: Sequence[Taint], tolerations: Sequence[Toleration], reservations: Collection[str] | None = ()
+) -> Taint | None:
+    """Returns the first NoSchedule or NoExecute taint that no toleration covers, or None; likewise the mark of an advance
+    reservation that is not among `reservations` (None: all of them).
+    """
     for taint in taints:
-        if taint.effect in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
+        if taint.effect == RESERVED_EFFECT:
+            if reservations is not None and taint.value not in reservations:
+                return taint
+        elif taint.effect in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
             return taint
     return None
 
@@ -193,7 +207,7 @@ class Matcher:
             self._names.set(row, node)
 
     def _set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
-        repelling = tuple(taint for taint in taints if taint.effect in _REPELLING)
+        repelling = tuple(taint for taint in taints if taint.effect in (*_REPELLING, RESERVED_EFFECT))
         number = self._taint_ids.setdefault(repelling, len(self._taint_ids))
         self._tainted += (number > 0) - (int(self._taint_class[row]) > 0)
         self._taint_class[row] = number
@@ -252,7 +266,7 @@ class Matcher:
 
     def _blocking(self, wants: Wants) -> list[Taint | None]:
         """Returns the first untolerated taint of each combination of taints."""
-        return [untolerated(taints, wants.tolerations) for taints in self._taint_ids]
+        return [untolerated(taints, wants.tolerations, wants.reservations) for taints in self._taint_ids]
 
     @staticmethod
     def _tolerant(blocking: Sequence[Taint | None]) -> Bools:

@@ -1,0 +1,38 @@
+"""Which advance reservations a workload may use at a moment (model.AdvanceReservation). Pure.
+
+The ledger marks the reserved nodes, and the placement leaves out those with a mark that a request does not cover. What a
+workload may use only shrinks with time until a reservation ends, so no wait ends by time alone before that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from admission.engine.model import AdvanceReservation, Flavor, PodSet, Workload
+
+
+def usable_by(reservation: AdvanceReservation, workload: Workload, now: float) -> bool:
+    """Reports whether the workload may start on the reserved nodes at `now` (epoch seconds), or stays there if it runs."""
+    if now >= reservation.end or names(workload, reservation):
+        return True
+    limit = workload.time_limit
+    ends = workload.ends if workload.admitted is not None else None if limit is None else now + limit
+    return ends is not None and ends <= reservation.start
+
+
+def names(workload: Workload, reservation: AdvanceReservation) -> bool:
+    """Reports whether the workload names the reservation, and its namespace may use that."""
+    return workload.reservation == reservation.name and workload.key.partition("/")[0] in reservation.namespaces
+
+
+def with_usable(pod_set: PodSet, workload: Workload, flavor: Flavor | None, now: float) -> PodSet:
+    """Returns the pod set with the reservations whose nodes its pods may use at `now`."""
+    if flavor is None or not flavor.reservations:
+        return pod_set
+    usable = tuple(one.name for one in flavor.reservations if usable_by(one, workload, now))
+    return replace(pod_set, reservations=usable) if usable else pod_set
+
+
+def with_all(pod_set: PodSet, flavor: Flavor | None) -> PodSet:
+    """Returns the pod set with every reservation: for pods that have their place, and for bounds that hold at any moment."""
+    return pod_set if flavor is None or not flavor.reservations else replace(pod_set, reservations=None)
