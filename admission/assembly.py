@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+from admission.controllers.advance_reservations import AdvanceReservationController
 from admission.controllers.capacity_gauges import CapacityGauges
 from admission.controllers.cluster_view import Views
 from admission.controllers.elastic.quota_controller import ElasticQuotaController
@@ -159,9 +160,11 @@ def deciding(shared: Shared) -> Deciding:
         more.append(("forecasts", forecaster.run))
     moves = MoveController(writer, views, context, scheduler, shared.recorder, latest_start)
     more.append(("moves", moves.run))
+    reservations = AdvanceReservationController(writer, views, ledger, feed)
     part = ProcessPart(
         runs=(
             *more,
+            ("advance reservations", reservations.run),
             ("scheduler", scheduler.run),
             ("wait reasons", waits.reconciler.run),
             ("explanations", explainer.reconciler.run),

@@ -28,12 +28,15 @@ from admission.controllers.volumes.capacity import DriverCapacity
 from admission.controllers.volumes.view import VolumeView
 from admission.feature_gates import DEFAULT_GATES, FeatureGates
 from api.admission_checks import AdmissionCheck
+from api.advance_reservations import AdvanceReservation
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.kube.client import Kube
 from api.kube.informer import Informer
 from api.kube.lazy_informer import LazyInformer
+from api.kube.optional_informer import OptionalInformer
 from api.kube.resources import (
     ADMISSION_CHECKS,
+    ADVANCE_RESERVATIONS,
     CLAIMS,
     CLUSTER_QUEUES,
     COHORTS,
@@ -108,6 +111,7 @@ class ClusterView:
     cluster_queues: Copy[ClusterQueue]
     local_queues: Copy[LocalQueue]
     cohorts: Copy[Cohort]
+    reservations: Copy[AdvanceReservation]
     checks: Copy[AdmissionCheck]
     workloads: Copy[Workload]
     workload_priorities: Copy[WorkloadPriorityClass]
@@ -224,6 +228,7 @@ class Views(ClusterView):
     cluster_queues: Informer[ClusterQueue]
     local_queues: Informer[LocalQueue]
     cohorts: Informer[Cohort]
+    reservations: Informer[AdvanceReservation]
     checks: Informer[AdmissionCheck]
     workloads: Informer[Workload]
     workload_priorities: Informer[WorkloadPriorityClass]
@@ -275,6 +280,7 @@ def make_views(kube: Kube, topology_namespace: str = TOPOLOGY_NAMESPACE, gates: 
         cluster_queues=Informer(kube, CLUSTER_QUEUES, ClusterQueue),
         local_queues=local_queues,
         cohorts=Informer(kube, COHORTS, Cohort),
+        reservations=OptionalInformer(kube, ADVANCE_RESERVATIONS, AdvanceReservation),
         checks=Informer(kube, ADMISSION_CHECKS, AdmissionCheck),
         workloads=workloads,
         workload_priorities=Informer(kube, WORKLOAD_PRIORITY_CLASSES, WorkloadPriorityClass),

@@ -26,9 +26,10 @@ from admission.controllers.projection import ProjectedPod
 from admission.controllers.sakkara_trees import TreesChanged
 from admission.controllers.slice_index import SliceIndex
 from admission.controllers.workload_conversion import WorkloadConversion
-from admission.engine import convert_nodes, convert_queues, model
+from admission.engine import convert_advance_reservations, convert_nodes, convert_queues, model
 from admission.engine.quota.charging import PLAIN, ResourceRules
 from admission.engine.scheduler_state import SchedulerState
+from api.advance_reservations import AdvanceReservation
 from api.errors import InvalidObject
 from api.kube.store import Change, ChangeType
 from api.meta import is_true
@@ -77,6 +78,7 @@ class Feed:
         views.trees.add_handler(self._trees_changed)
         views.flavors.add_handler(self._flavor_changed)
         views.cohorts.add_handler(self._cohort_changed)
+        views.reservations.add_handler(self._reservation_changed)
         views.checks.add_handler(lambda _: self._requeue_all())
         views.cluster_queues.add_handler(self._cluster_queue_changed)
         views.namespaces.add_handler(self._namespace_changed)
@@ -164,6 +166,19 @@ class Feed:
         except InvalidObject as bad:
             log.warning("cohort not taken: %s", bad, extra={"cohort": change.key})
         self._requeue_all()
+
+    def _reservation_changed(self, change: Change[AdvanceReservation]) -> None:
+        if change.type is _DELETED:
+            self.end_reservation(change.key)
+        elif change.old is None or change.old.spec != change.object.spec:
+            try:
+                self._apply(convert_advance_reservations.advance_reservation(change.object))
+            except InvalidObject:  # its controller says so in the status
+                self.end_reservation(change.key)
+
+    def end_reservation(self, name: str) -> None:
+        """Frees the nodes of the advance reservation: it was deleted, or has ended."""
+        self._apply(model.ObjectRemoved(model.RemovedKind.ADVANCE_RESERVATION, name))
 
     def _requeue_all(self) -> None:
         """Evaluates every queue again, in rounds, since flavors, topologies, checks and cohorts change rarely."""

@@ -11,18 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from admission.controllers.active_writer import write_active
 from admission.controllers.jobs.job_controller import JobController
 from admission.controllers.pods.sets import SetController
 from admission.integrations.job_kinds import Adapter, JobKinds
 from admission.integrations.scaled import ScaledSet
-from api.errors import NotFound
 from api.job_kinds import JobKind
-from api.kube.client import Kube, PatchKind
+from api.kube.client import Kube
 from api.kube.optional_informer import OptionalInformer
 from api.kube.reconcile import Reconciler
 from api.kube.resources import JOB_KINDS
-from api.meta import Condition, find_condition, rfc3339, set_condition
-from api.names import ACTIVE, JobKindReason
+from api.names import JobKindReason
 
 _LOOK_AGAIN: Final = 5.0
 """Seconds until a kind is checked again: whether it is served may change at any time."""
@@ -131,26 +130,5 @@ class JobKindController:
 
     async def _set_condition(self, obj: dict[str, Any], status: str, reason: str, message: str) -> None:
         kind = JobKind.from_wire(obj)
-        before = find_condition(kind.status.conditions, ACTIVE)
-        if before is not None and (before.status, before.reason, before.message) == (status, reason, message):
-            return
-        condition = Condition(
-            type=ACTIVE,
-            status=status,
-            reason=reason,
-            message=message[:_LONGEST],
-            last_transition_time=rfc3339(self._wall()),
-            observed_generation=kind.metadata.generation,
-        )
-        conditions = [one.to_wire() for one in set_condition(kind.status.conditions, condition)]
-        body = {
-            "metadata": {"resourceVersion": kind.metadata.resource_version},
-            "status": {"conditions": conditions},
-        }
-        try:
-            await self._kube.patch(JOB_KINDS, kind.metadata.name, body, kind=PatchKind.MERGE, subresource="status")
-        except NotFound:
-            return
-
-
-_LONGEST: Final = 32_000
+        said = status, reason, message
+        await write_active(self._kube, JOB_KINDS, kind.metadata, kind.status.conditions, said, self._wall())

@@ -40,6 +40,7 @@ from api.names import (
     JOB_UID_LABEL,
     PRIORITY_BOOST,
     QUOTA_RESERVED,
+    RESERVATION,
     EvictedReason,
 )
 from api.pod_requests import effective_requests
@@ -105,6 +106,7 @@ def workload(
             one_pod=w.of_one_pod,
             replaces=replaces,
             pod_labels=sorted_labels(_owner_labels(w)),
+            reservation=meta.annotations.get(RESERVATION, ""),
             moves=terms_of_workload(w),
         )
 

@@ -137,6 +137,8 @@ class SchedulerState:
                     self._generations.pop(gone.key, None)
                 return self.requeue_all()
             case RemovedKind.ADVANCE_RESERVATION:
+                if gone.key not in self.ledger.reservations:
+                    return False
                 self.ledger.apply(gone)
                 if not self.ledger.reservations:
                     self.queues.time_shapes(timed=False)

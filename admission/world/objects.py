@@ -22,17 +22,20 @@ from admission.controllers.projection import PodReader
 from admission.controllers.resources import LimitRange
 from admission.controllers.runtime_classes import RuntimeClass
 from admission.engine import convert_nodes, convert_queues, model
+from admission.engine.convert_advance_reservations import advance_reservation
 from admission.engine.scheduler_state import SchedulerState
 from admission.integrations.pod import QueuedPod
 from admission.world import sakkara_maps
 from admission.world.rules import WorldRules
 from api.admission_checks import AdmissionCheck
+from api.advance_reservations import AdvanceReservation
 from api.devices import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from api.errors import InvalidObject
 from api.groups import PodGroup
 from api.kube.decode import DECODE_ERRORS, Decoder, decoder_for, undecodable
 from api.kube.resources import (
     ADMISSION_CHECKS,
+    ADVANCE_RESERVATIONS,
     CLAIMS,
     CLUSTER_QUEUES,
     COHORTS,
@@ -74,6 +77,7 @@ KINDS: Final[Mapping[Resource, tuple[str, Callable[[], Decoder[Any]]]]] = {
     TOPOLOGIES: ("topologies", lambda: decoder_for(Topology)),
     RESOURCE_FLAVORS: ("flavors", lambda: decoder_for(ResourceFlavor)),
     COHORTS: ("cohorts", lambda: decoder_for(Cohort)),
+    ADVANCE_RESERVATIONS: ("reservations", lambda: decoder_for(AdvanceReservation)),
     ADMISSION_CHECKS: ("checks", lambda: decoder_for(AdmissionCheck)),
     NAMESPACES: ("namespaces", lambda: decoder_for(Namespace)),
     LIMIT_RANGES: ("limit_ranges", lambda: decoder_for(LimitRange)),
@@ -101,6 +105,7 @@ _TRIED: Final[Mapping[Resource, Callable[[Any], object]]] = {
     NODES: convert_nodes.node,
     CLUSTER_QUEUES: convert_queues.cluster_queue,
     COHORTS: convert_queues.cohort,
+    ADVANCE_RESERVATIONS: advance_reservation,
     RESOURCE_FLAVORS: lambda flavor: (convert_queues.flavor(flavor, None), convert_queues.spare_rule(flavor, None)),
 }
 

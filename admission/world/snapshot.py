@@ -21,6 +21,7 @@ import msgspec
 
 from admission.engine.cycle import spare_hosts
 from admission.engine.model import (
+    AdvanceReservation,
     BoundPod,
     ClusterQueue,
     Cohort,
@@ -82,6 +83,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     options: PlacementOptions
     sharing: FairSharingRules | None = None
     flavors: tuple[Flavor, ...] = ()
+    reservations: tuple[AdvanceReservation, ...] = ()
     namespaces: tuple[Namespace, ...] = ()
     cohorts: tuple[CohortRecord, ...] = ()
     cluster_queues: tuple[ClusterQueue, ...] = ()
@@ -172,6 +174,7 @@ def capture(
         namespaces=found.get(Namespace, ()),
         cohorts=tuple(map(cohort_record, found.get(Cohort, ()))),
         cluster_queues=found.get(ClusterQueue, ()),
+        reservations=found.get(AdvanceReservation, ()),
         nodes=found.get(Node, ()),
         workloads=tuple(map(_finite, found.get(Workload, ()))),
         pods=found.get(BoundPod, ()),
@@ -270,6 +273,7 @@ def from_snapshot(snapshot: Snapshot) -> World:
 
 def _events(snapshot: Snapshot) -> Iterator[Event]:
     yield from snapshot.flavors
+    yield from snapshot.reservations
     yield from snapshot.namespaces
     yield from map(cohort_of, snapshot.cohorts)
     yield from snapshot.cluster_queues

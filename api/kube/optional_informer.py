@@ -23,16 +23,22 @@ _NO_ANSWER = 1.0
 _NO_RIGHTS = 5.0
 
 
-class OptionalInformer(Informer[dict[str, Any]]):
+class OptionalInformer(Informer[Any]):
     """An informer of a kind that the API server may not know (yet); until then it is empty and counts as synced.
 
-    `interval` is the time between checks in seconds.
+    `decode` reads an object, a dict unless it is given; `interval` is the time between checks in seconds.
     """
 
     def __init__(
-        self, kube: Kube, resource: Resource, *, label_selector: str | None = None, interval: float = _INTERVAL
+        self,
+        kube: Kube,
+        resource: Resource,
+        decode: Any = dict,
+        *,
+        label_selector: str | None = None,
+        interval: float = _INTERVAL,
     ) -> None:
-        super().__init__(kube, resource, dict, label_selector=label_selector)
+        super().__init__(kube, resource, decode, label_selector=label_selector)
         self._checked, self._interval = asyncio.Event(), interval
         self.served = False
         self.problem = ""

@@ -84,6 +84,9 @@ DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet")
 LEADER_WORKER_SETS: Final = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet")
 JOB_KINDS: Final = Resource("stowage.dev", "v1alpha1", "jobkinds", "JobKind", namespaced=False)
+ADVANCE_RESERVATIONS: Final = Resource(
+    "stowage.dev", "v1alpha1", "advancereservations", "AdvanceReservation", namespaced=False
+)
 JOBSETS: Final = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 CRDS: Final = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
@@ -157,6 +160,7 @@ ALL: Final[tuple[Resource, ...]] = (
     STATEFUL_SETS,
     LEADER_WORKER_SETS,
     JOB_KINDS,
+    ADVANCE_RESERVATIONS,
     JOBSETS,
     CRDS,
     API_SERVICES,

@@ -281,6 +281,17 @@ class ElasticQuotaReason:
     """The sum of all `min` no longer exceeds the cluster's capacity."""
 
 
+class ReservationReason:
+    """Reasons of Active of AdvanceReservations."""
+
+    HELD: Final = "Held"
+    """The nodes are held; the message counts them, and names workloads that run beyond the start."""
+    OVER: Final = "Over"
+    """The end has passed; the nodes are free for all."""
+    INVALID: Final = "Invalid"
+    """The reservation breaks a rule; the message names the field."""
+
+
 class JobKindReason:
     """Reasons of Active of JobKinds."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from api.admission_checks import AdmissionCheck
+from api.advance_reservations import AdvanceReservation
 from api.elastic import ElasticQuota, SigsElasticQuota
 from api.groups import PodGroup, SigsPodGroup
 from api.job_kinds import JobKind
@@ -145,6 +146,20 @@ KINDS = (
         (
             Column("Controller", ".spec.controllerName", description="The controller that answers the check"),
             condition("Active", "Active", "Whether the controller is ready to answer"),
+            AGE,
+        ),
+    ),
+    CrdKind(
+        AdvanceReservation,
+        "advancereservations",
+        ("ar",),
+        (
+            Column("Start", ".spec.start", description="When the nodes must be free"),
+            Column("End", ".spec.end", description="When they are free for all again"),
+            condition("Active", "Active", "Whether the nodes are held"),
+            Column(
+                "Message", ".status.conditions[?(@.type=='Active')].message", wide=True, description="Why, or why not"
+            ),
             AGE,
         ),
     ),

@@ -22,7 +22,7 @@ from api.workloads import PodSet, PriorityClassRef, Workload, WorkloadSpec
 _SCHEDULING_GROUP: Final = "scheduling.k8s.io"
 _COPIED_PREFIX: Final = "provreq.kueue.x-k8s.io/"
 _LABEL_VALUE: Final = re.compile(r"(?=.{0,63}$)([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_COPIED: Final = (names.ADMISSION_GATED_BY, names.PLACEMENT_PROFILE, *moves.KEYS_OF_JOBS)
+_COPIED: Final = (names.ADMISSION_GATED_BY, names.PLACEMENT_PROFILE, names.RESERVATION, *moves.KEYS_OF_JOBS)
 _COPIED_ONCE: Final = (names.TRACE_CONTEXT,)
 """Only when the Workload is composed: a later change by the user has no effect."""
 

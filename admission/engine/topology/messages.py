@@ -8,6 +8,7 @@ from admission.engine.decision import Exclusions, NoPlacement
 from admission.engine.topology.compatible.tree_search import NoFit
 from admission.engine.topology.constraints import ResolvedRequest
 from admission.engine.topology.count import Numbers
+from admission.engine.topology.tree.match import RESERVED
 from admission.engine.topology.tree.tree import Tree
 
 
@@ -52,7 +53,7 @@ def _below(tree: Tree, level: int, slot: int, target: int) -> list[int]:
 
 def exclusion_text(exclusions: Exclusions) -> str:
     """Returns the part of the message that counts excluded nodes by cause; empty if no node was excluded."""
-    parts = [f"taint {quoted(taint)}: {count}" for taint, count in exclusions.taints.items()]
+    parts = [f"{_repels(taint)}: {count}" for taint, count in exclusions.taints.items()]
     parts += [f"resource {quoted(resource)}: {count}" for resource, count in exclusions.resources.items()]
     parts += [f"{term}: {count}" for term, count in exclusions.pods.items()]
     plain = {
@@ -65,6 +66,12 @@ def exclusion_text(exclusions: Exclusions) -> str:
     if not parts:
         return ""
     return f". Total nodes: {exclusions.total_nodes}; excluded: {', '.join(sorted(parts))}"
+
+
+def _repels(text: str) -> str:
+    """Returns what keeps pods away, from `taint_text`: a taint, or an advance reservation by name."""
+    kind, _, name = text.rpartition(" ")  # no part of a taint has spaces
+    return f"{RESERVED} {quoted(name)}" if kind == RESERVED else f"taint {quoted(text)}"
 
 
 def quoted(text: str) -> str:

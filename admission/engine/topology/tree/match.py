@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import Final
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from admission.engine.model import (
 )
 from admission.engine.topology.tree.level import Bools, Ints, grown
 
+RESERVED: Final = "advance reservation"
+"""What messages call the mark of an advance reservation."""
 _REPELLING = ("NoSchedule", "NoExecute")
 _NAME_FIELD = "metadata.name"
 # At most as many digits as an int64 has, after some leading zeros: Python refuses to parse thousands of digits.
@@ -71,7 +74,7 @@ class Excluded:
 def taint_text(taint: Taint) -> str:
     """Returns the taint as messages write it: key=value:effect; or the advance reservation of which it is the mark."""
     if taint.effect == RESERVED_EFFECT:
-        return f"advance reservation {taint.value}"
+        return f"{RESERVED} {taint.value}"
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 

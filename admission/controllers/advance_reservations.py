@@ -1,0 +1,93 @@
+"""Reports in each AdvanceReservation whether its nodes are held, and frees them when it ends.
+
+The condition `Active` counts the nodes and names workloads that run on them beyond the start. Those run on: an administrator
+who needs the nodes must end them. It runs on the leader only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+from admission.controllers.active_writer import write_active
+from admission.controllers.cluster_view import Views
+from admission.controllers.feed import Feed
+from admission.engine import model
+from admission.engine.advance_reservations import usable_by
+from admission.engine.convert_advance_reservations import advance_reservation
+from admission.engine.ledger import Ledger
+from api.advance_reservations import AdvanceReservation
+from api.errors import InvalidObject
+from api.kube.client import Kube
+from api.kube.reconcile import Reconciler
+from api.kube.resources import ADVANCE_RESERVATIONS
+from api.names import ReservationReason
+
+_LOOK_AGAIN: Final = 30.0
+"""Seconds until the nodes and the workloads on them are read again."""
+_NAMED: Final = 5
+
+
+class AdvanceReservationController:
+    """Reconciles AdvanceReservations. `wall` returns epoch seconds."""
+
+    def __init__(
+        self, kube: Kube, views: Views, ledger: Ledger, feed: Feed, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._kube, self._views, self._ledger, self._feed, self._wall = kube, views, ledger, feed, wall
+        self._reconciler = Reconciler("advance reservations", self._reconcile, workers=1)
+        views.reservations.add_handler(lambda change: self._reconciler.add(change.key))
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        for name in self._views.reservations.objects:
+            self._reconciler.add(name)
+        await self._reconciler.run()
+
+    async def _reconcile(self, name: str) -> float | None:
+        found = self._views.reservations.objects.get(name)
+        if found is None:
+            return None
+        try:
+            reservation = advance_reservation(found)
+        except InvalidObject as bad:
+            await self._say(found, "False", ReservationReason.INVALID, f"{bad.field}: {bad.given!r}: {bad.allowed}")
+            return None
+        now = self._wall()
+        if reservation.end <= now:
+            self._feed.end_reservation(name)
+            await self._say(found, "False", ReservationReason.OVER, f"over since {found.spec.end}")
+            return None
+        await self._say(found, "True", ReservationReason.HELD, self._state(reservation, now))
+        return min(_LOOK_AGAIN, reservation.end - now)
+
+    def _state(self, reservation: model.AdvanceReservation, now: float) -> str:
+        nodes = {node.name for node in self._ledger.capacity.inputs() if reservation.holds(node.labels)}
+        held = "held" if now >= reservation.start else "held for workloads that end before the start"
+        text = f"{len(nodes)} node(s) {held}"
+        if not nodes:
+            labels = ", ".join(f"{key}={value}" for key, value in sorted(reservation.labels.items()))
+            return f"no node has the label(s) {labels}"
+        beyond = sorted(self._beyond(reservation, nodes, now))
+        if not beyond:
+            return text
+        named = ", ".join(islice(beyond, _NAMED)) + (
+            f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
+        )
+        return f"{text}; {len(beyond)} workload(s) there may run beyond the start: {named}"
+
+    def _beyond(self, reservation: model.AdvanceReservation, nodes: set[str], now: float) -> Iterator[str]:
+        """Yields the running workloads with pods on these nodes that may still run at the start, and may not use them."""
+        allocations = self._ledger.allocations
+        keys = {pod.workload for pod in allocations.pods.values() if pod.node in nodes and pod.workload is not None}
+        for key in keys:
+            workload = self._ledger.workload(key)
+            if workload is not None and not usable_by(reservation, workload, now):
+                yield key
+
+    async def _say(self, found: AdvanceReservation, status: str, reason: str, message: str) -> None:
+        said = status, reason, message
+        conditions = found.status.conditions
+        await write_active(self._kube, ADVANCE_RESERVATIONS, found.metadata, conditions, said, self._wall())
