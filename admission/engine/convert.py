@@ -106,7 +106,7 @@ def workload(
             one_pod=w.of_one_pod,
             replaces=replaces,
             pod_labels=sorted_labels(_owner_labels(w)),
-            reservation=meta.annotations.get(RESERVATION, ""),
+            reservation=_reservation(w),
             moves=terms_of_workload(w),
         )
 
@@ -138,6 +138,14 @@ def _part(of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """Returns a map inside a template; an empty map if the template has no map there."""
     found = of.get(key)
     return found if isinstance(found, Mapping) else {}
+
+
+def _reservation(w: workloads.Workload) -> str:
+    """Returns the advance reservation that the Workload names, or else the first of its templates (as those of plain pods)."""
+    templates = (_part(_part(pod_set.template, "metadata"), "annotations") for pod_set in w.spec.pod_sets)
+    named = (found for each in (w.metadata.annotations, *templates) if (found := each.get(RESERVATION)))
+    found = next(named, "")
+    return found if isinstance(found, str) else ""
 
 
 def _pod_labels(w: workloads.Workload, template: Mapping[str, Any]) -> dict[str, str]:
