@@ -65,6 +65,7 @@ ONE_BY_ONE = {
     "job-volume.yaml",
     "elastic-quota.yaml",
     "admission-check.yaml",
+    "advance-reservation.yaml",
     "pod-group.yaml",
     "gang.yaml",
     "deployment.yaml",

@@ -162,6 +162,7 @@ def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
         "Workload": ["kwl", "kueueworkload", "kueueworkloads"],
         "WorkloadPriorityClass": ["wpc"],
         "AdmissionCheck": ["ac"],
+        "AdvanceReservation": ["ar"],
         "JobKind": ["jk"],
         "ElasticQuota": ["eq", "eqs"],
         "PodGroup": ["pg", "pgs"],

@@ -57,6 +57,7 @@ SAMPLES = PROJECT / "config" / "samples"
 SITE = [SAMPLES / f"{name}.yaml" for name in ("flavor-levels", "topology", "queue", "simulation/nodes")]
 NO_JOB = {
     "admission-check",
+    "advance-reservation",
     "elastic-quota",
     "flavor-spare-hosts",
     "job-kind",
