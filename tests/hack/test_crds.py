@@ -174,7 +174,7 @@ def test_kind_is_named_as_its_users_know_it(kind: Any) -> None:
         "Namespaced" if kind.name in ("LocalQueue", "Workload", "ElasticQuota", "PodGroup") else "Cluster"
     )
     versions = [(each["name"], each["served"], each["storage"]) for each in spec["versions"]]
-    if kind.name in ("ElasticQuota", "PodGroup", "JobKind"):
+    if kind.name in ("ElasticQuota", "PodGroup", "JobKind", "AdvanceReservation"):
         assert versions == [("v1alpha1", True, True)]
     else:
         assert versions == [("v1beta1", True, False), ("v1beta2", True, True)]
