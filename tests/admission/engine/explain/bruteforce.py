@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from admission.engine.ledger import Ledger
 from admission.engine.model import (
+    RESERVED_EFFECT,
     BoundPod,
     Flavor,
     LevelConstraint,
@@ -121,7 +122,7 @@ def _stands(pod_set: PodSet, flavor: Flavor, node: Node) -> bool:
     tolerated = {(t.key, t.effect) for t in (*pod_set.tolerations, *flavor.tolerations)}
     return (
         all(node.labels.get(k) == v for k, v in pod_set.node_selector.items())
-        and all((taint.key, taint.effect) in tolerated for taint in node.taints)
+        and all((taint.key, taint.effect) in tolerated for taint in node.taints if taint.effect != RESERVED_EFFECT)
         and (pod_set.affinity is None or any(_meets(term, node) for term in pod_set.affinity))
     )
 

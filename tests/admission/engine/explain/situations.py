@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from admission.engine.model import (
+    AdvanceReservation,
     BoundPod,
     Event,
     Flavor,
@@ -93,6 +94,13 @@ def tainted() -> Cluster:
     """One rack is to be serviced, the other is too small."""
     nodes = [replace(node, taints=(MAINTENANCE,)) for node in tree(4, rack=1)] + [_host("b0", "r9", 0, 4)]
     return waiting(blocks(), *nodes, queue(tas=100), pods=7)
+
+
+def reserved() -> Cluster:
+    """One rack is reserved for a later time, the other is too small."""
+    reservation = AdvanceReservation("firmware", {RACK: "r00"}, 100.0, 200.0)
+    nodes = [*tree(4, rack=1), _host("b0", "r9", 0, 4)]
+    return waiting(blocks(), reservation, *nodes, queue(tas=100), pods=7)
 
 
 def selected() -> Cluster:
@@ -256,6 +264,7 @@ SITUATIONS: tuple[Callable[[], Cluster], ...] = (
     beyond_all_quota,
     foreign,
     tainted,
+    reserved,
     selected,
     a_little_memory,
     quota_and_capacity,

@@ -146,6 +146,13 @@ def test_what_cannot_run_has_no_place_in_an_empty_cluster_however_it_is_tried(ma
             situations.tainted, Verdict.CANNOT_RUN, {Reason.UNTOLERATED_TAINT}, [Tolerate(MAINTENANCE)], id="tainted"
         ),
         pytest.param(
+            situations.reserved,
+            Verdict.WAITS,
+            {Reason.ADVANCE_RESERVATION},
+            [LowerRequest("main", "cpu", 1000, 571)],
+            id="reserved",
+        ),
+        pytest.param(
             situations.a_little_memory,
             Verdict.CANNOT_RUN,
             {Reason.INSUFFICIENT_RESOURCE},

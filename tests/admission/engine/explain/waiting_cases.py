@@ -12,8 +12,14 @@ from math import inf
 
 from admission.engine.cycle.cycle import CycleReport
 from admission.engine.cycle.decide import decide
+from admission.engine.cycle.held_places import hold_place
 from admission.engine.explain.cycle_decision import DecisionInputs
 from admission.engine.model import (
+    HOSTNAME_LABEL,
+    Admission,
+    Assignment,
+    BoundPod,
+    DomainCount,
     Event,
     Flavor,
     Gang,
@@ -22,6 +28,7 @@ from admission.engine.model import (
     NodeSelectorTerm,
     PodFacts,
     PodSet,
+    PodSetAdmission,
     PodTerm,
     PreemptionPolicy,
     Quota,
@@ -250,6 +257,20 @@ def promised_already() -> Made:
     return made
 
 
+def place_held() -> Made:
+    """A rack is held for it that `ns/m` leaves for the other one: four pods of that still run there."""
+    moved = DomainCount(("r01-0",), 4)
+    there = Assignment((HOSTNAME_LABEL,), (moved,))
+    own = PodSetAdmission("main", {"cpu": "tas"}, {"cpu": 4 * CPU}, 4, there)
+    mover = replace(workload("ns/m", 4, topology=IN_A_RACK), admission=Admission("q", (own,)))
+    pods = [BoundPod(f"ns/m-{n}", "r00-0", {"cpu": CPU}, "ns/m", "main") for n in range(4)]
+    made = Made(Cluster(*free(), mover, *pods, workload(W, 8, topology=IN_A_RACK)))
+    places = tuple(DomainCount((f"r00-{n}",), 4) for n in range(2))
+    taken = PodSetAdmission("main", {"cpu": "tas"}, {"cpu": 8 * CPU}, 8, Assignment((HOSTNAME_LABEL,), places))
+    hold_place(made.cluster.ledger, made.workload, Admission("q", (taken,)))
+    return made
+
+
 def backfilled(limit: float | None, *, head_only: bool = False) -> Made:
     """A queue with backfill whose head waits for `runs`, which ends at 100; ten CPUs in one rack, six of them taken."""
     flavor = Flavor("any")
@@ -442,6 +463,7 @@ CLAIMS: tuple[Callable[[], Made], ...] = (
     evicting,
     evicted_too_often,
     promised_already,
+    place_held,
     behind_a_reservation,
     too_long_for_the_gap,
     head_of_a_backfilled_queue,
