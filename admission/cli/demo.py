@@ -23,6 +23,7 @@ from admission.cli.story import (
     FOLLOWS,
     LEAVES,
     NAMESPACE,
+    NEXT,
     AwaitedState,
     Manifest,
     StoryJob,
@@ -81,11 +82,14 @@ async def play(
             try:
                 async with asyncio.timeout(deadline):
                     outcome = await player.play(jobs or story())
+                    if page:
+                        await player.submit(NEXT)
             except TimeoutError:
                 why = f"not within {deadline:.0f} s: {player.awaited}\n{_logs(cluster.processes)}"
                 raise StoryFailed(why) from None
             if page:
                 display.say(f"the cluster stays until Ctrl-C: {address}")
+                display.say(f"ask it: stowage explain {NAMESPACE}/{NEXT.name} --kubeconfig {cluster.kubeconfig}")
                 await asyncio.Event().wait()
         display.finish(outcome.final)
         return outcome
@@ -104,7 +108,7 @@ class StoryPlayer:
         await self._build()
         waiting = None
         for job in jobs:
-            views = await self._submit(job)
+            views = await self.submit(job)
             if job.outcome is AwaitedState.WAITING:
                 waiting = views[job.name]
                 await self._let_end()
@@ -133,7 +137,8 @@ class StoryPlayer:
         conditions = [item for queue in queues for item in queue.get("status", {}).get("conditions") or ()]
         return any(item["type"] == "Active" and item["status"] == "True" for item in conditions)
 
-    async def _submit(self, job: StoryJob) -> Views:
+    async def submit(self, job: StoryJob) -> Views:
+        """Creates a job, and returns all jobs' views once it is in the state that the story expects of it."""
         self._display.say(f"{job.name}: {job.pods} pods, {job.topology_text}")
         await self._create(*manifest(job))
         self._submitted.append(job)

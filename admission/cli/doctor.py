@@ -113,9 +113,14 @@ def _print_finding(found: Finding, out: Console) -> None:
 
 def _verdict(arguments: DoctorArguments, report: Report) -> str:
     number = sum(len(found) for _, found in report.findings)
-    looked = f"{len(report.passed)} checks passed"
+    looked = f"{_counted(len(report.passed), 'check')} passed"
+    found = _counted(number, "finding")
     if arguments.preflight:
         ready = "not known whether ready" if report.unread else "ready"
         verdict = "not ready" if number else ready
-        return f"{verdict} to migrate: {looked}, {number} findings"
-    return f"{looked}, {number} findings" if number or report.unread else f"nothing is wrong: {looked}"
+        return f"{verdict} to migrate: {looked}, {found}"
+    return f"{looked}, {found}" if number or report.unread else f"nothing is wrong: {looked}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -30,6 +30,7 @@ class EmbeddedCluster:
     kube: Kube
     processes: StowageProcesses
     server: FakeServer
+    kubeconfig: Path
 
 
 @contextlib.asynccontextmanager
@@ -58,7 +59,7 @@ async def embedded(
         processes = StowageProcesses(kubeconfigs, folder, environment or {}, launch=launch)
         await install(kube, processes.webhook_url)
         await stack.enter_async_context(processes)
-        yield EmbeddedCluster(kube, processes, server)
+        yield EmbeddedCluster(kube, processes, server, kubeconfig)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

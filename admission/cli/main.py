@@ -272,6 +272,10 @@ def topology_init(
     name: Annotated[str, typer.Option(help="The name of the Topology.")] = "default",
     flavor_by: Annotated[str, typer.Option(help="The label that tells kinds of machines apart.", metavar="KEY")] = "",
     source: Annotated[str, typer.Option(help="Whose labels to use, if nodes have those of several.")] = "",
+    level: Annotated[
+        list[str] | None,
+        typer.Option(help="The label of a level, the widest first, in place of a known source's.", metavar="KEY"),
+    ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Write the objects instead of printing them.")] = False,
     topology_only: Annotated[bool, typer.Option("--topology-only", help="No ResourceFlavors.")] = False,
     label_nodes: Annotated[bool, typer.Option(help="Also label nodes that lack a level.")] = True,
@@ -286,6 +290,7 @@ def topology_init(
         name=name,
         flavor_by=flavor_by,
         source=source,
+        levels=level or (),
         apply=apply,
         topology_only=topology_only,
         label_nodes=label_nodes,

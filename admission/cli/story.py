@@ -85,6 +85,8 @@ def story(run_for: str = "6s") -> tuple[StoryJob, ...]:
 
 LEAVES, FOLLOWS = "short", "late"
 """`FOLLOWS` starts when `LEAVES` has finished."""
+NEXT = StoryJob("next", {REQUIRE_TOPOLOGY: RACK}, {"main": (1, 16)}, outcome=AwaitedState.WAITING)
+"""Waits at the end of the story, as no rack is free: the page has a job to explain."""
 
 
 def context() -> Iterator[tuple[Resource, Manifest]]:

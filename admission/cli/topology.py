@@ -42,6 +42,7 @@ class InitArguments:
     name: str = "default"
     flavor_by: str = ""
     source: str = ""
+    levels: Sequence[str] = ()
     apply: bool = False
     topology_only: bool = False
     label_nodes: bool = True
@@ -82,7 +83,7 @@ async def _run(arguments: InitArguments, out: Console, err: Console) -> int:
 def _printed(arguments: InitArguments, nodes: Sequence[LabelledNode], out: Console, err: Console) -> tuple[int, Plan]:
     """Prints the tree, what is odd, and the manifests unless they are applied."""
     workers = [node for node in nodes if CONTROL_PLANE not in node.labels]
-    made = plan(workers, arguments.name, arguments.flavor_by, arguments.source)
+    made = plan(workers, arguments.name, arguments.flavor_by, arguments.source, arguments.levels)
     for line in lines(made):
         err.print(plain_line(line), markup=False, soft_wrap=True, highlight=False)
     for text in made.oddities[:_SHOWN]:
@@ -90,9 +91,8 @@ def _printed(arguments: InitArguments, nodes: Sequence[LabelledNode], out: Conso
     if len(made.oddities) > _SHOWN:
         err.print(f"odd: and {len(made.oddities) - _SHOWN} more", style="yellow", markup=False, highlight=False)
     if not made.flavors:
-        err.print(
-            "no node has a label from which a flavor follows (--flavor-by names one)", style="red", highlight=False
-        )
+        text = "no flavor follows from the labels of the nodes: name one that all machines of a kind share (--flavor-by KEY)"
+        err.print(text, style="red", highlight=False, soft_wrap=True)
         return NOTHING, made
     if not arguments.apply:
         out.file.write(yaml.safe_dump_all(_manifests(arguments, made), sort_keys=False))

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -44,6 +45,8 @@ _PAGE: Final = 500
 _PAGES: Final = {CRDS: 20}
 """Objects per page, for kinds whose objects are large."""
 _AT_ONCE: Final = 16
+_MOST_KINDS: Final = 100
+"""Kinds of owners that discovery is asked about: whoever writes Workloads can make up any number of them."""
 _OURS: Final = frozenset((LEASES, SERVICES, CONFIG_MAPS))
 """Kinds of which only the objects in Stowage's namespace are read."""
 OURS: Final = "app.kubernetes.io/name=stowage"
@@ -221,16 +224,24 @@ class _Reader:
             for workload in self._objects.get(WORKLOADS, ())
             for reference in workload["metadata"].get("ownerReferences") or ()
         )
-        wanted = {_group_kind(reference) for reference in references}
+        wanted = {_group_kind(reference): str(reference.get("apiVersion")) for reference in references}
         decode = msgspec.json.Decoder(_OwnerObject).decode
         served = await self._served()
         found: dict[tuple[str, str], frozenset[str] | None] = {}
-        for kind in sorted(wanted):
-            if kind not in served:
+        for number, kind in enumerate(sorted(wanted)):
+            if kind not in served and (number >= _MOST_KINDS or not await self._aggregated(wanted[kind], kind[1])):
                 found[kind] = None
             elif (resource := known.get(kind)) is not None:
                 found[kind] = frozenset([decode(raw).metadata.uid async for raw in self._all(resource)])
         self._view.owners = found
+
+    async def _aggregated(self, version: str, kind: str) -> bool:
+        """Reports whether discovery lists a kind that has no CRD: another API server may serve it."""
+        try:
+            listed = msgspec.json.decode(await self._kube.get_path(f"/apis/{quote(version)}"))
+        except NotFound:
+            return False
+        return any(one.get("kind") == kind for one in listed.get("resources") or ())
 
     async def _served(self) -> frozenset[tuple[str, str]]:
         """Returns the (group, kind) of CRDs and of the API server's own kinds that own Workloads."""

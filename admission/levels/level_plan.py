@@ -46,7 +46,7 @@ class MissingLabel:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `stowage topology init` writes, and what it found odd."""
+    """What `stowage topology init` writes, and what it found odd. `source` is empty if no known labels were found."""
 
     source: str
     topologies: tuple[tuple[str, tuple[str, ...]], ...]
@@ -70,10 +70,18 @@ def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def plan(nodes: Sequence[LabelledNode], name: str = "default", flavor_by: str = "", source: str = "") -> Plan:
-    """Returns the plan. `name` is that of the first Topology; `flavor_by` a label key, `source` a source's name, or empty."""
+def plan(
+    nodes: Sequence[LabelledNode],
+    name: str = "default",
+    flavor_by: str = "",
+    source: str = "",
+    own: Sequence[str] = (),
+) -> Plan:
+    """Returns the plan. `name` is that of the first Topology; `flavor_by` a label key, `source` a source's name, or empty;
+    `own` the keys of levels, widest first, in place of a source's.
+    """
     nodes = sorted(nodes, key=lambda node: node.name)
-    chosen = _source(nodes, source)
+    chosen = Source("your levels", tuple(key for key in own if key != HOST)) if own else _source(nodes, source)
     odd: list[str] = []
     groups = _groups(nodes, flavor_by, odd)
     by_levels: dict[tuple[str, ...], str] = {}
@@ -86,7 +94,7 @@ def plan(nodes: Sequence[LabelledNode], name: str = "default", flavor_by: str = 
     odd += [text for flavor in flavors for text in _oddities(flavor)]
     odd += _overlaps(flavors)
     topologies = tuple((topology, levels) for levels, topology in by_levels.items())
-    return Plan(chosen.name if chosen else "no known source", topologies, tuple(flavors), labels, tuple(odd))
+    return Plan(chosen.name if chosen else "", topologies, tuple(flavors), labels, tuple(odd))
 
 
 def _source(nodes: Sequence[LabelledNode], wanted: str) -> Source | None:
@@ -107,10 +115,12 @@ def _groups(nodes: Sequence[LabelledNode], flavor_by: str, odd: list[str]) -> di
     found: defaultdict[tuple[str, str], list[LabelledNode]] = defaultdict(list)
     for node in nodes:
         key = next((key for key in keys if node.labels.get(key)), None)
-        if key is None:
-            odd.append(f"node {node.name} has no label that tells its kind of machine ({keys[0]}): it is in no flavor")
-        else:
+        if key is not None:
             found[key, node.labels[key]].append(node)
+    unknown = [node.name for node in nodes if not any(node.labels.get(key) for key in keys)]
+    if unknown:
+        of = f"{unknown[0]} has" if len(unknown) == 1 else f"{unknown[0]} and {len(unknown) - 1} more have"
+        odd.append(f"node {of} no label that tells kinds of machines apart ({', '.join(keys)}): in no flavor")
     return dict(found)
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from admission.levels.level_plan import Plan, PlannedFlavor
 from admission.levels.oddities import LabelledNode
 
+_UNKNOWN: Final = "no labels of a known source: name those of your levels, widest first (--level KEY --level KEY)"
+
 
 def lines(plan: Plan, most: int = 60) -> list[str]:
     """Returns the text, at most `most` lines per flavor."""
-    found = [f"labels of {plan.source}"]
+    found = [f"labels of {plan.source}" if plan.source else _UNKNOWN]
     for flavor in plan.flavors:
         nodes = _filled(flavor, plan)
         found.append(f"ResourceFlavor {flavor.name} ({flavor.key}={flavor.value}), Topology {flavor.topology}:")

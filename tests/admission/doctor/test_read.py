@@ -122,6 +122,30 @@ async def test_of_large_objects_only_what_is_checked_is_kept(kube: Kube) -> None
     assert "schema" not in view.of(CRDS)[0]["spec"]["versions"][0]
 
 
+@pytest.mark.parametrize(
+    ("version", "kind", "known"),
+    [
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", True),
+        ("jobset.x-k8s.io/v1alpha2", "Job", False),
+        ("example.com/v1", "Train", False),
+        ("example.com/../../api/v1", "Pod", False),
+    ],
+)
+async def test_a_kind_is_served_also_without_a_crd(version: str, kind: str, known: bool, kube: Kube) -> None:
+    """The command of `leftover-workloads` deletes: it must not name a Workload of a kind that another API server serves."""
+    await install(kube, DEAD_WEBHOOK)
+    await remove_webhooks(kube)
+    uid = (await kube.create(NAMESPACES, {"metadata": {"name": "a"}}))["metadata"]["uid"]  # one that exists: kept
+    reference = {"apiVersion": version, "kind": kind, "name": "j", "uid": uid, "controller": True}
+    metadata = {"name": "w", "namespace": "a", "ownerReferences": [reference]}
+    pod_set = {"name": "main", "count": 1, "template": pod_template()}
+    await create(kube, WORKLOADS, {"metadata": metadata, "spec": {"queueName": "q", "podSets": [pod_set]}})
+    view = await looked(kube)
+    assert not view.unread
+    (found,) = view.owners.values()
+    assert (found is not None) == known
+
+
 async def test_owners_of_workloads_are_read_by_kind(kube: Kube) -> None:
     await install(kube, DEAD_WEBHOOK)
     await remove_webhooks(kube)

@@ -135,7 +135,8 @@ def test_most_nodes_decide_whose_labels_count() -> None:
 def test_without_any_label_of_a_level_hosts_are_left() -> None:
     made = plan([node("a"), node("b")])
     assert levels(made) == HOST
-    assert made.source == "no known source"
+    assert made.source == ""
+    assert lines(made)[0].startswith("no labels of a known source: name those of your levels")
 
 
 def test_a_node_without_a_level_is_placed_with_its_neighbours_or_alone() -> None:
@@ -155,7 +156,27 @@ def test_a_node_without_a_level_is_placed_with_its_neighbours_or_alone() -> None
 def test_a_node_of_no_kind_is_in_no_flavor_and_told() -> None:
     made = plan([node("a"), LabelledNode("b", {HOSTNAME_LABEL: "b"})])
     assert [flavor.nodes[0].name for flavor in made.flavors] == ["a"]
-    assert made.oddities[0].startswith("node b has no label that tells its kind of machine")
+    assert made.oddities[0].startswith("node b has no label that tells kinds of machines apart (")
+
+
+def test_many_nodes_of_no_kind_are_one_line() -> None:
+    made = plan([LabelledNode(name, {HOSTNAME_LABEL: name}) for name in "cab"])
+    (told,) = made.oddities
+    assert told.startswith("node a and 2 more have no label that tells kinds of machines apart (")
+    assert told.endswith("): in no flavor")
+
+
+def test_own_labels_are_the_levels_that_are_named() -> None:
+    """A datacenter of one's own, whose labels no list knows; the host below them is added once."""
+    some = [node(f"n{n}", **{"dc/row": f"r{n // 4}", "dc/rack": f"k{n // 2}"}) for n in range(8)]
+    for own in (["dc/row", "dc/rack"], ["dc/row", "dc/rack", HOSTNAME_LABEL]):
+        made = plan(some, own=own)
+        assert levels(made) == ("dc/row", "dc/rack", HOSTNAME_LABEL)
+        assert lines(made)[0] == "labels of your levels"
+    assert (
+        "node n0 has no dc/rack"
+        in plan([node("n0", **{"dc/row": "r0"}), *some[1:]], own=["dc/row", "dc/rack"]).oddities[0]
+    )
 
 
 def test_flavors_that_overlap_are_told() -> None:
