@@ -51,11 +51,16 @@ class Arrivals:
             into.append((await self._at(source, wanted) - began) * 1000)
 
     async def _at(self, source: str, wanted: tuple[bytes, ...]) -> float:
-        async with asyncio.timeout(_WITHIN):
-            while True:
-                at, line = await self._lines[source].get()
-                if all(each in line for each in wanted):
-                    return at
+        last = b""
+        try:
+            async with asyncio.timeout(_WITHIN):
+                while True:
+                    at, last = await self._lines[source].get()
+                    if all(each in last for each in wanted):
+                        return at
+        except TimeoutError:
+            text = f"the {source} has not told {wanted} within {_WITHIN:.0f} s; the last that it told: {last[:300]!r}"
+            raise TimeoutError(text) from None
 
 
 @asynccontextmanager
@@ -67,6 +72,7 @@ async def arriving(kube: Kube, url: str) -> AsyncIterator[Arrivals]:
     async def watch() -> None:
         async for event in kube.watch(NODES, resource_version=version):
             found.told("watch", bytes(event.object))
+        raise RuntimeError("the bare watch has ended")
 
     async def stream() -> None:
         timeout = aiohttp.ClientTimeout(total=None)

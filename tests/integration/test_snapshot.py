@@ -30,7 +30,7 @@ async def test_a_snapshot_of_the_controller_decides_as_it_did(tmp_path: Path) ->
         teller = StoryPlayer(cluster.kube, display, 0.0)
         await teller._build()
         for topology in topologies[: until + 1]:
-            await teller._submit(topology)
+            await teller.submit(topology)
         page = (await cluster.kube.list(WORKLOADS, decode=Workload)).items
         world = from_snapshot(decode(await _asked(cluster.processes)))
     waiting = next(workload for workload in page if FOLLOWS in workload.metadata.name)
